@@ -239,8 +239,8 @@ def _processor_ticks(process: int) -> int:
 
 
 def limit_processor(limit_s: float) -> None:
-    """Let this process run for a third of its real seconds, and some for imports."""
-    processor_s = int(limit_s / 3) + 10
+    """Let this process run for an eighth of its real seconds, and some for imports."""
+    processor_s = int(limit_s / 8) + 6
     resource.setrlimit(resource.RLIMIT_CPU, (processor_s, processor_s + 5))
 
 

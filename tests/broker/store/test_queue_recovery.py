@@ -157,6 +157,14 @@ def test_a_confirmed_entry_that_does_not_fit_its_record_is_damage(tmp_path: Path
         assert files(tmp_path) == ([0] if found > 0 else [])
 
 
+def test_the_last_record_s_body_is_left_to_its_reader(tmp_path: Path) -> None:
+    class Flipped(Log):
+        def read(self, physical: int, size: int) -> memoryview | None:
+            return memoryview(record(physical // SIZE, physical).replace(b"body", b"bodx"))
+
+    assert load(stored(tmp_path, entries(*range(6))), Flipped(), 9 * SIZE) == 6
+
+
 def test_nothing_is_read_of_records_that_are_deleted(tmp_path: Path) -> None:
     queue, log = stored(tmp_path, entries(*range(6))), Log(min_offset=6 * SIZE)
     log.torn = set(range(6))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from datetime import datetime
+from typing import Any
 
 import pytest
 
@@ -60,7 +61,7 @@ def logs(store: MessageStore) -> int:
 
 
 def test_nothing_goes_while_it_is_young(store: MessageStore, disk: RoomyDisk) -> None:
-    store._cleaner.run(FOUR_O_CLOCK + 71 * HOUR_MS)
+    assert store._cleaner.run(FOUR_O_CLOCK + 71 * HOUR_MS) is None, "not at once again"
     store._cleaner.run(FOUR_O_CLOCK + 48 * HOUR_MS)
     assert logs(store) == 9
 
@@ -78,7 +79,7 @@ def test_a_file_that_is_not_flushed_does_not_go(
 ) -> None:
     store = open_store(disk=disk, mapped_file_size_commit_log=4096)
     store.put_messages([message(b"%03d" % n * 300) for n in range(20)])
-    store._cleaner.run(FOUR_O_CLOCK + 72 * HOUR_MS)
+    assert store._cleaner.run(FOUR_O_CLOCK + 72 * HOUR_MS) is None, "not at once again"
     assert logs(store) > 4
 
 
@@ -170,6 +171,19 @@ def test_the_queues_of_a_shortened_log_are_made_again_from_what_is_left(
     assert [(again.min_offset("T", q), again.max_offset("T", q)) for q in (0, 1)] == bounds
 
 
+async def test_rounds_come_every_ten_seconds(  # S-70
+    store: MessageStore, disk: RoomyDisk, clock: ManualClock
+) -> None:
+    store.start()
+    await clock.move_to(clock.time_ms() + 60_000)
+    disk.used = 0.86
+    await clock.move_to(clock.time_ms() + 9_900)
+    assert logs(store) == 9
+    await clock.move_to(clock.time_ms() + 100)
+    assert logs(store) == 1
+    await store.close()
+
+
 async def test_cleaning_begins_after_a_minute(  # S-70
     store: MessageStore, disk: RoomyDisk, clock: ManualClock
 ) -> None:
@@ -193,8 +207,11 @@ def test_a_log_file_stays_until_the_entries_of_its_records_are_on_the_disk(
     store._log_flusher.start(InlineWorker())
     store._log_flusher.flush()
     files, disk.used = logs(store), 0.95
-    store._cleaner.run(NOON)
+    assert store._cleaner.run(NOON) is None, "not at once again"
     assert logs(store) == files
+    store._cleaner._checkpoint.durable_offset = store.commit_log.files.files[0].end
+    store._cleaner.run(NOON)
+    assert logs(store) == files - 1
     store._flush._queue_flusher.start(InlineWorker())
     store._flush.confirm_soon()
     store._cleaner.run(NOON)
@@ -269,6 +286,9 @@ def test_ten_files_go_at_a_time_with_a_pause_between(  # S-70
     assert 11 < files < 20
     assert store._cleaner.run(late_ms) == 0.1
     assert logs(store) == files - 10
+    queue = store.consume_queues.get("T", 0)
+    assert queue is not None
+    assert queue.files.min_offset // 20 == queue.min_offset // 100 * 100 > 0, "follows the log"
     assert store._cleaner.run(late_ms) is None
     assert logs(store) == 1
     assert store._cleaner.run(late_ms) is None
@@ -289,18 +309,32 @@ def test_who_asks_for_a_deletion_gets_twenty_rounds_of_it(
         assert logs(store) == left
 
 
+@pytest.mark.parametrize(("rounds", "goes"), [(19, True), (20, False)])
 def test_rounds_without_anything_to_delete_count_too(
-    open_store: Make, message: Message, disk: RoomyDisk
+    open_store: Make, message: Message, disk: RoomyDisk, rounds: int, *, goes: bool
 ) -> None:  # S-70
     late_ms = NOON + 96 * HOUR_MS
     store = open_store(disk=disk, mapped_file_size_commit_log=4096)
     fill(store, message, 3)
     store._cleaner.delete_soon()
-    for _ in range(20):
+    for _ in range(rounds):
         assert store._cleaner.run(late_ms) is None
     for n in range(100):
         store.put_messages([message(b"%03d" % n)])
     store._flush.confirm_soon()
     files = logs(store)
     store._cleaner.run(late_ms)
-    assert logs(store) == files > 1
+    assert files > 1
+    assert logs(store) == (1 if goes else files)
+
+
+def test_a_full_disk_is_logged_once_and_its_end_too(
+    store: MessageStore, disk: RoomyDisk, logged: list[Any]
+) -> None:  # B-163
+    for used, event in ((0.91, "disk.full"), (0.5, "disk.has_space"), (0.95, "disk.full")):
+        disk.used = used
+        logged.clear()
+        for _ in range(3):
+            store._cleaner.run(NOON)
+        found = [line for line in logged if line["event"].startswith("disk.")]
+        assert [(line["event"], line["used_ratio"]) for line in found] == [(event, used)]
