@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from pocketmq.broker.timers.layout import SLOTS, Checkpoint, LogRecord, Slot, blank, is_blank
+from pocketmq.broker.timers.layout import (
+    BLANK_SLOTS,
+    DELETE,
+    NORMAL,
+    ROLL,
+    SLOTS,
+    Checkpoint,
+    LogRecord,
+    Slot,
+    blank,
+    is_blank,
+)
 from pocketmq.broker.timers.wheel import EMPTY, TimerWheel, encode_slot
 from pocketmq.protocol.bodies.topics import DataVersion
 
@@ -123,6 +134,21 @@ def test_slots_that_were_never_used_are_none_even_from_the_beginning_of_time() -
 
 def test_a_slot_s_place_comes_again_after_fourteen_days() -> None:  # T-111
     assert encode_slot(3, Slot(1, 1, 1))[0] == encode_slot(3 + SLOTS, Slot(1, 1, 1))[0] == 3 * SIZE
+
+
+def test_what_waits_is_counted_by_how_far_ahead_it_is() -> None:
+    wheel = TimerWheel(200)
+    for slot_ms, change in (
+        (9_800, 1), (10_000, 2), (14_800, 4), (15_000, 8), (69_800, 16), (70_000, 32),
+    ):  # fmt: skip
+        wheel.add(slot_ms, 0, change)
+    assert wheel.ahead(10_000, [5, 60]) == [(5, 6), (60, 24)]
+    assert wheel.ahead(10_000, []) == []
+
+
+def test_the_numbers_of_the_files_are_rocketmq_s() -> None:  # T-111, T-112
+    assert (SLOTS, BLANK_SLOTS) == (1_209_600, 60)
+    assert (NORMAL, ROLL, DELETE) == (1, 2, 4)
 
 
 def test_a_record_says_what_it_is() -> None:  # T-112
