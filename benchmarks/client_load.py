@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import operator
 import time
 
 import uvloop
@@ -57,9 +58,10 @@ async def produce(options: argparse.Namespace) -> dict[str, float]:
 
 
 async def pull(options: argparse.Namespace) -> dict[str, float]:
-    """One pull at a time per queue, 32 messages each, decoded."""
+    """One pull at a time per queue, 32 messages each, decoded; some of each are taken."""
     client = RemotingClient(TcpNetwork())
     got = 0
+    take = operator.attrgetter(*options.take.split(",")) if options.take else None
 
     async def drain(queue_id: int) -> None:
         nonlocal got
@@ -81,6 +83,9 @@ async def pull(options: argparse.Namespace) -> dict[str, float]:
                 return
             header = response.header(PullMessageResponseHeader)
             messages = decode_records(response.body_view, broker_name="b")
+            if take is not None:
+                for message in messages:
+                    take(message)
             got += len(messages)
             offset = header.next_begin_offset if not options.fixed else 0
 
@@ -144,6 +149,7 @@ def main() -> None:
     parser.add_argument("--topic", default="bench")
     parser.add_argument("--tasks", type=int, default=64)
     parser.add_argument("--messages", type=int, default=50_000)
+    parser.add_argument("--take", default="", help="pull: what is taken of each message")
     parser.add_argument("--fixed", action="store_true", help="the server ignores offsets")
     options = parser.parse_args()
     work = {"produce": produce, "pull": pull, "end-to-end": end_to_end}[options.kind]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import statistics
 import time
@@ -9,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pyarrow.compute as pc
 
 from pocketmq.broker.store import MessageStore, OsDisk, StoreConfig, StoredMessage
@@ -88,3 +90,14 @@ def median_s(
 def consume(frame: Any) -> None:
     """Have Spark compute every row and column, and discard them."""
     frame.write.format("noop").mode("overwrite").save()
+
+
+def processor_s() -> float:
+    """Of this process, the JVM and all Python workers, those that have ended too."""
+    own = psutil.Process()
+    spent = 0.0
+    for process in (own, *own.children(recursive=True)):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            times = process.cpu_times()
+            spent += times.user + times.system + times.children_user + times.children_system
+    return spent

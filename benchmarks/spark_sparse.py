@@ -7,14 +7,12 @@ bytes are what tasks read of the log, by `read_counts`.
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import psutil
-from spark_loads import BODY, Figures, consume, median_s
+from spark_loads import BODY, Figures, consume, median_s, processor_s
 
 from pocketmq.broker.store import MessageStore, OsDisk, StoreConfig, StoredMessage
 from pocketmq.pipeline import read_counts
@@ -47,25 +45,14 @@ def sparse_rows(spark: Any, folder: Path, size_mb: int, rounds: int) -> Figures:
             before = _bytes_read(spark)
             work()
             share = (_bytes_read(spark) - before) / size
-            used_s = _processor_s()
+            used_s = processor_s()
             (seconds,) = median_s(rounds, work)
             figures[f"{name}: seconds"] = seconds
-            figures[f"{name}: processor seconds"] = (_processor_s() - used_s) / rounds
+            figures[f"{name}: processor seconds"] = (processor_s() - used_s) / rounds
             figures[f"{name}: percent of the log's bytes read"] = 100 * share
     finally:
         shutil.rmtree(root, ignore_errors=True)
     return figures
-
-
-def _processor_s() -> float:
-    """Of this process, the JVM and all Python workers, those that have ended too."""
-    own = psutil.Process()
-    spent = 0.0
-    for process in (own, *own.children(recursive=True)):
-        with contextlib.suppress(psutil.NoSuchProcess):
-            times = process.cpu_times()
-            spent += times.user + times.system + times.children_user + times.children_system
-    return spent
 
 
 def _bytes_read(spark: Any) -> int:

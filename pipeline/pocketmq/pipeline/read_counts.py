@@ -13,6 +13,8 @@ import logging
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final
 
+from pocketmq.pipeline.worker_memory import keep_loaded
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -45,8 +47,9 @@ class ReadCounts:
     """Broken messages that were left out."""
 
     def tell(self) -> None:
-        """Write the line."""
+        """Write the line; the task's read is over."""
         _log.info(json.dumps(asdict(self)))
+        keep_loaded()
 
 
 _log: Final = logging.getLogger(LOGGER)

@@ -142,6 +142,7 @@ def send_rows(
     from pocketmq.pipeline.repeats import row_prefix
     from pocketmq.pipeline.sender import Sender
     from pocketmq.pipeline.sink_rows import RowEncoder
+    from pocketmq.pipeline.worker_memory import keep_loaded
 
     prefix = row_prefix(write_id, batch, task)
     sender = Sender(settings.access, settings.group, settings.in_flight)
@@ -178,6 +179,7 @@ def send_rows(
         if bad is not None:
             bad.cancel()
         raise
+    keep_loaded()
     return TaskSent(
         task, sender.sent_rows, sender.sent_batches, sender.sent_bytes, sender.repeated, bad_rows
     )

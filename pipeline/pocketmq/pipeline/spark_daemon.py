@@ -14,6 +14,7 @@ OpenBLAS is told to start none.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 from typing import IO, Final
@@ -69,4 +70,5 @@ if __name__ == "__main__":
     leave_quietly()
     from pyspark.daemon import manager
 
+    gc.freeze()  # `worker_memory` says why
     manager()
