@@ -108,6 +108,12 @@ class Delivery:
         """One try: the future of the answer itself while the channel is open."""
         if self.events.sink.is_on:
             return self._told_request(prepared, queue, timeout_s)
+        return self._request(prepared, queue, timeout_s)
+
+    def _request(
+        self, prepared: Prepared, queue: MessageQueue, timeout_s: float
+    ) -> Awaitable[Command]:
+        """The same whether somebody watches or not: a recorded run is the same run."""
         if prepared.is_plain:
             target = self._targets.get(queue)
             if (
@@ -145,7 +151,7 @@ class Delivery:
         """The same while somebody watches."""
         self.events.sent(prepared, queue)
         try:
-            response = await self._connect_and_request(prepared, queue, timeout_s)
+            response = await self._request(prepared, queue, timeout_s)
         except PocketMQError as exc:
             self.events.failed(prepared, queue, exc)
             raise
