@@ -140,3 +140,8 @@ def test_as_many_wait_as_in_rocketmq() -> None:  # K-130
     assert pops.refusal(ONE, 9000, 0) is None
     pops.total = 100_000
     assert pops.refusal(ONE, 9000, 0) is ResponseCode.POLLING_FULL
+
+
+def test_a_message_of_the_first_queue_wakes_who_waits_for_that() -> None:  # K-132
+    first_queue = waiting(("T", "G", 0))
+    assert table(first_queue).arrived("T", 0, [0]) == [first_queue]
