@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 
 _is_kept = False
 
@@ -15,7 +16,8 @@ def keep_loaded() -> None:
     took 37 ms of processor time, several times what a task of a micro-batch needs.
     """
     global _is_kept
-    if _is_kept:
+    # A plain reader needs no PySpark, and must not load it; a worker of Spark's has it.
+    if _is_kept or "pyspark" not in sys.modules:
         return
     from pyspark import TaskContext
 
