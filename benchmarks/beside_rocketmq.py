@@ -14,30 +14,35 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import socket
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import psutil
-from figures import CONSOLE, Figures, save
+from beside_rows import HIGHER_IS_BETTER, ROWS, SYNC_ROWS, Side, load
+from figures import CONSOLE, Figures, judged, save
+from load import STORED, send_frame
 from processes import HERE, started
 from rich.progress import track
 from rich.table import Table
 
 sys.path.insert(0, str(HERE.parent / "tests"))
 
+from pocketmq.protocol.command import Encoding
+from pocketmq.protocol.transport.network import split_address
 from support.java import build
 from support.real_rocketmq import JavaServer, RealRocketMQ
 
 WARM_UP = 200_000
-LOAD_TIMEOUT_S = 300
+LIMIT_S = 30.0
+COLD = "cold start to the first acknowledged send"
+ASSIGNED = {"defaultMessageRequestMode": "POP", "timerWheelEnable": "true"}
+"""Consumers that have their queues assigned by the broker pop; all others pull as ever. RocketMQ
+refuses pops without timers."""
 
 
 def heap_mib() -> int:
@@ -76,119 +81,12 @@ class Tuned(RealRocketMQ):
         return JavaServer(name, command, self.work_dir / f"{name}.out", env)
 
 
-@dataclass
-class Side:
-    """One of the two brokers."""
-
-    name: str
-    namesrv: str
-    pid: int
-    address: str
-    groups: Iterator[int] = field(default_factory=lambda: iter(range(10**9)))
-
-    @property
-    def cpu_s(self) -> float:
-        """Processor seconds of all its threads."""
-        used = psutil.Process(self.pid).cpu_times()
-        return used.user + used.system
-
-    @property
-    def memory_mib(self) -> float:
-        """Resident memory that is its own, without mapped files."""
-        status = Path(f"/proc/{self.pid}/status").read_text()
-        line = next(line for line in status.splitlines() if line.startswith("RssAnon"))
-        return int(line.split()[1]) / 1024
-
-
-def load(*arguments: object) -> dict[str, float]:
-    """Run the Java client and return what it measured."""
-    command = ["java", "-Xmx1g", f"@{build(server=True)}", str(HERE / "java" / "Load.java")]
-    done = subprocess.run(
-        [*command, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=LOAD_TIMEOUT_S,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise RuntimeError(f"Load {arguments} failed:\n{done.stderr[-2000:]}")
-    result: dict[str, float] = json.loads(done.stdout.strip().splitlines()[-1])
-    return result
-
-
-def sends(how: str, size: int, messages: int, parallel: int) -> Callable[[Side], dict[str, float]]:
-    """A row of sends: messages a second, processor time a message, refused."""
-
-    def measure(side: Side) -> dict[str, float]:
-        before = side.cpu_s
-        result = load(how, side.namesrv, "load", size, messages, parallel)
-        told = {"per second": result["messages"] / result["seconds"], "refused": result["refused"]}
-        return told | {"us of processor": (side.cpu_s - before) / (messages * 1.2) * 1e6}
-
-    return measure
-
-
-def consume(messages: int) -> Callable[[Side], dict[str, float]]:
-    """A backlog that a new group consumes: messages a second, seconds to the first."""
-
-    def measure(side: Side) -> dict[str, float]:
-        if next(side.groups) == 0:
-            load("batch", side.namesrv, "backlog", 128, messages, 4)
-        before = side.cpu_s
-        group = f"group-{time.time_ns()}"
-        result = load("consume", side.namesrv, "backlog", group, messages)
-        return {
-            "per second": result["messages"] / result["seconds"],
-            "s to the first": result["first_s"],
-            "us of processor": (side.cpu_s - before) / messages * 1e6,
-        }
-
-    return measure
-
-
-def latency(rate: int, seconds: int) -> Callable[[Side], dict[str, float]]:
-    """End to end, at a steady rate; a new topic each time, which the consumer reads as a whole."""
-    return lambda side: load(
-        "latency", side.namesrv, f"latency-{time.time_ns()}", 128, rate, seconds
-    )
-
-
-def connections(count: int) -> Callable[[Side], dict[str, float]]:
-    """Memory that idle connections take."""
-
-    def measure(side: Side) -> dict[str, float]:
-        before = side.memory_mib
-        host, port = side.address.rsplit(":", 1)
-        with contextlib.ExitStack() as stack:
-            for _ in range(count):
-                stack.enter_context(socket.create_connection((host, int(port))))
-            return {"MiB more": max(0.1, side.memory_mib - before), "MiB": side.memory_mib}
-
-    return measure
-
-
-ROWS: dict[str, Callable[[Side], dict[str, float]]] = {
-    "sync 1 KB, 64 threads": sends("sync", 1024, 60_000, 64),
-    "async 1 KB, 256 in flight": sends("async", 1024, 100_000, 256),
-    "async 128 B, 256 in flight": sends("async", 128, 100_000, 256),
-    "batch 32 x 128 B, 4 threads": sends("batch", 128, 320_000, 4),
-    "consume a backlog": consume(300_000),
-    "end to end at 2,000/s": latency(2_000, 8),
-    "1,000 idle connections": connections(1_000),
-}
-SYNC_ROWS: dict[str, Callable[[Side], dict[str, float]]] = {
-    "SYNC_FLUSH, 1 thread": sends("sync", 1024, 2_000, 1),
-    "SYNC_FLUSH, 64 threads": sends("sync", 1024, 20_000, 64),
-    "SYNC_FLUSH, 256 in flight": sends("async", 1024, 30_000, 256),
-}
-HIGHER_IS_BETTER = "per second"
-
-
 @contextlib.contextmanager
 def both(folder: Path, flush: str) -> Iterator[list[Side]]:
     """The two brokers, each with a nameserver of its own, warmed up."""
     with contextlib.ExitStack() as stack:
-        real = Tuned(folder / "real", folder / "real.work", settings={"flushDiskType": flush})
+        settings = {"flushDiskType": flush} | ASSIGNED
+        real = Tuned(folder / "real", folder / "real.work", settings=settings)
         stack.callback(real.stop)
         real.start_namesrv()
         began = time.perf_counter()
@@ -199,6 +97,7 @@ def both(folder: Path, flush: str) -> Iterator[list[Side]]:
             started(
                 *("-m", "pocketmq.broker", "--port", "0", "--nameservers", nameserver.address),
                 *("--data", str(folder / "ours"), "--flush-disk-type", flush),
+                *("--default-message-request-mode", "POP"),
             )
         )
         CONSOLE.print(f"PocketMQ's broker was ready after {ours.ready_s:.1f} s")
@@ -228,6 +127,43 @@ def measured(folder: Path, flush: str, rows: Sequence[str], rounds: int) -> Figu
     return figures
 
 
+def cold_starts(folder: Path, rounds: int) -> Figures:
+    """From the start of a broker's process, with an empty store, to its first acknowledged send.
+
+    Nameservers run already. RocketMQ's is said to be ready when its nameserver knows it, which is
+    asked every 0.1 s.
+    """
+    figures: Figures = {}
+    for number in range(rounds):
+        with contextlib.ExitStack() as stack:
+            real = Tuned(folder / f"real-{number}", folder / f"real-{number}.work")
+            stack.callback(real.stop)
+            real.start_namesrv()
+            began = time.perf_counter()
+            real.start_broker()
+            send_first(real.broker_addr)
+            figures.setdefault(f"{COLD} | s | RocketMQ", []).append(time.perf_counter() - began)
+        with started("-m", "pocketmq.nameserver", "--port", "0") as nameserver:
+            began = time.perf_counter()
+            with started(
+                *("-m", "pocketmq.broker", "--port", "0", "--nameservers", nameserver.address),
+                *("--data", str(folder / f"ours-{number}")),
+            ) as ours:
+                send_first(ours.address)
+                took_s = time.perf_counter() - began
+            figures.setdefault(f"{COLD} | s | PocketMQ", []).append(took_s)
+    return figures
+
+
+def send_first(address: str) -> None:
+    """One send to a topic that is made by it."""
+    with socket.create_connection(split_address(address), LIMIT_S) as connection:
+        connection.sendall(send_frame("first", 0, 1, Encoding.JSON))
+        answer = connection.recv(4096)
+    if STORED[Encoding.JSON] not in answer:
+        raise RuntimeError(f"{address} did not store the first message: {answer!r}")
+
+
 def show(figures: Figures) -> None:
     """Medians with their range, and PocketMQ's favour as a ratio."""
     table = Table("row", "figure", "PocketMQ", "RocketMQ", "ratio", title="medians (least..most)")
@@ -238,11 +174,8 @@ def show(figures: Figures) -> None:
             continue
         mine, other = statistics.median(ours), statistics.median(theirs)
         ratio = (mine / other if what == HIGHER_IS_BETTER else other / mine) if mine * other else 0
-        colour = "green" if ratio >= 1 else "red"
-        cells = [
-            f"{statistics.median(v):,.4g} ({min(v):,.4g}..{max(v):,.4g})" for v in (ours, theirs)
-        ]
-        table.add_row(row, what, *cells, f"[{colour}]{ratio:.2f}" if ratio else "")
+        shown = judged(ratio, reached=ratio >= 1) if ratio else ""
+        table.add_row(row, what, told(ours), told(theirs), shown)
     CONSOLE.print(table)
 
 
@@ -269,6 +202,9 @@ def main() -> None:
         if rows:
             with tempfile.TemporaryDirectory(dir=HERE) as folder:
                 figures |= measured(Path(folder), flush, rows, options.rounds)
+    if options.only is None or COLD.startswith(tuple(options.only)):
+        with tempfile.TemporaryDirectory(dir=HERE) as folder:
+            figures |= cold_starts(Path(folder), options.rounds)
     show(figures)
     save(figures, "beside_rocketmq", None)
 

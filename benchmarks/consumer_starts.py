@@ -32,7 +32,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from beside_rocketmq import load
+from beside_rows import load
 from figures import CONSOLE, Figures, save
 from processes import HERE, started
 from rich.table import Table

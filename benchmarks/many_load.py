@@ -10,6 +10,7 @@ invalid.
 
 from __future__ import annotations
 
+import argparse
 import json
 import select
 import socket
@@ -28,10 +29,10 @@ _READ_BYTES = 1 << 18
 class Connections:
     """The sockets, with how much each has read of an answer that is not whole yet."""
 
-    def __init__(
-        self, address: str, count: int, frames: list[bytes], window: int, *, singly: bool
-    ) -> None:
-        host, port = split_address(address)
+    def __init__(self, options: argparse.Namespace, frames: list[bytes], stored: bytes) -> None:
+        host, port = split_address(options.address)
+        count, window = options.connections, options.window
+        self._stored = stored
         self.poll = select.epoll()
         self.sockets: dict[int, socket.socket] = {}
         self.rests: dict[int, bytes] = {}
@@ -41,7 +42,7 @@ class Connections:
             self.sockets[each.fileno()] = each
             self.poll.register(each.fileno(), select.EPOLLIN)
         runs = [[frames[i % len(frames)] for i in range(count)] for count in range(window + 1)]
-        self._runs = runs if singly else [[b"".join(run)] for run in runs]
+        self._runs = runs if options.singly else [[b"".join(run)] for run in runs]
         """What is sent for so many answers, each part by a call of `send`."""
 
     def run(self, total: int, window: int, limit_s: float) -> dict[str, float]:
@@ -49,7 +50,7 @@ class Connections:
         rests, runs = self.rests, self._runs
         receive = {fd: each.recv for fd, each in self.sockets.items()}
         send = {fd: each.sendall for fd, each in self.sockets.items()}
-        unpack, stored_mark = _LENGTH.unpack_from, STORED[Encoding.MSGPACK]
+        unpack, stored_mark = _LENGTH.unpack_from, self._stored
         left, waiting, stored, turns = total, total, 0, 0
         began = time.perf_counter()
         for each in self.sockets:
@@ -92,11 +93,10 @@ class Connections:
 def main() -> None:
     parser = load_parser(__doc__, connections=10, window=100, limit_s=60.0)
     parser.add_argument("--singly", action="store_true", help="a `send` for each request")
+    parser.add_argument("--encoding", choices=["msgpack", "json"], default="msgpack")
     options = parser.parse_args()
-    frames = queue_frames(options, Encoding.MSGPACK)
-    connections = Connections(
-        options.address, options.connections, frames, options.window, singly=options.singly
-    )
+    encoding = Encoding[options.encoding.upper()]
+    connections = Connections(options, queue_frames(options, encoding), STORED[encoding])
     warm_up = options.connections * options.window * 2
     connections.run(warm_up, options.window, options.limit_s)
     result = connections.run(options.messages, options.window, options.limit_s)

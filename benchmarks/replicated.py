@@ -24,7 +24,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from beside_rocketmq import Side, Tuned, sends
+from beside_rocketmq import Tuned
+from beside_rows import Side, sends
 from figures import CONSOLE, Figures, judged, save
 from processes import HERE, started
 from rich.progress import track
