@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from pocketmq.broker.config import BrokerConfig
 from pocketmq.broker.server import Broker
-from pocketmq.broker.store import StoreConfig
+from pocketmq.broker.store import OsDisk, StoreConfig
+from pocketmq.broker.store.disk_worker import DiskWorker, InlineWorker
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.errors import ConnectError
 from pocketmq.protocol.transport.memory import MemoryNetwork
@@ -171,6 +174,49 @@ async def test_a_stopping_broker_answers_no_sends(tmp_path: Path) -> None:  # B-
         for service in rig.broker.subjects.sending.services:
             await service.leave()
         assert (await voice.try_send()).code == 1
+
+
+def write(path: str, text: str) -> None:
+    Path(path).write_text(text)
+
+
+class SlowTables(OsDisk):
+    """All is written at once, without threads; the consumer offsets when the test lets them."""
+
+    def __init__(self) -> None:
+        self.asked, self.may_go_on = asyncio.Event(), asyncio.Event()
+
+    async def write_text(self, path: str, text: str) -> None:
+        if "consumerOffset.json" in path:
+            self.asked.set()
+            await self.may_go_on.wait()
+        write(path, text)
+
+    async def rename(self, source: str, target: str) -> None:
+        os.replace(source, target)
+
+    def start_worker(self, name: str) -> DiskWorker:
+        return InlineWorker()
+
+
+async def test_who_stops_a_broker_that_stops_already_waits_until_all_is_saved(
+    tmp_path: Path,
+) -> None:
+    disk = SlowTables()
+    async with running_broker(tmp_path, disk=disk) as rig:
+        voice = await rig.voice()
+        await voice.send()
+        await voice.heartbeat(consumers=[consumer()])
+        await voice.commit(1)
+        first = asyncio.create_task(rig.broker.stop())
+        await disk.asked.wait()
+        second = asyncio.create_task(rig.broker.stop())
+        await rig.settle()
+        assert not second.done()  # its caller may end the process then
+        disk.may_go_on.set()
+        await asyncio.gather(first, second)
+    async with running_broker(tmp_path) as rig:
+        assert await (await rig.voice()).committed() == 1
 
 
 def test_the_store_lies_where_data_says(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from pocketmq.runtime.process import RoleContext, RoleOptions, load_all, report,
 import argparse
 import asyncio
 import sys
+from pathlib import Path
 
 from pocketmq.protocol.control import ControlProcessor
 from pocketmq.protocol.dispatch import Dispatcher
@@ -33,6 +34,8 @@ async def main(role: RoleContext, mode: str, port: int) -> None:
     await role.stopped()
     if mode == "stubborn":
         await asyncio.Event().wait()
+    if mode.startswith("saves:"):
+        await asyncio.to_thread(Path(mode.removeprefix("saves:")).read_bytes)
     await control.stop()
     await listener.close()
 

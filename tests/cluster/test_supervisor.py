@@ -107,6 +107,17 @@ async def test_a_process_that_ignores_the_stop_is_killed(tmp_path: Path) -> None
         assert await cluster["a"].stop(limit_s=0.2) == -signal.SIGKILL
 
 
+async def test_a_second_stop_lets_the_first_end_in_order(tmp_path: Path) -> None:
+    os.mkfifo(saved := tmp_path / "saved")
+    async with supervisor(tmp_path, stub("a", "--mode", f"saves:{saved}")) as cluster:
+        first = asyncio.create_task(cluster["a"].stop())
+        pipe = await asyncio.to_thread(saved.open, "wb")  # the stop has begun
+        second = asyncio.create_task(cluster["a"].stop())
+        await cluster.control("a").time_ms()  # a second signal would have ended it by now
+        pipe.close()
+        assert await asyncio.gather(first, second) == [0, 0]
+
+
 async def test_an_end_that_nobody_asked_for_is_told(tmp_path: Path) -> None:
     ended: list[ChildProcess] = []
     async with supervisor(tmp_path, stub("a"), on_ended=ended.append) as cluster:

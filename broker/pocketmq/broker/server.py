@@ -9,6 +9,7 @@ store. `core.py` says what every subject may use, `signals.py` what they tell ea
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 import structlog
@@ -70,6 +71,8 @@ class Broker:
         self._listener: Listener | None = None
         self._vip_listener: Listener | None = None
         self._stopping = False
+        self._stop_lock = asyncio.Lock()
+        self._is_stopped = False
         self._control = ControlProcessor(clock, self.status, events)
         self.dispatcher = Dispatcher(self.core.budget, known_in(profile.release))
         self.dispatcher.add(self._control)
@@ -130,7 +133,17 @@ class Broker:
             await service.start()
 
     async def stop(self) -> None:
-        """Stop in order: connections are closed first, then everything is saved."""
+        """Stop in order: connections are closed first, then everything is saved.
+
+        May be called twice: a second call waits for the first, and does what that one, cancelled
+        or failed, has left.
+        """
+        async with self._stop_lock:
+            if not self._is_stopped:
+                await self._stop_all()
+                self._is_stopped = True
+
+    async def _stop_all(self) -> None:
         self._stopping = True
         for service in self._services:
             await service.leave()

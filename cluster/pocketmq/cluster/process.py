@@ -89,6 +89,7 @@ class ChildProcess:
         self._clock = SystemClock()  # time limits are real time, even beside manual clocks
         self._process: Running | None = None
         self._frozen = False
+        self._is_asked_to_stop = False
         self._ready: asyncio.Future[None] | None = None
         self._reader: asyncio.Task[None] | None = None
         self._log: IO[bytes] | None = None
@@ -157,7 +158,7 @@ class ChildProcess:
         if self.is_alive:
             raise WrongStateError(self.name, "start", self.state.value)
         self.facts = {}
-        self._frozen = False
+        self._frozen = self._is_asked_to_stop = False
         self.expected_end = False
         self.started_at_s = self._clock.monotonic()
         self._log = self._open_log()
@@ -187,11 +188,16 @@ class ChildProcess:
         log.debug("process.started", process=self.name, pid=self.pid, port=self.port)
 
     async def stop(self, *, limit_s: float = STOP_LIMIT_S) -> int | None:
-        """Ask it to stop (SIGTERM), kill it after `limit_s`; returns its exit status."""
+        """Ask it to stop (SIGTERM), kill it after `limit_s`; returns its exit status.
+
+        It is asked once, however often this is called: a role ends at once when it is asked again.
+        """
         self.expected_end = True
         if self._process is not None and self._process.returncode is None:
             # A frozen process handles SIGTERM only once it is resumed.
-            self._signal(signal.SIGTERM)
+            if not self._is_asked_to_stop:
+                self._is_asked_to_stop = True
+                self._signal(signal.SIGTERM)
             self._signal(signal.SIGCONT)
             self._frozen = False
             try:

@@ -176,11 +176,12 @@ class SimCluster:
         process, broker = machine.process, machine.broker
         failed_before = 0 if machine.trouble is None else machine.trouble.failed
         assert broker is not None
+        machine.is_stopping = True
         await process.start(broker.stop(), f"stop {machine.name}")
-        failed = machine.trouble is not None and machine.trouble.failed > failed_before
-        machine.crashed = failed  # if it failed, it did not save everything
         if not process.alive:
             return False  # it was crashed meanwhile
+        failed = machine.trouble is not None and machine.trouble.failed > failed_before
+        machine.crashed = failed  # if it failed, it did not save everything
         self.end_broker(machine)
         self.network.process_died(process, silently=False)
         return True
@@ -189,6 +190,7 @@ class SimCluster:
         """End a broker's process."""
         self.kept.append(machine.broker)
         machine.broker = None
+        machine.is_stopping = False
         machine.process.kill()
         self.telling.stopped(machine.name)
         machine.disk.release_locks()

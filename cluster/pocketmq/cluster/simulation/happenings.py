@@ -27,12 +27,14 @@ class Happenings:
         self._watch = cluster.watch
 
     def apply(self, event: Event) -> None:
-        """Apply an event, unless the process that it is about does not run."""
+        """Apply an event, unless the process that it is about does not run, or stops already."""
         cluster, who = self._cluster, event.who
         if who.startswith("c") and (who in cluster.consumers) == (event.kind is Kind.JOIN):
             return
         if who in cluster.brokers and cluster.brokers[who].broker is None:
             return
+        if event.kind is Kind.BROKER_RESTART and cluster.brokers[who].is_stopping:
+            return  # asked again, a real process would end at once and save nothing more
         if who == NAMESERVER and cluster.nameserver.server is None:
             return
         self.kinds[event.kind] += 1

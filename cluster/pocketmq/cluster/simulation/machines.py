@@ -156,6 +156,8 @@ class BrokerMachine:
         )
         self.broker: Broker | None = None
         self.starts = 0
+        self.is_stopping = False
+        """Whether it was asked to stop, and has not ended."""
         self.crashed = False
         """Whether the last process ended without saving."""
         self.seen_offsets: dict[tuple[str, str], dict[int, int]] = {}
