@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from pocketmq.cluster.cli.main import main
+from pocketmq.cluster.cli.main import main, make_app
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
@@ -28,10 +28,7 @@ PAGES = [
 
 COMMAND = re.compile(r"^(?: {4}|\$ )((?:pocketmq|python -m pocketmq\.\w+|make|\.venv/bin/\w+) .*)$")
 
-GROUPED = (
-    "topic", "clock", "config", "store", "group", "fault", "snapshot", "pipeline", "lab",
-    "message", "explain",
-)  # fmt: skip
+GROUPED = frozenset(str(group.name) for group in make_app().registered_groups)
 """Commands that have commands of their own."""
 
 RUNNABLE = [
@@ -62,7 +59,7 @@ def help_of(*command: str) -> str:
     if command[0] == "pocketmq" and command[1] not in ("broker", "nameserver", "controller"):
         shown = io.StringIO()
         with contextlib.redirect_stdout(shown):
-            assert main([*command[1:], "--help"]) == 0
+            assert main([*command[1:], "--help"]) == 0, f"there is no command `{' '.join(command)}`"
         return shown.getvalue()
     module = command[2] if command[0] == "python" else f"pocketmq.{command[1]}"
     ran = subprocess.run(
@@ -96,9 +93,11 @@ def test_each_link_leads_somewhere(page: Path) -> None:
         if "://" in target:
             continue
         goal = (page.parent / target).resolve() if target else page
-        assert goal.exists(), target
+        assert goal.exists(), f"{target}: no such file, as seen from {page.parent}"
         if anchor and goal.suffix == ".md":
-            assert anchor in anchors(goal), f"{target}#{anchor}"
+            assert anchor in anchors(goal), (
+                f"{target}#{anchor}: no heading of {goal} has this anchor"
+            )
 
 
 @pages("page")
@@ -115,7 +114,9 @@ def test_each_command_line_names_a_command_and_options_that_exist(page: Path) ->
         shown = help_of(*words[:size])
         for option in (word for word in words if re.match(r"--?[a-z]", word)):
             if option != "-m":
-                assert re.search(rf"(^|[\s,]){option}\b", shown), f"{' '.join(words)}: {option}"
+                assert re.search(rf"(^|[\s,]){option}\b", shown), (
+                    f"{' '.join(words)}: `{' '.join(words[:size])} --help` shows no {option}"
+                )
 
 
 @pages("page")
@@ -129,7 +130,9 @@ def test_each_command_in_the_text_of_a_page_exists_with_its_options(page: Path) 
         words = names[1].split()
         shown = help_of("pocketmq", *words[: 2 if words[0] in GROUPED else 1])
         for option in re.findall(r"(?<=[\s|\[])--?[a-z][\w-]*", line.split("  #")[0]):
-            assert re.search(rf"(^|[\s,]){option}\b", shown), f"{line}: {option}"
+            assert re.search(rf"(^|[\s,]){option}\b", shown), (
+                f"{line}: its --help shows no {option}"
+            )
 
 
 @pages("page")
@@ -153,7 +156,7 @@ def test_each_file_in_a_modules_table_is_there(page: Path) -> None:
         for name in map(Path, re.findall(r"`([\w/]+(?:\.py|/))`", row)):
             found = [place for place in places if (place / name).exists()]
             found += [place for place in places if (place / folder / name).exists()]
-            assert found, name
+            assert found, f"{page.relative_to(ROOT)} names {name}, which is not there"
             folder = name.parent if name.parent.parts else folder
 
 

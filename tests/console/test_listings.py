@@ -86,6 +86,14 @@ DEEDS = {
 }
 """Command -> arguments, of those that do something and say so; in an order in which they can."""
 
+ELSEWHERE = {
+    "down", "failover", "store inspect",
+    "pipeline audit", "pipeline export", "pipeline flights", "pipeline latency", "pipeline package",
+    "pipeline rebalance", "pipeline replay", "pipeline schema", "pipeline schema-check",
+    "pipeline trace",
+}  # fmt: skip
+"""What stops the cluster, needs replicas, or has tests with data of its own."""
+
 
 def commands(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:
     """Every command, with its name after `pocketmq`."""
@@ -103,6 +111,11 @@ def test_every_command_takes_an_output() -> None:
     for name, command in COMMANDS.items():
         takes = any("-o" in parameter.opts for parameter in command.params)
         assert takes != (name in WITHOUT_OUTPUT), f"{name}: see pocketmq/cluster/cli/output.py"
+
+
+def test_every_command_that_ends_is_tried_here() -> None:
+    missing = set(COMMANDS) - {*LISTINGS, *DEEDS, *ELSEWHERE, *WITHOUT_OUTPUT}
+    assert not missing, "add it with its arguments to LISTINGS or DEEDS above"
 
 
 def test_every_deed_is_told_as_json(

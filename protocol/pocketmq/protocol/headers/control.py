@@ -1,6 +1,6 @@
-"""PocketMQ's own requests: a process's clock and state (docs/architecture.md, "Time").
+"""PocketMQ's own requests: clock and state of a process, fault rules, events, figures.
 
-Every role answers them on its own port. RocketMQ has none of these codes.
+RocketMQ has none of these codes. docs/protocol.md says which role answers which.
 """
 
 from __future__ import annotations
