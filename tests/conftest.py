@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import os
 import shutil
@@ -16,7 +15,7 @@ import hypothesis
 import pytest
 import structlog
 
-from support.groups import durations_text, seconds_of, unit_of
+from support.groups import durations_text
 
 IN_CI = os.environ.get("CI", "").lower() in ("true", "1")
 
@@ -123,34 +122,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """With `--dist loadgroup`, as `make test` calls it, units are handed out longest first."""
     if config.getoption("dist") != "loadgroup":
         return None
-    from xdist.scheduler import LoadScopeScheduling
-
-    class ByUnit(LoadScopeScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            return unit_of(nodeid)
-
-        def _assign_work_unit(self, node: Any) -> None:
-            if node not in self.registered_collections:
-                return  # it has replaced one that died, and collects still
-            self.workqueue.move_to_end(max(self.workqueue, key=seconds_of), last=False)
-            with contextlib.suppress(OSError):
-                # It died just now, and that is not told yet: `remove_node` takes the unit back.
-                super()._assign_work_unit(node)
-
-        def remove_node(self, node: Any) -> str | None:
-            # A unit that is done must not be handed out again: its new worker would wait for ever.
-            # Nor is the test at which the worker died, which would take the next one along.
-            workload = self.assigned_work.pop(node)
-            left = [(scope, unit) for scope, unit in workload.items() if not all(unit.values())]
-            if not left:
-                return None
-            _, first = left[0]
-            crashed = next(test for test, is_done in first.items() if not is_done)
-            first[crashed] = True
-            self.workqueue.update((scope, unit) for scope, unit in left if not all(unit.values()))
-            for each in self.assigned_work:
-                self._reschedule(each)
-            return str(crashed)
+    from support.by_unit import ByUnit
 
     return ByUnit(config, log)
 
