@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from support.eventually import eventually
 from support.memory_cluster import memory_cluster
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "architecture.md"
+WALKS = ("one message, from send to consume", "a consumer dies")
 STEP = re.compile(r"^\d+\. \[([^]]+)\]\(\.\./[^)]+\) `([\w.]+)` ")
 
 
@@ -31,6 +33,23 @@ def assert_in_order(walk: str, calls: Iterator[Call]) -> None:
             f"step {number} of the walk in docs/architecture.md, {step.path} {step.name}, was not"
             " called after the step before: mend the page (or the order in the code)"
         )
+
+
+@pytest.mark.parametrize("walk", WALKS)
+def test_each_function_on_the_way_says_what_it_does(walk: str) -> None:
+    for step in steps(walk):
+        [path] = PAGE.parents[1].glob(f"{step.path.split('/')[0]}/pocketmq/{step.path}")
+        node: ast.AST = ast.parse(path.read_text(encoding="utf-8"))
+        for name in step.name.split("."):
+            node = next(each for each in ast.iter_child_nodes(node) if _name(each) == name)
+        assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        assert ast.get_docstring(node), (
+            f"{step.path}: docs/architecture.md leads readers to {step.name}: give it a docstring"
+        )
+
+
+def _name(node: ast.AST) -> str | None:
+    return getattr(node, "name", None)
 
 
 def queues_of(consumer: PushConsumer) -> int:
@@ -58,8 +77,8 @@ async def test_one_message_goes_the_way_that_the_page_says(tmp_path: Path) -> No
                     lambda: 1 in consumer.offsets_in_memory("T").values(), "it is consumed"
                 )
                 await cluster.advance(12)
-    assert len(steps("one message, from send to consume")) > 30
-    assert_in_order("one message, from send to consume", iter(calls))
+    assert len(steps(WALKS[0])) > 30
+    assert_in_order(WALKS[0], iter(calls))
 
 
 @pytest.mark.asyncio
@@ -84,5 +103,5 @@ async def test_a_dead_consumers_queues_go_the_way_that_the_page_says(tmp_path: P
                 channel.abort()
                 await cluster.until(lambda: queues_of(survivor) == 4, "the survivor has them all")
                 await cluster.advance(0.6)
-    assert len(steps("a consumer dies")) > 20
-    assert_in_order("a consumer dies", iter(calls))
+    assert len(steps(WALKS[1])) > 20
+    assert_in_order(WALKS[1], iter(calls))

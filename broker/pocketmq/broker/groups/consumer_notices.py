@@ -79,6 +79,7 @@ class ConsumerNotices:
         self._clock.call_at(self._first_batch_at + batches * BATCH_PERIOD_S, self._notify)
 
     def _notify(self) -> None:
+        """Tell the members of each group that changed in this turn of the loop (B-24)."""
         self._notifying = False
         for group in self._changes.take():
             info = self._consumers.get(group)

@@ -200,7 +200,7 @@ class SafePuts:
         """Whether `when_safe` may call back later: for the log's flush, slaves, or a new topic; or
         with something else than PUT_OK, because another master may have been elected (W-2).
 
-        Ask it after the put.
+        Under ASYNC_FLUSH without any of these it need not (B-145). Ask it after the put.
         """
         replicas = self._replicas
         return (

@@ -210,7 +210,7 @@ class ListenerCall:
         return self._threads.run(lambda: listener(messages, context))
 
     def begin_one(self, message: MessageExt) -> Awaitable[Any]:
-        """`begin` of a listener of single messages."""
+        """Call a listener of single messages; for the rest see `begin`."""
         self.calls += 1
         listener = self._listener
         if self._is_async:

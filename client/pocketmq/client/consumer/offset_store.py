@@ -109,6 +109,10 @@ class RemoteBrokerOffsetStore:
             await self.persist(queue)
 
     def persist_at_once(self, queues: Iterable[MessageQueue]) -> bool:
+        """Commit all owned queues, oneway, over connections that are open (P-5).
+
+        False: one is not open, and nothing was sent; `persist_all` connects.
+        """
         owned = list(queues)
         channels: dict[str, Channel] = {}
         for name in {queue.broker_name for queue in owned}:

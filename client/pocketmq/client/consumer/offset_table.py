@@ -50,7 +50,7 @@ class OffsetTable:
             offsets[queue] = offset
 
     def advance(self, queue: MessageQueue, offset: int) -> None:
-        """`update` of what grows, one message after the other."""
+        """Take the progress of one message more; a smaller offset changes nothing (C-67)."""
         offsets = self.offsets
         if offsets.get(queue, _NOT_FOUND) < offset and queue not in self._frozen:
             offsets[queue] = offset

@@ -120,7 +120,7 @@ class ProcessQueue:
         return self._offset_max + 1
 
     def remove_one(self, message: MessageExt) -> int:
-        """`remove` of a single message."""
+        """A single message is done; the offset that may be committed, as `remove` says (C-51)."""
         waiting = self._messages
         offset = message.queue_offset
         if waiting.pop(offset, None) is not None:

@@ -202,6 +202,7 @@ class PullMessageService:
                 self.execute_later(consumer, request, EXCEPTION_DELAY_MS)
 
     def _pull(self, consumer: PullingConsumer, request: PullRequest) -> None:
+        """Send a pull, or do what is to be done before it: wait, connect, give it up (C-36)."""
         step, delay_ms, reason = consumer.before_pull(request)
         request.waits_for = reason
         if step is Step.PULL:
@@ -257,6 +258,7 @@ class PullMessageService:
     def _answered(
         self, consumer: PullingConsumer, request: PullRequest, answer: asyncio.Future[Command]
     ) -> None:
+        """A pull has ended: hand its answer over, and plan the next pull of the queue (C-40)."""
         if answer.cancelled():
             return
         error = answer.exception()

@@ -40,7 +40,7 @@ class Start(Enum):
 
 # behaviours 19, 20, 21, 23, 24, 26 and 27
 def start_rule(stored: int, where: ConsumeFromWhere, *, retry_topic: bool) -> Start:
-    """The table above as a function."""
+    """What decides where a group begins in a queue: the table at the top of this file (C-33)."""
     if stored >= 0:
         return Start.STORED
     if stored != Offset.NOT_FOUND:

@@ -172,7 +172,7 @@ class Delivery:
         return None if address is None else instance.remoting.open_channel(address)
 
     async def connect(self, queue: MessageQueue) -> Channel:
-        """The same, after a look at the route and a connection if need be.
+        """The channel to the queue's master, after a look at the route and a connection if need be.
 
         Raises:
             BrokerNotFoundError: the topic's route names no master of that broker.

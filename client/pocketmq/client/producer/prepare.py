@@ -101,7 +101,9 @@ class Preparer:
         self.time_ms = time_ms
 
     def message(self, message: Message) -> Prepared:
-        """Prepare one message; gives it a UNIQ_KEY if it has none and leaves its body alone.
+        """Prepare one message; gives it a UNIQ_KEY (S-8) if it has none and leaves its body alone.
+
+        Its properties become the text that travels and is stored (S-6).
 
         Raises:
             IllegalMessageError: a property holds a separator.

@@ -163,7 +163,7 @@ class Producer(GroupClient):
         key: object = None,
         timeout_ms: int | None = None,
     ) -> SendResult:
-        """Store a message and say where.
+        """Check a message (P-20 to P-22), store it, and say where.
 
         Without `queue`, `selector` and `key` the queues take turns, and a failed try is followed by
         others on other brokers (P-40, P-41). With one of them there is one try.

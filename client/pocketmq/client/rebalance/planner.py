@@ -221,6 +221,8 @@ class RebalancePlanner:
 
     # behaviours 8, 13, 15, 40 and 65
     def _topic_seen(self, seen: TopicSeen, now: float) -> list[Instruction]:
+        """Queues and members are known: sort them (A-1), ask the strategy, and give up what is not
+        ours any more; then take what is missing (C-25)."""
         topic = seen.topic
         if seen.queues is None or (seen.members is None and not self.broadcasting):
             # Half a view is no view: everything stays as it is (C-24).
@@ -271,6 +273,7 @@ class RebalancePlanner:
 
     # behaviour 17
     def _take_missing(self, round_: _Round, now: float) -> list[Instruction]:
+        """Find the queues that are ours and not owned, and begin to take them (C-25.3)."""
         missing = tuple(queue for queue in round_.assigned if queue not in self.claims)
         if not missing:
             return self._end(round_)
@@ -301,6 +304,7 @@ class RebalancePlanner:
 
     # behaviour 30
     def _start_found(self, queue: MessageQueue, offset: int, now: float) -> list[Instruction]:
+        """Claim a queue whose start offset is known, and have it pulled from there (C-25.4)."""
         round_ = self._rounds[queue.topic]
         self.claims.take(queue, now, locked=self.needs_lock)
         round_.changed = True

@@ -31,6 +31,7 @@ class AllocateMessageQueueAveragely:
         mq_all: Sequence[MessageQueue],
         cid_all: Sequence[str],
     ) -> list[MessageQueue]:
+        """A run of neighbours, as long as that of others or one longer (A-10)."""
         if not is_member(self.name, consumer_group, current_cid, mq_all, cid_all):
             return []
         start, count = block(len(mq_all), len(cid_all), cid_all.index(current_cid))

@@ -121,7 +121,7 @@ class Channel(ChannelOutput, asyncio.Protocol):
         code: int | None = None,
         timeout_s: float = 3.0,
     ) -> asyncio.Future[Command]:
-        """Send a request; the future's result is the response, whatever its code.
+        """Send a request; the future's result is the response with its number (E-5), any code.
 
         Check `Command.code` of the response, then read it by `Command.header`. Cancelling the
         future forgets the call; a response that comes later is dropped.
@@ -333,6 +333,11 @@ class Channel(ChannelOutput, asyncio.Protocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """asyncio calls it: the connection ended, by us or by the peer, or the peer's process died.
+
+        Calls under way fail, and who listens is told: a broker forgets the client, a nameserver the
+        broker. A peer whose machine vanished is noticed by those who wait for its heartbeats.
+        """
         if self._untaken:
             self.dispatcher.process_reads()
         self._transport = None
