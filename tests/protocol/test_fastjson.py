@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import suppress
 from typing import Any
 
@@ -118,3 +119,93 @@ def test_mutated_json_is_a_value_or_an_error(value: Any, data: st.DataObject) ->
     changed = text[:at] + data.draw(st.text(max_size=3)) + text[at + data.draw(st.integers(0, 3)) :]
     with suppress(FastjsonError):  # anything else fails the test
         parse(changed)
+
+
+def test_words_and_empty_tables_stand_anywhere_in_a_list() -> None:
+    assert parse("[true,false,null,[],{},1]") == [True, False, None, [], {}, 1]
+    assert parse('{"a":[],"b":{},"c":false}') == {"a": [], "b": {}, "c": False}
+
+
+def test_integer_keys_are_sorted_by_their_text() -> None:
+    assert dump({10: "x", 9: [True, None], "b": {}}) == '{"b":{},10:"x",9:[true,null]}'
+
+
+def test_control_characters_may_stand_in_a_text_as_they_are() -> None:
+    assert parse('"a\tb\nc"') == "a\tb\nc"
+
+
+def test_a_number_has_at_most_40_characters() -> None:
+    assert parse("9" * 40) == 10**40 - 1
+    with pytest.raises(FastjsonError, match="a value at character 0"):
+        parse("9" * 41)
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("[1;2]", r"expected ',' or '\]' at character 2"),
+        ('{"a" 1}', "expected ':' at character 5"),
+        ('{"a"=1}', "expected ':' at character 4"),
+        ('{"a":1;"b":2}', "expected ',' or '}' at character 6"),
+        ("1 2", "expected the end at character 2"),
+        ('["a', "expected a closed string at character 1"),
+        ('{"a":{"$ref":"$.nowhere"}}', "leads nowhere"),
+    ],
+)
+def test_an_error_says_what_was_expected_and_where(text: str, error: str) -> None:
+    with pytest.raises(FastjsonError, match=error):
+        parse(text)
+
+
+@pytest.mark.parametrize(
+    ("opening", "inmost", "closing"),
+    [("[", "[]", "]"), ('{"a":', "{}", "}")],
+    ids=["lists", "objects"],
+)
+def test_nesting_ends_at_65_levels(opening: str, inmost: str, closing: str) -> None:
+    assert parse(opening * 64 + inmost + closing * 64)
+    with pytest.raises(FastjsonError, match="at most 64 levels"):
+        parse(opening * 65 + inmost + closing * 65)
+
+
+def test_a_key_is_one_level_deeper_than_its_object() -> None:
+    assert parse("{" + "[" * 64 + "]" * 64 + ":1}") == {"[" * 64 + "]" * 64: 1}
+    with pytest.raises(FastjsonError, match="at most 64 levels"):
+        parse("{" + "[" * 65 + "]" * 65 + ":1}")
+
+
+def test_a_key_holds_texts_and_numbers_as_keys_and_no_objects() -> None:
+    assert parse('{{1:"a","b":{2:3}}:4,{"c":5}:6}') == {'{"1":"a","b":{"2":3}}': 4, '{"c":5}': 6}
+    # Each level would double the backslashes: 200 characters would take all memory.
+    for text in ("{" * 50 + "{}" + ":1}" * 50, "[" + "{[" * 30 + "1" + "]:1}" * 30 + "]"):
+
+        def refused(text: str = text) -> None:
+            with pytest.raises(FastjsonError, match="as key in a key at character"):
+                parse(text)
+
+        assert cost_s(refused) < SLOWEST_S
+
+
+def _chain(references: int) -> list[object]:
+    """Each refers to the one before it; the first is a value."""
+    return ["x", *({"$ref": f"$[{n}]"} for n in range(references))]
+
+
+def test_a_reference_may_lead_over_62_others() -> None:
+    assert parse(json.dumps(_chain(63))) == ["x"] * 64
+    in_table = {f"l{n}": value for n, value in enumerate(_chain(63))}
+    text = re.sub(r"\$\[(\d+)\]", r"$.l\1", json.dumps(in_table))
+    assert set(parse(text).values()) == {"x"}
+    for too_long in (json.dumps(_chain(64)), text[:-1] + ',"l64":{"$ref":"$.l63"}}'):
+        with pytest.raises(FastjsonError, match="in a circle"):
+            parse(too_long)
+
+
+def test_references_unfold_to_four_values_for_each_character_at_most() -> None:
+    def referring(items: int) -> str:
+        return f"[[{','.join(['0'] * items)}]" + ',{"$ref":"$[0]"}' * 8 + "]"
+
+    # The list itself and nine lists: 4,572 values of 1,143 characters.
+    assert parse(referring(506)) == [[0] * 506] * 9
+    with pytest.raises(FastjsonError, match="without end"):
+        parse(referring(507))

@@ -70,6 +70,127 @@ def test_what_often_surprises(expression: str, properties: dict[str, str], match
     assert compile_sql92(expression).matches(properties) is matches
 
 
+PAIRS = [
+    {},
+    {"a": "5"},
+    {"a": "7"},
+    {"a": "x"},
+    {"a": "abc"},
+    {"a": ""},
+    {"a": "x", "b": "x"},
+    {"a": "5", "b": "7"},
+    {"a": "5", "b": "5.0"},
+]
+
+
+@pytest.mark.parametrize(
+    ("expression", "answers"),
+    [
+        ("a > 5", "001000000"),
+        ("a >= 5", "011000011"),
+        ("a < 7", "010000011"),
+        ("a <= 7", "011000011"),
+        ("a = 5", "010000011"),
+        ("a <> 5", "001000000"),
+        ("a = -5", "000000000"),
+        ("-a = 5", "000000000"),
+        ("a BETWEEN 5 AND 6", "010000011"),
+        ("a BETWEEN 4 AND 5", "010000011"),
+        ("a NOT BETWEEN 5 AND 6", "001000000"),
+        ("a NOT BETWEEN 6 AND 7", "010000011"),
+        ("a IN ('x','5')", "010100111"),
+        ("a NOT IN ('x','5')", "001011000"),
+        ("a CONTAINS 'b'", "000010000"),
+        ("a NOT CONTAINS 'b'", "011101111"),
+        ("a STARTSWITH 'ab'", "000010000"),
+        ("a NOT STARTSWITH 'ab'", "011101111"),
+        ("a ENDSWITH 'bc'", "000010000"),
+        ("a NOT ENDSWITH 'bc'", "011101111"),
+        ("a CONTAINS ''", "000000000"),
+        ("a NOT CONTAINS ''", "000000000"),
+        ("a IS NULL", "100000000"),
+        ("a IS NOT NULL", "011111111"),
+        ("a", "000000000"),
+        ("NOT a", "011111111"),
+        ("NOT (a = 5)", "001000000"),
+        ("a = b", "100000100"),
+        ("NOT (a = b)", "011111011"),
+        ("b = a", "100000100"),
+        ("a < b", "000000010"),
+        ("a <= b", "000000011"),
+        ("a > b", "000000000"),
+        ("a >= b", "000000001"),
+        ("a > 4 AND a < 6", "010000011"),
+        ("a > 6 OR a < 6", "011000011"),
+        ("b = 1 OR a = 5", "010000010"),
+        ("NOT (b = 1 AND a = 5)", "001000010"),
+        ("NOT (b = 1 OR a = 5)", "000000000"),
+        ("a = 'x' OR b IS NULL", "111111100"),
+        ("(a = 5) = TRUE", "010000011"),
+        ("(a = 5) = (a = 5)", "111000011"),
+        ("(a IS NULL) = b", "000000000"),
+        ("NOT ((a IS NULL) = 5)", "111111111"),
+        ("NOT (5 = (a IS NULL))", "111111111"),
+        ("TRUE", "111111111"),
+        ("NOT FALSE", "111111111"),
+        ("NULL", "000000000"),
+        ("'5' = 5 AND 5 = '5' AND 5 = 5.0 AND 'x' = 'x'", "111111111"),
+        ("5 > 4.5 AND 4 < 5 AND NOT (5 < 5) AND NOT (5 = 6)", "111111111"),
+    ],
+)
+def test_what_each_operator_answers(expression: str, answers: str) -> None:
+    assert judged(PAIRS, expression) == answers
+
+
+@pytest.mark.parametrize(
+    ("expression", "those", "not_those"),
+    [
+        ("a = 1.0", ["1", " 1 ", "1d", "1.D", "1e0F", "0x1p0", "0X.8P1d", "+1", "01", ".1e1"],
+         ["1x", "d", "", "0x1", "1e", "NaN", "1dd", "1. ."]),
+        ("a > 1.0", ["NaN", "Infinity", "0x1p99999", "1.5f"], ["NaNd", "-0x1p99999", "-Infinity"]),
+        ("a < 1.0", ["-0x1p99999", "-Infinity", "-1e999"], ["NaN", "1"]),
+        ("a = 5", ["5", "+5", "05", "0" * 639 + "5"], [" 5", "5.0", "5L", "0" * 640 + "5"]),
+        ("a <= 5", ["-2147483648", "-5"], ["-2147483649"]),
+        ("a > 5", ["2147483647"], ["2147483648"]),
+        ("a > 2147483647", [], ["2147483648"]),
+        ("a >= 2147483648", ["2147483648", "9223372036854775807"], ["9223372036854775808"]),
+        ("a < 2147483648", ["-9223372036854775808"], ["-9223372036854775809", "2147483648"]),
+        ("a = 9223372036854775807", ["9223372036854775807"], ["9223372036854775806"]),
+        ("a = 2147483647l", ["2147483647"], ["2147483646"]),
+        ("a > 4.9e-324", ["1e-300"], ["4.9e-324", "0"]),
+        ("a > -5", ["-4", "0"], ["-5", "-6"]),
+        ("a > +5", ["6"], ["5"]),
+        ("a = TRUE", ["true", "TRUE"], ["yes", ""]),
+        ("a = FALSE", ["false", "x"], ["true"]),
+        ("a = 'it''s'", ["it's"], ["it''s", "its"]),
+    ],
+)  # fmt: skip
+def test_which_texts_are_which_values(
+    expression: str, those: list[str], not_those: list[str]
+) -> None:
+    wanted = compile_sql92(expression)
+    assert [text for text in those if not wanted.matches({"a": text})] == []
+    assert [text for text in not_those if wanted.matches({"a": text})] == []
+
+
+def test_decimal_numbers_are_ordered_as_in_java() -> None:
+    least_to_greatest = ["-Infinity", "-1", "-0.0", "0", "1e-9", "Infinity", "NaN"]
+    for at, low in enumerate(least_to_greatest):
+        for high in least_to_greatest[at + 1 :]:
+            assert judged([{"a": low, "b": high}], "a < b") == "1"
+            assert judged([{"a": high, "b": low}], "a <= b") == "0"
+        assert judged([{"a": low, "b": low}], "a >= b AND a <= b") == "1"
+
+
+def test_the_deepest_expressions_that_are_compiled() -> None:
+    for opening, most, reason in (("NOT (", 98, "100 operations"), ("(", 100, "100 brackets")):
+        deepest = opening * most + "a = 1" + ")" * most
+        assert compile_sql92(deepest).matches({"a": "1"})
+        with pytest.raises(FilterError, match=f"more than {reason} deep"):
+            compile_sql92(opening + deepest + ")")
+    assert compile_sql92(" AND ".join(["(a = 1)"] * 101)).matches({"a": "1"})
+
+
 @pytest.mark.parametrize(
     ("expression", "position", "reason"),
     [
@@ -88,6 +209,11 @@ def test_what_often_surprises(expression: str, properties: dict[str, str], match
         ("a > 0.0", 5, "zero is 0"),
         ("5", 1, "neither true nor false"),
         ("TRUE = 1", 8, "cannot be compared"),
+        ("a = 1 AND (a = 1 AND b = 2) > 5", 12, "only numbers and properties"),
+        ("a = 1 AND 5", 11, "neither true nor false"),
+        ("a = 123456789012345678901", 5, "123456789012345678901 is beyond 64 bits"),
+        ("a > 1e400", 5, "1e400 is no number between"),
+        ("a BETWEEN 'x' AND 5", 11, "numbers or properties"),
     ],
 )
 def test_a_refusal_names_the_character_and_the_reason(
@@ -148,10 +274,15 @@ def test_a_property_is_compared_whatever_it_is(value: str) -> None:
 def test_texts_asked_for_again_are_not_compiled_again() -> None:
     filters = CompiledFilters(max_chars=20)
     first = filters.get("a = 1")
-    assert filters.get("a = 1") is first
-    for text in ("b = 1", "b = 2", "b = 3", "b = 4"):
+    for text in ("b = 1", "b = 2", "b = 3"):
+        filters.get(text)
+    assert filters.get("a = 1") is first  # 20 characters
+    for text in ("b = 4", "b = 5", "b = 6", "b = 7"):
         filters.get(text)
     assert filters.get("a = 1") is not first  # forgotten: 25 characters
+    longest = filters.get("a = 12345678901234.5")
+    assert filters.get(longest.text) is longest
+    assert filters.get("a = 12345678901234.56") is not filters.get("a = 12345678901234.56")
     for _ in range(2):
         with pytest.raises(FilterError, match="breaks off"):
             filters.get("a =")

@@ -71,6 +71,7 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
+        self.is_in_key = False
 
     def error(self, wanted: str) -> FastjsonError:
         return FastjsonError(f"expected {wanted} at character {self.at}")
@@ -140,9 +141,7 @@ class _Reader:
             self.at += 1
             return fields
         while True:
-            key = self.value(depth + 1)
-            if not isinstance(key, str):
-                key = json.dumps(key, separators=(",", ":"), sort_keys=True)
+            key = self.key(depth + 1)
             if self.skip() != ":":
                 raise self.error("':'")
             self.at += 1
@@ -154,6 +153,23 @@ class _Reader:
             if char != ",":
                 self.at -= 1
                 raise self.error("',' or '}'")
+
+    def key(self, depth: int) -> str:
+        """A key, as text; one that is an object holds none of its kind.
+
+        Quotes of a text in a text are escaped, so that each level would double what it takes.
+        """
+        char = self.skip()
+        if char == '"':
+            return self.string()
+        if char not in "{[":
+            return json.dumps(self.value(depth))
+        if self.is_in_key:
+            raise self.error("a text or number as key in a key")
+        self.is_in_key = True
+        value = self.value(depth)
+        self.is_in_key = False
+        return json.dumps(value, separators=(",", ":"), sort_keys=True)
 
 
 class _Resolver:
