@@ -30,6 +30,7 @@ def test_changes_of_one_group_make_one_notification() -> None:  # B-24
     info = group()
     assert changes.note_heartbeat(info)
     assert changes.note_closed(info)
+    assert len(changes) == 1
     assert changes.take() == ["readers"]
     assert changes.take() == []
 

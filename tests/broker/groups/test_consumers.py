@@ -71,6 +71,35 @@ def test_another_client_on_the_same_channel_replaces_the_first_without_a_change(
     assert info.client_ids() == ["two"]
 
 
+def test_a_member_is_found_by_its_client_id_with_what_it_said_of_itself() -> None:
+    manager, peer = ConsumerManager(), FakePeer()
+    assert not beat(manager, FakePeer(), "one").duplicate_client
+    assert beat(manager, peer, "two").others == 1
+    assert list(manager.groups) == ["readers"]
+    info = manager.groups["readers"]
+    member = info.find("two")
+    assert member is not None
+    assert (member.channel, member.language, member.version) == (peer, JAVA, VERSION)
+    assert info.find("three") is None
+
+
+def test_a_group_nobody_told_of_has_no_others_and_no_second_client() -> None:  # B-29
+    outcome, is_wanted = ConsumerManager().heartbeat_without_subscriptions(
+        consumer(), FakePeer(), "one", language=JAVA, version=VERSION, now=0.0, fingerprint=7
+    )
+    assert is_wanted
+    assert (outcome.changed, outcome.duplicate_client, outcome.others) == (False, False, 0)
+
+
+def test_a_client_that_left_one_of_its_groups_still_leaves_the_other_with_its_channel() -> None:
+    manager, peer = ConsumerManager(), FakePeer()
+    beat(manager, peer)
+    beat(manager, peer, group="writers")
+    manager.unregister("readers", peer)
+    assert [info.group for info in manager.channel_closed(peer)] == ["writers"]
+    assert list(manager.groups) == []
+
+
 def test_a_client_with_two_channels_is_listed_twice_and_noticed() -> None:  # B-28
     manager = ConsumerManager()
     beat(manager, FakePeer(), "one")

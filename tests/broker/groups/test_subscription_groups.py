@@ -45,7 +45,7 @@ def test_a_slave_becomes_what_its_master_has() -> None:
     groups, changed = manager()
     groups.put(SubscriptionGroupConfig(group_name="old"), NOW_MS)
     changed.clear()
-    version = DataVersion().next_version(NOW_MS)
+    version = DataVersion().next_version(NOW_MS).next_version(NOW_MS)
     table = dict(groups.table)
     del table["old"]
     table["new"] = SubscriptionGroupConfig(group_name="new")
