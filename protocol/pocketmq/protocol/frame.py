@@ -115,8 +115,6 @@ class FrameDecoder:
             self._parts.append(data)
             self._have = have = have + len(data)
             if have < self._need:
-                if have >= 4 and self._need == 4:
-                    self._learn_need(b"".join(self._parts))
                 return []
             data = b"".join(self._parts)
             self._parts = []
@@ -208,8 +206,6 @@ class FrameDecoder:
 
     def _fail(self, error: FrameError) -> None:
         self.failure = error
-        self._parts = []
-        self._have = 0
 
 
 def encode_frame(command: Command) -> list[Buffer]:
