@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -18,6 +19,7 @@ from pocketmq.client import (
     MessageExt,
     MessageQueue,
 )
+from pocketmq.client.consumer.handing_out import HandingOut
 from pocketmq.client.consumer.message_iterator import MESSAGES_PER_TURN
 from pocketmq.client.consumer.send_back import SendBack
 from pocketmq.protocol.codes import RequestCode
@@ -304,6 +306,48 @@ async def test_an_error_of_our_own_ends_no_worker_and_leaves_no_message_behind(
                 await rig.advance(10)
                 assert rig.brokers[0].offsets["consumers", "T", 0] == 3
         assert [entry["event"] for entry in logs].count("run.failed") == 3
+
+
+@pytest.mark.parametrize("batches", [False, True], ids=["one", "batch"])
+@pytest.mark.parametrize("step", ["prepare", "done"])
+async def test_a_message_that_could_not_be_prepared_or_noted_as_done_comes_again_in_5_s(
+    monkeypatch: pytest.MonkeyPatch, step: str, batches: bool
+) -> None:
+    failed: list[str] = []
+    got: list[bytes] = []
+
+    async def one(message: MessageExt) -> None:
+        got.append(message.body)
+
+    async def many(messages: list[MessageExt], _context: ConsumeConcurrentlyContext) -> None:
+        got.extend(message.body for message in messages)
+
+    for name in (step, f"{step}_one"):
+        works = getattr(HandingOut, name)
+
+        def fails_once(*arguments: object, works: Any = works) -> Any:
+            if not failed:
+                failed.append(step)
+                raise RuntimeError("a bug")
+            return works(*arguments)
+
+        monkeypatch.setattr(HandingOut, name, fails_once)
+    async with client_rig() as rig:
+        broker = rig.brokers[0]
+        broker.put_many("T", 0, [b"0", b"1", b"2"])
+        consumer = rig.consumer(consume_from_where=ConsumeFromWhere.FIRST_OFFSET)
+        consumer.subscribe("T")
+        consumer.listen_batch(many) if batches else consumer.listen(one)
+        with capture_logs() as logs:
+            async with consumer:
+                await rig.advance(1)
+                at_first = [b"0", b"1", b"2"] if step == "done" else [b"1", b"2"]
+                await eventually(lambda: got == at_first, "the others are not held up")
+                await rig.advance(5)
+                await eventually(lambda: got == [*at_first, b"0"], "it comes again")
+                await rig.advance(10)
+                assert broker.offsets["consumers", "T", 0] == 3
+    assert [entry["event"] for entry in logs].count("run.failed") == 1
 
 
 async def test_what_cannot_be_given_back_at_all_comes_to_the_listener_again_in_5_s() -> None:

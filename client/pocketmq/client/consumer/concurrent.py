@@ -247,7 +247,10 @@ class ConcurrentConsumeService:
             finally:
                 listener.ended(began)
             if status is None and not listener.events.sink.is_on:
-                self._done_one(message, buffer)
+                try:
+                    self._done_one(message, buffer)
+                except Exception as exc:  # noqa: BLE001 - logged, and handed out again
+                    self._run_failed([message], buffer, exc)
             else:
                 await self._answered([message], buffer, status, _UNSEEN_CONTEXT)
             done += 1
@@ -262,7 +265,11 @@ class ConcurrentConsumeService:
             messages, buffer = line.popleft()
             if line and not self._waking:
                 self._wake_one()
-            if not self.handing_out.prepare(messages, buffer):
+            try:
+                if not self.handing_out.prepare(messages, buffer):
+                    continue
+            except Exception as exc:  # noqa: BLE001 - logged, and handed out again
+                self._run_failed(messages, buffer, exc)
                 continue
             context = ConsumeConcurrentlyContext(buffer.queue)
             began = listener.began()
@@ -307,9 +314,8 @@ class ConcurrentConsumeService:
                 self.handing_out.done(messages, buffer)
             elif not self.handing_out.is_void(messages, buffer):
                 await self._settle(messages, buffer, status, context)
-        except Exception:
-            log.exception("run.failed", group=self._group, queue=str(buffer.queue))
-            self._submit_later(messages, buffer)
+        except Exception as exc:  # noqa: BLE001 - logged, and handed out again
+            self._run_failed(messages, buffer, exc)
 
     async def _settle(
         self,
@@ -371,6 +377,11 @@ class ConcurrentConsumeService:
                 kept.append(message)
         return kept
 
+    def _run_failed(self, messages: list[MessageExt], buffer: Holder, error: Exception) -> None:
+        """What is done before or after a call of the listener has failed: hand out again in 5 s."""
+        log.error("run.failed", group=self._group, queue=str(buffer.queue), exc_info=error)
+        self._submit_later(messages, buffer)
+
     def _submit_later(self, messages: list[MessageExt], buffer: Holder) -> None:
         def again() -> None:
             if not self._stopped:
@@ -389,9 +400,13 @@ class ConcurrentConsumeService:
         """
         while True:
             holder = self._begun_holder
-            for message in self._begun:
-                if holder is not None and self._prepare_one(message, holder):
-                    return message, holder
+            if holder is not None:
+                for message in self._begun:
+                    try:
+                        if self._prepare_one(message, holder):
+                            return message, holder
+                    except Exception as exc:  # noqa: BLE001 - logged, and handed out again
+                        self._run_failed([message], holder, exc)
             if not self._line:
                 return None
             messages, self._begun_holder = self._line.popleft()
