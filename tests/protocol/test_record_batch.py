@@ -29,12 +29,14 @@ def batches(draw: st.DrawFn) -> list[StoredMessage]:
     size = draw(st.integers(1, 40))
     lengths = st.just(size) if are_alike else st.integers(1, 40)
     host, count = draw(st.sampled_from((V4, V6))), draw(st.integers(1, 8))
+    flag = st.integers(-(2**31), 2**31 - 1)
+    flags = st.just(draw(flag)) if draw(st.booleans()) else flag
     return [
         stored(
             draw(st.binary(min_size=(n := draw(lengths)), max_size=n)),
             draw(st.binary(min_size=n, max_size=n)),
             host,
-            draw(st.integers(-(2**31), 2**31 - 1)),
+            draw(flags),
         )
         for _ in range(count)
     ]
@@ -74,6 +76,11 @@ def test_properties_that_differ_in_one_value_make_the_same_records(
     assert keyed.properties[1:] == whole.properties[1:]
     assert batch_lengths(keyed, topic) == batch_lengths(whole, topic)
     assert records_of(keyed, topic) == records_of(whole, topic)
+    alike = batch_lengths(whole, topic).are_alike and len(set(whole.flags)) == 1
+    if alike:
+        keyed.is_uniform = True
+        assert batch_lengths(keyed, topic) == batch_lengths(whole, topic)
+        assert records_of(keyed, topic) == records_of(whole, topic)
 
 
 def test_bodies_that_are_views_make_the_same_records() -> None:

@@ -40,3 +40,11 @@ def test_the_sizes_are_those_of_rocketmqs_files() -> None:  # S-1, S-30
     assert QUEUE_ENTRY.struct.size == 20
     places = {"PHYSICALOFFSET": 28, "SYSFLAG": 36, "BORNHOST": 48, "STORETIMESTAMP": 56}
     assert {name: RECORD.offset_of(name) for name in places} == places
+
+
+@pytest.mark.parametrize("count", [1, 2, 64, 65, 200])
+def test_rows_that_differ_in_one_field_are_packed_as_any(count: int) -> None:
+    offsets = [1 << 40 | 100 * number for number in range(count)]
+    any_rows = b"".join(QUEUE_ENTRY.struct.pack(offset, 100, -7) for offset in offsets)
+    assert QUEUE_ENTRY.pack_numbered(offsets, 100, -7) == any_rows
+    assert QUEUE_ENTRY.pack_columns(offsets, [100] * count, [-7] * count) == any_rows

@@ -168,17 +168,20 @@ def keyed_entries(body: Buffer, first: BatchEntry, at: int, length: int) -> Keye
         return None
     end_len = properties_len - at - length
     parts = _keyed(count, body_len, _LENGTH_BYTES + at, length, end_len).unpack(body)
-    for same in (parts[0::5], parts[2::5], parts[4::5]):
-        if same.count(same[0]) != count:
-            return None
-    before = parts[2][_LENGTH_BYTES:]
-    return KeyedEntries(first.flag, list(parts[1::5]), before, list(parts[3::5]), parts[4])
+    before, behind = parts[2], parts[-1]
+    if parts[2::4].count(before) != count or parts[4:-1:4].count(behind + parts[0]) != count - 1:
+        return None
+    bodies, values = list(parts[1::4]), list(parts[3::4])
+    return KeyedEntries(first.flag, bodies, before[_LENGTH_BYTES:], values, behind)
 
 
 @lru_cache(maxsize=64)
 def _keyed(count: int, body_len: int, before_len: int, length: int, end_len: int) -> struct.Struct:
-    """So many messages: head, body, length and properties up to a value, that, what is behind."""
-    return struct.Struct(f"{_HEAD_BYTES}s{body_len}s{before_len}s{length}s{end_len}s" * count)
+    """So many messages: a head, and of each the body, length and properties up to a value, that,
+    and what is behind together with the next one's head."""
+    one = f"{body_len}s{before_len}s{length}s"
+    others = f"{one}{end_len + _HEAD_BYTES}s" * (count - 1)
+    return struct.Struct(f"{_HEAD_BYTES}s{others}{one}{end_len}s")
 
 
 def _alike_columns(

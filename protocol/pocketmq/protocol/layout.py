@@ -73,6 +73,22 @@ class Layout:
             ]
         )
 
+    def pack_numbered(self, numbers: Sequence[int], *others: object) -> bytes:
+        """`pack_columns` of rows that differ in their first field only, in half the time.
+
+        Args:
+            numbers: the first field of each row.
+            others: what the other fields have in all of them.
+        """
+        count = len(numbers)
+        if count > _ROWS:
+            return self.pack_columns(numbers, *([other] * count for other in others))
+        codes = self.struct.format[1:]
+        rest = struct.pack(">" + codes[1:], *others)
+        values: list[object] = [rest] * (2 * count)
+        values[0::2] = numbers
+        return _rows(f"{codes[0]}{len(rest)}s", count).pack(*values)
+
     def _head(self) -> Iterator[Field]:
         for field in self.fields:
             if not field.code:

@@ -1,11 +1,12 @@
 """The records of a batch: messages of one queue in columns, written in one pass.
 
 What `record.record_parts` does for one message; the bytes are the same. Messages of equal lengths,
-which most batches hold, are packed by one call of one `struct` that has the fields of them all. Of
-a head that is then given for each record what differs; the rest is packed once:
+which most batches hold, are packed by one call of one `struct` that has the fields of them all. For
+each record it is given what differs; the rest is packed once, and a record's end together with the
+start of the next:
 
-    size magic | crc | queue id | flag | queue offset, physical offset | system flag ... length
-    --start----|     |--queue---|      |                               |--rest-----------------
+    size magic | crc | queue id, flag | offsets | system flag ... length | body | ... | value | end
+    --start----|     |--queue---------|         |--rest-----------------|
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from pocketmq.protocol.store_layout import MAGIC_V1, MAGIC_V2, RECORD, V6_EXTRA
 
 _CRC_AT = RECORD.offset_of("BODYCRC")
 _QUEUE_AT = RECORD.offset_of("QUEUEID")
-_FLAG_AT = RECORD.offset_of("FLAG")
+_OFFSETS_AT = RECORD.offset_of("QUEUEOFFSET")
 _REST_AT = RECORD.offset_of("SYSFLAG")
 
 _ALIKE_MESSAGES = 512
@@ -58,6 +59,11 @@ class RecordBatch(Protocol):
     def bodies(self) -> list[Buffer]: ...
     @property
     def properties(self) -> Sequence[bytes]: ...
+    @property
+    def is_uniform(self) -> bool:
+        """Whether they are known to differ in body and in one value of their properties only, each
+        equally long in all of them; the properties are `KeyedProperties`."""
+        ...
 
 
 class KeyedProperties(Sequence[bytes]):
@@ -107,22 +113,28 @@ class BatchLengths(NamedTuple):
     longest_properties: int
     are_alike: bool
     """Whether all bodies are equally long, and all properties too."""
+    host_bits: int
+    """`record.host_bits` of their hosts."""
 
 
 def batch_lengths(messages: RecordBatch, topic: bytes) -> BatchLengths:
     """What the records of all of them take; `topic` is a `topic_field`."""
     texts = _keyed(messages.properties)
-    bodies, values = set(map(len, messages.bodies)), set(map(len, texts.values))
     bits = host_bits(messages.born_host, messages.store_host)
     fixed = WITHOUT_TOPIC_FIELD + len(topic) + V6_EXTRA * bits.bit_count()
-    longest_body, longest_properties = max(bodies), max(values) + texts.fixed_bytes
-    are_alike = len(bodies) == len(values) == 1
+    if messages.is_uniform:
+        longest_body, longest_value, are_alike = len(messages.bodies[0]), len(texts.values[0]), True
+    else:
+        bodies, values = set(map(len, messages.bodies)), set(map(len, texts.values))
+        longest_body, longest_value = max(bodies), max(values)
+        are_alike = len(bodies) == len(values) == 1
+    longest_properties = longest_value + texts.fixed_bytes
     if are_alike:
         total = (fixed + longest_body + longest_properties) * len(messages.bodies)
     else:
         total = (fixed + texts.fixed_bytes) * len(messages.bodies)
         total += sum(map(len, messages.bodies)) + sum(map(len, texts.values))
-    return BatchLengths(total, fixed, longest_body, longest_properties, are_alike)
+    return BatchLengths(total, fixed, longest_body, longest_properties, are_alike, bits)
 
 
 def _keyed(properties: Sequence[bytes]) -> KeyedProperties:
@@ -155,14 +167,19 @@ def batch_records(
     """
     place = (topic, queue_offset, physical_offset, store_timestamp_ms)
     try:
-        if lengths.are_alike and len(messages.bodies) <= _ALIKE_MESSAGES:
+        if lengths.are_alike and len(messages.bodies) <= _ALIKE_MESSAGES and _flags_agree(messages):
             try:
                 return _pack_alike(messages, lengths, *place)
             except struct.error:
                 pass  # a body is a view, or a value does not fit: packed one by one it is told
-        return _pack_each(messages, lengths.fixed, *place)
+        return _pack_each(messages, lengths, *place)
     except struct.error as exc:
         raise RecordError(f"a value does not fit its field: {exc}") from exc
+
+
+def _flags_agree(messages: RecordBatch) -> bool:
+    flags = messages.flags
+    return messages.is_uniform or flags.count(flags[0]) == len(flags)
 
 
 def _pack_alike(
@@ -173,18 +190,19 @@ def _pack_alike(
     physical_offset: int,
     store_timestamp_ms: int,
 ) -> tuple[list[int], bytes]:
-    """The records of messages that are equally long in all parts; their bodies are `bytes`."""
+    """The records of messages that are equally long in all parts and have one flag; their bodies
+    are `bytes`."""
     count, body_len = len(messages.bodies), lengths.longest_body
     properties_len = lengths.longest_properties
     texts = _keyed(messages.properties)
     size = lengths.fixed + body_len + properties_len
-    bits = host_bits(messages.born_host, messages.store_host)
+    bits = lengths.host_bits
     head = WRITE_HEAD[bits].pack(
         size,
         MAGIC_V1 if len(topic) <= TOPIC_FIELD_V1 else MAGIC_V2,
         0,
         messages.queue_id,
-        0,
+        messages.flags[0],
         0,
         0,
         messages.sys_flag & ~MessageSysFlag.HOSTS_V6_MASK | bits,
@@ -198,42 +216,43 @@ def _pack_alike(
     )
     behind = topic + pack_length(properties_len) + texts.before
     offsets = list(range(physical_offset, physical_offset + size * count, size))
-    one: list[object] = [head[:_CRC_AT], None, head[_QUEUE_AT:_FLAG_AT], None, None, None]
-    one += [head[_REST_AT:], None, behind, None, texts.behind]
+    start, queue, rest = head[:_CRC_AT], head[_QUEUE_AT:_OFFSETS_AT], head[_REST_AT:]
+    one: list[object] = [None, queue, None, None, rest, None, behind, None, texts.behind + start]
     values = one * count
-    values[1::11] = [crc & 0x7FFFFFFF for crc in map(crc32, messages.bodies)]
-    values[3::11] = messages.flags
-    values[4::11] = range(queue_offset, queue_offset + count)
-    values[5::11] = offsets
-    values[7::11] = messages.bodies
-    values[9::11] = texts.values
+    values[0::9] = [crc & 0x7FFFFFFF for crc in map(crc32, messages.bodies)]
+    values[2::9] = range(queue_offset, queue_offset + count)
+    values[3::9] = offsets
+    values[5::9] = messages.bodies
+    values[7::9] = texts.values
+    values[-1] = texts.behind
     layout = _alike(
-        *(count, len(head) - _REST_AT, body_len, len(behind)),
+        *(count, len(rest), body_len, len(behind)),
         *(properties_len - texts.fixed_bytes, len(texts.behind)),
     )
-    return offsets, layout.pack(*values)
+    return offsets, layout.pack(start, *values)
 
 
 @lru_cache(maxsize=64)
 def _alike(
     count: int, rest_len: int, body_len: int, behind_len: int, value_len: int, end_len: int
 ) -> struct.Struct:
-    start, queue = _CRC_AT, _FLAG_AT - _QUEUE_AT
-    one = f"{start}si{queue}siqq{rest_len}s{body_len}s{behind_len}s{value_len}s{end_len}s"
-    return struct.Struct(">" + one * count)
+    start, queue = _CRC_AT, _OFFSETS_AT - _QUEUE_AT
+    one = f"i{queue}sqq{rest_len}s{body_len}s{behind_len}s{value_len}s"
+    return struct.Struct(
+        f">{start}s" + f"{one}{end_len + start}s" * (count - 1) + f"{one}{end_len}s"
+    )
 
 
 def _pack_each(
     messages: RecordBatch,
-    fixed: int,
+    lengths: BatchLengths,
     topic: bytes,
     queue_offset: int,
     physical_offset: int,
     store_timestamp_ms: int,
 ) -> tuple[list[int], bytes]:
     """The records of any messages."""
-    born_host, store_host = messages.born_host, messages.store_host
-    bits = host_bits(born_host, store_host)
+    born_host, store_host, bits = messages.born_host, messages.store_host, lengths.host_bits
     pack = WRITE_HEAD[bits].pack
     sys_flag = messages.sys_flag & ~MessageSysFlag.HOSTS_V6_MASK | bits
     magic = MAGIC_V1 if len(topic) <= TOPIC_FIELD_V1 else MAGIC_V2
@@ -246,7 +265,7 @@ def _pack_each(
         messages.bodies, messages.properties, messages.flags, strict=True
     ):
         body_len, properties_len = len(body), len(properties)
-        size = fixed + body_len + properties_len
+        size = lengths.fixed + body_len + properties_len
         head = pack(
             size,
             magic,

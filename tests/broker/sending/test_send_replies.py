@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pocketmq.broker.address import BrokerAddress
 from pocketmq.broker.sending.send_replies import SendReplies
 from pocketmq.protocol.command import Command, Encoding
-from pocketmq.protocol.frame import FrameDecoder
+from pocketmq.protocol.frame import FrameDecoder, encode_frame
 from pocketmq.protocol.headers.send import SendMessageResponseHeader
 from pocketmq.protocol.ids import offset_msg_id
 
@@ -56,6 +56,38 @@ def test_a_template_says_what_the_codec_would_say(  # E-20, E-21
         queue_id=queue_id,
         queue_offset=queue_offset,
         transaction_id=uniq_key,
+        region="DefaultRegion",
+        trace="true",
+    )
+
+
+@pytest.mark.parametrize("address", [ADDRESS_V4, ADDRESS_V6])
+@pytest.mark.parametrize("encoding", list(Encoding))
+@given(
+    opaque=st.integers(-(2**31), 2**31 - 1),
+    offsets=st.lists(int63, min_size=1, max_size=40),
+    queue_id=int31,
+    queue_offset=int63,
+)
+def test_a_batch_is_answered_as_the_codec_would(
+    encoding: Encoding,
+    address: BrokerAddress,
+    opaque: int,
+    offsets: list[int],
+    queue_id: int,
+    queue_offset: int,
+) -> None:
+    request = Command(320, opaque=opaque, encoding=encoding)
+    answer = SendReplies(address, version=479).to_batch(request, offsets, queue_id, queue_offset)
+    reply = read(answer if isinstance(answer, bytes) else b"".join(encode_frame(answer)))
+    assert (reply.code, reply.flag, reply.opaque, reply.remark) == (0, 1, opaque, None)
+    assert (reply.version, reply.language, reply.encoding) == (479, 3, encoding)
+    assert bytes(reply.body_view) == b""
+    assert reply.header(SendMessageResponseHeader) == SendMessageResponseHeader(
+        msg_id=",".join(offset_msg_id(address.packed, offset) for offset in offsets),
+        queue_id=queue_id,
+        queue_offset=queue_offset,
+        transaction_id=None,
         region="DefaultRegion",
         trace="true",
     )

@@ -11,13 +11,11 @@ from pocketmq.broker.stats import BrokerStats
 from pocketmq.broker.store import MessageStore, PutResult, PutStatus, QueueBatch
 from pocketmq.broker.store.stored_message import BatchResult
 from pocketmq.broker.storing.safe_puts import NOT_SAFE, SafePuts
-from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply
 from pocketmq.protocol.headers.send import (
     SendMessageRequestHeader,
     SendMessageRequestHeaderV2,
-    SendMessageResponseHeader,
 )
 from pocketmq.protocol.ids import offset_msg_ids
 from pocketmq.runtime.clock import Clock
@@ -96,18 +94,12 @@ class BatchSends:
 
     def _reply(
         self, request: Command, batch: QueueBatch, result: BatchResult, status: PutStatus
-    ) -> Command:
+    ) -> Command | bytes:
         """The answer, also that the batch is stored, but not as safe as promised (10, 11, 12)."""
-        code, remark = ResponseCode.SUCCESS, None
-        if status is not PutStatus.PUT_OK and batch.wait_store_ok:
-            code, remark = NOT_SAFE[status]
-        replies = self._replies
-        header = SendMessageResponseHeader(
-            msg_id=offset_msg_ids(replies.store_host, result.physical_offsets),
-            queue_id=batch.queue_id,
-            queue_offset=result.queue_offset,
-            transaction_id=None,
-            region=replies.region,
-            trace=replies.trace_on,
-        )
+        replies, offsets = self._replies, result.physical_offsets
+        if status is PutStatus.PUT_OK or not batch.wait_store_ok:
+            return replies.to_batch(request, offsets, batch.queue_id, result.queue_offset)
+        code, remark = NOT_SAFE[status]
+        ids = offset_msg_ids(replies.store_host, offsets)
+        header = replies.header(ids, batch.queue_id, result.queue_offset)
         return request.reply(header, code=code, remark=remark)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from pocketmq.broker.delays.delay import level_of
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.sending.send_checks import SendChecks
-from pocketmq.broker.sending.sent_properties import Traits, read_sent
+from pocketmq.broker.sending.sent_properties import MAX_REMEMBERED, Traits, read_sent
 from pocketmq.broker.sending.stamp import BrokerStamp
 from pocketmq.broker.store.stored_message import QueueBatch
 from pocketmq.protocol import properties as names
@@ -114,6 +114,7 @@ class IncomingBatches:
         batch.bodies = entries.bodies
         batch.flags = [entries.flag] * len(entries.bodies)
         self._take_keyed(first.properties, entries.values, key, batch)
+        batch.is_uniform = True
         return True
 
     def _read_columns(self, body: Buffer, batch: QueueBatch) -> None:
@@ -205,13 +206,29 @@ class _Key(NamedTuple):
 
 def _key_of(properties: bytes) -> _Key | None:
     """None if there is no UNIQ_KEY, or if more than it may differ or matter."""
+    at = properties.find(_KEY)
+    if at < 0 or (at and properties[at - 1 : at] != _SEPARATOR):
+        return None
+    begin = at + len(_KEY)
+    end = properties.find(_SEPARATOR, begin)
+    if end < 0:
+        end = len(properties)
+    others = properties[:at] + properties[end + 1 :]
+    traits = _plain(others) if len(others) <= MAX_REMEMBERED else _read_plain(others)
+    return None if traits is None or end == begin else _Key(begin, end - begin, traits)
+
+
+def _read_plain(others: bytes) -> Traits | None:
+    """Traits of a message with these properties beside UNIQ_KEY; None if more than being stored is
+    asked for, or if there are other keys."""
     try:
-        uniq_key, keys, traits = read_sent(properties.decode())
+        uniq_key, keys, traits = read_sent(others.decode())
     except UnicodeDecodeError:
         return None
-    if uniq_key is None or keys is not None or not traits.is_plain:
-        return None
-    return _Key(properties.index(_KEY) + len(_KEY), len(uniq_key.encode()), traits)
+    return traits if uniq_key is keys is None and traits.is_plain else None
+
+
+_plain = lru_cache(maxsize=256)(_read_plain)
 
 
 def _are_plain(uniq_keys: list[bytes]) -> bool:

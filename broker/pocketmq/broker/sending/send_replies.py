@@ -11,14 +11,16 @@ codec.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import cached_property, lru_cache
 
 import msgspec
 
 from pocketmq.broker.address import BrokerAddress
 from pocketmq.protocol.codes import LanguageCode
-from pocketmq.protocol.command import FLAG_RESPONSE, Encoding
+from pocketmq.protocol.command import FLAG_RESPONSE, Command, Encoding
+from pocketmq.protocol.headers.send import SendMessageResponseHeader
+from pocketmq.protocol.ids import offset_msg_ids
 
 FrameBuilder = Callable[[int, int, int, int, str], bytes]
 """(opaque, physical offset, queue id, queue offset, transaction id) -> frame."""
@@ -74,17 +76,48 @@ class SendReplies:
             make = self._msgpack_builder
         return make(self._version, self.region, self.trace_on)
 
+    def to_batch(
+        self, request: Command, offsets: Sequence[int], queue_id: int, queue_offset: int
+    ) -> Command | bytes:
+        """The answer to a batch that was stored: the ids of all its messages, in their order.
+
+        A template where that pays: for JSON, which carries every field as a text.
+
+        Args:
+            request: the batch.
+            offsets: where its records begin.
+            queue_id: where it is stored.
+            queue_offset: of its first message.
+        """
+        ids = offset_msg_ids(self.store_host, offsets)
+        if request.encoding is Encoding.JSON:
+            template = self._json_batch
+            header = template % (ids.encode(), queue_id, queue_offset, request.opaque)
+            return _WORDS.pack(len(header) + 4, len(header)) + header
+        return request.reply(self.header(ids, queue_id, queue_offset))
+
+    def header(self, ids: str, queue_id: int, queue_offset: int) -> SendMessageResponseHeader:
+        """The header of an answer to a batch that is not filled into a template."""
+        return SendMessageResponseHeader(
+            msg_id=ids,
+            queue_id=queue_id,
+            queue_offset=queue_offset,
+            transaction_id=None,
+            region=self.region,
+            trace=self.trace_on,
+        )
+
+    @cached_property
+    def _json_batch(self) -> bytes:
+        return _json_template(self._version, self.region, self.trace_on, b"%s", b"")
+
     @property
     def _host(self) -> bytes:
         return self._address.packed.hex().upper().encode()
 
     def _json_builder(self, version: int, region: str, trace_on: str) -> FrameBuilder:
-        template = (
-            b'{"code":0,"extFields":{"MSG_REGION":%s,"TRACE_ON":%s,"msgId":"%s%%016X",'
-            b'"queueId":"%%d","queueOffset":"%%d","transactionId":%%s},"flag":%d,'
-            b'"language":"PYTHON","opaque":%%d,"serializeTypeCurrentRPC":"JSON","version":%d}'
-            % (_to_json(region), _to_json(trace_on), self._host, FLAG_RESPONSE, version)
-        )
+        ids, key = self._host + b"%016X", b',"transactionId":%s'
+        template = _json_template(version, region, trace_on, ids, key)
         words = _WORDS.pack
 
         def build(
@@ -190,6 +223,16 @@ class SendReplies:
             return b"".join((_WORDS.pack(size + 4, word | size), head, length(len(fields)), fields))
 
         return build
+
+
+def _json_template(version: int, region: str, trace_on: str, ids: bytes, key: bytes) -> bytes:
+    """A header to be filled in: ids, queue id, queue offset, key, opaque."""
+    return (
+        b'{"code":0,"extFields":{"MSG_REGION":%s,"TRACE_ON":%s,"msgId":"%s",'
+        b'"queueId":"%%d","queueOffset":"%%d"%s},"flag":%d,'
+        b'"language":"PYTHON","opaque":%%d,"serializeTypeCurrentRPC":"JSON","version":%d}'
+        % (_to_json(region), _to_json(trace_on), ids, key, FLAG_RESPONSE, version)
+    )
 
 
 def _name(name: bytes) -> bytes:

@@ -37,7 +37,8 @@ _ADDED_TO_HALF = frozenset({names.TRANSACTION_ID, names.REAL_TOPIC, names.REAL_Q
 _VARYING = (f"{names.UNIQ_KEY}\x01", f"{names.KEYS}\x01")
 """How the properties begin that differ from message to message."""
 
-_MAX_REMEMBERED_CHARS = 256
+MAX_REMEMBERED = 256
+"""Longer texts are read each time."""
 
 
 class Traits(msgspec.Struct, frozen=True, gc=False):
@@ -77,13 +78,17 @@ def read_sent(text: str) -> tuple[str | None, str | None, Traits]:
         found.append(text[at + len(name) : end] or None)
         text = text[:at] + text[end + 1 :]
     uniq_key, keys = found
-    if len(text) > _MAX_REMEMBERED_CHARS:
+    if len(text) > MAX_REMEMBERED:
         return uniq_key, keys, _read_traits(text)
     return uniq_key, keys, _traits(text)
 
 
 def type_of_text(text: str) -> MessageType:
     """What metrics count a send with these properties as."""
+    return _known_type(text) if len(text) <= MAX_REMEMBERED else _read_type(text)
+
+
+def _read_type(text: str) -> MessageType:
     _, _, traits = read_sent(text)
     return type_of(decode_properties(text)) if traits is _NOT_CERTAIN else traits.message_type
 
@@ -103,3 +108,5 @@ def _read_traits(text: str) -> Traits:
 
 
 _traits = lru_cache(maxsize=1024)(_read_traits)
+_known_type = lru_cache(maxsize=64)(_read_type)
+"""Of batch requests, whose own properties are mostly `WAIT true`."""

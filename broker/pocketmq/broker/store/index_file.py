@@ -158,7 +158,9 @@ class IndexFile:
         seconds = self._seconds_of(times_ms, physical_offsets[0])
         entries = INDEX_ENTRY.pack_columns(hashes, physical_offsets, seconds, older)
         view[self.entry_at(first) : self.entry_at(first + count)] = entries
-        numbers = memoryview(INDEX_SLOT.pack_columns(range(first, first + count))).cast("I")
+        numbers = array("I", range(first, first + count))
+        if _SWAPS:
+            numbers.byteswap()
         for slot, number in zip(slots, numbers, strict=True):
             cells[slot] = number
         self.next_entry = first + count
@@ -175,8 +177,11 @@ class IndexFile:
         is_first = self.next_entry <= 1
         if is_first:
             self.begin_physical, self.begin_ms = physical_offset, times_ms[0]
-        known = {time_ms: self._seconds(time_ms) for time_ms in set(times_ms)}
-        seconds = list(map(known.__getitem__, times_ms))
+        least = self._seconds(min(times_ms))
+        if self._seconds(max(times_ms)) == least:
+            seconds = [least] * len(times_ms)
+        else:
+            seconds = list(map(self._seconds, times_ms))
         if is_first:
             seconds[0] = before
         return seconds

@@ -100,7 +100,7 @@ class PlacedBatch(msgspec.Struct, gc=False):
         """Append what belongs into the index (S-46)."""
         batch, places = self.batch, self.result.physical_offsets
         topic, stored_ms = batch.topic, self.result.store_timestamp_ms
-        if not any(batch.keys):
+        if batch.is_uniform or not any(batch.keys):
             columns.hashes.extend(unique_key_hashes(topic, batch.uniq_keys))
             columns.physical_offsets.extend(places)
             columns.times_ms.extend([stored_ms] * len(places))
@@ -191,8 +191,12 @@ class QueueDispatcher:
         result, codes = placed.result, placed.batch.tags_codes
         run = _Run(placed.queue, result.queue_offset)
         begins = result.physical_offsets
-        sizes = list(map(sub, [*begins[1:], result.end], begins))
-        run.entries = [QUEUE_ENTRY.pack_columns(begins, sizes, codes)]
+        if placed.batch.is_uniform:
+            size = (result.end - begins[0]) // len(begins)
+            run.entries = [QUEUE_ENTRY.pack_numbered(begins, size, codes[0])]
+        else:
+            sizes = list(map(sub, [*begins[1:], result.end], begins))
+            run.entries = [QUEUE_ENTRY.pack_columns(begins, sizes, codes)]
         run.codes = codes
         run.end = result.end
         return run

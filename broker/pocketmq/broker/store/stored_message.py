@@ -68,6 +68,9 @@ class QueueBatch(msgspec.Struct, gc=False):
     """Index keys, separated by single spaces."""
     wait_store_ok: bool = True
     """Whether any of them wants to be flushed before the answer."""
+    is_uniform: bool = False
+    """They are known to differ in body and unique key only, each equally long in all of them; no
+    message has other keys, and `properties` are `KeyedProperties`."""
 
 
 @unique
