@@ -1,7 +1,7 @@
 """Java programs of `tests/interop/java`: built once, run as child processes.
 
 Maven resolves the class path (Maven Central), and a stamp over the sources lets later runs skip it.
-Nothing is written outside `target/`: RocketMQ's client logs below `user.home`, which is set.
+Nothing is written outside `target/`: RocketMQ logs below `user.home`, which is set.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from support.class_archive import from_archive, jar_of, make_archive
 
 PROJECT = Path(__file__).resolve().parents[1] / "interop" / "java"
 TARGET = PROJECT / "target"
@@ -93,8 +95,12 @@ def build(*, server: bool = False) -> Path:
             if done.returncode != 0:
                 raise JavaError(f"{' '.join(command)}:\n{done.stdout}\n{done.stderr}")
             jars = path_file.read_text().strip().split(os.pathsep)
-            path = os.pathsep.join([str(TARGET / "classes"), *jars])
-            arguments.write_text(f'{stamp}\n-cp\n"{path}"\n')
+            programs = jar_of(TARGET / "classes", TARGET / f"programs.{name}.jar")
+            path = os.pathsep.join([str(programs), *jars])
+            unfinished = TARGET / f"unfinished.{name}"
+            unfinished.write_text(f'{stamp}\n-cp\n"{path}"\n')
+            make_archive(_archive(arguments), unfinished, SHORT_LIVED)
+            unfinished.rename(arguments)
     return arguments
 
 
@@ -113,14 +119,17 @@ def java_command(
     settings = {
         "user.home": str(home or TARGET / "home"),
         "rocketmq.log.level": "warn",
+        "rmq.logback.configurationFile": str(PROJECT / "logback.xml"),
         **(properties or {}),
     }
+    arguments = build(server=server)
     return [
         "java",
         *SHORT_LIVED,
+        *from_archive(_archive(arguments)),
         *jvm,
         *(f"-D{name}={value}" for name, value in settings.items()),
-        f"@{build(server=server)}",
+        f"@{arguments}",
         "pocketmq.interop.Guarded",
         main if "." in main else f"pocketmq.interop.{main}",
         *map(str, args),
@@ -177,6 +186,10 @@ def _source_stamp() -> str:
     for path in [PROJECT / "pom.xml", *sorted(PROJECT.glob("src/**/*.java"))]:
         digest.update(f"{path.relative_to(PROJECT)}\0".encode() + path.read_bytes() + b"\0")
     return digest.hexdigest()
+
+
+def _archive(arguments: Path) -> Path:
+    return arguments.with_suffix(f"{arguments.suffix}.jsa")
 
 
 def _is_current(arguments: Path, stamp: str) -> bool:
