@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
+from pocketmq.broker.metrics.group_lag import MOST_QUEUES
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.batch import encode_batch
 from pocketmq.protocol.bodies.stats import MetricDistribution, MetricsReport
@@ -17,6 +18,7 @@ from pocketmq.protocol.headers.transactions import EndTransactionRequestHeader
 from pocketmq.protocol.ids import parse_offset_msg_id
 from pocketmq.protocol.message import Message
 from pocketmq.protocol.metrics import ALL
+from pocketmq.protocol.receipts import pop_retry_topic
 from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.runtime.profile import PROFILE_4_9
 from support.broker_rig import BrokerRig, Voice, consumer, running_broker
@@ -186,6 +188,24 @@ async def test_pops_are_told_with_their_retries(rig: BrokerRig, voice: Voice) ->
     assert told_now["messages_out orders poppers false true"] == 2
     assert told_now["messages_out orders poppers false false"] == 2
     assert told_now["messages_out orders poppers false"] is None
+
+
+async def test_queues_of_retries_count_towards_those_that_are_read(
+    rig: BrokerRig, voice: Voice
+) -> None:
+    await voice.create_topic("orders", queues=1)
+    await voice.heartbeat(
+        consumers=[consumer(group, consume_type="CONSUME_POP") for group in ("poppers", "quick")]
+    )
+    for group in ("poppers", "quick"):
+        await voice.create_topic(pop_retry_topic("orders", group), queues=MOST_QUEUES // 2)
+    told_now = await told(voice)
+    lags = {key[1:] for key in told_now.numbers if key[0] == "consumer_lag_messages"}
+    assert lags == {
+        ("poppers", "orders", "false", "false"),
+        ("poppers", "orders", "true", "false"),
+        ("quick", "orders", "false", "false"),  # the other 2,000 would be 4,002
+    }
 
 
 async def test_check_points_in_memory_are_told(tmp_path: Path) -> None:  # K-100

@@ -6,7 +6,7 @@ A filter is not estimated: messages that it will pass over count until they are 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -92,6 +92,18 @@ class LagReader:
     def lags(self) -> Iterator[GroupLag]:
         """Of each group in each of its topics, up to `MOST_QUEUES` together."""
         left = MOST_QUEUES
+        for lag, configs, pops in self._wanted():
+            left -= sum(config.write_queue_nums for config in configs)
+            if left < 0:
+                return
+            for config in configs:
+                for queue_id in range(config.write_queue_nums):
+                    at = (lag.group, config.topic_name, queue_id)
+                    lag.add(self._popped(*at) if pops else self._pulled(*at))
+            yield lag
+
+    def _wanted(self) -> Iterator[tuple[GroupLag, Sequence[TopicConfig], bool]]:
+        """What is to be told, still without figures; of which topics, and whether it is popped."""
         for group in sorted(self._groups.table):
             info = self._consumers.get(group)
             online = info is not None and bool(info.subscriptions)
@@ -101,26 +113,13 @@ class LagReader:
                 config = self._topics.get(topic)
                 if is_retry(topic) or config is None or not config.perm & Perm.RW:
                     continue
-                left -= config.write_queue_nums
-                if left < 0:
-                    return
-                yield self._of(GroupLag(group, topic, is_retry=False), config, pops=pops)
+                yield GroupLag(group, topic, is_retry=False), [config], pops
                 if pops:
-                    yield self._of_retries(group, topic)
+                    yield GroupLag(group, topic, is_retry=True), self._retries(group, topic), True
 
-    def _of_retries(self, group: str, topic: str) -> GroupLag:
-        lag = GroupLag(group, topic, is_retry=True)
-        for v2 in (True, False):
-            config = self._topics.get(pop_retry_topic(topic, group, v2=v2))
-            if config is not None:
-                self._of(lag, config, pops=True)
-        return lag
-
-    def _of(self, lag: GroupLag, config: TopicConfig, *, pops: bool) -> GroupLag:
-        for queue_id in range(config.write_queue_nums):
-            place = (self._popped if pops else self._pulled)(lag.group, config.topic_name, queue_id)
-            lag.add(place)
-        return lag
+    def _retries(self, group: str, topic: str) -> list[TopicConfig]:
+        of_both = (self._topics.get(pop_retry_topic(topic, group, v2=v2)) for v2 in (True, False))
+        return [config for config in of_both if config is not None]
 
     def _pulled(self, group: str, topic: str, queue_id: int) -> _Place:
         end = self._store.max_offset(topic, queue_id)
