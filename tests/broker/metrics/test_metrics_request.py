@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pocketmq.broker.metrics.group_lag import MOST_QUEUES
+from pocketmq.broker.metrics.message_type import MessageType
+from pocketmq.broker.store import PutStatus, StoredMessage
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.batch import encode_batch
 from pocketmq.protocol.bodies.stats import MetricDistribution, MetricsReport
@@ -24,6 +26,7 @@ from pocketmq.runtime.profile import PROFILE_4_9
 from support.broker_rig import BrokerRig, Voice, consumer, running_broker
 from support.pop_voice import ack, pop
 
+HOST = bytes([127, 0, 0, 1, 0, 0, 0, 9])
 HALF = "RMQ_SYS_TRANS_HALF_TOPIC"
 
 
@@ -108,6 +111,24 @@ async def test_sends_of_one_turn_are_told_by_their_types(rig: BrokerRig, voice: 
             assert counts[0] == mine.count(b"")
             assert counts[1] == mine.count(b"b" * 2000)
             assert sum(counts) == len(mine)
+
+
+async def test_messages_of_one_append_are_told_each_by_its_own_size(
+    rig: BrokerRig, voice: Voice
+) -> None:
+    await voice.create_topic("orders")
+    messages = [
+        StoredMessage(
+            topic="orders", queue_id=0, body=b"b" * size, properties=b"", flag=0, sys_flag=0,
+            born_timestamp_ms=0, born_host=HOST, store_host=HOST,
+        )
+        for size in (10, 2000, 20)
+    ]  # fmt: skip
+    results = rig.broker.subjects.storing.puts.put_all(messages, MessageType.NORMAL)
+    assert {result.status for result in results} == {PutStatus.PUT_OK}
+    size = (await told(voice)).distributions["message_size", "orders", "normal", "false"]
+    assert size.counts == [2, 1, 0, 0, 0, 0, 0]
+    assert size.total == sum(result.size for result in results)
 
 
 async def test_a_group_that_pulls_is_told_with_its_lag(rig: BrokerRig, voice: Voice) -> None:

@@ -115,19 +115,24 @@ class SafePuts:
     def put_all(
         self, messages: Sequence[StoredMessage], message_type: int = NOT_SENT
     ) -> list[PutResult]:
-        """Store messages of the broker's own in one append; a result for each, in their order."""
+        """Store messages of the broker's own in one append; a result for each, in their order.
+
+        Args:
+            messages: with the topics that they are for.
+            message_type: of all of them; see `put`.
+        """
         began_at = self._clock.monotonic()
         results = self._store.put_messages(messages)
         done_at = self._clock.monotonic()
-        stored: dict[str, list[int]] = {}
+        stored: dict[tuple[str, int], list[int]] = {}
         for message, result in zip(messages, results, strict=True):
             if result.status is PutStatus.PUT_OK:
-                stored.setdefault(message.topic, []).append(result.size)
+                place = 0 if message_type == NOT_SENT else size_class(result.size)[0]
+                stored.setdefault((message.topic, place), []).append(result.size)
             else:
                 self._stats.puts_failed += 1
-        for topic, sizes in stored.items():
-            place = 0 if message_type == NOT_SENT else size_class(sizes[0])[0]
-            took_s = done_at - began_at
+        took_s = done_at - began_at
+        for (topic, place), sizes in stored.items():
             counts = len(sizes), sum(sizes)
             self._stats.note_put(topic, *counts, done_at, took_s, message_type, place)
         return results
