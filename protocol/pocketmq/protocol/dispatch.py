@@ -20,6 +20,7 @@ from pocketmq.protocol.codes import RequestCode, ResponseCode, request_name
 from pocketmq.protocol.command import Body, Command, Encoding
 from pocketmq.protocol.header import REQUEST_HEADERS, Header
 from pocketmq.protocol.releases import Knows, everything
+from pocketmq.protocol.transport.peer_memory import PeerMemory
 from pocketmq.runtime.errors import PocketMQError
 
 log = structlog.get_logger()
@@ -136,6 +137,8 @@ class Dispatcher:
 
     def __init__(self, budget: BudgetSource = default_budget, knows: Knows = everything) -> None:
         self.budget = budget
+        self.peers = PeerMemory(budget)
+        """What they all cost, at whichever port they came."""
         self._knows = knows
         self._body_limit: dict[int, str] = {}
         """Code -> option that bounds its body."""

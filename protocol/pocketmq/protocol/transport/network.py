@@ -11,7 +11,6 @@ import structlog
 from pocketmq.protocol.command import VERSION_5_3_3, Encoding
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.transport.channel import Channel
-from pocketmq.protocol.transport.peer_memory import PeerMemory
 from pocketmq.runtime.ports import MAX_PORT
 
 log = structlog.get_logger()
@@ -108,7 +107,8 @@ class OpenChannels:
         version: What answers say of the protocol's version.
         on_open: Told of each channel.
         on_close: Told of its end.
-        most: So many are open at once; who comes then is refused. None: any number.
+        most: So many are open at once, with those of the dispatcher's other listeners; who comes
+            then is refused. None: any number.
     """
 
     def __init__(
@@ -121,8 +121,8 @@ class OpenChannels:
     ) -> None:
         self.all: dict[Channel, None] = {}
         """In the order in which they came, so that a close is the same each time."""
-        self.memory = PeerMemory(dispatcher.budget)
-        """What all of them have waiting here."""
+        self.memory = dispatcher.peers
+        """What all of them have waiting here, and those of the dispatcher's other listeners."""
         self._dispatcher = dispatcher
         self._version = version
         self._on_open = on_open
@@ -173,10 +173,11 @@ class OpenChannels:
                 channel.abort()
 
     def _opened(self, channel: Channel) -> None:
-        if self._most is not None and len(self.all) >= self._most:
+        if self._most is not None and self.memory.connections >= self._most:
             self._refuse(channel)
             return
         self.all[channel] = None
+        self.memory.came()
         if self._timer is None:
             self._timer = self._loop.call_later(SWEEP_S, self._sweep_on)
         if self._on_open is not None:
@@ -186,7 +187,7 @@ class OpenChannels:
         """Hang up: the descriptors that are left are for files."""
         if not self._refused:
             log.warning(
-                "peer.refused", peer=channel.address, open_connections=len(self.all),
+                "peer.refused", peer=channel.address, open_connections=self.memory.connections,
                 advice="raise `ulimit -n`, or find out who holds so many connections",
             )  # fmt: skip
         self._refused += 1
@@ -196,6 +197,7 @@ class OpenChannels:
         if channel not in self.all:
             return  # it was refused
         del self.all[channel]
+        self.memory.went()
         if self._on_close is not None:
             self._on_close(channel)
 

@@ -1,4 +1,4 @@
-"""What the peers of one listener have waiting here, all together: the heaviest goes first."""
+"""What the peers of one role have waiting here, all together: the heaviest goes first."""
 
 from __future__ import annotations
 
@@ -41,7 +41,17 @@ class PeerMemory:
     def __init__(self, budget: BudgetSource) -> None:
         self.budget = budget
         self.total_bytes = 0
+        self.connections = 0
+        """How many are accepted and open."""
         self._bytes_of: dict[Holder, int] = {}
+
+    def came(self) -> None:
+        """A connection was accepted."""
+        self.connections += 1
+
+    def went(self) -> None:
+        """One that was accepted has ended."""
+        self.connections -= 1
 
     def note(self, holder: Holder, size_bytes: int) -> None:
         """A connection holds so much now. O(1) while all is well."""
@@ -79,7 +89,7 @@ class PeerShare:
     """What one connection holds of a `PeerMemory`; it is told in steps of `GRAIN_BYTES`.
 
     Args:
-        memory: Of the listener that accepted the connection.
+        memory: Of the role that accepted the connection.
         holder: The connection.
     """
 

@@ -1,0 +1,52 @@
+"""A role that listens at two ports, as a broker does with its VIP port, has one bound for both."""
+
+from __future__ import annotations
+
+import pytest
+
+from pocketmq.protocol.budget import Budget
+from pocketmq.protocol.transport.tcp import TcpNetwork
+from pocketmq.runtime import descriptors
+from support.wire_pair import Echo, RawPeer, Word, connected, request_bytes, served
+
+MIB = 1024 * 1024
+
+
+async def test_what_peers_have_waiting_at_both_ports_is_added_up() -> None:  # fault 24
+    dispatcher = Echo(Budget(peer_memory_bytes=2 * MIB)).dispatcher
+    frame = request_bytes(body=bytes(MIB))
+    async with (
+        served(TcpNetwork(), dispatcher) as (_, address),
+        served(TcpNetwork(), dispatcher) as (_, vip_address),
+    ):
+        heavy = await RawPeer.connect(address)
+        others = [await RawPeer.connect(vip_address) for _ in range(2)]
+        heavy.say(frame[: MIB - 10])  # half frames
+        for peer in others:
+            peer.say(frame[: MIB * 3 // 4])
+        assert await heavy.is_hung_up_on()
+        for peer in others:
+            peer.say(frame[MIB * 3 // 4 :])
+            await peer.answer()
+        for peer in (heavy, *others):
+            await peer.close()
+
+
+async def test_connections_at_both_ports_leave_descriptors_for_files(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fault 49
+    monkeypatch.setattr(descriptors, "most_connections", lambda: 2)
+    dispatcher = Echo().dispatcher
+    async with (
+        served(TcpNetwork(), dispatcher) as (_, address),
+        served(TcpNetwork(), dispatcher) as (_, vip_address),
+        connected(TcpNetwork(), address) as first,
+    ):
+        async with connected(TcpNetwork(), vip_address) as second:
+            assert (await first.request(Word())).code == 0
+            assert (await second.request(Word())).code == 0
+            late = await RawPeer.connect(vip_address)
+            assert await late.is_hung_up_on()
+            await late.close()
+        async with connected(TcpNetwork(), vip_address) as again:
+            assert (await again.request(Word())).code == 0
