@@ -168,3 +168,36 @@ def test_conditions_that_queues_do_not_know_read_the_records(
     for condition in (GreaterThan(("storeTimestamp",), long_ago), EqualTo(("tags",), "TagA")):
         spark_store.rows([condition], path=str(store), columns=ENTRY)
         assert log_bytes[-1] > 0
+
+
+def test_one_broken_head_among_thousands_is_named_or_skipped(tmp_path: Path) -> None:
+    with open_store(tmp_path / "s", mapped_file_size_commit_log=4 << 20) as store:
+        put(store, [stored(b"x" * (number % 90), queue_id=number % 3) for number in range(9000)])
+    columns = "queueId,queueOffset,storeTimestamp,physicalOffset"
+    options = {"path": str(tmp_path / "s"), "columns": columns}
+    whole = spark_store.rows(**options)
+    assert len(whole) == 9000
+    assert by_place([{**row, "keys": None} for row in whole]) == by_place(
+        spark_store.rows(path=str(tmp_path / "s"), columns=columns + ",keys")
+    )
+    (file,) = log_files(tmp_path / "s")
+    broken = by_place(whole)[7777]["physicalOffset"]
+    data = bytearray(file.read_bytes())
+    data[broken + 30] ^= 0x01
+    file.write_bytes(data)
+    with pytest.raises(CorruptRecordError, match=f"no valid record at byte {broken}: "):
+        spark_store.rows(**options)
+    found = spark_store.rows(**options, mode="PERMISSIVE")
+    assert by_place(found) == [row for row in by_place(whole) if row["physicalOffset"] != broken]
+
+
+def test_what_a_file_has_not_is_not_mapped(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(3 << 20))
+    file = LocalBytes(path)
+    try:
+        assert file.mapped((2 << 20) + 5, 1 << 20) is None
+        view = file.mapped((2 << 20) + 5, 100)
+        assert view is None or len(view) == 100
+    finally:
+        file.close()

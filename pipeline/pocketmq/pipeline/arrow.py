@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -40,7 +40,12 @@ TYPES: Final[dict[str, pa.DataType]] = {
 
 def arrow_schema(columns: dict[str, str]) -> pa.Schema:
     """The schema of record batches with these columns, given as name and Spark type."""
-    return pa.schema([pa.field(name, TYPES[kind]) for name, kind in columns.items()])
+    return _schema(tuple(columns.items()))
+
+
+@lru_cache(maxsize=32)
+def _schema(columns: tuple[tuple[str, str], ...]) -> pa.Schema:
+    return pa.schema([pa.field(name, TYPES[kind]) for name, kind in columns])
 
 
 @dataclass(slots=True)
@@ -69,6 +74,11 @@ class Shape:
     def wants_heads_only(self) -> bool:
         """Whether fixed fields of the records, and their topics, are enough for every column."""
         return self.columns.keys() <= HEAD_COLUMNS and not self.verify_crc
+
+    @property
+    def head_fields(self) -> frozenset[str]:
+        """The fixed fields that the columns are made of, beside flags and hosts."""
+        return frozenset(_FIELDS[name] for name in self.columns if name in _FIELDS)
 
 
 @dataclass
@@ -210,8 +220,27 @@ def _headers(batch: MessageBatch) -> pa.Array:
 _Maker = Callable[[MessageBatch], Any]
 
 
-def _fixed(name: str, dtype: type) -> _Maker:
-    return lambda batch: numbers(batch.column(name).astype(dtype))
+_FIELDS: Final = {
+    "queueId": "queue_id",
+    "queueOffset": "queue_offset",
+    "bornTimestamp": "born_timestamp",
+    "storeTimestamp": "store_timestamp",
+    "flag": "flag",
+    "reconsumeTimes": "reconsume_times",
+    "physicalOffset": "physical_offset",
+    "offsetMsgId": "physical_offset",
+    "offset": "queue_offset",
+    "timestamp": "store_timestamp",
+}
+"""Column -> the field of `fixed_fields.HEAD` that it is made of."""
+
+
+def _fixed(column: str, dtype: type) -> _Maker:
+    return lambda batch: numbers(batch.column(_FIELDS[column]).astype(dtype))
+
+
+def _time(column: str) -> _Maker:
+    return lambda batch: timestamps(batch.column(_FIELDS[column]))
 
 
 def _property(name: str) -> _Maker:
@@ -221,26 +250,26 @@ def _property(name: str) -> _Maker:
 _MAKERS: Final[dict[str, _Maker]] = {
     "topic": lambda batch: batch.whole.topics() if batch.topics is None else batch.topics,
     "brokerName": lambda batch: repeated_text(batch.broker_name, len(batch.records)),
-    "queueId": _fixed("queue_id", np.int32),
-    "queueOffset": _fixed("queue_offset", np.int64),
+    "queueId": _fixed("queueId", np.int32),
+    "queueOffset": _fixed("queueOffset", np.int64),
     "keys": _property(names.KEYS),
     "tags": _property(names.TAGS),
-    "bornTimestamp": lambda batch: timestamps(batch.column("born_timestamp")),
-    "storeTimestamp": lambda batch: timestamps(batch.column("store_timestamp")),
+    "bornTimestamp": _time("bornTimestamp"),
+    "storeTimestamp": _time("storeTimestamp"),
     "flag": _fixed("flag", np.int32),
     "sysFlag": lambda batch: numbers(batch.records.sys_flags),
     "properties": lambda batch: batch.properties.maps(),
     "msgId": _msg_ids,
     "uniqKey": _property(names.UNIQ_KEY),
-    "reconsumeTimes": _fixed("reconsume_times", np.int32),
-    "physicalOffset": _fixed("physical_offset", np.int64),
+    "reconsumeTimes": _fixed("reconsumeTimes", np.int32),
+    "physicalOffset": _fixed("physicalOffset", np.int64),
     "offsetMsgId": lambda batch: batch.records.offset_ids(),
     "bornHost": lambda batch: batch.records.born_hosts(),
     "storeHost": lambda batch: batch.records.store_hosts(),
     "key": lambda batch: batch.properties.values_of(names.KEYS).cast(pa.binary()),
     "partition": lambda batch: repeated_number(batch.partition, len(batch.records)),
-    "offset": _fixed("queue_offset", np.int64),
-    "timestamp": lambda batch: timestamps(batch.column("store_timestamp")),
+    "offset": _fixed("offset", np.int64),
+    "timestamp": _time("timestamp"),
     "timestampType": lambda batch: repeated_number(1, len(batch.records)),  # Kafka's LogAppendTime
     "headers": _headers,
 }

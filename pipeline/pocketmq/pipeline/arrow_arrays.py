@@ -35,6 +35,16 @@ def numbers(
     return pa.Array.from_buffers(kind, len(whole), [valid, pa.py_buffer(whole)])
 
 
+def pooled(size: int) -> npt.NDArray[np.uint8]:
+    """Bytes of Arrow's pool, which hands out again what others have let go.
+
+    Fresh memory costs a page fault for each 4 KiB, often more than what is done with it.
+    """
+    if size == 0:
+        return np.empty(0, np.uint8)
+    return np.frombuffer(pa.allocate_buffer(size), np.uint8)
+
+
 def texts(values: Sequence[str | None]) -> pa.Array:
     """A few strings, or nulls, as `string`."""
     data = [b"" if value is None else value.encode() for value in values]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -19,14 +19,12 @@ from pocketmq.pipeline.store_plan import QueuePart
 ENTRY_COLUMNS: Final = frozenset(
     {"topic", "brokerName", "queueId", "queueOffset", "physicalOffset"}
 )
-FIRST_ROWS: Final = 256
-MOST_ROWS: Final = 65_536
 
 
-def entry_batches(
+def entry_batch(
     part: QueuePart, entries: Entries, columns: dict[str, str], bounds: RowFilter
-) -> Iterator[pa.RecordBatch]:
-    """The rows of a part within the bounds, in the order of its entries.
+) -> pa.RecordBatch:
+    """The rows of some entries of a part that are within the bounds, in their order.
 
     Args:
         part: Which queues the entries are from.
@@ -35,29 +33,24 @@ def entry_batches(
         bounds: Of numbers only; topics and brokers were chosen when the read was planned.
     """
     ids = np.array([each.queue_id for each in part.slices], np.int32)
-    names = texts([each.topic for each in part.slices])
-    schema = arrow_schema(columns)
-    low, size = 0, FIRST_ROWS
-    while low < len(entries):
-        some = entries[low : low + size]
-        low, size = low + size, min(size * 16, MOST_ROWS)
-        fields: dict[str, npt.NDArray[Any]] = {
-            "queueId": ids[some.queue],
-            "queueOffset": some.numbers,
-            "physicalOffset": some.offsets,
-        }
-        keep = np.ones(len(some), np.bool_)
-        for name, values in fields.items():
-            within(keep, values, bounds.range(name))
+    fields: dict[str, Callable[[Entries], npt.NDArray[Any]]] = {
+        "queueId": lambda some: ids[some.queue],
+        "queueOffset": lambda some: some.numbers,
+        "physicalOffset": lambda some: some.offsets,
+    }
+    if bounds.numbers:
+        keep = np.ones(len(entries), np.bool_)
+        for name, within_these in bounds.numbers.items():
+            within(keep, fields[name](entries), within_these)
         if not keep.all():
-            some = some[keep]
-            fields = {name: values[keep] for name, values in fields.items()}
-        made = []
-        for name, kind in columns.items():
-            if name == "topic":
-                made.append(names.take(numbers(some.queue)))
-            elif name == "brokerName":
-                made.append(repeated_text(part.broker_name, len(some)))
-            else:
-                made.append(numbers(fields[name], TYPES[kind]))
-        yield pa.RecordBatch.from_arrays(made, schema=schema)
+            entries = entries[keep]
+    made = []
+    for name, kind in columns.items():
+        if name == "topic":
+            names = texts([each.topic for each in part.slices])
+            made.append(names.take(numbers(entries.queue)))
+        elif name == "brokerName":
+            made.append(repeated_text(part.broker_name, len(entries)))
+        else:
+            made.append(numbers(fields[name](entries), TYPES[kind]))
+    return pa.RecordBatch.from_arrays(made, schema=arrow_schema(columns))

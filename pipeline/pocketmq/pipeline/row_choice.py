@@ -46,11 +46,18 @@ def wanted(records: RecordColumns, bounds: RowFilter) -> RecordColumns:
 def heads_wanted(records: _Records, bounds: RowFilter) -> _Records:
     """The records within the bounds that their fixed fields are tested for."""
     keep = np.ones(len(records), np.bool_)
-    for column, name in _NUMBERS.items():
-        within(keep, records.head[name], bounds.range(column))
-    for column, name in _TIMES.items():
-        within(keep, records.head[name], bounds.times(column))
+    for column, within_these in bounds.numbers.items():
+        within(keep, records.head[_NUMBERS[column]], within_these)
+    for column, within_these in bounds.times_ms.items():
+        within(keep, records.head[_TIMES[column]], within_these)
     return records if keep.all() else records.take(keep)
+
+
+def fields_of(bounds: RowFilter) -> frozenset[str]:
+    """The fixed fields that `heads_wanted` tests."""
+    return frozenset(
+        (*(_NUMBERS[each] for each in bounds.numbers), *(_TIMES[each] for each in bounds.times_ms))
+    )
 
 
 def of_topics(records: RecordColumns, topics: Sequence[str]) -> npt.NDArray[np.bool_]:

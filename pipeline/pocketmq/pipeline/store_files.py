@@ -219,23 +219,31 @@ class QueueFiles:
         """Queue offset of the first entry in the files."""
         return self.row.start // QUEUE_ENTRY.itemsize
 
-    def entries(self, low: int, high: int) -> Entries:
-        """Entries of queue offsets [low, high); fewer when the files end before."""
-        parts = []
-        while low < high:
-            index = self.row.index(low * QUEUE_ENTRY.itemsize)
+    def entries(self, low: int, high: int, target: npt.NDArray[np.uint8] | None = None) -> Entries:
+        """Entries of queue offsets [low, high); fewer when the files end before.
+
+        Args:
+            low: The first.
+            high: Behind the last.
+            target: Where they are put, if not into new memory; it has room for them.
+        """
+        width = QUEUE_ENTRY.itemsize
+        if target is None:
+            target = np.empty(max(high - low, 0) * width, np.uint8)
+        done, at = 0, low
+        while at < high:
+            index = self.row.index(at * width)
             if index < 0:
                 break
-            file_end = (self.row.starts[index] + self.row.lengths[index]) // QUEUE_ENTRY.itemsize
-            count = min(high, file_end) - low
-            data = self.row.read(low * QUEUE_ENTRY.itemsize, count * QUEUE_ENTRY.itemsize)
-            parts.append(np.frombuffer(data, QUEUE_ENTRY, len(data) // QUEUE_ENTRY.itemsize))
-            if len(parts[-1]) < count:
+            file_end = (self.row.starts[index] + self.row.lengths[index]) // width
+            count = min(high, file_end) - at
+            view = target[done : done + count * width].data
+            found = self.row.read_into(view, at * width) // width
+            done += found * width
+            if found < count:
                 break
-            low += count
-        if len(parts) == 1:
-            return parts[0]
-        return np.concatenate(parts) if parts else np.empty(0, QUEUE_ENTRY)
+            at += count
+        return target[:done].view(QUEUE_ENTRY)
 
     def written_end(self) -> int:
         """Queue offset behind the last entry; the last file is longer than its content."""

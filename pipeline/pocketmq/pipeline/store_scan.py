@@ -16,18 +16,26 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pocketmq.pipeline.arrow import MessageBatch, Shape
-from pocketmq.pipeline.arrow_arrays import numbers, texts
-from pocketmq.pipeline.entry_columns import ENTRY_COLUMNS, entry_batches
+from pocketmq.pipeline.arrow_arrays import numbers, pooled, texts
+from pocketmq.pipeline.entry_columns import ENTRY_COLUMNS, entry_batch
 from pocketmq.pipeline.errors import CorruptRecordError
 from pocketmq.pipeline.fixed_fields import QUEUE_ENTRY, Bytes, Ints
 from pocketmq.pipeline.log_walk import walk
 from pocketmq.pipeline.places import Place
-from pocketmq.pipeline.queue_entries import CHUNK_BYTES, GAP_BYTES, Entries
+from pocketmq.pipeline.queue_entries import (
+    CHUNK_BYTES,
+    FIRST_BYTES,
+    GAP_BYTES,
+    Entries,
+    Run,
+    in_log_order,
+)
 from pocketmq.pipeline.read_counts import ReadCounts
 from pocketmq.pipeline.record_columns import RecordColumns, read_columns
 from pocketmq.pipeline.record_heads import RecordHeads, read_heads
-from pocketmq.pipeline.row_choice import heads_wanted, of_topics, wanted
+from pocketmq.pipeline.row_choice import fields_of, heads_wanted, of_topics, wanted
 from pocketmq.pipeline.row_filter import RowFilter
+from pocketmq.pipeline.sound_heads import sound_heads
 from pocketmq.pipeline.store_files import FileRow, QueueFiles, log_files
 from pocketmq.pipeline.store_plan import LIGHT_QUEUE_PREFIX, LogPart, Part, QueuePart
 from pocketmq.pipeline.worker_log import log as worker_log
@@ -98,21 +106,27 @@ class Scan:
     # -- by the queues' entries --------------------------------------------------------------
 
     def _queued(self, part: QueuePart, log: FileRow) -> Iterator[pa.RecordBatch]:
-        for entries in self._by_file(self._entries(part), log):
-            if self._needs_entries_only(part):
-                yield from entry_batches(part, entries, self.shape.columns, self.row_filter)
-                continue
-            spread = entries.spread()
-            mapped = (
-                spread < TOO_SPARSE
-                and (self._needs_heads_only(part) or spread > SPARSE)
-                and log.may_map(int(entries.offsets[0]))
-            )
-            chunks = (
-                entries.chunks(MAPPED_BYTES) if mapped else entries.chunks(CHUNK_BYTES, GAP_BYTES)
-            )
-            for chunk in chunks:
-                yield self._chunk(part, log, chunk, mapped=mapped)
+        entries_only, heads_only = self._needs_entries_only(part), self._needs_heads_only(part)
+        first_bytes: int | None = FIRST_BYTES
+        for found in in_log_order(self._runs(part)):
+            for entries in self._by_file(found, log):
+                if entries_only:
+                    yield entry_batch(part, entries, self.shape.columns, self.row_filter)
+                    continue
+                spread = entries.spread()
+                mapped = (
+                    spread < TOO_SPARSE
+                    and (heads_only or spread > SPARSE)
+                    and log.may_map(int(entries.offsets[0]))
+                )
+                chunks = (
+                    entries.chunks(MAPPED_BYTES)
+                    if mapped
+                    else entries.chunks(CHUNK_BYTES, GAP_BYTES, first_bytes)
+                )
+                first_bytes = None
+                for chunk in chunks:
+                    yield self._chunk(part, log, chunk, mapped=mapped)
 
     def _by_file(self, entries: Entries, log: FileRow) -> Iterator[Entries]:
         """The entries file by file; one that cannot lie within its file counts as broken."""
@@ -125,19 +139,22 @@ class Scan:
                 continue
             found = entries[low:high]
             outside = found.outside(log, log.starts[index] + log.lengths[index])
-            if outside.any():
+            if outside is not None and outside.any():
                 for row in np.flatnonzero(outside).tolist():
                     self._lost(log, int(found.offsets[row]), int(found.sizes[row]))
                 found = found[np.flatnonzero(~outside)]
-            yield found
+            if len(found):
+                yield found
 
-    def _entries(self, part: QueuePart) -> Entries:
-        parts = []
+    def _runs(self, part: QueuePart) -> list[Run]:
+        runs = []
         codes = self._tag_codes()
+        room = pooled(part.rows * QUEUE_ENTRY.itemsize)
         for number, each in enumerate(part.slices):
             files = QueueFiles(part.root, each.topic, each.queue_id)
             with files.row:
-                found = files.entries(each.low, each.high)
+                found = files.entries(each.low, each.high, room)
+            room = room[found.nbytes :]
             if len(found) < each.high - each.low:
                 path, position = files.row.place((each.low + len(found)) * QUEUE_ENTRY.itemsize)
                 missing = each.high - each.low - len(found)
@@ -149,8 +166,8 @@ class Scan:
                 tags = found["tags"].astype(np.int64)
                 # Below is not a hash, but an address in the queue's extension.
                 kept &= np.isin(tags, codes) | (tags < _INT32_MIN)
-            parts.append(Entries.of(found, number, each.low, kept))
-        return Entries.sorted(parts)
+            runs.append(Run(number, found, each.low, None if kept.all() else np.flatnonzero(kept)))
+        return runs
 
     def _tag_codes(self) -> list[int] | None:
         tags = self.row_filter.texts.get("tags")
@@ -185,6 +202,12 @@ class Scan:
         if self.by_queue and len(part.slices) > 1:
             order = np.argsort(entries.queue, kind="stable")
             entries, positions = entries[order], positions[order]
+        if heads_only:
+            ids = np.array([each.queue_id for each in part.slices], np.int64)
+            names = self.shape.head_fields | fields_of(self.row_filter)
+            sound = sound_heads(buffer, positions, entries, ids, sorted(names))
+            if sound is not None:
+                return self._head_batch(part, entries, sound)
         read = read_heads if heads_only else read_columns
         records: RecordHeads = read(buffer, positions, entries.sizes)
         for row in records.bad.tolist():
@@ -195,9 +218,13 @@ class Scan:
                 reason = "the record there belongs to another queue or offset than the entry"
                 self._broken(*log.place(int(entries.offsets[row])), reason)
             records = records.take(~elsewhere)
-        places = entries.offsets - positions
         if isinstance(records, RecordColumns):
-            return self._batch(part, log, records, places)
+            return self._batch(part, log, records, entries.offsets - positions)
+        return self._head_batch(part, entries, records)
+
+    def _head_batch(
+        self, part: QueuePart, entries: Entries, records: RecordHeads
+    ) -> pa.RecordBatch:
         records = heads_wanted(records, self.row_filter)
         topics = None
         if "topic" in self.shape.columns:
@@ -207,7 +234,7 @@ class Scan:
 
     def _read(self, log: FileRow, entries: Entries) -> tuple[Bytes, Ints]:
         """Read all these records; returns a buffer and where in it each begins."""
-        first, lows, highs = entries.runs()
+        first, lows, highs = entries.sections()
         lengths = highs - lows
         bases = np.cumsum(lengths) - lengths
         total = int(lengths.sum())
