@@ -121,16 +121,15 @@ class LocalPlace:
         """By name; files that are deleted meanwhile are left out."""
         found = []
         try:
-            names = sorted(os.listdir(self.path))
+            with os.scandir(self.path) as listed:
+                for each in listed:
+                    try:
+                        found.append(Entry(each.name, each.stat().st_size, each.is_dir()))
+                    except FileNotFoundError:
+                        continue
         except (FileNotFoundError, NotADirectoryError):
             return []
-        for name in names:
-            path = self.path / name
-            try:
-                found.append(Entry(name, path.stat().st_size, path.is_dir()))
-            except FileNotFoundError:
-                continue
-        return found
+        return sorted(found)
 
     def folder(self) -> LocalPlace:
         """The folder around it."""
