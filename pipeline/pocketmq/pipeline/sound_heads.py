@@ -26,7 +26,11 @@ _UNSIGNED: Final = np.dtype(">u4")
 
 
 def sound_heads(
-    buffer: Bytes, positions: Ints, entries: Entries, ids: Ints, names: Sequence[str]
+    buffer: Bytes,
+    positions: Ints,
+    entries: Entries,
+    ids: npt.NDArray[np.int32],
+    names: Sequence[str],
 ) -> RecordHeads | None:
     """The heads of the records at `positions`; None if one of them is not as expected.
 
@@ -58,7 +62,7 @@ def sound_heads(
     return RecordHeads(buffer, np.arange(count), positions, entries.sizes, kept, sys_flags, _NONE)
 
 
-def _is_right(head: npt.NDArray[Any], entries: Entries, ids: Ints) -> bool:
+def _is_right(head: npt.NDArray[Any], entries: Entries, ids: npt.NDArray[np.int32]) -> bool:
     right: npt.NDArray[np.bool_] = head["size"] == entries.sizes
     right &= head["physical_offset"] == entries.offsets
     right &= head["queue_offset"] == entries.numbers

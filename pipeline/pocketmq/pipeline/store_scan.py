@@ -203,7 +203,7 @@ class Scan:
             order = np.argsort(entries.queue, kind="stable")
             entries, positions = entries[order], positions[order]
         if heads_only:
-            ids = np.array([each.queue_id for each in part.slices], np.int64)
+            ids = np.array([each.queue_id for each in part.slices], np.int32)
             names = self.shape.head_fields | fields_of(self.row_filter)
             sound = sound_heads(buffer, positions, entries, ids, sorted(names))
             if sound is not None:
