@@ -240,13 +240,11 @@ async def test_late_answers_leave_together_and_not_to_a_peer_that_has_gone() -> 
     written: list[bytes] = []
 
     class Wire(asyncio.Transport):
-        closing = False
-
         def write(self, data: bytes | bytearray | memoryview) -> None:
             written.append(bytes(data))
 
-        def is_closing(self) -> bool:
-            return self.closing
+        def abort(self) -> None:
+            pass
 
         def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
             pass
@@ -259,7 +257,7 @@ async def test_late_answers_leave_together_and_not_to_a_peer_that_has_gone() -> 
     requests = [Command(SILENT, opaque=n) for n in range(3)]
     channel.reply_all(requests, [b"one ", b"two ", None])
     assert written == [b"one two "]
-    wire.closing = True
+    channel.abort()
     channel.reply_all(requests, [b"one ", b"two ", b"three"])
     assert written == [b"one two "]
 

@@ -21,28 +21,21 @@ return a reply or None. Deadlines of requests run on real time, not on the proto
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, cast
 
-import msgspec
 import structlog
 
 from pocketmq.protocol.command import (
-    FLAG_ONEWAY,
     VERSION_5_3_3,
-    Body,
-    Buffer,
     Command,
     Encoding,
 )
-from pocketmq.protocol.dispatch import Dispatcher, Reply, error_reply
-from pocketmq.protocol.errors import ConnectionLostError, FrameError
+from pocketmq.protocol.dispatch import Dispatcher, error_reply
+from pocketmq.protocol.errors import ConnectionLostError
 from pocketmq.protocol.frame import FrameDecoder
-from pocketmq.protocol.header import Header
-from pocketmq.protocol.send_template import SendTemplate
 from pocketmq.protocol.transport.channel_output import ChannelOutput
 from pocketmq.protocol.transport.peer_memory import PeerMemory, PeerShare
-from pocketmq.protocol.transport.timed_calls import TimedCalls
 from pocketmq.protocol.transport.traffic import TRAFFIC
 
 log = structlog.get_logger()
@@ -101,9 +94,6 @@ class Channel(ChannelOutput, asyncio.Protocol):
             if peers is None
             else FrameDecoder(max_header_bytes=peers.budget().header_bytes)
         )
-        self._calls = TimedCalls(self._loop)
-        self._awaited = 0
-        """Requests of this peer that the dispatcher has gathered and not yet answered."""
         self._untaken = 0
         """Reads of this peer that the dispatcher has put off."""
         self._put_off: list[Command] = []
@@ -112,105 +102,6 @@ class Channel(ChannelOutput, asyncio.Protocol):
         self.closed: asyncio.Future[None] = self._loop.create_future()
 
     # -- what others use ------------------------------------------------------------------------
-
-    def request(
-        self,
-        header: Header,
-        body: Body | msgspec.Struct = b"",
-        *,
-        code: int | None = None,
-        timeout_s: float = 3.0,
-    ) -> asyncio.Future[Command]:
-        """Send a request; the future's result is the response with its number (E-5), any code.
-
-        Check `Command.code` of the response, then read it by `Command.header`. Cancelling the
-        future forgets the call; a response that comes later is dropped.
-
-        Raises (through the future):
-            RequestTimeoutError: no answer within `timeout_s` real seconds.
-            ConnectionLostError: the connection ended first.
-        """
-        if not self.is_open:
-            closed: asyncio.Future[Command] = self._loop.create_future()
-            closed.set_exception(ConnectionLostError(self.address))
-            return closed
-        opaque, future = self._calls.begin(self.address, type(header), timeout_s)
-        try:
-            self._send(header, body, header.CODE if code is None else code, opaque, 0)
-        except FrameError:
-            self._calls.forget(opaque)
-            raise
-        return future
-
-    def request_alike(
-        self, template: SendTemplate, born_ms: int, properties: str, body: Buffer, timeout_s: float
-    ) -> asyncio.Future[Command]:
-        """`request` with a header of a template, while the channel is open; in half the time.
-
-        Args:
-            template: Of encoding 77, and with this channel's version.
-            born_ms: Of the message.
-            properties: Of the message.
-            body: Not empty.
-            timeout_s: Real seconds for the answer.
-        """
-        opaque, future = self._calls.begin(self.address, template.kind, timeout_s)
-        try:
-            head = template.head(opaque, born_ms, properties, len(body))
-        except (FrameError, UnicodeEncodeError):
-            self._calls.forget(opaque)
-            raise
-        self._send_parts([head, body])
-        return future
-
-    def oneway(
-        self, header: Header, body: Body | msgspec.Struct = b"", *, code: int | None = None
-    ) -> None:
-        """Send a request that gets no response; dropped silently when the connection is closed."""
-        if self.is_open:
-            self._send(header, body, header.CODE if code is None else code, 0, FLAG_ONEWAY)
-
-    def reply(self, request: Command, response: Command | bytes) -> None:
-        """Send the response to `request`, whose processor returned None earlier."""
-        if request.is_oneway or not self.is_open:
-            return
-        self._write([response] if isinstance(response, bytes) else self._framed(request, response))
-
-    def answer(self, requests: Sequence[Command], replies: Sequence[Reply]) -> None:
-        """Send the replies to requests that the dispatcher had gathered, in one write.
-
-        A reply of None comes later, by `reply`.
-        """
-        self._awaited -= len(requests)
-        reply = replies[0]
-        if (
-            type(reply) is not bytes
-            or len(replies) > 1
-            or self._out
-            or self._processing
-            or requests[0].flag & FLAG_ONEWAY
-        ):
-            self.reply_all(requests, replies)
-            return
-        transport = self._transport
-        if transport is not None and not transport.is_closing():
-            self._put(transport, reply)
-
-    def reply_all(self, requests: Sequence[Command], replies: Sequence[Reply]) -> None:
-        """`reply` to several requests in one write: now, or at the end of the read in progress."""
-        if not self.is_open:
-            return
-        out = self._out
-        size_bytes = 0
-        for request, reply in zip(requests, replies, strict=True):
-            if type(reply) is bytes and not request.flag & FLAG_ONEWAY:
-                out.append(reply)
-                size_bytes += len(reply)
-            else:
-                self._append_reply(request, reply)
-        self._out_bytes += size_bytes
-        if not self._processing:
-            self._flush()
 
     def keep(self, delta_bytes: int) -> None:
         """The role has come to hold more, or less, for this peer."""
@@ -238,12 +129,8 @@ class Channel(ChannelOutput, asyncio.Protocol):
         self._finish()
         if self._transport is not None:
             self._flush()
+            self.is_open = False
             self._transport.close()
-
-    def abort(self) -> None:
-        """Close at once; buffered bytes are dropped."""
-        if self._transport is not None:
-            self._transport.abort()
 
     def add_close_listener(self, listener: Callable[[Channel], None]) -> None:
         """Call `listener` once when this connection ends."""
@@ -256,6 +143,7 @@ class Channel(ChannelOutput, asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
+        self.is_open = True
         high_bytes = HIGH_WATER_BYTES if self._accepted else EARLY_BYTES
         self._transport.set_write_buffer_limits(high=high_bytes)
         self.address = _address(transport.get_extra_info("peername"))
@@ -311,10 +199,11 @@ class Channel(ChannelOutput, asyncio.Protocol):
             self.frame_began_at = self.last_active_at
 
     def pause_writing(self) -> None:
-        if self._accepted and self.is_open:
+        transport = self._transport
+        if self._accepted and transport is not None and not transport.is_closing():
             self._paused = True
             self.frame_began_at = None
-            cast("asyncio.Transport", self._transport).pause_reading()
+            transport.pause_reading()
 
     def resume_writing(self) -> None:
         if not self._paused:
@@ -325,11 +214,13 @@ class Channel(ChannelOutput, asyncio.Protocol):
             self._process(put_off)
         if self._share is not None:
             self._share.weigh()
-        if not self._paused and self.is_open:
-            cast("asyncio.Transport", self._transport).resume_reading()
+        transport = self._transport
+        if not self._paused and transport is not None and not transport.is_closing():
+            transport.resume_reading()
 
     def eof_received(self) -> bool:
         self._finish()  # the transport closes next, and can still send
+        self.is_open = False
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -340,6 +231,7 @@ class Channel(ChannelOutput, asyncio.Protocol):
         """
         if self._untaken:
             self.dispatcher.process_reads()
+        self.is_open = False
         self._transport = None
         TRAFFIC.closed(self._ends)
         self._out.clear()

@@ -1,4 +1,4 @@
-"""`ChannelOutput`: what one end of a connection sends, and when it is written.
+"""`ChannelOutput`: requests and replies that one end of a connection sends, and when they leave.
 
 Replies and requests are framed into a list of buffers, which leave in one write: a system call for
 each would cost more than the rest of a small request.
@@ -13,6 +13,7 @@ each would cost more than the rest of a small request.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any, cast
 
 import msgspec
@@ -22,9 +23,12 @@ from pocketmq.protocol.body import encode_body
 from pocketmq.protocol.codes import LanguageCode
 from pocketmq.protocol.command import FLAG_ONEWAY, Body, Buffer, Command, Encoding
 from pocketmq.protocol.dispatch import Reply, error_reply
+from pocketmq.protocol.errors import ConnectionLostError, FrameError
 from pocketmq.protocol.frame import encode_frame, encode_request
 from pocketmq.protocol.header import Header
+from pocketmq.protocol.send_template import SendTemplate
 from pocketmq.protocol.transport.peer_memory import PeerShare
+from pocketmq.protocol.transport.timed_calls import TimedCalls
 from pocketmq.protocol.transport.traffic import TRAFFIC, Flow
 
 log = structlog.get_logger()
@@ -53,8 +57,13 @@ class ChannelOutput:
         self.local_address = ""
         self.last_active_at = 0.0
         self._accepted = accepted
+        self.is_open = False
+        """Whether what is sent has a chance to arrive: made, and neither closed nor lost."""
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
+        self._calls = TimedCalls(self._loop)
+        self._awaited = 0
+        """Requests of this peer that the dispatcher has gathered and not yet answered."""
         self._flow = TRAFFIC.of(self._loop)
         self._ends = ("", "")
         self._far: Flow | None = None
@@ -68,15 +77,116 @@ class ChannelOutput:
         self._paused = False
         """The peer does not read what is sent, so nothing more is read from it."""
 
-    @property
-    def is_open(self) -> bool:
-        """False once the connection is closing or lost."""
-        return self._transport is not None and not self._transport.is_closing()
-
     def write_to(self, transport: asyncio.Transport) -> None:
         """Take this in place of the transport of `connection_made`, which it leads to."""
         if self._transport is not None:
             self._transport = transport
+
+    def request(
+        self,
+        header: Header,
+        body: Body | msgspec.Struct = b"",
+        *,
+        code: int | None = None,
+        timeout_s: float = 3.0,
+    ) -> asyncio.Future[Command]:
+        """Send a request; the future's result is the response with its number (E-5), any code.
+
+        Check `Command.code` of the response, then read it by `Command.header`. Cancelling the
+        future forgets the call; a response that comes later is dropped.
+
+        Raises (through the future):
+            RequestTimeoutError: no answer within `timeout_s` real seconds.
+            ConnectionLostError: the connection ended first.
+        """
+        if not self.is_open:
+            closed: asyncio.Future[Command] = self._loop.create_future()
+            closed.set_exception(ConnectionLostError(self.address))
+            return closed
+        opaque, future = self._calls.begin(self.address, type(header), timeout_s)
+        try:
+            self._send(header, body, header.CODE if code is None else code, opaque, 0)
+        except FrameError:
+            self._calls.forget(opaque)
+            raise
+        return future
+
+    def request_alike(
+        self, template: SendTemplate, born_ms: int, properties: str, body: Buffer, timeout_s: float
+    ) -> asyncio.Future[Command]:
+        """`request` with a header of a template, while the channel is open; in half the time.
+
+        Args:
+            template: Of encoding 77, and with this channel's version.
+            born_ms: Of the message.
+            properties: Of the message.
+            body: Not empty.
+            timeout_s: Real seconds for the answer.
+        """
+        opaque, future = self._calls.begin(self.address, template.kind, timeout_s)
+        try:
+            head = template.head(opaque, born_ms, properties, len(body))
+        except (FrameError, UnicodeEncodeError):
+            self._calls.forget(opaque)
+            raise
+        self._send_parts([head, body])
+        return future
+
+    def oneway(
+        self, header: Header, body: Body | msgspec.Struct = b"", *, code: int | None = None
+    ) -> None:
+        """Send a request that gets no response; dropped silently when the connection is closed."""
+        if self.is_open:
+            self._send(header, body, header.CODE if code is None else code, 0, FLAG_ONEWAY)
+
+    def reply(self, request: Command, response: Command | bytes) -> None:
+        """Send the response to `request`, whose processor returned None earlier."""
+        if request.flag & FLAG_ONEWAY or not self.is_open:
+            return
+        self._write([response] if isinstance(response, bytes) else self._framed(request, response))
+
+    def answer(self, requests: Sequence[Command], replies: Sequence[Reply]) -> None:
+        """Send the replies to requests that the dispatcher had gathered, in one write.
+
+        A reply of None comes later, by `reply`.
+        """
+        self._awaited -= len(requests)
+        reply = replies[0]
+        if (
+            type(reply) is not bytes
+            or len(replies) > 1
+            or self._out
+            or self._processing
+            or requests[0].flag & FLAG_ONEWAY
+        ):
+            self.reply_all(requests, replies)
+            return
+        if self.is_open:
+            self._put(reply)
+
+    def reply_all(self, requests: Sequence[Command], replies: Sequence[Reply]) -> None:
+        """`reply` to several requests in one write: now, or at the end of the read in progress."""
+        if not self.is_open:
+            return
+        out = self._out
+        size_bytes = 0
+        for request, reply in zip(requests, replies, strict=True):
+            if type(reply) is bytes and not request.flag & FLAG_ONEWAY:
+                out.append(reply)
+                size_bytes += len(reply)
+            else:
+                self._append_reply(request, reply)
+        self._out_bytes += size_bytes
+        if not self._processing:
+            self._flush()
+
+    def abort(self) -> None:
+        """Close at once; buffered bytes are dropped."""
+        if self._transport is not None:
+            self.is_open = False
+            self._transport.abort()
+
+    # -- inside ---------------------------------------------------------------------------------
 
     def _append_reply(self, request: Command, reply: Reply) -> None:
         if reply is None or request.flag & FLAG_ONEWAY:
@@ -128,13 +238,14 @@ class ChannelOutput:
             return
         self._out = []
         self._out_bytes = 0
-        transport = self._transport
-        if transport is None:
+        if self._transport is None:
             return
         self.last_active_at = self._loop.time()
-        self._put(transport, out[0] if len(out) == 1 else b"".join(out))
+        self._put(out[0] if len(out) == 1 else b"".join(out))
 
-    def _put(self, transport: asyncio.Transport, data: Buffer) -> None:
+    def _put(self, data: Buffer) -> None:
+        transport = self._transport
+        assert transport is not None
         TRAFFIC.writes += 1
         far = self._far if self._knows_far else self._find_far()
         if far is not None:
@@ -147,7 +258,7 @@ class ChannelOutput:
         unsent = transport.get_write_buffer_size()
         if self._paused and unsent > share.limit_bytes:
             log.warning("peer.overflowed", peer=self.address, unsent=unsent)
-            transport.abort()
+            self.abort()
         elif unsent or share.noted_bytes:
             share.weigh()
 

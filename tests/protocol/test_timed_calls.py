@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pocketmq.protocol.connection import PendingCalls
+from pocketmq.protocol.transport.timed_calls import PendingCalls
 
 
 def test_an_answer_finds_its_caller_by_the_number_of_the_question() -> None:
