@@ -10,8 +10,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from pocketmq.broker.store import consume_queue
-from pocketmq.broker.store.consume_queue import ENTRY, FILLER, ConsumeQueue
-from pocketmq.broker.store.consume_queues import ConsumeQueues
+from pocketmq.broker.store.consume_queue import ENTRY, FILLER, ConsumeQueue, ConsumeQueues
 from pocketmq.broker.store.disk import OsDisk
 from pocketmq.broker.store.queue_recovery import correct_min_offset
 from pocketmq.protocol.subscription import tags_code

@@ -104,7 +104,8 @@ class SendProcessor(Service):
                 ResponseCode.SYSTEM_BUSY,
                 "[REJECTREQUEST]this broker is a slave; send to its master",
             )
-        self._overload.check_pool(self._store.unflushed_bytes)
+        if self._overload.pool_bytes is not None:
+            self._overload.check_pool(self._store.unflushed_bytes)
         header_class = _HEADERS[requests[0].code]
         now_ms, now = self._clock.time_ms(), self._clock.monotonic()
         to_message = incoming.message
@@ -149,9 +150,9 @@ class SendProcessor(Service):
         results = self._store.put_messages(messages)
         done_at = self._clock.monotonic()
         self._overload.note_append(done_at - now)
+        must_wait = self._puts.must_wait
         encoding = requests[0].encoding
         build = templates.builder(encoding)
-        must_wait = self._puts.must_wait
         waiting: list[_Stored] = []
         topic, kind, took_s = messages[0].topic, messages[0].message_type, done_at - now
         stored = size_bytes = 0

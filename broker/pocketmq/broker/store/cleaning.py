@@ -16,8 +16,7 @@ import structlog
 from pocketmq.broker.store.checkpoint import StoreCheckpoint
 from pocketmq.broker.store.commit_log import CommitLog
 from pocketmq.broker.store.config import ENTRY_SIZE, StoreConfig
-from pocketmq.broker.store.consume_queue import ENTRY, ConsumeQueue
-from pocketmq.broker.store.consume_queues import ConsumeQueues
+from pocketmq.broker.store.consume_queue import ENTRY, ConsumeQueue, ConsumeQueues
 from pocketmq.broker.store.disk import Disk, DiskUsage
 from pocketmq.broker.store.index_service import IndexService
 from pocketmq.broker.store.queue_recovery import correct_min_offset

@@ -30,8 +30,7 @@ import structlog
 from pocketmq.broker.store.config import KIB, MIB, StoreConfig
 from pocketmq.broker.store.consume_queue import ConsumeQueue
 from pocketmq.broker.store.disk import Disk
-from pocketmq.broker.store.mapped_file import MappedFile
-from pocketmq.broker.store.mapped_files import MappedFiles
+from pocketmq.broker.store.mapped_files import MappedFile, MappedFiles
 from pocketmq.broker.store.stored_message import (
     BatchResult,
     PutResult,
@@ -285,8 +284,10 @@ class CommitLog:
             at += len(chunk)
 
     def _writable_file(self) -> MappedFile:
-        last = self.files.last
-        return self.files.add_file() if last is None or last.wrote == last.size else last
+        files = self.files.files
+        if not files or files[-1].wrote == files[-1].size:
+            return self.files.add_file()
+        return files[-1]
 
     def read(self, physical_offset: int, size: int) -> memoryview | None:
         """`size` bytes of the log, not copied; None when they are not all there."""

@@ -27,7 +27,7 @@ import structlog
 
 from pocketmq.broker.store.commit_log import CommitLog
 from pocketmq.broker.store.config import StoreConfig
-from pocketmq.broker.store.consume_queues import ConsumeQueues
+from pocketmq.broker.store.consume_queue import ConsumeQueues
 from pocketmq.broker.store.disk import Disk
 from pocketmq.broker.store.disk_worker import DiskWorker, InlineWorker
 from pocketmq.broker.store.flush import LogFlusher, flush_job, restore_job

@@ -60,17 +60,15 @@ class Boundary(Enum):
     """The last message stored at the time or earlier."""
 
 
-def outside(offset: int, min_offset: int, max_offset: int) -> tuple[GetStatus, int] | None:
-    """Status and next offset of a pull that cannot find anything; None when it may (B-59)."""
+def outside(offset: int, min_offset: int, max_offset: int) -> tuple[GetStatus, int]:
+    """Status and next offset of a pull from where the queue has nothing to read (B-59)."""
     if max_offset == 0:
         return GetStatus.NO_MESSAGE_IN_QUEUE, 0
     if offset < min_offset:
         return GetStatus.OFFSET_TOO_SMALL, min_offset
     if offset == max_offset:
         return GetStatus.OFFSET_OVERFLOW_ONE, offset
-    if offset > max_offset:
-        return GetStatus.OFFSET_OVERFLOW_BADLY, max_offset
-    return None
+    return GetStatus.OFFSET_OVERFLOW_BADLY, max_offset
 
 
 # behaviour 25

@@ -7,16 +7,209 @@
                ^ min_offset               wrote ^ max_offset
 
 Old files go at the left, new ones come at the right. Byte x lies in file x // size, and finding
-it is one division. RocketMQ's name for this is `MappedFileQueue`.
+it is one division. RocketMQ's name for this is `MappedFileQueue`. Each file is mapped into memory
+while it is used.
 """
 
 from __future__ import annotations
 
 import os
+from collections import deque
 
-from pocketmq.broker.store.disk import Disk
+from pocketmq.broker.store.disk import Disk, DiskFile
 from pocketmq.broker.store.errors import StoreFileError
-from pocketmq.broker.store.mapped_file import MappedFile, Mappings, file_name
+
+PAGE = 4096
+"""Page size: the flush rules count pages (S-50, S-52)."""
+_CHUNK = 64 * 1024
+
+
+def file_name(start: int) -> str:
+    """`00000000001073741824`: a file is named by the offset of its first byte (S-1)."""
+    return f"{start:020d}"
+
+
+class Mappings:
+    """Bounds how many files are mapped at once; the one unused for longest makes room.
+
+    A store of 10,000 queues has 10,000 small files. Each is mapped when it is read or written,
+    and unmapped when others are used more. "Longest" is approximate (the CLOCK algorithm): a
+    file used since it was last considered is kept for another round.
+    """
+
+    def __init__(self, max_open: int) -> None:
+        self.max_open = max_open
+        self._ring: deque[MappedFile] = deque()
+
+    def __len__(self) -> int:
+        return len(self._ring)
+
+    def opened(self, file: MappedFile) -> None:
+        """Take note of a new mapping, and close another if there are too many."""
+        ring = self._ring
+        ring.append(file)
+        while len(ring) > self.max_open:
+            oldest = ring.popleft()
+            if oldest.recently_used and oldest.is_mapped:
+                oldest.recently_used = False
+                ring.append(oldest)
+            else:
+                oldest.unmap()
+
+    def forget(self, file: MappedFile) -> None:
+        """A file is gone for good."""
+        if file in self._ring:
+            self._ring.remove(file)
+
+
+class MappedFile:
+    """A file of fixed size: how far it is written, and access to its bytes.
+
+    Positions count from the file's own first byte, offsets from the row's.
+    """
+
+    __slots__ = (
+        "_handle",
+        "_is_written",
+        "_mappings",
+        "_view",
+        "disk",
+        "flushed",
+        "path",
+        "recently_used",
+        "reserved",
+        "size",
+        "start",
+        "wrote",
+    )
+
+    def __init__(
+        self, disk: Disk, path: str, start: int, size: int, mappings: Mappings | None = None
+    ) -> None:
+        self.disk = disk
+        self.path = path
+        self.start = start
+        """Offset of the first byte; also the file's name."""
+        self.size = size
+        self.wrote = 0
+        """Position behind the last byte written."""
+        self.flushed = 0
+        """Position up to which the file survives a power cut."""
+        self.reserved = 0
+        """Position up to which blocks are known to be there."""
+        self.recently_used = False
+        self._mappings = mappings
+        self._view: memoryview | None = None
+        self._is_written = False
+        """Whether it was written in this life: from then on its mapping is one to write through."""
+        self._handle: DiskFile | None = None
+
+    @property
+    def end(self) -> int:
+        """Offset behind the last byte that the file can hold."""
+        return self.start + self.size
+
+    @property
+    def is_mapped(self) -> bool:
+        return self._view is not None
+
+    def view(self) -> memoryview:
+        """All bytes of the file, to be read. Slices of it may be kept as long as one likes.
+
+        Reading allocates nothing; before the first write that may be a mapping of its own kind.
+        """
+        view = self._view
+        if view is None:
+            how = self.disk.map_file if self._is_written else self.disk.map_for_reading
+            view = self._view = how(self.path, self.size)
+            if self._mappings is not None:
+                self._mappings.opened(self)
+        self.recently_used = True
+        return view
+
+    def writable_view(self) -> memoryview:
+        """All bytes of the file, to be written where blocks are known to be there."""
+        if not self._is_written:
+            self._is_written = True
+            if self._view is not None and self._view.readonly:
+                self.unmap()
+        return self.view()
+
+    def unmap(self) -> None:
+        """Let the mapping go; it ends when its last reader does, and comes back when needed."""
+        self._view = None
+
+    def reserve(self, end: int, *, low: int, high: int) -> None:
+        """Make sure that blocks exist up to position `end`, and a window beyond it.
+
+        The window grows with the file, from `low` to `high` bytes: a queue of one message
+        takes a page, and a busy log asks the disk once in 4 MiB.
+
+        Raises:
+            DiskFullError: there are not that many blocks; nothing was changed.
+        """
+        window = min(high, max(low, self.reserved))
+        target = min(self.size, -(-(end + window) // PAGE) * PAGE)
+        start = self.reserved or self.wrote // PAGE * PAGE
+        self.handle().reserve(start, target - start)
+        self.reserved = target
+
+    def handle(self) -> DiskFile:
+        """The open file, for reserving and syncing; `release` it when that is rare."""
+        if self._handle is None:
+            self._handle = self.disk.open_file(self.path)
+        return self._handle
+
+    def release(self) -> None:
+        """Close the descriptor; the mapping stays."""
+        if self._handle is not None:
+            self._handle.close()
+            self._handle = None
+
+    def append(self, data: bytes | memoryview) -> None:
+        """Write at the end; the caller has reserved the place."""
+        wrote = self.wrote
+        end = wrote + len(data)
+        view = self._view if self._is_written else None
+        if view is None:
+            view = self.writable_view()
+        self.recently_used = True
+        view[wrote:end] = data
+        self.wrote = end
+
+    def cut(self, position: int) -> None:
+        """Make every byte from `position` on zero again, and give its blocks back.
+
+        Old bytes behind the end must not stay: a record that happens to begin where a later one
+        ends would be taken for a message at the next recovery.
+        """
+        self.unmap()
+        self.disk.resize_file(self.path, position)
+        self.disk.resize_file(self.path, self.size)
+        self.wrote = position
+        self.flushed = min(self.flushed, position)
+        self.reserved = 0
+
+    def has_data_behind(self, position: int) -> bool:
+        """Whether any byte from `position` on is not zero. Holes behind two pages are not read."""
+        view = self.disk.map_for_reading(self.path, self.size) if self._is_written else self.view()
+        at: int | None = position
+        length = 2 * PAGE  # as many blocks as a short queue has
+        while at is not None and at < self.size:
+            end = min(self.size, at - at % PAGE + length)
+            if bytes(view[at:end]) != bytes(end - at):
+                return True
+            at = self.disk.next_data(self.path, end)
+            length = min(2 * length, _CHUNK)
+        return False
+
+    def remove(self) -> None:
+        """Delete the file. Views of it that readers hold stay valid."""
+        self.release()
+        self.unmap()
+        if self._mappings is not None:
+            self._mappings.forget(self)
+        self.disk.remove_file(self.path)
 
 
 class MappedFiles:

@@ -41,7 +41,7 @@ from pocketmq.broker.store.checkpoint import StoreCheckpoint
 from pocketmq.broker.store.cleaning import Cleaner, cleaning_service
 from pocketmq.broker.store.commit_log import CommitLog
 from pocketmq.broker.store.config import FlushDiskType, StoreConfig
-from pocketmq.broker.store.consume_queues import ConsumeQueues
+from pocketmq.broker.store.consume_queue import ConsumeQueues
 from pocketmq.broker.store.disk import Disk
 from pocketmq.broker.store.errors import IllegalPathError
 from pocketmq.broker.store.flush import FlushCallback, LogFlusher
@@ -57,11 +57,10 @@ from pocketmq.broker.store.queue_dispatch import (
     QueueDispatcher,
     StoredBatch,
 )
-from pocketmq.broker.store.queue_reader import LimitsNow
-from pocketmq.broker.store.queue_reads import QueueReads
+from pocketmq.broker.store.queue_reads import LimitsNow, QueueReads
 from pocketmq.broker.store.recovery import Recovery
 from pocketmq.broker.store.replica_log import ReplicaLog
-from pocketmq.broker.store.retried_dispatch import RetriedDispatch
+from pocketmq.broker.store.retried_dispatch import RetriedDispatch, Visibility
 from pocketmq.broker.store.rooted_disk import rooted
 from pocketmq.broker.store.store_events import NO_STORE_EVENTS, StoreEvents
 from pocketmq.broker.store.stored_message import (
@@ -71,7 +70,6 @@ from pocketmq.broker.store.stored_message import (
     QueueBatch,
     StoredMessage,
 )
-from pocketmq.broker.store.visibility import Visibility
 from pocketmq.protocol.validation import is_folder_name
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.profile.broker import BrokerProfile
@@ -287,7 +285,7 @@ class MessageStore(QueueReads):
         now_ms = self._clock.time_ms()
         self._flush.appended(now_ms)
         results = self.commit_log.append(messages, queues, now_ms)
-        batch = StoredBatch(self.commit_log.max_offset, messages, queues, results)
+        batch = StoredBatch(self.commit_log.files.max_offset, messages, queues, results)
         if self._events.sink.is_on:
             self._events.stored(batch)
         self._dispatch.appended(batch)

@@ -26,8 +26,7 @@ import structlog
 
 from pocketmq.broker.store.checkpoint import StoreCheckpoint
 from pocketmq.broker.store.config import ENTRY_SIZE
-from pocketmq.broker.store.consume_queue import ConsumeQueue
-from pocketmq.broker.store.consume_queues import ConsumeQueues
+from pocketmq.broker.store.consume_queue import ConsumeQueue, ConsumeQueues
 from pocketmq.broker.store.disk import Disk
 from pocketmq.broker.store.rooted_disk import child
 from pocketmq.runtime.errors import DiskError

@@ -12,7 +12,7 @@ import os
 
 from pocketmq.broker.store.checkpoint import StoreCheckpoint
 from pocketmq.broker.store.commit_log import CommitLog
-from pocketmq.broker.store.consume_queues import ConsumeQueues
+from pocketmq.broker.store.consume_queue import ConsumeQueues
 from pocketmq.broker.store.disk import Disk, DiskFile
 from pocketmq.broker.store.flush_service import FlushService
 from pocketmq.broker.store.ledger_folder import refuse_ledger

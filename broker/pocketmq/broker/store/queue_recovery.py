@@ -8,7 +8,7 @@ from pocketmq.broker.store.commit_log import CommitLog
 from pocketmq.broker.store.config import ENTRY_SIZE
 from pocketmq.broker.store.consume_queue import ENTRY, FILLER_SIZE, ConsumeQueue
 from pocketmq.broker.store.errors import StoreFileError
-from pocketmq.broker.store.mapped_file import MappedFile
+from pocketmq.broker.store.mapped_files import MappedFile
 from pocketmq.protocol.record_check import check_record
 
 log = structlog.get_logger()

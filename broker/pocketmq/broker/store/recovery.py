@@ -27,8 +27,7 @@ import structlog
 from pocketmq.broker.store.checkpoint import StoreCheckpoint
 from pocketmq.broker.store.commit_log import CommitLog
 from pocketmq.broker.store.config import ENTRY_SIZE
-from pocketmq.broker.store.consume_queue import ConsumeQueue
-from pocketmq.broker.store.consume_queues import ConsumeQueues
+from pocketmq.broker.store.consume_queue import ConsumeQueue, ConsumeQueues
 from pocketmq.broker.store.log_scan import NEVER, LogScan, walk
 from pocketmq.broker.store.noted_queues import NotedQueues, QueueBounds
 from pocketmq.broker.store.queue_dispatch import QueueDispatcher

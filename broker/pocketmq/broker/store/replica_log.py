@@ -24,16 +24,15 @@ import structlog
 from pocketmq.broker.store.checkpoint import StoreCheckpoint
 from pocketmq.broker.store.commit_log import UNCOUNTED, CommitLog
 from pocketmq.broker.store.config import MIB
-from pocketmq.broker.store.consume_queue import ConsumeQueue
-from pocketmq.broker.store.consume_queues import ConsumeQueues
+from pocketmq.broker.store.consume_queue import ConsumeQueue, ConsumeQueues
 from pocketmq.broker.store.errors import StoreFileError
 from pocketmq.broker.store.flush import LogFlusher
 from pocketmq.broker.store.flush_service import FlushService
 from pocketmq.broker.store.log_scan import implausible, message_of
 from pocketmq.broker.store.queue_dispatch import QueueDispatcher, StoredBatch
 from pocketmq.broker.store.queue_recovery import correct_min_offset, cut_at, zero_behind_end
+from pocketmq.broker.store.retried_dispatch import Visibility
 from pocketmq.broker.store.stored_message import PutResult, PutStatus, StoredMessage
-from pocketmq.broker.store.visibility import Visibility
 from pocketmq.protocol.message import MessageExt
 from pocketmq.protocol.record_check import RecordKind, check_record
 from pocketmq.protocol.scalars import MessageSysFlag
