@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pocketmq.broker.put_times import PutTimes
-from pocketmq.broker.stats import BrokerStats
+from pocketmq.broker.stats import BrokerStats, PutTimes
 
 
 def test_rates_are_averages_over_10_60_and_600_s() -> None:  # E-29

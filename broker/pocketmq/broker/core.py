@@ -39,6 +39,8 @@ class BrokerCore:
     options: LiveOptions
     """The broker's, the store's and the budget's; `config` has the broker's as they are now. Its
     signal `changed` says which act with new values."""
+    config_now: Callable[[], BrokerConfig]
+    """Gives `config`: for what asks it at every request."""
     profile: Profile
     """4.9 or 5.x rules where they differ."""
     clock: Clock
@@ -59,8 +61,7 @@ class BrokerCore:
     @property
     def config(self) -> BrokerConfig:
         """The broker's options as they are now; keep this object's copy for what may not change."""
-        config: BrokerConfig = self.options.by_class[BrokerConfig]
-        return config
+        return self.config_now()
 
     @classmethod
     def of(
@@ -87,6 +88,7 @@ class BrokerCore:
         )
         return cls(
             options=options,
+            config_now=partial(options.by_class.__getitem__, BrokerConfig),
             profile=profile,
             clock=clock,
             disk=disk,

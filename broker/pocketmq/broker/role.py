@@ -27,6 +27,8 @@ class RoleState:
 
     def __init__(self, role: BrokerRole, broker_id: int, lease: MasterLease | None = None) -> None:
         self.role = role
+        self.leads = role is not BrokerRole.SLAVE
+        """Whether producers may send here."""
         self.broker_id = broker_id
         self.epoch = 0
         """The master's term, given by a controller; 0 without one."""
@@ -43,11 +45,6 @@ class RoleState:
         self._gated: list[WhileLeading] = []
 
     @property
-    def leads(self) -> bool:
-        """Whether producers may send here."""
-        return self.role is not BrokerRole.SLAVE  # `is_master`, without a call
-
-    @property
     def works(self) -> bool:
         """Whether what runs on a master only runs here now."""
         return self.leads and not self.is_isolated
@@ -61,6 +58,7 @@ class RoleState:
         if epoch < self.epoch:
             raise ValueError(f"epoch {epoch} is older than {self.epoch}")
         self.role, self.broker_id, self.epoch = role, broker_id, epoch
+        self.leads = role is not BrokerRole.SLAVE
         self.master_is_known = self.acts = False
 
     def note_master(self, *, is_known: bool) -> None:

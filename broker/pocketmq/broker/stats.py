@@ -1,17 +1,18 @@
 """How much goes through the broker: in all, per topic and per group (O-24, O-30 to O-32).
 
-Every count is an addition per batch; rates are worked out when somebody asks.
+And how long puts take, in the last full minute and at most. Every count is an addition per batch;
+rates are worked out when somebody asks.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
 
 from pocketmq.broker.metrics.message_type import MessageType
-from pocketmq.broker.metrics.meters import Meters, Sent, size_class
-from pocketmq.broker.put_times import PutTimes
-from pocketmq.broker.traffic import DAY_PERIOD_MS, HOUR_PERIOD_MS, Traffic, note_in
+from pocketmq.broker.metrics.meters import Meters
+from pocketmq.broker.traffic import DAY_PERIOD_MS, HOUR_PERIOD_MS, Sent, Traffic, size_class
 from pocketmq.protocol.validation import SCHEDULE_TOPIC, is_system_topic
 
 WINDOW_S = 600
@@ -23,6 +24,24 @@ SCHEDULE_CONSUMER = "SCHEDULE_CONSUMER"
 """The group under which deliveries of delayed messages are counted."""
 
 
+_TIMES: Final = (
+    ("[<=0ms]", 1),
+    ("[0~10ms]", 10),
+    ("[10~50ms]", 50),
+    ("[50~100ms]", 100),
+    ("[100~200ms]", 200),
+    ("[200~500ms]", 500),
+    ("[500ms~1s]", 1_000),
+    ("[1~2s]", 2_000),
+    ("[2~3s]", 3_000),
+    ("[3~4s]", 4_000),
+    ("[4~5s]", 5_000),
+    ("[5~10s]", 10_000),
+)
+"""Name and end of each class in ms; what is longer is `[10s~]`."""
+_LONGEST_MS: Final = 10_000
+
+
 class _Second:
     __slots__ = ("at", "found", "got", "missed", "put")
 
@@ -32,6 +51,53 @@ class _Second:
         self.got = 0
         self.found = 0
         self.missed = 0
+
+
+class PutTimes:
+    """How long puts took, in whole milliseconds; `turn` begins a new minute (O-24)."""
+
+    __slots__ = ("_last", "_now", "max_ms")
+
+    def __init__(self) -> None:
+        self.max_ms = 0
+        """The longest since the start."""
+        self._now: dict[int, int] = {}
+        self._last: Mapping[int, int] = {}
+
+    def note(self, took_s: float, count: int) -> None:
+        """So many messages were put in one append that took so long."""
+        took_ms = int(took_s * 1000)
+        if took_ms > self.max_ms:
+            self.max_ms = took_ms
+        if took_ms > _LONGEST_MS:
+            took_ms = _LONGEST_MS
+        self._now[took_ms] = self._now.get(took_ms, 0) + count
+
+    def turn(self) -> None:
+        """A minute is over."""
+        self._last, self._now = self._now, {}
+
+    def distribution(self) -> str:
+        """`[<=0ms]:5 [0~10ms]:0 ... `; zeros before the first minute is over.
+
+        RocketMQ says `null` then, at which its exporter drops the whole broker (O-25).
+        """
+        counts = [0] * (len(_TIMES) + 1)
+        for took_ms, count in self._last.items():
+            at = next((i for i, (_, end) in enumerate(_TIMES) if took_ms < end), len(_TIMES))
+            counts[at] += count
+        names = [*(name for name, _ in _TIMES), "[10s~]"]
+        return "".join(f"{name}:{count} " for name, count in zip(names, counts, strict=True))
+
+    def percentile(self, share: float) -> str:
+        """The time within which this share of the puts was done, in ms."""
+        wanted = sum(self._last.values()) * share
+        passed = 0
+        for took_ms in sorted(self._last):
+            passed += self._last[took_ms]
+            if passed >= wanted:
+                return f"{took_ms:.2f}"
+        return "0.00"
 
 
 class BrokerStats:
@@ -104,7 +170,10 @@ class BrokerStats:
         if traffic is None:
             traffic = self.topics[topic] = Traffic(is_system=is_system_topic(topic))
         totals = (self.put,) if traffic.is_system else (self.put, self.put_by_people)
-        note_in((traffic, *totals), messages, size_bytes)
+        for each in (traffic, *totals):  # as `Traffic.note`, in one call
+            each.messages += messages
+            each.size_bytes += size_bytes
+            each.times += 1
         self.put_times.note(took_s, messages)
         self._second(now).put += messages
         if message_type != NOT_SENT:
@@ -136,7 +205,10 @@ class BrokerStats:
             traffic = Traffic(is_system=is_system_topic(topic))
             self.groups[topic, group] = traffic
         totals = (self.got,) if traffic.is_system else (self.got, self.got_by_people)
-        note_in((traffic, *totals), messages, size_bytes)
+        for each in (traffic, *totals):  # as `Traffic.note`, in one call
+            each.messages += messages
+            each.size_bytes += size_bytes
+            each.times += 1
         self.pulls_found += 1
         second.got += messages
         second.found += 1

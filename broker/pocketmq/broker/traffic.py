@@ -1,17 +1,29 @@
-"""How many messages and bytes went one way, and how many of late (O-30, O-31)."""
+"""How many messages and bytes went one way, and how many of late (O-30, O-31).
+
+Sends are also counted by type and size, for metrics: once for each run of messages of one topic,
+type and class of size. `Sent` stands in the `Traffic` of its topic, so that a send looks its topic
+up once.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from pocketmq.broker.metrics.meters import Sent
 from pocketmq.protocol.bodies.stats import BrokerStatsData, BrokerStatsItem
+from pocketmq.protocol.metrics import MESSAGE_SIZE
 
 MINUTE_PERIOD_MS: Final = 10_000
 HOUR_PERIOD_MS: Final = 600_000
 DAY_PERIOD_MS: Final = 3_600_000
+
+_SIZES: Final = tuple(int(bound) for bound in MESSAGE_SIZE.bounds)
+_CLASSES: Final = tuple(
+    (place, floor, ceiling)
+    for place, (floor, ceiling) in enumerate(zip((-1, *_SIZES), (*_SIZES, 2**63), strict=True))
+)
 
 
 class _Sample(NamedTuple):
@@ -48,6 +60,38 @@ class _Window:
         )
 
 
+def size_class(size_bytes: int) -> tuple[int, int, int]:
+    """Place of a record's bucket, and its bounds: above the first and at most the second."""
+    return _CLASSES[bisect_left(_SIZES, size_bytes)]
+
+
+class Sent:
+    """Messages that were sent to one topic, by type.
+
+    Each row has the messages of one `MessageType`, their bytes, and the buckets of their sizes.
+    """
+
+    __slots__ = ("_rows",)
+
+    def __init__(self) -> None:
+        self._rows: list[list[int] | None] = [None] * 4
+
+    def note(self, message_type: int, place: int, messages: int, size_bytes: int) -> None:
+        """Messages of one type and `size_class` were sent and stored."""
+        row = self._rows[message_type]
+        if row is None:
+            row = self._rows[message_type] = [0] * (2 + len(_CLASSES))
+        row[0] += messages
+        row[1] += size_bytes
+        row[2 + place] += messages
+
+    def rows(self) -> Iterator[tuple[int, int, int, list[int]]]:
+        """Number of the type, messages, bytes and buckets, of each type that was sent."""
+        for number, row in enumerate(self._rows):
+            if row is not None:
+                yield number, row[0], row[1], row[2:]
+
+
 class Traffic:
     """Counters that only grow, and samples of them.
 
@@ -69,8 +113,10 @@ class Traffic:
         self._day = _Window(DAY_PERIOD_MS, 25)
 
     def note(self, messages: int, size_bytes: int) -> None:
-        """Count one request's or batch's messages; `note_in` counts in several at once."""
-        note_in((self,), messages, size_bytes)
+        """Count one request's or batch's messages."""
+        self.messages += messages
+        self.size_bytes += size_bytes
+        self.times += 1
 
     def sample(self, now_ms: int, *, hour: bool, day: bool) -> None:
         """Keep how far the counters are, for the minute and, when it is time, the others.
@@ -96,11 +142,3 @@ class Traffic:
             stats_hour=self._hour.item(of_bytes=of_bytes),
             stats_day=self._day.item(of_bytes=of_bytes),
         )
-
-
-def note_in(counters: Iterable[Traffic], messages: int, size_bytes: int) -> None:
-    """Count one request's or batch's messages in several counters."""
-    for each in counters:
-        each.messages += messages
-        each.size_bytes += size_bytes
-        each.times += 1

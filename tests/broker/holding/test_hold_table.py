@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pocketmq.broker.holding.hold_table import HELD_REQUEST_BYTES, HoldTable
-from pocketmq.broker.pulling.held_pull import HeldPull
+from pocketmq.broker.pulling.pull_checks import HeldPull
 from pocketmq.protocol.budget import Budget
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import OverBudgetError

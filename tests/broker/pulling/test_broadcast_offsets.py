@@ -9,6 +9,8 @@ from pocketmq.broker.pulling.broadcast_offsets import (
     BroadcastPuller,
     broadcast_group,
 )
+from pocketmq.protocol.dispatch import Peer
+from pocketmq.protocol.headers.pull import PullMessageRequestHeader
 from support.broker_rig import FakePeer, consumer, pull_header
 
 NOW_MS = 1_700_000_000_000
@@ -25,6 +27,10 @@ class Rig:
         self.broadcasts = BroadcastOffsets(
             self.consumers, self.offsets, lambda _topic, queue_id: START + queue_id
         )
+
+    def puller(self, peer: Peer, header: PullMessageRequestHeader) -> BroadcastPuller | None:
+        members = self.consumers.groups.get(header.consumer_group)
+        return self.broadcasts.puller(peer, header, members)
 
     def beat(self, client_id: str, **fields: object) -> FakePeer:
         """A new connection of a broadcasting client."""
@@ -163,22 +169,22 @@ def test_who_turns_to_a_proxy_or_back_goes_on_where_it_was() -> None:  # B-36
 def test_only_pushed_broadcasts_and_proxies_have_a_place_here() -> None:  # B-36
     rig = Rig()
     member = rig.beat("one")
-    assert rig.broadcasts.puller(member, pull_header()) == BroadcastPuller("one", False)
-    assert rig.broadcasts.puller(FakePeer(), pull_header()) is None, "no member"
+    assert rig.puller(member, pull_header()) == BroadcastPuller("one", False)
+    assert rig.puller(FakePeer(), pull_header()) is None, "no member"
     pulling = rig.beat("two", group="pullers", consume_type="CONSUME_ACTIVELY")
-    assert rig.broadcasts.puller(pulling, pull_header(consumer_group="pullers")) is None
+    assert rig.puller(pulling, pull_header(consumer_group="pullers")) is None
     sharing = rig.beat("three", group="sharers", message_model="CLUSTERING")
     for source in (None, -1, 0, 2):
         header = pull_header(
             consumer_group="sharers", request_source=source, proxy_froward_client_id="phone"
         )
-        assert rig.broadcasts.puller(sharing, header) is None
+        assert rig.puller(sharing, header) is None
     header = pull_header(
         consumer_group="sharers", request_source=1, proxy_froward_client_id="phone"
     )
-    assert rig.broadcasts.puller(sharing, header) == BroadcastPuller("phone", True)
+    assert rig.puller(sharing, header) == BroadcastPuller("phone", True)
     nobody = pull_header(consumer_group="sharers", request_source=1)
-    assert rig.broadcasts.puller(sharing, nobody) is None
+    assert rig.puller(sharing, nobody) is None
 
 
 def test_a_deleted_topic_is_forgotten() -> None:  # B-36, B-16

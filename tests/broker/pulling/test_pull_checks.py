@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -16,23 +17,48 @@ from pocketmq.broker.pulling.pull_checks import (
     NOT_FOUND,
     RETRY,
     PullChecks,
+    SlaveReads,
+    Verdict,
     response_code,
 )
-from pocketmq.broker.pulling.slave_reads import SlaveReads, Verdict
+from pocketmq.broker.role import RoleState
+from pocketmq.broker.role_names import BrokerRole
 from pocketmq.broker.store.lookup import GetStatus
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
 from pocketmq.protocol.bodies.topics import TopicConfig
+from pocketmq.protocol.scalars import Perm
 from pocketmq.protocol.subscription import tags_code
 from support.broker_rig import FakePeer, consumer, pull_header
 
 NOW_MS = 1_700_000_000_000
 
 
+@dataclass(frozen=True)
+class Options:
+    """Of a broker."""
+
+    broker_permission: int = Perm.RW
+    slave_read_enable: bool = False
+
+
+def slave_reads(
+    *, leads: bool = False, enabled: bool = False, master: bool = False, refuses: bool = True
+) -> SlaveReads:
+    return SlaveReads(
+        role=RoleState(BrokerRole.ASYNC_MASTER if leads else BrokerRole.SLAVE, 0 if leads else 1),
+        options=lambda: Options(slave_read_enable=enabled),
+        master_is_known=lambda: master,
+        refuses=refuses,
+    )
+
+
 class House:
     """The managers that the checks ask."""
 
-    def __init__(self, *, auto_create: bool = True, **options: Any) -> None:
+    def __init__(
+        self, *, auto_create: bool = True, options: Options = Options(), **others: Any
+    ) -> None:
         self.topics = TopicConfigManager("broker-a", "DefaultCluster")
         self.groups = SubscriptionGroupManager(auto_create=lambda: auto_create)
         self.consumers = ConsumerManager()
@@ -42,7 +68,8 @@ class House:
             self.consumers,
             MessageFilters(),
             broker_name="broker-a",
-            **options,
+            options=lambda: options,
+            **others,
         )
         self.topics.put(
             TopicConfig(topic_name="orders", read_queue_nums=4, write_queue_nums=4), NOW_MS
@@ -63,7 +90,7 @@ class House:
 
 
 def test_a_broker_that_may_not_be_read_refuses_every_pull() -> None:  # B-55, B-56
-    assert House(broker_permission=lambda: 2).refusal() == 16
+    assert House(options=Options(broker_permission=2)).refusal() == 16
 
 
 def test_an_unknown_group_is_created_or_refused() -> None:  # B-55, B-56
@@ -162,7 +189,7 @@ def group_of_slaves() -> SubscriptionGroupConfig:
 
 def test_a_slow_consumer_is_sent_to_a_slave_only_where_slaves_are_read() -> None:  # B-63
     def suggested(*, slow: bool, enabled: bool) -> int:
-        reads = SlaveReads(enabled=lambda: enabled)
+        reads = slave_reads(leads=True, enabled=enabled)
         return reads.verdict(FOUND, 5, 6, group_of_slaves(), slow=slow).suggested_id
 
     assert suggested(slow=True, enabled=False) == 0
@@ -184,14 +211,14 @@ def test_a_slow_consumer_is_sent_to_a_slave_only_where_slaves_are_read() -> None
 def test_a_slave_sends_consumers_back_and_moves_no_offset(
     code: int, slow: bool, master: bool, expected: Verdict
 ) -> None:
-    reads = SlaveReads(leads=lambda: False, enabled=lambda: True, master_is_known=lambda: master)
+    reads = slave_reads(enabled=True, master=master)
     reads.check()
     assert reads.verdict(code, 5, 6, group_of_slaves(), slow=slow) == expected
 
 
 def test_a_slave_that_may_not_be_read_refuses_or_names_its_master() -> None:  # B-58
     with pytest.raises(RequestRefusedError, match="pull from its master"):
-        SlaveReads(leads=lambda: False).check()
-    older = SlaveReads(leads=lambda: False, refuses=False)
+        slave_reads().check()
+    older = slave_reads(refuses=False)
     older.check()
     assert older.verdict(FOUND, 5, 6, group_of_slaves(), slow=True) == Verdict(RETRY, 6, 0)

@@ -34,13 +34,14 @@ class MessageFilters:
 
     def __init__(self) -> None:
         self._compilers: dict[str, Compile] = {TAG: by_tags}
-        self._is_allowed: dict[str, Callable[[], bool]] = {TAG: lambda: True}
+        self._is_allowed: dict[str, Callable[[], bool] | None] = {}
+        """None: always."""
 
     def add(
         self,
         expression_type: str,
         compiler: Compile,
-        is_allowed: Callable[[], bool] = lambda: True,
+        is_allowed: Callable[[], bool] | None = None,
     ) -> None:
         """Filter by expressions of this type too, while that is allowed."""
         self._compilers[expression_type] = compiler
@@ -54,7 +55,8 @@ class MessageFilters:
             FilterError: the expression is wrong.
         """
         compiler = self._compilers.get(subscription.expression_type)
-        if compiler is None or not self._is_allowed[subscription.expression_type]():
+        is_allowed = self._is_allowed.get(subscription.expression_type)
+        if compiler is None or (is_allowed is not None and not is_allowed()):
             raise RequestRefusedError(
                 ResponseCode.SYSTEM_ERROR,
                 f"The broker does not support consumer to filter message by "

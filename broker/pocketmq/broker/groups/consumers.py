@@ -54,6 +54,7 @@ class ConsumerGroupInfo:
         "group",
         "id_lists",
         "ids",
+        "is_broadcasting",
         "members",
         "message_model",
         "payer",
@@ -65,6 +66,8 @@ class ConsumerGroupInfo:
         self.group = group
         self.consume_type = "CONSUME_PASSIVELY"
         self.message_model = "CLUSTERING"
+        self.is_broadcasting = False
+        """Whether each member consumes every message."""
         self.consume_from_where = "CONSUME_FROM_LAST_OFFSET"
         self.subscriptions: dict[str, SubscriptionData] = {}
         self.members: dict[Peer, ClientChannelInfo] = {}
@@ -78,11 +81,6 @@ class ConsumerGroupInfo:
         """The member whose memory the subscriptions count as: who changed them last."""
         self.size_bytes = 0
         """What they count."""
-
-    @property
-    def is_broadcasting(self) -> bool:
-        """Whether each member consumes every message."""
-        return self.message_model == "BROADCASTING"
 
     def client_ids(self) -> list[str]:
         """One per channel, in the order in which they came (B-28)."""
@@ -175,6 +173,8 @@ class ConsumerManager:
         self._broker = broker
         self.expiry_s = expiry_s
         self._groups: dict[str, ConsumerGroupInfo] = {}
+        self.groups: Mapping[str, ConsumerGroupInfo] = self._groups
+        """All groups with members."""
         self._groups_of_channel: dict[Peer, set[str]] = {}
         self._groups_of_topic: dict[str, set[str]] = {}
 
@@ -183,11 +183,6 @@ class ConsumerManager:
     def get(self, group: str) -> ConsumerGroupInfo | None:
         """The group, if it has a member here."""
         return self._groups.get(group)
-
-    @property
-    def groups(self) -> Mapping[str, ConsumerGroupInfo]:
-        """All groups with members."""
-        return self._groups
 
     def groups_of_topic(self, topic: str) -> Collection[str]:
         """Groups whose members subscribe to the topic."""
@@ -217,6 +212,7 @@ class ConsumerManager:
             info = self._groups[data.group_name] = ConsumerGroupInfo(data.group_name)
         info.consume_type = data.consume_type
         info.message_model = data.message_model
+        info.is_broadcasting = data.message_model == "BROADCASTING"
         info.consume_from_where = data.consume_from_where
         info.fingerprint = fingerprint
         outcome = HeartbeatOutcome()

@@ -42,15 +42,12 @@ class SubscriptionGroupManager:
         self._table = {
             name: SubscriptionGroupConfig(group_name=name) for name in sorted(SYSTEM_GROUPS)
         }
+        self.table: Mapping[str, SubscriptionGroupConfig] = self._table
+        """All groups by name."""
 
     def get(self, group: str) -> SubscriptionGroupConfig | None:
         """The group's configuration, or None; never creates it."""
         return self._table.get(group)
-
-    @property
-    def table(self) -> Mapping[str, SubscriptionGroupConfig]:
-        """All groups by name."""
-        return self._table
 
     def find_or_create(self, group: str, now_ms: int) -> SubscriptionGroupConfig | None:
         """The group's configuration, made with the defaults if that is allowed; else None.

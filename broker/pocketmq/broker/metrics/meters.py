@@ -1,60 +1,18 @@
-"""What a broker counts for its metrics only; `stats.py` counts what RocketMQ's tools ask, too.
-
-Sends are counted once for each run of messages of one topic, type and class of size: `Sent` stands
-in the `Traffic` of its topic, so that a send looks its topic up once.
-"""
+"""What a broker counts for its metrics only; `stats.py` counts what RocketMQ's tools ask, too."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
-from pocketmq.protocol.metrics import CONSUMER_GROUP, IS_SYSTEM, MESSAGE_SIZE, STORE, TOPIC, Metric
+from pocketmq.protocol.metrics import CONSUMER_GROUP, IS_SYSTEM, STORE, TOPIC, Metric
 
 MAX_SERIES: Final = 10_000
 """Of one metric; more sets of labels are not counted, so that names cost no memory without end."""
 
 _COMPLETED: Final = (*STORE, IS_SYSTEM)
 """Labels by which nothing is counted: they follow from the others."""
-
-_SIZES: Final = tuple(int(bound) for bound in MESSAGE_SIZE.bounds)
-_CLASSES: Final = tuple(
-    (place, floor, ceiling)
-    for place, (floor, ceiling) in enumerate(zip((-1, *_SIZES), (*_SIZES, 2**63), strict=True))
-)
-
-
-def size_class(size_bytes: int) -> tuple[int, int, int]:
-    """Place of a record's bucket, and its bounds: above the first and at most the second."""
-    return _CLASSES[bisect_left(_SIZES, size_bytes)]
-
-
-class Sent:
-    """Messages that were sent to one topic, by type.
-
-    Each row has the messages of one `MessageType`, their bytes, and the buckets of their sizes.
-    """
-
-    __slots__ = ("_rows",)
-
-    def __init__(self) -> None:
-        self._rows: list[list[int] | None] = [None] * 4
-
-    def note(self, message_type: int, place: int, messages: int, size_bytes: int) -> None:
-        """Messages of one type and `size_class` were sent and stored."""
-        row = self._rows[message_type]
-        if row is None:
-            row = self._rows[message_type] = [0] * (2 + len(_CLASSES))
-        row[0] += messages
-        row[1] += size_bytes
-        row[2 + place] += messages
-
-    def rows(self) -> Iterator[tuple[int, int, int, list[int]]]:
-        """Number of the type, messages, bytes and buckets, of each type that was sent."""
-        for number, row in enumerate(self._rows):
-            if row is not None:
-                yield number, row[0], row[1], row[2:]
 
 
 class Distribution:

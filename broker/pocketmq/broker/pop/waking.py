@@ -20,7 +20,8 @@ LONGEST_WAIT_S = 5.0
 class WakingPops(Service, Generic[HeaderT]):
     """A `WaitingPops` with the signals and the service that end the waiting.
 
-    Listens to `message_arrived`, `topic_deleted` and `channel_closed`.
+    Listens to `topic_deleted` and `channel_closed`, and from the first one that waits on to
+    `message_arrived`.
 
     Args:
         name: of the service.
@@ -39,7 +40,9 @@ class WakingPops(Service, Generic[HeaderT]):
         self._answer_again = answer_again
         self._woken: list[WaitingPop[HeaderT]] = []
         self._service = PeriodicService(name, core.clock, LONGEST_WAIT_S, self._sweep)
-        core.signals.message_arrived.connect(self._arrived)
+        self._arrivals = core.signals.message_arrived
+        self._listens = False
+        """Whether `message_arrived` reaches us: a broker that nobody pops from is spared it."""
         core.signals.topic_deleted.connect(self._topic_deleted)
         core.signals.channel_closed.connect(self.table.forget_peer)
 
@@ -54,6 +57,9 @@ class WakingPops(Service, Generic[HeaderT]):
         # The frame's bytes stay alive with the request; the header is all that is needed of it.
         pop.request.ext = None
         pop.request.body = b""
+        if not self._listens:
+            self._listens = True
+            self._arrivals.connect(self._arrived)
         first = self.table.next_deadline_ms()
         self.table.hold(pop)
         if first is None or pop.deadline_ms < first:

@@ -12,17 +12,13 @@ from pocketmq.broker.holding.hold_table import HoldTable
 from pocketmq.broker.offsets.assembly import Offsets
 from pocketmq.broker.overload.assembly import OverloadGuard
 from pocketmq.broker.pulling.broadcast_offsets import BroadcastOffsets
-from pocketmq.broker.pulling.held_pull import HeldPull
 from pocketmq.broker.pulling.offset_moved import OffsetMovedEvents
-from pocketmq.broker.pulling.pull_checks import PullChecks
-from pocketmq.broker.pulling.pull_processor import PullProcessor
-from pocketmq.broker.pulling.pull_reader import PullReader
+from pocketmq.broker.pulling.pull_checks import HeldPull, PullChecks, SlaveReads
+from pocketmq.broker.pulling.pull_processor import PullProcessor, PullReader
 from pocketmq.broker.pulling.pull_reports import PullReports
-from pocketmq.broker.pulling.slave_reads import SlaveReads
 from pocketmq.broker.storing.assembly import Storing
 from pocketmq.broker.subject import Periodically, Subject
 from pocketmq.broker.topics.assembly import Topics
-from pocketmq.protocol.dispatch import Reply
 from pocketmq.runtime.periodic import AT_REST, PeriodicService
 
 ROUTE_REFRESH_S = 30.0
@@ -86,16 +82,16 @@ def assemble_pulling(
             groups.consumers,
             filters.message_filters,
             broker_name=config.name,
-            broker_permission=lambda: core.config.broker_permission,
+            options=core.config_now,
             invalid_parameter_code=profile.invalid_parameter_code,
             budget=core.budget,
         ),
         offsets.table,
         core.stats,
         clock,
-        slave_reads=SlaveReads(
-            leads=lambda: core.role.leads,
-            enabled=lambda: core.config.slave_read_enable,
+        SlaveReads(
+            role=core.role,
+            options=core.config_now,
             master_is_known=lambda: (
                 core.role.master_is_known
                 # Clients that have not heard of it yet would ask again and again.
@@ -107,22 +103,8 @@ def assemble_pulling(
         broadcasts=broadcasts if note_broadcasts else None,
     )
 
-    def pull_again(pull: HeldPull) -> Reply:
-        return reader.read(pull.peer, pull.request, pull.header, None)
-
-    held = HeldRequests("check held pulls", core, pull_again, reports.woken)
-
-    def short_polling_ms() -> int | None:
-        config = core.config
-        return None if config.long_polling_enable else config.short_polling_time_ms
-
-    processor = PullProcessor(
-        reader,
-        held,
-        overload.guard,
-        clock,
-        short_polling_ms=short_polling_ms,
-    )
+    held = HeldRequests("check held pulls", core, reader.again, reports.woken)
+    processor = PullProcessor(reader, held, overload.guard, clock, core.config_now)
     return Pulling(
         held=held.table,
         processors=(processor,),

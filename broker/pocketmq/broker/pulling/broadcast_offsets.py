@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from pocketmq.broker.groups.consumers import ConsumerManager
+from pocketmq.broker.groups.consumers import ConsumerGroupInfo, ConsumerManager
 from pocketmq.broker.offsets.consumer_offsets import SEPARATOR, ConsumerOffsetManager
 from pocketmq.protocol.dispatch import Peer
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader
@@ -81,8 +81,10 @@ class BroadcastOffsets:
 
     # -- pulls ----------------------------------------------------------------------------------
 
-    def puller(self, peer: Peer, header: PullMessageRequestHeader) -> BroadcastPuller | None:
-        """Which client the pull is for; None where nothing is noted.
+    def puller(
+        self, peer: Peer, header: PullMessageRequestHeader, info: ConsumerGroupInfo | None
+    ) -> BroadcastPuller | None:
+        """Which client the pull is for, of the group's members; None where nothing is noted.
 
         That is where the group shares its queues, where its members pull by themselves and not
         under a listener, and where the connection has sent no heartbeat for it.
@@ -90,7 +92,6 @@ class BroadcastOffsets:
         if header.request_source == RequestSource.PROXY_FOR_BROADCAST:
             client_id = header.proxy_froward_client_id
             return BroadcastPuller(client_id, via_proxy=True) if client_id else None
-        info = self._consumers.get(header.consumer_group)
         if info is None or not info.is_broadcasting or info.consume_type != "CONSUME_PASSIVELY":
             return None
         member = info.members.get(peer)

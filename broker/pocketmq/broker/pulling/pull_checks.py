@@ -1,20 +1,28 @@
-"""Checks before a pull reads, and the response code of what it found (B-55 to B-65)."""
+"""Decisions about pulls: who may read, how a read is answered, what ends a wait (B-55 to B-74).
+
+Pure. A slave decides some of it otherwise: see `SlaveReads`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 import msgspec
 
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.filters.message_filters import MessageFilter, MessageFilters
-from pocketmq.broker.groups.consumers import ConsumerManager
+from pocketmq.broker.groups.consumers import ConsumerGroupInfo, ConsumerManager
 from pocketmq.broker.groups.subscription_groups import SubscriptionGroupManager
 from pocketmq.broker.store.lookup import GetStatus
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
+from pocketmq.protocol.bodies.route import MASTER_ID
 from pocketmq.protocol.budget import BudgetSource, default_budget
 from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.dispatch import Peer
 from pocketmq.protocol.errors import FilterError, SubscriptionError
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader
 from pocketmq.protocol.scalars import Perm, PullSysFlag
@@ -42,6 +50,29 @@ _CACHED_CHARS = 512
 """Longer expressions are parsed each time: a cache of a thousand would take half a gigabyte."""
 
 
+class ReadOptions(Protocol):
+    """What a broker's options say of reading."""
+
+    @property
+    def broker_permission(self) -> int:
+        """The broker's own permission bits."""
+        ...
+
+    @property
+    def slave_read_enable(self) -> bool:
+        """`slaveReadEnable`."""
+        ...
+
+
+class Leads(Protocol):
+    """A broker's role."""
+
+    @property
+    def leads(self) -> bool:
+        """Whether this broker is the master."""
+        ...
+
+
 def response_code(status: GetStatus, offset: int) -> int:
     """The answer to a read that ended with `status`, for a pull from `offset` (B-59).
 
@@ -60,6 +91,8 @@ class PullPlan(msgspec.Struct, gc=False, frozen=True):
     group: SubscriptionGroupConfig
     subscription: SubscriptionData
     filter: MessageFilter
+    members: ConsumerGroupInfo | None
+    """Of the group; None while none has sent a heartbeat."""
 
 
 class PullChecks:
@@ -71,7 +104,7 @@ class PullChecks:
         consumers: subscriptions from heartbeats.
         filters: compile subscriptions.
         broker_name: for remarks.
-        broker_permission: the broker's own permission bits, now.
+        options: the broker's, as they are now.
         invalid_parameter_code: answer to illegal queue ids, by profile.
         budget: how long an expression may be.
     """
@@ -84,7 +117,7 @@ class PullChecks:
         filters: MessageFilters,
         *,
         broker_name: str,
-        broker_permission: Callable[[], int] = lambda: Perm.RW,
+        options: Callable[[], ReadOptions],
         invalid_parameter_code: int = ResponseCode.INVALID_PARAMETER,
         budget: BudgetSource = default_budget,
     ) -> None:
@@ -94,7 +127,7 @@ class PullChecks:
         self._consumers = consumers
         self._filters = filters
         self._broker_name = broker_name
-        self._permission = broker_permission
+        self._options = options
         self._invalid_code = invalid_parameter_code
         self._parsed: dict[tuple[str, str], SubscriptionData] = {}
 
@@ -104,12 +137,12 @@ class PullChecks:
         Raises:
             RequestRefusedError: with the code of the first check that failed.
         """
-        if not Perm.is_readable(self._permission()):
+        if not self._options().broker_permission & Perm.READ:
             raise RequestRefusedError(
                 ResponseCode.NO_PERMISSION,
                 f"broker {self._broker_name} may not be read: its own permission lacks the bit",
             )
-        group = self._groups.get(header.consumer_group)
+        group = self._groups.table.get(header.consumer_group)
         if group is None:
             group = self._groups.find_or_create(header.consumer_group, now_ms)
             if group is None:
@@ -123,7 +156,7 @@ class PullChecks:
                 ResponseCode.NO_PERMISSION,
                 f"subscription group {header.consumer_group} may not consume: consumeEnable=false",
             )
-        config = self._topics.get(header.topic)
+        config = self._topics.table.get(header.topic)
         if config is None:
             raise RequestRefusedError(
                 ResponseCode.TOPIC_NOT_EXIST,
@@ -140,7 +173,8 @@ class PullChecks:
                 f"queue id {header.queue_id} is illegal: topic {header.topic} has "
                 f"{counted(config.read_queue_nums, 'read queue')} on broker {self._broker_name}",
             )
-        subscription = self._subscription(header, group)
+        members = self._consumers.groups.get(header.consumer_group)
+        subscription = self._subscription(header, group, members)
         try:
             wanted = self._filters.of(subscription)
         except FilterError as exc:
@@ -150,14 +184,16 @@ class PullChecks:
                 ResponseCode.FILTER_DATA_NOT_EXIST,
                 f"The broker's consumer filter data is not exist: {exc}",
             ) from exc
-        return PullPlan(group, subscription, wanted)
+        return PullPlan(group, subscription, wanted, members)
 
     def _subscription(
-        self, header: PullMessageRequestHeader, group: SubscriptionGroupConfig
+        self,
+        header: PullMessageRequestHeader,
+        group: SubscriptionGroupConfig,
+        info: ConsumerGroupInfo | None,
     ) -> SubscriptionData:
         if header.sys_flag & PullSysFlag.SUBSCRIPTION:
             return self._parse(header)
-        info = self._consumers.get(header.consumer_group)
         if info is None:
             raise RequestRefusedError(
                 ResponseCode.SUBSCRIPTION_NOT_EXIST,
@@ -209,3 +245,107 @@ class PullChecks:
                 self._parsed.clear()
             self._parsed[key] = data
         return data
+
+
+class Verdict(NamedTuple):
+    """How a pull is answered."""
+
+    code: int
+    next_begin_offset: int
+    suggested_id: int
+    """Which broker id the consumer pulls from next."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlaveReads:
+    """Decides code, offset and suggestion; a master's answers stay as they are."""
+
+    role: Leads
+    """Of this broker."""
+    options: Callable[[], ReadOptions]
+    """As they are now."""
+    master_is_known: Callable[[], bool] = lambda: False
+    """Of a slave: whether a name server knows its master."""
+    refuses: bool = True
+    """5.x: a slave that may not be read refuses pulls; 4.9 sends the consumer to the master."""
+
+    def check(self) -> None:
+        """Refuse a pull that must not be read here (B-58).
+
+        Raises:
+            RequestRefusedError: SYSTEM_BUSY (2).
+        """
+        if self.refuses and not self.role.leads and not self.options().slave_read_enable:
+            raise RequestRefusedError(
+                ResponseCode.SYSTEM_BUSY,
+                "[REJECTREQUEST]this broker is a slave and slaveReadEnable is off; pull from its "
+                "master",
+            )
+
+    def verdict(
+        self,
+        code: int,
+        asked_offset: int,
+        next_begin_offset: int,
+        group: SubscriptionGroupConfig,
+        *,
+        slow: bool,
+    ) -> Verdict:
+        """The answer to a pull.
+
+        Args:
+            code: what the read came to.
+            asked_offset: where the consumer is.
+            next_begin_offset: where it would go on.
+            group: whose settings name the brokers to suggest.
+            slow: it reads so far behind that a slave is better for it (B-62).
+        """
+        enabled = self.options().slave_read_enable
+        suggested = MASTER_ID
+        if enabled:
+            suggested = group.which_broker_when_consume_slowly if slow else group.broker_id
+        if self.role.leads:
+            return Verdict(code, next_begin_offset, suggested)
+        if code == MOVED:  # this slave may lack what its master has (B-60)
+            return Verdict(RETRY, asked_offset, group.broker_id)
+        if not enabled:  # 4.9 reads all the same
+            return Verdict(RETRY, next_begin_offset, MASTER_ID)
+        if not slow and self.master_is_known():
+            code = FOUND if code == FOUND else RETRY  # nobody waits here (H-11)
+            return Verdict(code, next_begin_offset, MASTER_ID)
+        return Verdict(code, next_begin_offset, suggested)
+
+
+class HeldPull:
+    """One pull that waits for messages (B-70)."""
+
+    __slots__ = ("_matches", "deadline_at", "header", "peer", "queue", "request")
+
+    def __init__(
+        self,
+        peer: Peer,
+        request: Command,
+        header: PullMessageRequestHeader,
+        subscription: SubscriptionData,
+        deadline_at: float,
+    ) -> None:
+        self.peer = peer
+        self.request = request
+        self.header = header
+        self.queue = (header.topic, header.queue_id)
+        self._matches = None if subscription.subscribes_all else subscription.matches
+        self.deadline_at = deadline_at
+        """The caller's monotonic seconds at which it must be answered."""
+
+    def wants(self, first_offset: int, codes: Sequence[int]) -> bool:
+        """Whether any of these messages, the first at `first_offset`, may be for this pull."""
+        skip = self.header.queue_offset - first_offset
+        if skip >= len(codes):
+            return False
+        if self._matches is None:
+            return True
+        return any(map(self._matches, codes[skip:] if skip > 0 else codes))
+
+    def is_behind(self, max_offset: int) -> bool:
+        """Whether the queue has messages at the pull's offset; tags are not compared (B-73)."""
+        return max_offset > self.header.queue_offset

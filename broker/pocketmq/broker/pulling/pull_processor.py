@@ -1,22 +1,180 @@
-"""PULL_MESSAGE (11) and LITE_PULL_MESSAGE (361): read, or wait for messages (B-55 to B-74)."""
+"""PULL_MESSAGE (11) and LITE_PULL_MESSAGE (361): read, or wait for messages (B-55 to B-74).
+
+`PullReader` reads and answers; `PullProcessor` takes the requests, and has those wait that found
+nothing new. A pull that was woken is read `again`, with all its checks.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeAlias
 
+from pocketmq.broker.config import BrokerConfig
 from pocketmq.broker.holding.held_requests import HeldRequests
+from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
 from pocketmq.broker.overload.overload import Overload, Work
-from pocketmq.broker.pulling.held_pull import HeldPull
-from pocketmq.broker.pulling.pull_reader import PullReader
+from pocketmq.broker.pulling.broadcast_offsets import BroadcastOffsets
+from pocketmq.broker.pulling.pull_checks import (
+    FOUND,
+    MOVED,
+    NOT_FOUND,
+    HeldPull,
+    PullChecks,
+    SlaveReads,
+    response_code,
+)
+from pocketmq.broker.pulling.pull_reports import PullReports
+from pocketmq.broker.stats import BrokerStats
+from pocketmq.broker.store import GetResult, GetStatus, MessageStore
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
-from pocketmq.protocol.headers.pull import PullMessageRequestHeader
+from pocketmq.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
+from pocketmq.protocol.scalars import PullSysFlag
 from pocketmq.protocol.subscription import SubscriptionData
 from pocketmq.runtime.clock import Clock
 
+Hold: TypeAlias = Callable[[Peer, Command, PullMessageRequestHeader, SubscriptionData], None]
+"""(peer, request, its header, what it subscribes to): let a pull wait."""
+
 BYTES_PER_CHAR = 70
 """About what a character of a subscription takes once it is parsed: tags, hashes, their sets."""
+
+_NO_REPORTS = PullReports()
+
+
+class PullReader:
+    """Answers pulls from the store.
+
+    Args:
+        store: read from.
+        checks: whether a group may read a queue.
+        offsets: takes commits that pulls carry; holds resets that wait for a pull.
+        stats: counts.
+        clock: stamps commits.
+        slave_reads: what a slave answers, and who is sent to one.
+        reports: told what became of pulls.
+        broadcasts: pull offsets of broadcasting groups' members; 4.9 does not track
+            them (B-36).
+    """
+
+    def __init__(
+        self,
+        store: MessageStore,
+        checks: PullChecks,
+        offsets: ConsumerOffsetManager,
+        stats: BrokerStats,
+        clock: Clock,
+        slave_reads: SlaveReads,
+        *,
+        reports: PullReports = _NO_REPORTS,
+        broadcasts: BroadcastOffsets | None = None,
+    ) -> None:
+        self._store = store
+        self._checks = checks
+        self._offsets = offsets
+        self._stats = stats
+        self._clock = clock
+        self._slave_reads = slave_reads
+        self._reports = reports
+        self._broadcasts = broadcasts
+
+    def read(
+        self,
+        peer: Peer,
+        request: Command,
+        header: PullMessageRequestHeader,
+        hold: Hold | None,
+    ) -> Reply:
+        """Answer a pull.
+
+        Args:
+            peer: who pulls.
+            request: what to answer.
+            header: of the request.
+            hold: takes a pull that found nothing new and is willing to wait; the answer is None
+                then. None when the pull has waited already.
+
+        Raises:
+            RequestRefusedError: with the code of the first check that failed.
+        """
+        now_ms = self._clock.time_ms()
+        self._slave_reads.check()
+        plan = self._checks.check(header, now_ms)
+        group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
+        offset = header.queue_offset
+        if hold is not None and header.sys_flag & PullSysFlag.COMMIT_OFFSET:
+            # Run again after waiting, it would commit an offset from before the wait (B-35).
+            self._commit(header, now_ms)
+        broadcasts, puller, members = self._broadcasts, None, plan.members
+        if broadcasts is not None and (
+            header.request_source or (members is not None and members.is_broadcasting)
+        ):
+            puller = broadcasts.puller(peer, header, members)
+        moved_to = self._offsets.take_reset(group, topic, queue_id)
+        if moved_to is None and broadcasts is not None and puller is not None:
+            moved_to = broadcasts.init_offset(header, puller)
+        began_at = self._clock.monotonic()
+        if moved_to is not None:
+            result = GetResult(
+                GetStatus.OFFSET_RESET,
+                moved_to,
+                self._store.min_offset(topic, queue_id),
+                self._store.max_offset(topic, queue_id),
+            )
+        else:
+            result = self._store.get_message(
+                topic,
+                queue_id,
+                offset,
+                header.max_msg_nums,
+                max_bytes=header.max_msg_bytes,
+                accept=plan.filter.accept,
+                accept_record=plan.filter.accept_record,
+                record_weight=plan.filter.weight,
+            )
+        verdict = self._slave_reads.verdict(
+            response_code(result.status, offset),
+            offset,
+            result.next_begin_offset,
+            plan.group,
+            slow=result.suggest_pulling_from_slave,
+        )
+        code = verdict.code
+        self._offsets.note_pull(group, topic, queue_id, verdict.next_begin_offset)
+        if broadcasts is not None and puller is not None:
+            pulled = result.next_begin_offset if code == MOVED else offset
+            broadcasts.note(header, puller, pulled, self._clock.monotonic())
+        if code == NOT_FOUND and hold is not None and header.sys_flag & PullSysFlag.SUSPEND:
+            if self._reports.events.is_on:
+                self._reports.held(peer, header)
+            hold(peer, request, header, plan.subscription)
+            return None
+        if code == MOVED and self._reports.moved is not None:
+            self._reports.moved.note(header, result.next_begin_offset)
+        done_at = self._clock.monotonic()
+        self._stats.note_get(
+            topic, group, result.count, result.size_bytes, done_at, done_at - began_at
+        )
+        answer = PullMessageResponseHeader(
+            suggest_which_broker_id=verdict.suggested_id,
+            next_begin_offset=verdict.next_begin_offset,
+            min_offset=result.min_offset,
+            max_offset=result.max_offset,
+        )
+        if code == FOUND and self._reports.events.is_on:
+            self._reports.found(peer, header, result)
+        body = result.records if code == FOUND else b""
+        return request.reply(answer, body, code=code, remark=result.status.name)
+
+    def again(self, pull: HeldPull) -> Reply:
+        """Answer a pull that has waited; it does not wait once more."""
+        return self.read(pull.peer, pull.request, pull.header, None)
+
+    def _commit(self, header: PullMessageRequestHeader, now_ms: int) -> None:
+        group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
+        if self._offsets.pending_reset(group, topic, queue_id) is None:
+            self._offsets.commit(group, topic, queue_id, header.commit_offset, now_ms)
 
 
 class PullProcessor:
@@ -27,7 +185,7 @@ class PullProcessor:
         held: the pulls that wait.
         overload: refuses what has waited too long.
         clock: measures how long pulls are held.
-        short_polling_ms: how long a pull is held now; None: as long as the consumer asks.
+        options: the broker's, as they are now: for how long a pull is held.
     """
 
     def __init__(
@@ -36,14 +194,13 @@ class PullProcessor:
         held: HeldRequests[HeldPull],
         overload: Overload,
         clock: Clock,
-        *,
-        short_polling_ms: Callable[[], int | None] = lambda: None,
+        options: Callable[[], BrokerConfig],
     ) -> None:
         self._reader = reader
         self._held = held
         self._overload = overload
         self._clock = clock
-        self._short_polling_ms = short_polling_ms
+        self._options = options
 
     @handles(RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
     def pull(self, peer: Peer, request: Command) -> Reply:
@@ -59,9 +216,12 @@ class PullProcessor:
         header: PullMessageRequestHeader,
         subscription: SubscriptionData,
     ) -> None:
-        held_ms = self._short_polling_ms()
-        if held_ms is None:
-            held_ms = header.suspend_timeout_millis
+        options = self._options()
+        held_ms = (
+            header.suspend_timeout_millis
+            if options.long_polling_enable
+            else options.short_polling_time_ms
+        )
         deadline_at = self._clock.monotonic() + max(0, held_ms) / 1000
         self._held.hold(
             HeldPull(peer, request, header, subscription, deadline_at),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final, TypeAlias
 
 from pocketmq.broker.groups.consumers import ConsumerManager
-from pocketmq.broker.pulling.held_pull import HeldPull
 from pocketmq.broker.pulling.offset_moved import OffsetMovedEvents
+from pocketmq.broker.pulling.pull_checks import HeldPull
 from pocketmq.broker.store import GetResult
 from pocketmq.protocol.dispatch import Peer
 from pocketmq.protocol.events.messages import MessagePulled, PullHeld, PullWoken, Woken

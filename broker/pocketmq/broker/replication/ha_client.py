@@ -163,7 +163,8 @@ class HaClient(Service):
             "follow the master", clock, rules.retry_s, self._follow, initial_delay_s=0
         )
         self._ticks = PeriodicService("report to the master", clock, TICK_S, self._tick)
-        store.grew.connect(self._flushed)
+        self._listens = False
+        """Whether `store.grew` reaches us: a broker that never was a slave is spared it."""
 
     @property
     def master(self) -> str | None:
@@ -215,6 +216,9 @@ class HaClient(Service):
         address = self._master
         if address is None:
             return AT_REST
+        if not self._listens:
+            self._listens = True
+            self._store.grew.connect(self._flushed)
         connection = self.connection = self._make(self._store, self._rules, self._clock)
         try:
             with self._clock.peer_wait():

@@ -74,7 +74,8 @@ class HaService(Service):
         self._connections: dict[SlaveConnection, None] = {}
         self._listener: Listener | None = None
         self._ticks = PeriodicService("replication", clock, TICK_S, self._tick)
-        store.grew.connect(self._grew)
+        self._listens = False
+        """Whether `store.grew` reaches us: a broker that never had a slave is spared it."""
 
     @property
     def connections(self) -> Sequence[SlaveConnection]:
@@ -132,6 +133,9 @@ class HaService(Service):
             connection.drop(f"{MAX_SLAVES} slaves are connected already")
         else:
             self._connections[connection] = None
+            if not self._listens:
+                self._listens = True
+                self._store.grew.connect(self._grew)
             self._ticks.resume()
             self.acks_moved.emit()
 

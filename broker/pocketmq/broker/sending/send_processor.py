@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pocketmq.broker.errors import RequestRefusedError
-from pocketmq.broker.metrics.meters import size_class
 from pocketmq.broker.overload.overload import Overload, Work
 from pocketmq.broker.sending.batch_sends import BatchSends
 from pocketmq.broker.sending.incoming import IncomingMessages, packed_address
@@ -22,6 +21,7 @@ from pocketmq.broker.stats import BrokerStats
 from pocketmq.broker.store import MessageStore, PutResult, PutStatus, StoredMessage
 from pocketmq.broker.storing.safe_puts import NOT_SAFE, SafePuts
 from pocketmq.broker.subject import Service
+from pocketmq.broker.traffic import size_class
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, error_reply, handles_batch

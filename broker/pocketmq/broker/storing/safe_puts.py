@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from pocketmq.broker.errors import RequestRefusedError
-from pocketmq.broker.metrics.meters import size_class
 from pocketmq.broker.replication.replicas import Replicas
 from pocketmq.broker.stats import NOT_SENT, BrokerStats
 from pocketmq.broker.store import (
@@ -24,6 +23,7 @@ from pocketmq.broker.store import (
 )
 from pocketmq.broker.storing.rewrites import Rewrites
 from pocketmq.broker.tables.saved_tables import SavedTable
+from pocketmq.broker.traffic import size_class
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply

@@ -41,16 +41,13 @@ class SavedTable(Service):
         self._save = save
         self._clock = clock
         self._load = load
+        self.is_saved = True
+        """Whether the file holds every change."""
         self._dirty = False
         self._again: Timer | None = None
         """Set while the last save is one that failed."""
         self._task: asyncio.Task[None] | None = None
         self._waiting: list[Callable[[], None]] = []
-
-    @property
-    def is_saved(self) -> bool:
-        """Whether the file holds every change."""
-        return not self._dirty and self._task is None
 
     async def load(self) -> None:
         if self._load is not None:
@@ -59,6 +56,7 @@ class SavedTable(Service):
     def changed(self, _name: str = "") -> None:
         """The table has changed; save it. Fits as a listener of `topic_changed` and its like."""
         self._dirty = True
+        self.is_saved = False
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(
                 self._run(), name=f"save {self.name}"
@@ -99,6 +97,7 @@ class SavedTable(Service):
             finally:
                 if not self._dirty:
                     self._task = None
+                    self.is_saved = True
                     # Waiters that came during the save, without a change since, are done too.
                     waiting += self._waiting
                     self._waiting = []

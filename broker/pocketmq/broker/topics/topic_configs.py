@@ -75,6 +75,8 @@ class TopicConfigManager:
         self.changed: Signal[[str]] = Signal() if changed is None else changed
         """(topic): created, changed or deleted."""
         self._table: dict[str, TopicConfig] = {}
+        self.table: Mapping[str, TopicConfig] = self._table
+        """All topics by name."""
         rw, rwx, inherit = Perm.RW, Perm.RWX, Perm.INHERIT
         system = [
             (SELF_TEST_TOPIC, 1, rw),
@@ -107,11 +109,6 @@ class TopicConfigManager:
     def get(self, topic: str) -> TopicConfig | None:
         """The topic's configuration, or None when it does not exist here."""
         return self._table.get(topic)
-
-    @property
-    def table(self) -> Mapping[str, TopicConfig]:
-        """All topics by name."""
-        return self._table
 
     def is_system(self, topic: str) -> bool:
         """Whether the topic is the broker's own and may not be deleted (E-70)."""
