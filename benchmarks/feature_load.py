@@ -54,8 +54,6 @@ from pocketmq.protocol.headers.pop import (
     PopMessageResponseHeader,
 )
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
-from pocketmq.protocol.message_runs import note_on_each
-from pocketmq.protocol.properties import MAX_OFFSET, MIN_OFFSET
 from pocketmq.protocol.receipts import ReceiptHandle
 from pocketmq.protocol.record import decode_records
 from pocketmq.protocol.scalars import PullSysFlag
@@ -112,11 +110,6 @@ class Puller:
         messages: list[MessageExt],
     ) -> int:
         request.next_offset = header.next_begin_offset
-        bounds: dict[str, object] = {
-            MIN_OFFSET: header.min_offset,
-            MAX_OFFSET: header.max_offset,
-        }
-        note_on_each(messages, bounds)
         request.process_queue.put(messages)
         self._commits[request] = request.process_queue.remove(messages)
         self._left -= len(messages)

@@ -326,20 +326,36 @@ def decode_record(
 
 
 def decode_records(
-    buffer: Buffer, *, broker_name: str = "", max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
+    buffer: Buffer,
+    *,
+    broker_name: str = "",
+    max_body_bytes: int = DEFAULT_MAX_BODY_BYTES,
+    notes: dict[str, object] | None = None,
 ) -> list[MessageExt]:
     """All messages of a pull, query or view reply; each is a view into `buffer`.
 
     Half a microsecond a message: bodies, properties and times wait until they are asked for.
 
+    Args:
+        buffer: Records back to back.
+        broker_name: Where they come from.
+        max_body_bytes: How far a compressed body may grow.
+        notes: Noted on each of them, as by `MessageExt.note_all`.
+
     Raises:
         RecordError: a record is broken, or bytes are left over.
     """
-    return decode_some(buffer, 0, len(buffer), broker_name, max_body_bytes, -1)
+    return decode_some(buffer, 0, len(buffer), broker_name, max_body_bytes, -1, notes)
 
 
 def decode_some(
-    buffer: Buffer, at: int, limit: int, broker_name: str, max_body_bytes: int, count: int
+    buffer: Buffer,
+    at: int,
+    limit: int,
+    broker_name: str,
+    max_body_bytes: int,
+    count: int,
+    notes: dict[str, object] | None = None,
 ) -> list[MessageExt]:
     """Up to `count` messages from `at` on; a negative count means all up to `limit`.
 
@@ -417,6 +433,8 @@ def decode_some(
                 reconsume_times,
                 body_size,
                 max_body_bytes,
+                None,
+                notes,
             )
         )
         at = end

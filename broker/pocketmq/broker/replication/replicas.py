@@ -37,9 +37,9 @@ class Replicas:
         acks: Callable[[], list[int]] | None = None,
     ) -> None:
         self._acks = acks or ha.acks
-        self._rejects = slave_rejects_sends
+        self.slave_rejects_sends = slave_rejects_sends
+        self.role = role
         self._ha = ha
-        self._role = role
         self._clock = clock
         self._waiter = AckWaiter(rules)
         self._waits = rules.in_sync_replicas > 1 or rules.refuse_without_slave
@@ -47,19 +47,9 @@ class Replicas:
         ha.acks_moved.connect(self._moved)
 
     @property
-    def refuses_sends(self) -> bool:
-        """Whether this broker is a slave, and says so to producers (H-3)."""
-        return self._rejects and self.is_slave
-
-    @property
-    def is_slave(self) -> bool:
-        """Whether another broker writes this broker's log."""
-        return self._role.role is BrokerRole.SLAVE
-
-    @property
     def must_wait(self) -> bool:
         """Whether `when_replicated` may call back later, or with something else than PUT_OK."""
-        return self._waits and self._role.role is BrokerRole.SYNC_MASTER
+        return self._waits and self.role.role is BrokerRole.SYNC_MASTER
 
     @property
     def may_be_replaced(self) -> bool:
@@ -67,7 +57,7 @@ class Replicas:
 
         It looks at the clock, for no timer has run yet in a process that was stopped for long.
         """
-        lease = self._role.lease
+        lease = self.role.lease
         return lease.ends_at != math.inf and lease.has_ended(self._clock.monotonic())
 
     def when_replicated(self, end: int, callback: WhenAcked) -> None:

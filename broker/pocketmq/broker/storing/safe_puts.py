@@ -75,6 +75,7 @@ class SafePuts:
         self._sync_flush = store.config.flush_disk_type is FlushDiskType.SYNC_FLUSH
         self._topics_file = topics_file
         self._replicas = replicas
+        self._role = replicas.role
         self._rewrites = rewrites
         self._stats = stats
         self._clock = clock
@@ -188,12 +189,12 @@ class SafePuts:
 
         Whatever else is put is refused by the store.
         """
-        return self._replicas.refuses_sends
+        return not self._role.leads and self._replicas.slave_rejects_sends
 
     @property
     def is_slave(self) -> bool:
         """Whether this broker is a slave: it decides nothing about what is in its log."""
-        return self._replicas.is_slave
+        return not self._role.leads
 
     @property
     def log_end(self) -> int:

@@ -47,6 +47,7 @@ from pocketmq.client.consumer.pull_plan import (
     delay_after_code_ms,
 )
 from pocketmq.client.routes import BrokerAddress
+from pocketmq.protocol import properties as names
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
 from pocketmq.protocol.message import MessageExt, MessageQueue
@@ -303,6 +304,7 @@ class PullMessageService:
                 response.body_view,
                 broker_name=request.queue.broker_name,
                 max_body_bytes=self._max_body_bytes,
+                notes={names.MIN_OFFSET: header.min_offset, names.MAX_OFFSET: header.max_offset},
             )
         return consumer.pulled(request, status, header, messages)
 

@@ -21,10 +21,8 @@ from pocketmq.client.consumer.settings import PushSettings
 from pocketmq.client.consumer.start_offset import StartOffsets
 from pocketmq.client.rebalance.planner import RebalancePlanner
 from pocketmq.client.routes import BrokerAddress
-from pocketmq.protocol import properties as names
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
 from pocketmq.protocol.message import MessageExt, MessageQueue
-from pocketmq.protocol.message_runs import note_on_each
 
 PullListener = Callable[[MessageQueue], None]
 """`listener(queue)`: a pull of the queue is on its way."""
@@ -60,6 +58,7 @@ class PushPulls:
         """Flow control; limits per topic are shared out over the queues that we have (C-27)."""
         self._member = member
         self._settings = settings
+        self._broadcasting = settings.is_broadcasting
         self._profile = member.instance.profile.client
         self._clock = member.instance.clock
         self._planner = planner
@@ -95,12 +94,11 @@ class PushPulls:
         assert subscription is not None, "before_pull lets no other through"
         if self._on_pull is not None:
             self._on_pull(request.queue)
-        broadcasting = self._settings.is_broadcasting
         return pull_header(
             request,
             self.group,
             subscription,
-            commit_offset=0 if broadcasting else self._offsets.get(request.queue),
+            commit_offset=0 if self._broadcasting else self._offsets.get(request.queue),
             max_msg_nums=self._settings.pull_batch_size,
             post_subscription=self._settings.post_subscription_when_pull,
             to_slave=broker.is_slave,
@@ -130,11 +128,6 @@ class PushPulls:
             wanted = self._member.subscriptions.wanted(queue.topic, messages)
             if not wanted:
                 return 0
-            bounds: dict[str, object] = {
-                names.MIN_OFFSET: header.min_offset,
-                names.MAX_OFFSET: header.max_offset,
-            }
-            note_on_each(wanted, bounds)
             dispatch = buffer.put(wanted)
             self._consumption.submit(wanted, buffer, dispatch=dispatch)
             return self._settings.pull_interval_ms

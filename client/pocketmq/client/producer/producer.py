@@ -392,13 +392,14 @@ class Producer(GroupClient):
 
     def _known_info(self, message: Message) -> TopicPublishInfo | None:
         """The topic's queues, if it was sent to before and the body can be sent; O(1)."""
-        body = message.body
+        body, instance = message.body, self._instance
         if (
-            type(body) is bytes
+            instance is not None
+            and type(body) is bytes
             and 0 < len(body) <= self.settings.max_message_size
             and message.topic in self.published_topics
         ):
-            info = self._started().routes.publish.get(message.topic)
+            info = instance.routes.publish.get(message.topic)
             if info is not None and info.queues:
                 return info
         return None

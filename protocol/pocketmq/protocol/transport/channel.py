@@ -35,7 +35,7 @@ from pocketmq.protocol.dispatch import Dispatcher, error_reply
 from pocketmq.protocol.errors import ConnectionLostError
 from pocketmq.protocol.frame import FrameDecoder
 from pocketmq.protocol.transport.channel_output import ChannelOutput
-from pocketmq.protocol.transport.peer_memory import PeerMemory, PeerShare
+from pocketmq.protocol.transport.peer_memory import PeerMemory
 from pocketmq.protocol.transport.traffic import TRAFFIC
 
 log = structlog.get_logger()
@@ -81,12 +81,11 @@ class Channel(ChannelOutput, asyncio.Protocol):
         on_open: Callable[[Channel], None] | None = None,
         on_close: Callable[[Channel], None] | None = None,
     ) -> None:
-        super().__init__(encoding, version, accepted=peers is not None)
+        super().__init__(encoding, version, peers)
         self.dispatcher = dispatcher
         self.frame_began_at: float | None = None
         self._on_open = on_open
         self._on_close = on_close
-        self._share = None if peers is None else PeerShare(peers, self)
         self._put_off_bytes = 0
         """Of `_put_off`."""
         self._decoder = (
@@ -103,19 +102,13 @@ class Channel(ChannelOutput, asyncio.Protocol):
 
     # -- what others use ------------------------------------------------------------------------
 
-    def keep(self, delta_bytes: int) -> None:
-        """The role has come to hold more, or less, for this peer."""
-        if self._share is not None:
-            self._share.keep(delta_bytes)
-
     @property
     def waiting_bytes(self) -> int:
         """What waits here for the peer or of it, in memory."""
         transport = self._transport
         unsent = 0 if transport is None else transport.get_write_buffer_size()
         unread = self._decoder.pending_bytes + self._put_off_bytes
-        kept = 0 if self._share is None else self._share.kept_bytes
-        return unsent + self._out_bytes + unread + kept
+        return unsent + self._out_bytes + unread + self._kept_bytes
 
     @property
     def unfinished(self) -> bytes:
@@ -180,16 +173,15 @@ class Channel(ChannelOutput, asyncio.Protocol):
         commands = decoder.feed(data)
         if commands and (len(commands) > 1 or self._paused or not self._gathers(commands)):
             self._process(commands)
-        share = self._share
         if decoder.is_between:
             self.frame_began_at = None
-            if share is not None and share.noted_bytes:
-                share.weigh()
+            if self._noted_bytes:
+                self._weigh()
             return
         if decoder.too_long:
             self._refuse_too_long()
-        if share is not None and (decoder.pending_bytes or share.noted_bytes):
-            share.weigh()
+        if decoder.pending_bytes or self._noted_bytes:
+            self._weigh()
         if decoder.failure is not None:
             log.warning("frame.refused", peer=self.address, reason=str(decoder.failure))
             self.close()
@@ -212,8 +204,7 @@ class Channel(ChannelOutput, asyncio.Protocol):
         put_off, self._put_off, self._put_off_bytes = self._put_off, [], 0
         if put_off:
             self._process(put_off)
-        if self._share is not None:
-            self._share.weigh()
+        self._weigh()
         transport = self._transport
         if not self._paused and transport is not None and not transport.is_closing():
             transport.resume_reading()
@@ -236,9 +227,9 @@ class Channel(ChannelOutput, asyncio.Protocol):
         TRAFFIC.closed(self._ends)
         self._out.clear()
         self._put_off.clear()
-        if self._share is not None:
-            self._share.end()
-            self._share = None
+        if self._peers is not None:
+            self._peers.forget(self)
+            self._peers = None
         self._calls.fail_all(ConnectionLostError(self.address))
         if not self.closed.done():
             self.closed.set_result(None)

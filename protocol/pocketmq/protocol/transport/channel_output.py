@@ -27,7 +27,7 @@ from pocketmq.protocol.errors import ConnectionLostError, FrameError
 from pocketmq.protocol.frame import encode_frame, encode_request
 from pocketmq.protocol.header import Header
 from pocketmq.protocol.send_template import SendTemplate
-from pocketmq.protocol.transport.peer_memory import PeerShare
+from pocketmq.protocol.transport.peer_memory import GRAIN_BYTES, PeerMemory
 from pocketmq.protocol.transport.timed_calls import TimedCalls
 from pocketmq.protocol.transport.traffic import TRAFFIC, Flow
 
@@ -44,19 +44,21 @@ class ChannelOutput:
     Args:
         encoding: Of our own requests, until the peer asks in another.
         version: Stamped on everything we send.
-        accepted: The peer connected to us; such an end never writes early.
+        peers: The peer connected to us, and is one of these; such an end never writes early.
     """
 
-    _share: PeerShare | None
-    """What the peer costs, if it connected to us."""
-
-    def __init__(self, encoding: Encoding, version: int, *, accepted: bool) -> None:
+    def __init__(self, encoding: Encoding, version: int, peers: PeerMemory | None) -> None:
         self.encoding = encoding
         self.version = version
         self.address = ""
         self.local_address = ""
         self.last_active_at = 0.0
-        self._accepted = accepted
+        self._accepted = peers is not None
+        self._peers = peers
+        self._kept_bytes = 0
+        """What the role keeps for this peer: held pulls."""
+        self._noted_bytes = 0
+        """What `_peers` knows of."""
         self.is_open = False
         """Whether what is sent has a chance to arrive: made, and neither closed nor lost."""
         self._transport: asyncio.Transport | None = None
@@ -186,6 +188,17 @@ class ChannelOutput:
             self.is_open = False
             self._transport.abort()
 
+    def keep(self, delta_bytes: int) -> None:
+        """The role has come to hold more, or less, for this peer."""
+        self._kept_bytes += delta_bytes
+        if abs(self._kept_bytes - self._noted_bytes) > GRAIN_BYTES or not self._kept_bytes:
+            self._weigh()
+
+    @property
+    def waiting_bytes(self) -> int:
+        """What waits here for the peer or of it, in memory."""
+        raise NotImplementedError  # `Channel` knows what is read and not processed
+
     # -- inside ---------------------------------------------------------------------------------
 
     def _append_reply(self, request: Command, reply: Reply) -> None:
@@ -252,15 +265,24 @@ class ChannelOutput:
             sent = self._flow.sent
             sent[far] = sent.get(far, 0) + len(data)
         transport.write(data)
-        share = self._share
-        if share is None:
+        peers = self._peers
+        if peers is None:
             return
         unsent = transport.get_write_buffer_size()
-        if self._paused and unsent > share.limit_bytes:
+        if self._paused and unsent > peers.budget().connection_bytes:
             log.warning("peer.overflowed", peer=self.address, unsent=unsent)
             self.abort()
-        elif unsent or share.noted_bytes:
-            share.weigh()
+        elif unsent or self._noted_bytes:
+            self._weigh()
+
+    def _weigh(self) -> None:
+        """Tell what the connection holds, when it has become another amount."""
+        if self._peers is None:
+            return
+        waiting_bytes = self.waiting_bytes
+        if abs(waiting_bytes - self._noted_bytes) > GRAIN_BYTES or not waiting_bytes:
+            self._noted_bytes = waiting_bytes
+            self._peers.note(self, waiting_bytes)
 
     def _find_far(self) -> Flow | None:
         self._far = TRAFFIC.far_end(self._ends)
