@@ -239,6 +239,10 @@ def test_messages_share_a_note_and_a_further_one_of_one_of_them_is_its_own():
     assert first.properties == {"k": "v", "MIN_OFFSET": "0", "A": "1", "B": "2"}
     assert second.properties == {"k": "v", "MIN_OFFSET": "0"}
     assert bounds == {"MIN_OFFSET": 0}
+    third, _ = decode_records(JAVA_RECORD * 2, notes=bounds)
+    third.note("A", 1)
+    assert third.properties == {"k": "v", "MIN_OFFSET": "0", "A": "1"}
+    assert bounds == {"MIN_OFFSET": 0}
 
 
 @pytest.mark.parametrize("split_first", [False, True])
