@@ -96,7 +96,7 @@ class Puller:
             commit_offset=self._commits[request],
             max_msg_nums=32,
             post_subscription=True,  # there is no heartbeat here
-            to_slave=broker.is_slave,
+            broker_id=broker.broker_id,
         )
 
     async def find_start(self, request: PullRequest) -> bool:

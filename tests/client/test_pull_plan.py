@@ -22,6 +22,7 @@ from pocketmq.client.consumer.pull_plan import (
 from pocketmq.client.consumer.settings import PushSettings
 from pocketmq.client.consumer.start_offset import Start, start_rule
 from pocketmq.client.heartbeat import ConsumeFromWhere
+from pocketmq.protocol.bodies.route import MASTER_ID
 from pocketmq.protocol.scalars import PullSysFlag
 from pocketmq.protocol.subscription import SubscriptionData
 from pocketmq.runtime.errors import ConfigError
@@ -111,7 +112,7 @@ def test_a_header_says_what_is_wanted(commit: int) -> None:  # C-37
     wanted = SubscriptionData.parse("T", "a || b", 7)
     fields = {
         "group": "g", "subscription": wanted, "commit_offset": commit, "max_msg_nums": 32,
-        "to_slave": False,
+        "broker_id": MASTER_ID,
     }  # fmt: skip
     posted = pull_header(PullRequest(holding(), 5), post_subscription=True, **fields)
     assert (posted.subscription, posted.expression_type) == ("a || b", "TAG")
@@ -139,7 +140,7 @@ def test_pull_flags(commit: int, slave: bool, post: bool, flag: int) -> None:  #
         commit_offset=commit,
         max_msg_nums=32,
         post_subscription=post,
-        to_slave=slave,
+        broker_id=1 if slave else MASTER_ID,
     )
     assert header.sys_flag == flag
     assert (header.queue_offset, header.max_msg_nums, header.sub_version) == (7, 32, 99)

@@ -127,7 +127,6 @@ def test_which_broker_is_read_from(ids: tuple[int, ...], wanted: int, found: int
     broker = table.broker("a", wanted)
     assert broker is not None
     assert (broker.address, broker.broker_id) == (f"a-{found}:1", found)
-    assert broker.is_slave == (found != 0)
     only = table.broker("a", wanted, only_this=True)
     assert (only is not None) == (found in (wanted, wanted + 1 if wanted else wanted))
 

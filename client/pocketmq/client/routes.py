@@ -72,11 +72,6 @@ class BrokerAddress(NamedTuple):
     address: str
     broker_id: int
 
-    @property
-    def is_slave(self) -> bool:
-        """Whether it is no master; offsets are not committed there."""
-        return self.broker_id != MASTER_ID
-
 
 # behaviour 41
 def publish_queues(topic: str, route: TopicRouteData) -> list[MessageQueue]:

@@ -49,11 +49,6 @@ class StoredBatch(msgspec.Struct, gc=False):
     queues: Sequence[ConsumeQueue]
     results: Sequence[PutResult]
 
-    @property
-    def count(self) -> int:
-        """How many messages it has."""
-        return len(self.messages)
-
     def add_keys_to(self, columns: KeyColumns) -> None:
         """Append what belongs into the index (S-22, S-46)."""
         messages, results = self.messages, self.results
@@ -90,11 +85,6 @@ class PlacedBatch(msgspec.Struct, gc=False):
     def end(self) -> int:
         """Log offset behind the last record."""
         return self.result.end
-
-    @property
-    def count(self) -> int:
-        """How many messages it has."""
-        return len(self.result.physical_offsets)
 
     def add_keys_to(self, columns: KeyColumns) -> None:
         """Append what belongs into the index (S-46)."""
@@ -144,12 +134,15 @@ class QueueDispatcher:
         Raises:
             DiskFullError: some of it is visible, `offset` has not moved; dispatch it again later.
         """
-        runs = self._runs(batch) if isinstance(batch, StoredBatch) else [self._batch_run(batch)]
+        if isinstance(batch, StoredBatch):
+            runs, count = self._runs(batch), len(batch.messages)
+        else:
+            runs, count = [self._batch_run(batch)], len(batch.result.physical_offsets)
         for run in runs:
             self.dirty.add(run.queue)
             run.queue.put(run.first, b"".join(run.entries), run.end)
-        if self.index is not None and batch.count:
-            self.index.add(batch, batch.count, max(0, batch.end - self.offset))
+        if self.index is not None and count:
+            self.index.add(batch, count, max(0, batch.end - self.offset))
         if batch.end > self.offset:
             self.offset = batch.end
         if self._events.sink.is_on:

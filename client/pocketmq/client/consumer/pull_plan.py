@@ -165,7 +165,7 @@ def pull_header(
     commit_offset: int,
     max_msg_nums: int,
     post_subscription: bool,
-    to_slave: bool,
+    broker_id: int,
     max_msg_bytes: int | None = None,
 ) -> PullMessageRequestHeader:
     """The request itself (C-37).
@@ -174,14 +174,14 @@ def pull_header(
         request: The queue and where to go on.
         group: Consumer group.
         subscription: Its version is sent always, its text only with `post_subscription`.
-        commit_offset: Rides along when it is positive; never to a slave.
+        commit_offset: Rides along when it is positive.
         max_msg_nums: Messages wanted.
         post_subscription: Send the subscription instead of relying on the heartbeat's.
-        to_slave: Whether the target is a slave.
+        broker_id: Of the broker that is asked; a slave takes no offsets.
         max_msg_bytes: Bytes wanted (5.x).
     """
     sys_flag = PullSysFlag.SUSPEND
-    if commit_offset > 0 and not to_slave:
+    if commit_offset > 0 and broker_id == MASTER_ID:
         sys_flag |= PullSysFlag.COMMIT_OFFSET
     if post_subscription:
         sys_flag |= PullSysFlag.SUBSCRIPTION

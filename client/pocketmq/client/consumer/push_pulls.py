@@ -101,7 +101,7 @@ class PushPulls:
             commit_offset=0 if self._broadcasting else self._offsets.get(request.queue),
             max_msg_nums=self._settings.pull_batch_size,
             post_subscription=self._settings.post_subscription_when_pull,
-            to_slave=broker.is_slave,
+            broker_id=broker.broker_id,
             max_msg_bytes=PULL_BATCH_BYTES if self._profile.pull_names_max_bytes else None,
         )
 

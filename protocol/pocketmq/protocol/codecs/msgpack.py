@@ -56,6 +56,11 @@ class _Received(Command, gc=False):
                 return read
         return Command.header(self, cls)
 
+    @property
+    def body_view(self) -> Buffer:
+        view: Buffer = self.body  # of a received one it is always one buffer
+        return view
+
 
 class _HeaderOut(msgspec.Struct, gc=False):
     code: int
