@@ -76,6 +76,11 @@ def main() -> None:
             f"{name}: {len(paths)} calls in {len(set(paths))} files, {switches} switches;"
             f" with runtime/ {len({call.path for call in calls})} files"
         )
+        for folder, visits in Counter(path.split("/")[0] for path, _ in groupby(paths)).items():
+            own = [path for path in paths if path.startswith(f"{folder}/")]
+            print(
+                f"    {folder}/: {len(own)} calls in {len(set(own))} files, visited {visits} times"
+            )
     if options.calls:
         for path, group in groupby(usual, key=lambda call: call.path):
             print(path, *(f"{name} x{n}" for name, n in Counter(c.name for c in group).items()))

@@ -202,12 +202,12 @@ class LiteQueues:
             running=self._member.state.running,
             suspended=False,
             orderly=False,
-            subscribed=self._member.subscriptions.get(request.queue.topic) is not None,
+            subscribed=self._member.subscriptions.by_topic.get(request.queue.topic) is not None,
         )
 
     def pull_header(self, request: PullRequest, broker: BrokerAddress) -> PullMessageRequestHeader:
         """Held, with the subscription's text; LITE_PULL_MESSAGE (361) from 5.0 on (L-3)."""
-        subscription = self._member.subscriptions.get(request.queue.topic)
+        subscription = self._member.subscriptions.by_topic.get(request.queue.topic)
         assert subscription is not None, "before_pull lets no other through"
         header_type = (
             LitePullMessageRequestHeader

@@ -176,7 +176,7 @@ class PopQueues:
         subscriptions, changed = self._member.subscriptions, False
         for v2 in (False, True):
             retries = pop_retry_topic(topic, self._member.group, v2=v2)
-            wanted, has = not share.popped, subscriptions.get(retries) is not None
+            wanted, has = not share.popped, subscriptions.by_topic.get(retries) is not None
             if wanted and not has:
                 subscriptions.set(retries, "*")
             elif has and not wanted:
@@ -219,7 +219,7 @@ class PopQueues:
             return SUSPENDED_DELAY_MS
         if popped.waiting > self._settings.pop_threshold_for_queue:
             return FLOW_CONTROL_DELAY_MS
-        subscription = self._member.subscriptions.get(queue.topic)
+        subscription = self._member.subscriptions.by_topic.get(queue.topic)
         if subscription is None:
             return EXCEPTION_DELAY_MS
         if self._on_pop is not None:

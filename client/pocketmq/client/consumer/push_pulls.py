@@ -82,7 +82,7 @@ class PushPulls:
             running=state.running,
             suspended=state.suspended,
             orderly=self._needs_lock,
-            subscribed=self._member.subscriptions.get(request.queue.topic) is not None,
+            subscribed=self._member.subscriptions.by_topic.get(request.queue.topic) is not None,
         )
         if found.step is not Step.FORGET:
             self._planner.claims.pulled(request.claim, self._clock.monotonic())
@@ -90,7 +90,7 @@ class PushPulls:
 
     def pull_header(self, request: PullRequest, broker: BrokerAddress) -> PullMessageRequestHeader:
         """The request to send (C-37); tells `on_pull`."""
-        subscription = self._member.subscriptions.get(request.queue.topic)
+        subscription = self._member.subscriptions.by_topic.get(request.queue.topic)
         assert subscription is not None, "before_pull lets no other through"
         if self._on_pull is not None:
             self._on_pull(request.queue)
@@ -98,7 +98,7 @@ class PushPulls:
             request,
             self.group,
             subscription,
-            commit_offset=0 if self._broadcasting else self._offsets.get(request.queue),
+            commit_offset=0 if self._broadcasting else self._offsets.offsets.get(request.queue, 0),
             max_msg_nums=self._settings.pull_batch_size,
             post_subscription=self._settings.post_subscription_when_pull,
             broker_id=broker.broker_id,

@@ -157,7 +157,7 @@ class SimpleConsumer(PullMember):
     async def _pop(
         self, topic: str, broker_name: str, max_count: int, invisible_s: float, wait_s: float
     ) -> list[MessageExt]:
-        instance, subscription = self._started(), self._subscriptions.get(topic)
+        instance, subscription = self._started(), self._subscriptions.by_topic.get(topic)
         if subscription is None:
             return []  # unsubscribed meanwhile
         header = PopMessageRequestHeader(

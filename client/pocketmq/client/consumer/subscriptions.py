@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from pocketmq.protocol.message import MessageExt
 from pocketmq.protocol.subscription import TAG, SubscriptionData
@@ -17,6 +17,8 @@ class Subscriptions:
 
     def __init__(self, time_ms: Callable[[], int]) -> None:
         self._by_topic: dict[str, SubscriptionData] = {}
+        self.by_topic: Mapping[str, SubscriptionData] = self._by_topic
+        """Topic -> what is wanted of it."""
         self._time_ms = time_ms
 
     def __iter__(self) -> Iterator[SubscriptionData]:
@@ -26,10 +28,6 @@ class Subscriptions:
     def topics(self) -> list[str]:
         """What is consumed."""
         return list(self._by_topic)
-
-    def get(self, topic: str) -> SubscriptionData | None:
-        """What is wanted of a topic; None when it is not subscribed."""
-        return self._by_topic.get(topic)
 
     def set(self, topic: str, expression: str, *, expression_type: str = TAG) -> None:
         """Subscribe, in place of what was wanted of the topic before.
