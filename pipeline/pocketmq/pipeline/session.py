@@ -42,8 +42,16 @@ SETTINGS: Final[Mapping[str, str]] = {
 """The settings of `session`; the caller's settings take precedence."""
 HERE_ONLY: Final[Mapping[str, str]] = {
     "spark.python.daemon.module": "pocketmq.pipeline.spark_daemon",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing."
+        "FileSystemBasedCheckpointFileManager"
+    ),
 }
-"""Those where tasks run in this process's JVM, so that workers have the package."""
+"""Those where tasks run in this process's JVM, so that workers have the package.
+
+There the checkpoints of streams are mostly local files. Spark's usual manager of such files starts
+`chmod` and `readlink` as processes, many for each micro-batch; this one hardly any. Both write a
+file under another name and rename it."""
 
 
 def session(

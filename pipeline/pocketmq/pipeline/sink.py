@@ -105,10 +105,14 @@ class TopicWriter(DataSourceArrowWriter):
 
 
 class TopicStreamWriter(DataSourceStreamArrowWriter):
-    """Writes a stream."""
+    """Writes a stream. Spark makes one to plan a batch, which travels to the tasks, and another to
+    commit it."""
 
     def __init__(self, settings: WriteSettings) -> None:
+        from pocketmq.pipeline.worker_memory import keep_planner_loaded
+
         self.settings = settings
+        keep_planner_loaded()
 
     @plainly
     def write(self, iterator: Iterator[Any]) -> TaskSent:

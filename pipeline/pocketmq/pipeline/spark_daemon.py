@@ -1,43 +1,58 @@
 """Spark's parent process of Python workers, which has imported what its workers need.
 
 Spark starts it as `python -m pocketmq.pipeline.spark_daemon` where `spark.python.daemon.module`
-says so, as in `session()` on Linux where tasks run on this machine. Spark kills the worker of a
-task that it stops early, as for each `LIMIT`; without this, the next one imports NumPy and PySpark
-again, for 0.2 processor seconds.
+says so, as in `session()` on Linux where tasks run on this machine. Each worker is forked from it.
+Without this, each one imports Arrow, pandas and PySpark itself: a task that reads needs one and a
+task that writes another, and Spark kills the worker of a task that it stops early, as for each
+`LIMIT`.
 
 Such a worker finds its pipe closed, and Spark's own code prints a traceback of it for each `LIMIT`.
 Here it leaves without a word.
 
-A process that forks must have one thread. So Arrow is not among the modules, as it starts one, and
-OpenBLAS is told to start none.
+A process that forks must have one thread. So OpenBLAS is told to start none, and so is the
+allocator jemalloc in Arrow.
 """
 
 from __future__ import annotations
 
 import gc
 import importlib
+import importlib.util
 import os
 from typing import IO, Final
 
 MODULES: Final = (
     "numpy",
+    "pyarrow",
+    "pyarrow.compute",
     "pyspark.worker",
+    "pyspark.sql.conversion",
     "pyspark.sql.datasource",
+    "pyspark.sql.pandas.serializers",
     "pyspark_pocketmq",
     "pyspark_pocketmq_store",
     "pocketmq.pipeline.fixed_fields",
+    "pocketmq.pipeline.sender",
+    "pocketmq.pipeline.sink",
+    "pocketmq.pipeline.sink_rows",
     "pocketmq.pipeline.store_source",
+    "pocketmq.pipeline.stream_source",
+    "pocketmq.pipeline.topic_read",
     "pocketmq.protocol.compression",
     "pocketmq.protocol.record",
     "pocketmq.protocol.record_check",
     "pocketmq.protocol.subscription",
 )
 
+OPTIONAL: Final = ("pandas", "uvloop")
+"""Taken where they are installed."""
+
 
 def prepare() -> None:
     """Import what workers need."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    for name in MODULES:
+    os.environ.setdefault("JE_ARROW_MALLOC_CONF", "background_thread:false")
+    for name in (*MODULES, *filter(importlib.util.find_spec, OPTIONAL)):
         importlib.import_module(name)
 
 
