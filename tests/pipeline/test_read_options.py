@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pocketmq.pipeline import offsets
 from pocketmq.pipeline.errors import ColumnsError, OptionError
-from pocketmq.pipeline.offsets import EARLIEST, LATEST, limited, split_ranges
+from pocketmq.pipeline.offsets import EARLIEST, LATEST, gathered, limited, split_ranges
 from pocketmq.pipeline.schema import ddl
 from pocketmq.pipeline.settings import READ, WRITE, ReadSettings
 from pocketmq.pipeline.sink_rows import SinkColumns
@@ -169,6 +169,25 @@ def test_ranges_are_cut_without_loss(
         assert covered == list(range(low, high))
     messages = sum(high - low for low, high in whole.values())
     assert len(pieces) >= min(least, messages, len(pieces) or 1)
+
+
+@given(ranges, st.integers(1, 200), st.integers(1, 10))
+def test_small_queues_are_read_together_without_loss_and_in_order(
+    spans: dict[MessageQueue, tuple[int, int]], rows: int, least: int
+) -> None:
+    whole = {queue: (low, low + size) for queue, (low, size) in spans.items()}
+    pieces = split_ranges(whole, 1)
+    groups = gathered(pieces, rows, least)
+    assert [piece for group in groups for piece in group] == pieces
+    assert all(groups)
+    messages = sum(high - low for _, low, high in pieces)
+    assert len(groups) == min(len(pieces), max(least, messages // rows))
+
+
+def test_groups_of_equal_queues_are_equal() -> None:
+    pieces = [(q(number), 0, 500) for number in range(8)]
+    assert [len(group) for group in gathered(pieces, 1000)] == [2] * 4
+    assert [len(group) for group in gathered(pieces, 1)] == [1] * 8
 
 
 def test_queues_that_are_not_there_are_named() -> None:

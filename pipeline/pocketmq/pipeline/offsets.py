@@ -9,7 +9,7 @@ the end.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -23,6 +23,8 @@ EXAMPLE: Final = '{"Orders":{"broker-a":{"0":23,"1":-2}}}'
 ASSIGN_EXAMPLE: Final = '{"Orders":{"broker-a":[0,1]}}'
 
 Offsets = dict[MessageQueue, int]
+Piece = tuple[MessageQueue, int, int]
+"""A queue's offsets from the first number to below the second."""
 T = TypeVar("T")
 
 
@@ -160,7 +162,7 @@ def limited(start: Offsets, end: Offsets, most: int) -> Offsets:
 
 def split_ranges(
     ranges: Mapping[MessageQueue, tuple[int, int]], least: int, most_rows: int | None = None
-) -> list[tuple[MessageQueue, int, int]]:
+) -> list[Piece]:
     """Split ranges of offsets into at least `least` parts, if they have that many messages.
 
     The number of a queue's parts is proportional to its size, as with the Kafka connector. With
@@ -179,3 +181,25 @@ def split_ranges(
         cuts = [low + (high - low) * number // count for number in range(count + 1)]
         pieces += [(queue, cuts[n], cuts[n + 1]) for n in range(count)]
     return pieces
+
+
+def gathered(pieces: Sequence[Piece], rows: int, least: int = 1) -> list[list[Piece]]:
+    """Neighbours put together into groups of about equal size, one for each `rows` messages.
+
+    There are at least `least` groups, or as many as there are pieces. The same pieces give the same
+    groups: a batch that Spark repeats must have the same tasks.
+    """
+    total = sum(high - low for _, low, high in pieces)
+    wanted = min(len(pieces), max(least, total // rows))
+    groups: list[list[Piece]] = []
+    before = 0
+    for number, piece in enumerate(pieces):
+        # A piece goes where its middle lies; each group that is still wanted gets one at least.
+        _, low, high = piece
+        place = (2 * before + high - low) * wanted // (2 * total)
+        before += high - low
+        if len(groups) <= place or len(pieces) - number <= wanted - len(groups):
+            groups.append([piece])
+        else:
+            groups[-1].append(piece)
+    return groups

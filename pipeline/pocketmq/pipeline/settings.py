@@ -75,6 +75,12 @@ READ: Final = (
     Option("failOnDataLoss", "Whether to fail when offsets are not stored any more.", "true"),
     Option("minPartitions", "Minimum number of tasks; queues are split for it.", "1"),
     Option("maxRecordsPerPartition", "Maximum messages of a task; queues are split for it."),
+    Option(
+        "minRecordsPerPartition",
+        "Streams: queues share a task until it has about so many messages. For small batches, of "
+        "which most of the time goes into starting tasks: 1000.",
+        "1",
+    ),
     Option("tags", "Tags to read, as in a subscription: `TagA || TagB`.", "", ("subExpression",)),
     Option("columns", "Columns to make, separated by commas; others take no time."),
     Option("includeProperties", "Whether column `properties` is there.", "true"),
@@ -191,6 +197,7 @@ class ReadSettings:
         self.max_body_bytes = options.number("maxBodyBytes", least=1)
         self.least_parts = options.number("minPartitions", least=1)
         self.most_part_rows = options.number_or_none("maxRecordsPerPartition", least=1)
+        self.least_part_rows = options.number("minRecordsPerPartition", least=1)
         self.batch_rows = options.number("maxRecordsPerBatch", least=1)
         self.dedupe = options.flag("dedupe")
         self.dedupe_window = options.number("dedupeWindow") if streaming else 0

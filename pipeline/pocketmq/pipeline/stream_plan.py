@@ -14,7 +14,7 @@ from pocketmq.pipeline.checkpoint import Checkpoint
 from pocketmq.pipeline.cluster_client import ClusterClient
 from pocketmq.pipeline.errors import BrokerAwayError
 from pocketmq.pipeline.marks import read_marks
-from pocketmq.pipeline.offsets import Offsets, split_ranges
+from pocketmq.pipeline.offsets import Offsets, gathered, split_ranges
 from pocketmq.pipeline.settings import ReadSettings
 from pocketmq.pipeline.stream_losses import Loss, LossPolicy, begins, deleted, unreadable
 from pocketmq.pipeline.wire_read import PullPart
@@ -181,8 +181,8 @@ class StreamPlan:
 
     # -- batches --------------------------------------------------------------------------------
 
-    async def parts(self, start: Checkpoint, end: Checkpoint) -> list[PullPart]:
-        """A task for each queue that has something new, or for a part of it."""
+    async def parts(self, start: Checkpoint, end: Checkpoint) -> list[tuple[PullPart, ...]]:
+        """What each task reads: a queue that has something new, a part of it, or several queues."""
         settings, client = self.settings, self.client
         moved = [queue for queue in end.offsets if end.has_moved(queue, start)]
         bounds = await client.bounds(moved)
@@ -192,14 +192,17 @@ class StreamPlan:
         ranges = {queue: (begin[queue], ends[queue]) for queue in begin}
         numbers = plan_reads.kafka_partitions(list(end.offsets))
         least = 1 if settings.dedupe else settings.least_parts
-        parts = []
         most = None if settings.dedupe else settings.most_part_rows
-        for queue, low, high in split_ranges(ranges, least, most):
+
+        def part(queue: MessageQueue, low: int, high: int) -> PullPart:
             seen_from = -1
             if settings.dedupe and settings.dedupe_window:
                 seen_from = max(bounds[queue].low, low - settings.dedupe_window)
-            parts.append(PullPart(queue, low, high, numbers[queue], seen_from))
-        return parts
+            return PullPart(queue, low, high, numbers[queue], seen_from)
+
+        pieces = split_ranges(ranges, least, most)
+        groups = gathered(pieces, settings.least_part_rows, settings.least_parts)
+        return [tuple(part(*piece) for piece in group) for group in groups]
 
     async def _begin(self, start: Checkpoint, ends: Offsets) -> Offsets:
         """Where the batch begins in each queue; found again for a batch that is repeated."""

@@ -7,6 +7,7 @@ Spark's side of a stream; what it asks the cluster stands in `stream_plan`, and 
 from __future__ import annotations
 
 from collections.abc import Coroutine, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pocketmq.pipeline.checkpoint import Checkpoint
     from pocketmq.pipeline.offsets import Offsets
     from pocketmq.pipeline.stream_plan import StreamPlan
+    from pocketmq.pipeline.wire_read import PullPart
 
 T = TypeVar("T")
 
@@ -129,11 +131,11 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plainly
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """Plan a task for each queue with new messages, or several for its parts."""
+        """Plan tasks: one for each queue with new messages, or as the options say."""
         from pocketmq.pipeline.checkpoint import Checkpoint
 
         begun, ended = Checkpoint.of_tree(start), Checkpoint.of_tree(end)
-        return [InputPartition(part) for part in _run(self.plan.parts(begun, ended))]
+        return [InputPartition(parts) for parts in _run(self.plan.parts(begun, ended))]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Yield the rows of one task as Arrow record batches."""
@@ -142,8 +144,12 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from pocketmq.pipeline.topic_read import reading
 
         in_worker()
-        read = reading(self.settings, self.columns, RowFilter.of_tags(self.settings.tags))
-        return rows_plainly(read.batches(partition.value))
+
+        def batches(part: PullPart) -> Iterator[Any]:  # a reader each, as it counts what was lost
+            row_filter = RowFilter.of_tags(self.settings.tags)
+            return reading(self.settings, self.columns, row_filter).batches(part)
+
+        return rows_plainly(chain.from_iterable(map(batches, partition.value)))
 
     @plainly
     def commit(self, end: dict[str, Any]) -> None:
