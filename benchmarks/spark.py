@@ -63,6 +63,7 @@ def main() -> int:
     parser.add_argument("--store-messages", type=int, default=1_000_000)
     parser.add_argument("--rate", type=int, default=5000, help="msg/s of the stream")
     parser.add_argument("--seconds", type=int, default=60, help="of the stream")
+    parser.add_argument("--java", default="", help="options of Spark's JVM")
     parser.add_argument("--sparse-mb", type=int, default=4000)
     parser.add_argument("--sizes", default="100,500,1000,2000,4000", help="MB of the growth rows")
     options = parser.parse_args()
@@ -81,7 +82,8 @@ def main() -> int:
                 "jobs", "Jobs over a store, without Spark", job_rows(root, folder, options.rounds)
             )
         if set(only) - {"decode", "jobs"}:
-            spark = session("bench", master="local[2]", settings={"spark.driver.memory": "2g"})
+            settings = {"spark.driver.memory": "2g", "spark.driver.extraJavaOptions": options.java}
+            spark = session("bench", master="local[2]", settings=settings)
             if "store" in only:
                 figures = store_rows(spark, root, options.rounds)
                 report("store", "Store through Spark on 2 cores", figures)

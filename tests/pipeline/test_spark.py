@@ -128,7 +128,7 @@ def test_no_messages_are_an_empty_table(frames: Frames, orders: str) -> None:
 
 def test_one_clear_error_for_a_wrong_option(frames: Frames, orders: str) -> None:
     for options, says in (
-        ({"minPartition": "4"}, "there is no such option; did you mean 'minPartitions'?"),
+        ({"minPartition": "4"}, "there is no such option; did you mean 'minPartitions' or"),
         ({"topic": "Ordres"}, "no name server knows topic 'Ordres'; did you mean 'Orders'?"),
         ({"nameServer": "127.0.0.1:1"}, "option 'nameServer': no name server answers"),
         ({"startingOffsets": '{"Orders":'}, "is no JSON"),
