@@ -131,6 +131,9 @@ PAIRS = [
         ("(a IS NULL) = b", "000000000"),
         ("NOT ((a IS NULL) = 5)", "111111111"),
         ("NOT (5 = (a IS NULL))", "111111111"),
+        ("-(a > 5) IS NULL", "111000011"),
+        ("a BETWEEN 4 AND b", "000000011"),
+        ("a BETWEEN 5 AND 5", "010000011"),
         ("TRUE", "111111111"),
         ("NOT FALSE", "111111111"),
         ("NULL", "000000000"),
@@ -211,6 +214,9 @@ def test_the_deepest_expressions_that_are_compiled() -> None:
         ("TRUE = 1", 8, "cannot be compared"),
         ("a = 1 AND (a = 1 AND b = 2) > 5", 12, "only numbers and properties"),
         ("a = 1 AND 5", 11, "neither true nor false"),
+        ("-5", 1, "neither true nor false"),
+        ("-a", 1, "neither true nor false"),
+        ("a > (NOT b)", 6, "only numbers and properties"),
         ("a = 123456789012345678901", 5, "123456789012345678901 is beyond 64 bits"),
         ("a > 1e400", 5, "1e400 is no number between"),
         ("a BETWEEN 'x' AND 5", 11, "numbers or properties"),
@@ -269,6 +275,19 @@ def test_a_property_is_compared_whatever_it_is(value: str) -> None:
     messages = [{"a": value}]
     for expression in ("a > 5", "a = 5.0", "a < b", "-a = 1", "a = TRUE", "a BETWEEN 1 AND 2"):
         assert judged(messages, expression) in ("0", "1")
+
+
+def test_an_expression_has_16384_characters_at_most() -> None:
+    longest = "a = '" + "x" * (16_384 - 6) + "'"
+    assert compile_sql92(longest).matches({"a": "x" * (16_384 - 6)})
+    with pytest.raises(FilterError, match="16385 characters; at most 16384") as caught:
+        compile_sql92(longest + " ")
+    assert caught.value.position == 16_385
+
+
+def test_what_is_asked_for_is_kept_unless_told_otherwise() -> None:
+    filters = CompiledFilters()
+    assert filters.get("a = 1") is filters.get("a = 1")
 
 
 def test_texts_asked_for_again_are_not_compiled_again() -> None:
