@@ -149,7 +149,7 @@ def test_what_each_operator_answers(expression: str, answers: str) -> None:  # Q
     ("expression", "those", "not_those"),
     [
         ("a = 1.0", ["1", " 1 ", "1d", "1.D", "1e0F", "0x1p0", "0X.8P1d", "+1", "01", ".1e1"],
-         ["1x", "d", "", "0x1", "1e", "NaN", "1dd", "1. ."]),
+         ["1x", "d", "", "0x1", "1e", "NaN", "1dd", "1. .", "1!"]),
         ("a > 1.0", ["NaN", "Infinity", "0x1p99999", "1.5f"], ["NaNd", "-0x1p99999", "-Infinity"]),
         ("a < 1.0", ["-0x1p99999", "-Infinity", "-1e999"], ["NaN", "1"]),
         ("a = 5", ["5", "+5", "05", "0" * 639 + "5"], [" 5", "5.0", "5L", "0" * 640 + "5"]),

@@ -62,7 +62,7 @@ def test_a_long_frame_in_small_pieces_is_not_put_together_at_each() -> None:
     assert cost_s(fed) < SLOWEST_S
 
 
-@pytest.mark.parametrize("piece", [4, 100])
+@pytest.mark.parametrize("piece", [4, 200])
 def test_lengths_from_4_to_the_limit_are_taken(piece: int) -> None:
     def failure(total: int, header: int, size: int) -> str:
         data = total.to_bytes(4) + bytes([0]) + header.to_bytes(3) + bytes(100)
@@ -77,7 +77,7 @@ def test_lengths_from_4_to_the_limit_are_taken(piece: int) -> None:
     assert failure(4, 1, 8) == "a header of 1 bytes in a frame of 4"
     assert failure(96, 93, 8) == "a header of 93 bytes in a frame of 96"
     for total in (3, 97, 104):
-        for size in (4, 8):
+        for size in (4, 8, 108):
             error = f"frame length {total} is not between 4 and 96"
             assert failure(total, 0, size) == error
 
@@ -86,19 +86,28 @@ def test_a_header_at_the_limit_is_read_and_a_longer_one_passed_over() -> None:
     frame = frame_bytes(Command(1, {"name": "value"}, b"body", 7))
     header_bytes = int.from_bytes(frame[5:8])
     assert [each.code for each in FrameDecoder(1000, header_bytes).feed(frame)] == [1]
-    decoder = FrameDecoder(1000, header_bytes - 1)
+    decoder = FrameDecoder(len(frame), header_bytes - 1)
     assert decoder.feed(frame) == []
     assert [each.request.opaque for each in decoder.too_long] == [7]
     assert (decoder.failure, decoder.is_between, decoder.pending_bytes) == (None, False, 0)
     assert decoder.feed(frame[:-1]) == []
     assert decoder.pending_bytes > 0
+    assert [each.code for each in decoder.feed(frame[-1:] + frame_bytes(Command(2)))] == [2]
+    assert [each.code for each in decoder.feed(frame + frame_bytes(Command(3)))] == [3]
 
 
 def test_frames_before_a_header_without_an_opaque_are_still_answered() -> None:
     decoder = FrameDecoder(1000, int.from_bytes(FRAMES[1][5:8]))
-    commands = decoder.feed(FRAMES[1] + raw_frame(0, b" " * 200))
+    commands = decoder.feed(FRAMES[1] + raw_frame(0, b" " * 200) + FRAMES[1])
     assert [each.code for each in commands] == [1]
     assert "nor does it tell its opaque" in str(decoder.failure)
+
+
+def test_frames_before_a_header_that_cannot_be_read_are_still_answered() -> None:
+    decoder = FrameDecoder()
+    commands = decoder.feed(FRAMES[1] + raw_frame(0, b"{") + FRAMES[1])
+    assert [each.code for each in commands] == [1]
+    assert "the JSON header cannot be read" in str(decoder.failure)
 
 
 @pytest.mark.parametrize(("known", "unknown"), [(0, 2), (1, 2), (1, 3), (77, 38), (77, 154)])

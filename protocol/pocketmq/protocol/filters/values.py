@@ -10,7 +10,6 @@ import re
 from enum import Enum
 from typing import Final, TypeAlias
 
-from pocketmq.protocol.java import utf16_key
 from pocketmq.protocol.scalars import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
 
 Value: TypeAlias = str | int | float | bool | None
@@ -84,7 +83,7 @@ def parse_double(text: str) -> float:
 def compare(left: Value, left_kind: Kind, right: Value, right_kind: Kind) -> int:
     """Negative, 0 or positive, after one side was converted to the other's type.
 
-    Kinds that cannot be converted compare as "less"; neither value is None.
+    Kinds that cannot be converted compare as "less"; neither value is None, nor are both texts.
 
     Raises:
         NotComparableError: a text is no number of the type it is compared with.
@@ -104,9 +103,6 @@ def compare(left: Value, left_kind: Kind, right: Value, right_kind: Kind) -> int
             right_kind = left_kind
         elif right_kind is Kind.BOOLEAN:
             return -1
-    elif left_kind is Kind.TEXT:
-        first, second = utf16_key(str(left)), utf16_key(str(right))
-        return (first > second) - (first < second)
     assert left is not None
     assert right is not None
     if Kind.DOUBLE in (left_kind, right_kind):
