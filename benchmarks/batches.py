@@ -1,7 +1,7 @@
 """What a batch of 32 small messages costs a broker: one process, no sockets.
 
     .venv/bin/python benchmarks/batches.py [--batches 8000] [--per-read 8]
-    .venv/bin/python /work/main/benchmarks/batches.py --packages OTHER_CHECKOUT
+    .venv/bin/python benchmarks/batches.py --packages OTHER_CHECKOUT
 
 Batches as RocketMQ's Java client writes them, JSON headers and all, go into a broker through one
 channel, whose answers are counted. The processor time of each read is measured by itself: on a
