@@ -36,23 +36,6 @@ class Entries:
     numbers: Ints
     """Queue offset."""
 
-    @classmethod
-    def sorted(cls, parts: Sequence[Entries]) -> Entries:
-        """All of them, in the log's order."""
-        if len(parts) == 1:
-            joined = parts[0]
-        else:
-            columns = zip(*((p.offsets, p.sizes, p.queue, p.numbers) for p in parts), strict=True)
-            joined = cls(*(np.concatenate(column) for column in columns))
-        if joined.ascend:
-            return joined
-        return joined[np.argsort(joined.offsets, kind="stable")]
-
-    @property
-    def ascend(self) -> bool:
-        """Whether they are in the log's order."""
-        return bool((self.offsets[1:] >= self.offsets[:-1]).all())
-
     def __len__(self) -> int:
         return len(self.offsets)
 
@@ -146,20 +129,24 @@ class Run:
     def __len__(self) -> int:
         return len(self.raw if self.kept is None else self.kept)
 
-    def entries(self, start: int, end: int) -> Entries:
-        """Those from one index to another."""
+    def offsets(self, start: int, end: int) -> Ints:
+        """The log offsets of those from one index to another."""
+        raw = self.raw[start:end] if self.kept is None else self.raw[self.kept[start:end]]
+        found: Ints = raw["offset"].astype(np.int64)
+        return found
+
+    def sizes(self, start: int, end: int) -> npt.NDArray[Any]:
+        """The sizes of these, in the bytes' order of the file."""
+        raw = self.raw[start:end] if self.kept is None else self.raw[self.kept[start:end]]
+        found: npt.NDArray[Any] = raw["size"]
+        return found
+
+    def numbers(self, start: int, end: int) -> Ints:
+        """The queue offsets of these."""
         if self.kept is None:
-            raw = self.raw[start:end]
-            numbers = np.arange(self.first + start, self.first + start + len(raw))
-        else:
-            chosen = self.kept[start:end]
-            raw, numbers = self.raw[chosen], self.first + chosen
-        return Entries(
-            raw["offset"].astype(np.int64),
-            raw["size"].astype(np.int64),
-            np.full(len(raw), self.queue, np.int32),
-            numbers,
-        )
+            return np.arange(self.first + start, self.first + end)
+        found: Ints = self.first + self.kept[start:end]
+        return found
 
 
 def in_log_order(runs: Sequence[Run]) -> Iterator[Entries]:
@@ -175,27 +162,41 @@ def in_log_order(runs: Sequence[Run]) -> Iterator[Entries]:
     while waiting:
         # Of each queue its share, as far as no queue has an earlier one that is not seen yet.
         share = min(room / left, 1)
-        seen = [run.entries(done, done + ceil((len(run) - done) * share)) for run, done in waiting]
-        ascend = [each.ascend for each in seen]
+        ends = [min(done + ceil((len(run) - done) * share), len(run)) for run, done in waiting]
+        seen = [run.offsets(done, end) for (run, done), end in zip(waiting, ends, strict=True)]
         limits = [
-            int(each.offsets[-1])
-            for each, is_right, (run, done) in zip(seen, ascend, waiting, strict=True)
-            if is_right and done + len(each) < len(run)
+            int(offsets[-1])
+            for offsets, (run, _), end in zip(seen, waiting, ends, strict=True)
+            if end < len(run) and ascend(offsets)
         ]
         if limits:
             limit = min(limits)
             seen = [
-                each[: np.searchsorted(each.offsets, limit, "right")] if is_right else each
-                for each, is_right in zip(seen, ascend, strict=True)
+                offsets[: np.searchsorted(offsets, limit, "right")] if ascend(offsets) else offsets
+                for offsets in seen
             ]
-        yield Entries.sorted(seen)
-        left -= sum(len(each) for each in seen)
-        waiting = [
-            (run, done + len(each))
-            for each, (run, done) in zip(seen, waiting, strict=True)
-            if done + len(each) < len(run)
+        found = [
+            (run, done, done + len(offsets))
+            for offsets, (run, done) in zip(seen, waiting, strict=True)
         ]
+        queues = np.array([run.queue for run, _, _ in found], np.int32)
+        joined = Entries(
+            np.concatenate(seen),
+            np.concatenate([run.sizes(start, end) for run, start, end in found], dtype=np.int64),
+            np.repeat(queues, [len(offsets) for offsets in seen]),
+            np.concatenate([run.numbers(start, end) for run, start, end in found]),
+        )
+        if not ascend(joined.offsets):
+            joined = joined[np.argsort(joined.offsets, kind="stable")]
+        yield joined
+        left -= len(joined)
+        waiting = [(run, end) for run, _, end in found if end < len(run)]
         room = min(room * 8, most)
+
+
+def ascend(offsets: Ints) -> bool:
+    """Whether these are in the log's order."""
+    return bool((offsets[1:] >= offsets[:-1]).all())
 
 
 def _furthest(ends: Ints) -> Ints:
