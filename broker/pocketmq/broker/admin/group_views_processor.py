@@ -150,7 +150,7 @@ class GroupViewsProcessor:
             topics = [c for c in configs if c is not None and (c.order or not only_order)]
             queues += sum(config.read_queue_nums for config in topics)
             wanted.append((group, topics))
-        _check_queues(queues, "the groups here have together")
+            _check_queues(queues, "the groups here have together at least")
         tables: list[dict[str, list[ConsumeStats]]] = []
         lag = in_flight = 0
         for group, topics in wanted:

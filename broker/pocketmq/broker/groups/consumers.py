@@ -54,7 +54,6 @@ class ConsumerGroupInfo:
         "group",
         "id_lists",
         "ids",
-        "is_broadcasting",
         "members",
         "message_model",
         "payer",
@@ -66,8 +65,6 @@ class ConsumerGroupInfo:
         self.group = group
         self.consume_type = "CONSUME_PASSIVELY"
         self.message_model = "CLUSTERING"
-        self.is_broadcasting = False
-        """Whether each member consumes every message."""
         self.consume_from_where = "CONSUME_FROM_LAST_OFFSET"
         self.subscriptions: dict[str, SubscriptionData] = {}
         self.members: dict[Peer, ClientChannelInfo] = {}
@@ -81,6 +78,11 @@ class ConsumerGroupInfo:
         """The member whose memory the subscriptions count as: who changed them last."""
         self.size_bytes = 0
         """What they count."""
+
+    @property
+    def is_broadcasting(self) -> bool:
+        """Whether each member consumes every message."""
+        return self.message_model == "BROADCASTING"
 
     def client_ids(self) -> list[str]:
         """One per channel, in the order in which they came (B-28)."""
@@ -212,7 +214,6 @@ class ConsumerManager:
             info = self._groups[data.group_name] = ConsumerGroupInfo(data.group_name)
         info.consume_type = data.consume_type
         info.message_model = data.message_model
-        info.is_broadcasting = data.message_model == "BROADCASTING"
         info.consume_from_where = data.consume_from_where
         info.fingerprint = fingerprint
         outcome = HeartbeatOutcome()
