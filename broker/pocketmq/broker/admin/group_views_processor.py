@@ -47,7 +47,7 @@ from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.subscription import TAG
 from pocketmq.runtime.words import counted
 
-MOST_QUEUES: Final = 8_000
+MOST_QUEUES: Final = 5_000
 """Of each a record is read or more, 5 to 11 us; the broker does nothing else meanwhile."""
 
 MOST_ENTRIES: Final = 10_000
