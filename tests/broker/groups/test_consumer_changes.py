@@ -13,7 +13,7 @@ def group(name: str = "readers", *, broadcasting: bool = False) -> ConsumerGroup
     info = ConsumerGroupInfo(name)
     info.add(ClientChannelInfo(FakePeer(), "one", 0, 479, 0.0))
     if broadcasting:
-        info.message_model = "BROADCASTING"
+        info.take_model("BROADCASTING")
     return info
 
 

@@ -54,6 +54,7 @@ class ConsumerGroupInfo:
         "group",
         "id_lists",
         "ids",
+        "is_broadcasting",
         "members",
         "message_model",
         "payer",
@@ -65,6 +66,8 @@ class ConsumerGroupInfo:
         self.group = group
         self.consume_type = "CONSUME_PASSIVELY"
         self.message_model = "CLUSTERING"
+        self.is_broadcasting = False
+        """Whether each member consumes every message; `take_model` sets both."""
         self.consume_from_where = "CONSUME_FROM_LAST_OFFSET"
         self.subscriptions: dict[str, SubscriptionData] = {}
         self.members: dict[Peer, ClientChannelInfo] = {}
@@ -79,10 +82,10 @@ class ConsumerGroupInfo:
         self.size_bytes = 0
         """What they count."""
 
-    @property
-    def is_broadcasting(self) -> bool:
-        """Whether each member consumes every message."""
-        return self.message_model == "BROADCASTING"
+    def take_model(self, model: str) -> None:
+        """CLUSTERING or BROADCASTING, as the members say; anything else is no broadcasting."""
+        self.message_model = model
+        self.is_broadcasting = model == "BROADCASTING"
 
     def client_ids(self) -> list[str]:
         """One per channel, in the order in which they came (B-28)."""
@@ -213,7 +216,7 @@ class ConsumerManager:
         if info is None:
             info = self._groups[data.group_name] = ConsumerGroupInfo(data.group_name)
         info.consume_type = data.consume_type
-        info.message_model = data.message_model
+        info.take_model(data.message_model)
         info.consume_from_where = data.consume_from_where
         info.fingerprint = fingerprint
         outcome = HeartbeatOutcome()
