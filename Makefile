@@ -56,7 +56,7 @@ test: ## check and every test; DURATIONS=tests/durations.tsv notes how long they
 	@$(MAKE) --no-print-directory -j 2 lint rewritten-tests
 	@$(BIN)/mypy & types=$$!; \
 		PYTHONDONTWRITEBYTECODE= $(PYTEST) -n $(JOBS) --dist loadgroup \
-			$(if $(DURATIONS),--durations-to $(DURATIONS)); tests=$$?; \
+			$(if $(DURATIONS),--durations-to=$(DURATIONS)); tests=$$?; \
 		wait $$types && exit $$tests
 
 # pytest rewrites the asserts of 400 modules: once here, while others have the second core, and not for
