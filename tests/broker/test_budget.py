@@ -210,7 +210,7 @@ async def test_progress_in_so_many_queues_is_told_at_once(
         for header in (everything, QueryConsumeTimeSpanRequestHeader(topic="wide", group="g0")):
             took_s, answer = cost_of(rig, header, b"", encoding)
             assert answer.code == ResponseCode.SYSTEM_ERROR
-            assert "one answer holds at most 8000" in (answer.remark or "")
+            assert "one answer holds at most 5000" in (answer.remark or "")
             assert took_s < SLOWEST_S
         await voice.create_topic("wide", queues=MOST_QUEUES)
         took_s, answer = cost_of(rig, header, b"", encoding)
