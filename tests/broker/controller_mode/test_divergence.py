@@ -125,7 +125,8 @@ async def test_a_broker_that_stops_ends_its_change_of_role_first(
     await pair.until_in_sync({1, 2})
     disk.writes.clear()
     await rig.stop("a")
-    await rig.advance(3)
+    # A notice tells the slave or its own poll, which time waits for until the disk writes.
+    moving = asyncio.create_task(rig.advance(3))
     await eventually(lambda: disk.was_asked, "the slave, now elected, notes its epoch")
     stop = asyncio.create_task(rig.stop("b"))
     for _ in range(100):
@@ -133,6 +134,7 @@ async def test_a_broker_that_stops_ends_its_change_of_role_first(
     assert not stop.done(), "it stops in the middle of the change"
     disk.writes.set()
     await stop
+    await moving
     assert b.subjects.replication.roles.epochs.table.last_number == 2
     kept = Epochs.parse((tmp_path / "b" / FILE_NAME).read_text())
     assert [entry.epoch for entry in kept.entries] == [1, 2]

@@ -17,7 +17,7 @@ from pocketmq.broker.pop.revive_log import ReviveLog
 from pocketmq.broker.pop.waking import WakingPops
 from pocketmq.broker.store import PutResult, PutStatus, StoredMessage
 from pocketmq.protocol.bodies.pop import BatchAck, BatchAckBody
-from pocketmq.protocol.body import decode_body
+from pocketmq.protocol.body import decode_request_body
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, error_reply, handles, handles_batch
@@ -100,7 +100,7 @@ class AckProcessor:
                 self._core.budget().check(
                     "body_bytes", len(request.body), "bytes of the request's body"
                 )
-                body = decode_body(request.body_view, BatchAckBody, request.encoding)
+                body = decode_request_body(request, BatchAckBody)
                 if not body.acks:
                     raise RequestRefusedError(ResponseCode.NO_MESSAGE, "the batch holds no acks")
                 records = [m for ack in body.acks if (m := self._one_of_batch(ack)) is not None]

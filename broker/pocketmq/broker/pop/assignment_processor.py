@@ -10,7 +10,7 @@ from pocketmq.broker.pop.route_cache import RouteCache
 from pocketmq.broker.tables.saved_tables import SavedTable
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
 from pocketmq.protocol.bodies.pop import QueryAssignmentBody, QueueAssignments, RequestModeBody
-from pocketmq.protocol.body import decode_body, encode_body
+from pocketmq.protocol.body import decode_request_body, encode_body
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
@@ -48,7 +48,7 @@ class AssignmentProcessor:
     @handles(RequestCode.QUERY_ASSIGNMENT)
     def query(self, peer: Peer, request: Command) -> Reply:
         """The client's queues of a topic; None while the name servers are asked for its route."""
-        body = decode_body(request.body_view, QueryAssignmentBody, request.encoding)
+        body = decode_request_body(request, QueryAssignmentBody)
         if self._routes.known(body.topic) is not None:
             return self._answer(request, body)
         task = self._routes.ask(body.topic)
@@ -79,7 +79,7 @@ class AssignmentProcessor:
     @handles(RequestCode.SET_MESSAGE_REQUEST_MODE)
     def set_mode(self, peer: Peer, request: Command) -> Reply:
         """Whether a group pulls or pops a topic (K-26)."""
-        body = decode_body(request.body_view, RequestModeBody, request.encoding)
+        body = decode_request_body(request, RequestModeBody)
         if is_retry(body.topic):
             raise RequestRefusedError(
                 ResponseCode.NO_PERMISSION, "retry topic is not allowed to set mode"
