@@ -18,7 +18,8 @@ from support.cost import SLOWEST_S
 from support.largest import SHAPES, largest
 
 SHAPES_A_TEXT = len(SHAPES) if os.environ.get("HYPOTHESIS_PROFILE") == "nightly" else 3
-TRIES = 5
+TRIES = 25
+"""The least of them counts: others use this processor and its caches too, for seconds at a time."""
 
 
 def turn_s(dispatcher: Dispatcher, peer: Any, data: bytes) -> float:
@@ -47,7 +48,6 @@ def too_slow(
             for label, command in largest(REQUEST_HEADERS[code], known, budget, SHAPES_A_TEXT):
                 data = b"".join(bytes(part) for part in encode_frame(command))
                 took_s = turn_s(dispatcher, peer, data)
-                # The least of a few tries: others use this processor too.
                 for _ in range(TRIES):
                     if took_s < SLOWEST_S:
                         break
