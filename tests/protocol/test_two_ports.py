@@ -1,4 +1,5 @@
-"""A role that listens at two ports, as a broker does with its VIP port, has one bound for both."""
+"""A role that listens at two ports, as a broker does with its VIP port, has one bound for both; a
+process with two roles has one for their connections."""
 
 from __future__ import annotations
 
@@ -32,14 +33,16 @@ async def test_what_peers_have_waiting_at_both_ports_is_added_up() -> None:  # f
             await peer.close()
 
 
+@pytest.mark.parametrize("roles", [1, 2])
 async def test_connections_at_both_ports_leave_descriptors_for_files(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, roles: int
 ) -> None:  # fault 49
     monkeypatch.setattr(descriptors, "most_connections", lambda: 2)
-    dispatcher = Echo().dispatcher
+    monkeypatch.setattr(descriptors, "ACCEPTED", descriptors.AcceptedConnections())
+    dispatchers = [Echo().dispatcher for _ in range(roles)]
     async with (
-        served(TcpNetwork(), dispatcher) as (_, address),
-        served(TcpNetwork(), dispatcher) as (_, vip_address),
+        served(TcpNetwork(), dispatchers[0]) as (_, address),
+        served(TcpNetwork(), dispatchers[-1]) as (_, vip_address),
         connected(TcpNetwork(), address) as first,
     ):
         async with connected(TcpNetwork(), vip_address) as second:

@@ -1,7 +1,7 @@
 """File descriptors: as many as the system allows, and some kept back for files.
 
 A process that has none left can neither accept nor sync. Connections are refused before it comes to
-that (`most_connections`), and whoever opens files does it through a `DescriptorReserve`: many
+that (`ACCEPTED`), and whoever opens files does it through a `DescriptorReserve`: many
 connections can come in one turn of the loop, before the first of them can be refused.
 """
 
@@ -40,6 +40,24 @@ def limit() -> int:
 def most_connections() -> int:
     """How many connections to accept, so that files can still be opened."""
     return max(_LEAST_CONNECTIONS, limit() - KEPT_FOR_FILES)
+
+
+class AcceptedConnections:
+    """How many connections of this process's listeners are open, so that they leave some free."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def take(self) -> bool:
+        """One more is accepted; False: it is to be refused."""
+        if self.count >= most_connections():
+            return False
+        self.count += 1
+        return True
+
+    def give_back(self) -> None:
+        """One that was accepted has ended."""
+        self.count -= 1
 
 
 class DescriptorReserve:
@@ -93,4 +111,5 @@ class DescriptorReserve:
 
 
 FOR_FILES: Final = DescriptorReserve()
-"""Of this process: the descriptors are, too."""
+ACCEPTED: Final = AcceptedConnections()
+"""Both of this process, as its descriptors are, whatever roles it has."""

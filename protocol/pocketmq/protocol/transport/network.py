@@ -11,6 +11,7 @@ import structlog
 from pocketmq.protocol.command import VERSION_5_3_3, Encoding
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.transport.channel import Channel
+from pocketmq.runtime.descriptors import AcceptedConnections
 from pocketmq.runtime.ports import MAX_PORT
 
 log = structlog.get_logger()
@@ -107,8 +108,7 @@ class OpenChannels:
         version: What answers say of the protocol's version.
         on_open: Told of each channel.
         on_close: Told of its end.
-        most: So many are open at once, with those of the dispatcher's other listeners; who comes
-            then is refused. None: any number.
+        places: For all that this process accepts; who finds none is refused. None: any number.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class OpenChannels:
         version: int,
         on_open: OnChannel | None,
         on_close: OnChannel | None,
-        most: int | None = None,
+        places: AcceptedConnections | None = None,
     ) -> None:
         self.all: dict[Channel, None] = {}
         """In the order in which they came, so that a close is the same each time."""
@@ -127,7 +127,7 @@ class OpenChannels:
         self._version = version
         self._on_open = on_open
         self._on_close = on_close
-        self._most = most
+        self._places = places
         self._refused = 0
         """Connections refused since the last sweep told of them."""
         self._loop = asyncio.get_running_loop()
@@ -173,21 +173,20 @@ class OpenChannels:
                 channel.abort()
 
     def _opened(self, channel: Channel) -> None:
-        if self._most is not None and self.memory.connections >= self._most:
-            self._refuse(channel)
+        if self._places is not None and not self._places.take():
+            self._refuse(channel, self._places.count)
             return
         self.all[channel] = None
-        self.memory.came()
         if self._timer is None:
             self._timer = self._loop.call_later(SWEEP_S, self._sweep_on)
         if self._on_open is not None:
             self._on_open(channel)
 
-    def _refuse(self, channel: Channel) -> None:
+    def _refuse(self, channel: Channel, open_connections: int) -> None:
         """Hang up: the descriptors that are left are for files."""
         if not self._refused:
             log.warning(
-                "peer.refused", peer=channel.address, open_connections=self.memory.connections,
+                "peer.refused", peer=channel.address, open_connections=open_connections,
                 advice="raise `ulimit -n`, or find out who holds so many connections",
             )  # fmt: skip
         self._refused += 1
@@ -197,7 +196,8 @@ class OpenChannels:
         if channel not in self.all:
             return  # it was refused
         del self.all[channel]
-        self.memory.went()
+        if self._places is not None:
+            self._places.give_back()
         if self._on_close is not None:
             self._on_close(channel)
 

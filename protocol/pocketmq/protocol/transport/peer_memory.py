@@ -41,17 +41,7 @@ class PeerMemory:
     def __init__(self, budget: BudgetSource) -> None:
         self.budget = budget
         self.total_bytes = 0
-        self.connections = 0
-        """How many are accepted and open."""
         self._bytes_of: dict[Holder, int] = {}
-
-    def came(self) -> None:
-        """A connection was accepted."""
-        self.connections += 1
-
-    def went(self) -> None:
-        """One that was accepted has ended."""
-        self.connections -= 1
 
     def note(self, holder: Holder, size_bytes: int) -> None:
         """A connection holds so much now. O(1) while all is well."""

@@ -68,9 +68,7 @@ class TcpNetwork:
         on_close: OnChannel | None = None,
     ) -> TcpListener:
         check_port(port)
-        channels = OpenChannels(
-            dispatcher, version, on_open, on_close, descriptors.most_connections()
-        )
+        channels = OpenChannels(dispatcher, version, on_open, on_close, descriptors.ACCEPTED)
         try:
             server = await asyncio.get_running_loop().create_server(
                 lambda: self.socket_protocol(channels.accept(), ""),
