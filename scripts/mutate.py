@@ -17,6 +17,7 @@ examples:
   python scripts/mutate.py                            all of it, some hours
   python scripts/mutate.py client.routes nameserver   modules whose name holds one of these
   python scripts/mutate.py broker.store.recovery --tests tests/broker/store
+  python scripts/mutate.py broker.stats --sample 60   60 of its faults, the same each time
   python scripts/mutate.py --only-report              what is known so far, and the survivors
 """
 
@@ -26,6 +27,7 @@ import argparse
 import hashlib
 import json
 import queue
+import random
 import sys
 import tomllib
 from collections import Counter, defaultdict
@@ -67,6 +69,10 @@ class Options:
     """Processor seconds of all tests for a fault."""
     hang_s: float
     """Real seconds that tests of a fault may take, beside ten times what they take without it."""
+    sample: int | None = None
+    """Faults of each module that are tried at most; all by default."""
+    seed: int = 1
+    """Another one draws another sample."""
 
 
 @dataclass
@@ -160,6 +166,17 @@ class Worker:
         self._forked.close()
 
 
+def drawn(module: Module, options: Options) -> list[CodeMutant]:
+    """The faults of a module that are tried: all, or a sample in the order of its lines."""
+    found = mutants_of(module.source, module.file)
+    if options.sample is None or len(found) <= options.sample:
+        return found
+    chosen = random.Random(f"{options.seed} {module.name}").sample(
+        range(len(found)), options.sample
+    )
+    return [found[at] for at in sorted(chosen)]
+
+
 def run(
     copy: Path,
     modules: Sequence[Module],
@@ -172,7 +189,7 @@ def run(
     todo = [
         (module, mutant)
         for module in modules
-        for mutant in mutants_of(module.source, module.file)
+        for mutant in drawn(module, options)
         if kept.result(module, mutant) is None
     ]
     print(f"{len(todo)} faults to try", flush=True)
@@ -265,6 +282,8 @@ def main() -> int:
     parser.add_argument(
         "--hang-s", type=float, default=60.0, help="real seconds after which a fault hangs"
     )
+    parser.add_argument("--sample", type=int, metavar="N", help="try N faults of each module")
+    parser.add_argument("--seed", type=int, default=1, help="which ones are in the sample")
     parser.add_argument("--state", type=Path, default=ROOT / ".mutation", help="folder of results")
     parser.add_argument("--only-report", action="store_true", help="try nothing")
     parser.add_argument(
@@ -300,7 +319,7 @@ def main() -> int:
     names = naming_tests(copy)
     naming = {module.file: names.get(module.name, set()) for module in modules}
     covered = Coverage(json.loads(lines.read_text(encoding="utf-8")), naming)
-    chosen = Options(options.jobs, options.most_s, options.hang_s)
+    chosen = Options(options.jobs, options.most_s, options.hang_s, options.sample, options.seed)
     run(copy, modules, tests, covered, kept, chosen)
     return report(modules, kept)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pocketmq.broker.errors import RequestRefusedError
-from pocketmq.broker.filters.message_filters import MessageFilters
+from pocketmq.broker.filters.message_filters import MessageFilter, MessageFilters
 from pocketmq.broker.groups.consumers import ConsumerManager
 from pocketmq.broker.groups.subscription_groups import SubscriptionGroupManager
 from pocketmq.broker.pulling.pull_checks import (
@@ -27,8 +27,10 @@ from pocketmq.broker.store.lookup import GetStatus
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
 from pocketmq.protocol.bodies.topics import TopicConfig
+from pocketmq.protocol.budget import Budget
+from pocketmq.protocol.errors import FilterError, OverBudgetError
 from pocketmq.protocol.scalars import Perm
-from pocketmq.protocol.subscription import tags_code
+from pocketmq.protocol.subscription import TAG, SubscriptionData, tags_code
 from support.broker_rig import FakePeer, consumer, pull_header
 
 NOW_MS = 1_700_000_000_000
@@ -57,7 +59,12 @@ class House:
     """The managers that the checks ask."""
 
     def __init__(
-        self, *, auto_create: bool = True, options: Options = Options(), **others: Any
+        self,
+        *,
+        auto_create: bool = True,
+        options: Options = Options(),
+        filters: MessageFilters | None = None,
+        **others: Any,
     ) -> None:
         self.topics = TopicConfigManager("broker-a", "DefaultCluster")
         self.groups = SubscriptionGroupManager(auto_create=lambda: auto_create)
@@ -66,7 +73,7 @@ class House:
             self.topics,
             self.groups,
             self.consumers,
-            MessageFilters(),
+            filters or MessageFilters(),
             broker_name="broker-a",
             options=lambda: options,
             **others,
@@ -148,6 +155,39 @@ def test_without_a_subscription_in_the_header_the_heartbeats_counts() -> None:  
     assert not plan.filter.accept(tags_code("TagB"))
 
 
+def test_an_expression_that_the_broker_cannot_compile_is_told_by_where_it_came_from() -> None:
+    # Q-22, Q-23
+    def wrong(_subscription: SubscriptionData) -> MessageFilter:
+        raise FilterError("wrong", 0, "no expression")
+
+    filters = MessageFilters()
+    filters.add(TAG, wrong)
+    house = House(filters=filters)
+    assert house.refusal() == 23
+    house.beat()
+    assert house.refusal(sys_flag=0) == 27
+
+
+def test_an_expression_is_as_long_as_the_budget_says() -> None:
+    house = House(budget=lambda: Budget(subscription_chars=600))
+    for _ in range(2):  # long ones are read each time
+        assert house.checks.check(pull_header(subscription="a" * 600), NOW_MS).filter.accept
+    with pytest.raises(OverBudgetError, match="characters of the subscription") as caught:
+        house.checks.check(pull_header(subscription="a" * 601), NOW_MS)
+    assert caught.value.code == 23
+
+
+def test_expressions_without_end_are_not_kept() -> None:
+    house = House()
+    for n in range(2500):
+        house.checks.check(pull_header(subscription=f"Tag{n}"), NOW_MS)
+    for n in (0, 2499):
+        accept = house.checks.check(pull_header(subscription=f"Tag{n}"), NOW_MS).filter.accept
+        assert accept is not None
+        assert accept(tags_code(f"Tag{n}"))
+    assert len(house.checks._parsed) <= 1024
+
+
 def test_a_group_that_may_not_broadcast_is_refused() -> None:  # B-56
     house = House()
     house.group(consume_broadcast_enable=False)
@@ -222,3 +262,9 @@ def test_a_slave_that_may_not_be_read_refuses_or_names_its_master() -> None:  # 
     older = slave_reads(refuses=False)
     older.check()
     assert older.verdict(FOUND, 5, 6, group_of_slaves(), slow=True) == Verdict(RETRY, 6, 0)
+    slave_reads(leads=True).check()
+
+
+def test_a_master_moves_offsets_itself() -> None:  # B-60
+    reads = slave_reads(leads=True, enabled=True)
+    assert reads.verdict(MOVED, 5, 6, group_of_slaves(), slow=False) == Verdict(MOVED, 6, 2)

@@ -23,7 +23,18 @@ def test_the_file_is_rocketmqs() -> None:  # H-131
     assert Epochs.parse(ROCKETMQ).entries == (Epoch(7, 7000), Epoch(8, 8000))
 
 
-@pytest.mark.parametrize("text", ["", "x\n", "2\n0\n1-1\n", "1\n5\n1-1\n", "2\n0\n2-5\n1-6\n"])
+def test_a_file_may_have_no_crc() -> None:  # H-131
+    assert Epochs.parse("1\r\n0\r\n1-5\r\n").entries == (Epoch(1, 5),)
+    assert Epochs.parse("0\n0\n").entries == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "x\n", "2\n0\n1-1\n", "1\n5\n1-1\n", "1\n1\n1-1\n", "1\n0\n1-x\n"),
+        *("2\n0\n2-5\n1-6\n", "2\n0\n1-5\n1-6\n", "2\n0\n1-5\n2-5\n", "2\n0\n1-5\n2-4\n"),
+    ],
+)
 def test_a_damaged_file_says_so(text: str) -> None:
     with pytest.raises(EpochsError):
         Epochs.parse(text)
@@ -71,8 +82,17 @@ def test_logs_agree_up_to_the_end_of_the_newest_common_epoch(
     assert epochs(*mine).consistent_point(end, epochs(*theirs), their_end) == point
 
 
+def test_a_log_without_epochs_has_number_below_0() -> None:  # H-136
+    none = epochs()
+    assert (none.last, none.last_number, none.of(5)) == (None, -1, None)
+    assert epochs((3, 100)).last_number == 3
+    assert none.consistent_point(900, epochs((1, 0)), 900) == -1
+    assert none.append(Epoch(1, 0))
+
+
 def test_cuts_take_epochs_along() -> None:  # H-134, H-135
     table = epochs((1, 0), (2, 500), (3, 800))
+    assert not table.cut_suffix(801)
     assert table.cut_suffix(800)
     assert table.entries == (Epoch(1, 0), Epoch(2, 500))
     assert table.cut_prefix(500)

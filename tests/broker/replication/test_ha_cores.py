@@ -66,6 +66,53 @@ def test_a_slave_that_is_silent_for_20_s_is_given_up() -> None:  # H-34
     assert slave.is_silent(20.1)
 
 
+def test_a_report_tells_that_the_slave_lives() -> None:  # H-34
+    slave = link()
+    slave.reported(100, LOG, 15.0)
+    assert not slave.is_silent(35.0)
+    assert slave.is_silent(35.1)
+
+
+def test_what_a_master_knows_of_a_slave() -> None:  # H-41
+    slave = link(HaRules(max_gap_bytes=600))
+    assert (slave.acked, slave.next_offset, slave.sent_bytes) == (-1, -1, 0)
+    assert slave.lag_bytes(2500) == 2500
+    assert not slave.is_in_sync(0)
+    assert slave.reported(1900, LOG, 0.0)
+    assert not slave.reported(1900, LOG, 0.0)
+    assert slave.reported(1901, LOG, 0.0)
+    assert (slave.lag_bytes(2500), slave.lag_bytes(1900)) == (599, 0)
+    assert slave.is_in_sync(2500)
+    assert not slave.is_in_sync(2501)
+    assert sum(size for _, size in sent(slave)) == slave.sent_bytes == 600
+
+
+def test_a_slave_may_be_at_either_end_of_the_log() -> None:  # H-35, H-39
+    log = LogBounds(1000, 2500, 1000)
+    slave = link()
+    slave.reported(1000, log, 0.0)
+    assert sent(slave, log)[0] == Slice(1000, 300)
+    assert link().reported(2500, log, 0.0)
+    late = LogBounds(2100, 2500, 1000)  # of the last file only the end is left
+    slave = link()
+    slave.reported(0, late, 0.0)
+    assert sent(slave, late)[0] == Slice(2100, 300)
+
+
+def test_a_report_beyond_the_end_is_taken_where_the_rules_say_so() -> None:  # H-32, W-3
+    slave = link(HaRules(drop_reports_beyond_end=False))
+    assert slave.reported(2501, LOG, 0.0)
+    assert sent(slave) == []
+
+
+def test_a_frame_puts_the_next_heartbeat_off() -> None:  # H-37
+    slave = link()
+    slave.reported(2400, LOG, 0.0)
+    assert sent(slave, now=4.0) == [Slice(2400, 100)]
+    assert sent(slave, now=9.0) == []
+    assert sent(slave, now=9.1) == [Slice(2500, 0)]
+
+
 @given(
     high=st.integers(1, 5000),
     start=st.integers(1, 5000),
@@ -112,6 +159,17 @@ def test_an_empty_slave_takes_any_offset() -> None:  # H-26
     assert MasterLink(HaRules(), 0, now=0.0).framed(7000, 50, 0, 1.0)
 
 
+def test_a_slave_knows_how_far_its_master_is() -> None:
+    master = MasterLink(HaRules(), 100, now=0.0)
+    assert (master.reported, master.master_offset) == (100, -1)
+    assert not master.framed(-1, 0, 100, 1.0), "a master without a log says -1"
+    assert master.master_offset == -1
+    master.framed(100, 50, 100, 1.0)
+    assert master.master_offset == 150
+    master.framed(0, 0, 0, 1.0)
+    assert master.master_offset == 150
+
+
 def test_a_heartbeat_says_that_the_master_lives() -> None:  # H-28
     master = MasterLink(HaRules(), 100, now=0.0)
     assert not master.framed(100, 0, 100, 19.0)
@@ -151,6 +209,35 @@ def test_whoever_is_replicated_when_the_time_is_over_is_told_so() -> None:  # H-
     assert waiter.next_deadline is None
 
 
+def test_the_wait_ends_at_the_first_ones_deadline() -> None:  # H-51
+    waiter = AckWaiter(AckRules(in_sync_replicas=2, timeout_s=3.0))
+    assert (len(waiter), waiter.next_deadline) == (0, None)
+    for now in (10.0, 11.0):
+        waiter.wait(100, [], now, lambda _status: None)
+    assert (len(waiter), waiter.next_deadline) == (2, 13.0)
+    waiter.expired([], 13.0)
+    assert (len(waiter), waiter.next_deadline) == (1, 14.0)
+
+
+def test_who_wants_fewer_replicas_does_not_wait_behind_who_wants_more() -> None:  # W-7
+    heard: list[PutStatus] = []
+    waiter = AckWaiter(AckRules(in_sync_replicas=3))
+    waiter.wait(100, [], 0.0, heard.append)
+    waiter.rules = AckRules(in_sync_replicas=2)
+    waiter.wait(200, [], 0.0, heard.append)
+    waiter.expired([200], 3.0)
+    assert heard == [LATE, OK]
+
+
+def test_the_numbers_are_rocketmqs() -> None:  # H-20 to H-52
+    rules, acks = HaRules(), AckRules()
+    assert (rules.batch_bytes, rules.max_gap_bytes) == (32_768, 268_435_456)
+    assert (rules.heartbeat_s, rules.housekeeping_s, rules.retry_s) == (5.0, 20.0, 5.0)
+    assert rules.drop_reports_beyond_end
+    assert (acks.in_sync_replicas, acks.timeout_s, acks.max_gap_bytes) == (1, 3.0, 268_435_456)
+    assert not acks.refuse_without_slave
+
+
 def test_one_replica_waits_for_nobody() -> None:  # B-141, H-50
     heard: list[PutStatus] = []
     AckWaiter(AckRules(in_sync_replicas=1)).wait(100, [], 0.0, heard.append)
@@ -158,7 +245,8 @@ def test_one_replica_waits_for_nobody() -> None:  # B-141, H-50
 
 
 @pytest.mark.parametrize(
-    ("acks", "first"), [([], [NONE]), ([-1], [NONE]), ([90], []), ([100], [OK])]
+    ("acks", "first"),
+    [([], [NONE]), ([-1], [NONE]), ([50], [NONE]), ([51], []), ([90], []), ([100], [OK])],
 )
 def test_4_9_says_at_once_that_no_slave_is_in_reach(
     acks: list[int], first: list[PutStatus]

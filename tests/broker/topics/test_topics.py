@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from pocketmq.broker.topics.topic_configs import TopicConfigManager, TopicRules
-from pocketmq.protocol.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
+from pocketmq.protocol.bodies.topics import DataVersion, TopicConfig, TopicConfigSerializeWrapper
+from pocketmq.protocol.budget import Budget
+from pocketmq.protocol.errors import OverBudgetError
 from pocketmq.protocol.scalars import Perm
 
 NOW_MS = 1_700_000_000_000
@@ -77,6 +79,18 @@ def test_the_unit_bit_comes_from_the_send(  # B-12
     created = table().create_for_send("orders", "TBW102", 4, now_ms=NOW_MS, unit_mode=True)
     assert created is not None
     assert created.topic_sys_flag == 1
+    plain, retry = create(table()), create(table(), "%RETRY%readers")
+    assert plain is not None
+    assert retry is not None
+    assert (plain.topic_sys_flag, retry.topic_sys_flag) == (0, 0)
+
+
+def test_the_unit_bit_of_a_retry_topic_is_another() -> None:  # B-21
+    flags = [
+        table().ensure_retry_topic("readers", 1, now_ms=NOW_MS, unit_mode=unit).topic_sys_flag
+        for unit in (False, True)
+    ]
+    assert flags == [0, 2]
 
 
 def test_a_stored_template_creates_nothing_while_auto_create_is_off() -> None:  # B-13
@@ -102,10 +116,73 @@ def test_every_change_moves_the_version_and_tells_the_listeners() -> None:  # N-
     assert topics.data_version.timestamp == NOW_MS
     same = topics.table["orders"]
     assert not topics.put(same, NOW_MS + 1)
+    assert topics.data_version.counter == 1
     assert topics.delete("orders", NOW_MS + 2)
     assert not topics.delete("orders", NOW_MS + 3)
     assert topics.data_version.counter == 2
     assert heard == ["orders", "orders"]
+
+
+def test_another_permission_or_epoch_of_the_broker_is_a_new_version_of_its_topics() -> None:
+    # O-7, D-61
+    topics, heard = table(), []
+    topics.changed.connect(heard.append)
+    topics.note_epoch(7, NOW_MS)
+    topics.note_new_permission(NOW_MS + 1)
+    version = topics.data_version
+    assert (version.counter, version.timestamp, version.state_version) == (2, NOW_MS + 1, 7)
+    assert topics.put(TopicConfig(topic_name="orders"), NOW_MS + 2)
+    assert topics.data_version.state_version == 7
+    assert heard == ["orders"]
+
+
+def test_what_was_stored_and_what_the_master_has_come_with_their_version() -> None:  # I-12
+    topics, heard = table(), []
+    topics.changed.connect(heard.append)
+    stored = TopicConfigSerializeWrapper(
+        data_version=DataVersion(counter=5),
+        topic_config_table={"orders": TopicConfig(topic_name="orders", perm=4)},
+    )
+    topics.load(stored)
+    assert topics.table["orders"].perm == 4
+    assert topics.data_version == DataVersion(counter=5)
+    assert heard == []
+    mine = set(topics.table) - {"orders"}
+    master = TopicConfigSerializeWrapper(
+        data_version=DataVersion(counter=9),
+        topic_config_table={"orders": TopicConfig(topic_name="orders")},
+    )
+    assert set(topics.replace(master)) == set(heard) == mine | {"orders"}
+    assert topics.table == master.topic_config_table
+    assert topics.data_version == DataVersion(counter=9)
+
+
+def test_a_broker_knows_its_own_topics() -> None:  # E-70
+    topics = table()
+    create(topics)
+    own = ("broker-a", "DefaultCluster_REPLY_TOPIC", "TBW102", "rmq_sys_anything")
+    assert all(topics.is_system(name) for name in own)
+    assert not topics.is_system("orders")
+    assert not table(auto_create=lambda: False).is_ordered("nobody")
+
+
+def test_a_topic_of_the_brokers_own_is_made_when_it_is_needed() -> None:
+    topics = table(modern=False)
+    made = topics.ensure_system_topic("RMQ_SYS_TRANS_HALF_TOPIC", queue_nums=3, now_ms=NOW_MS)
+    assert (made.read_queue_nums, made.write_queue_nums, made.perm) == (3, 3, 6)
+    again = topics.ensure_system_topic("RMQ_SYS_TRANS_HALF_TOPIC", queue_nums=1, now_ms=NOW_MS)
+    assert again is made
+    assert topics.data_version.counter == 1
+
+
+def test_strangers_can_make_as_many_topics_as_the_budget_has() -> None:
+    topics = TopicConfigManager("b", "c", budget=lambda: Budget(records=14))
+    room = 14 - len(topics.table)
+    for n in range(room):
+        assert create(topics, f"orders-{n}") is not None
+    with pytest.raises(OverBudgetError, match="topics of this broker"):
+        create(topics, "one-more")
+    assert len(topics.table) == 14
 
 
 def test_the_dead_letter_topic_has_one_queue_that_can_be_read() -> None:  # B-83
@@ -117,7 +194,8 @@ def test_an_existing_retry_topic_stays_as_it_is() -> None:  # B-21
     topics = table()
     first = topics.ensure_retry_topic("readers", 3, now_ms=NOW_MS, order=True)
     assert topics.ensure_retry_topic("readers", 1, now_ms=NOW_MS) is first
-    assert (first.read_queue_nums, first.order) == (3, True)
+    assert (first.read_queue_nums, first.write_queue_nums, first.order) == (3, 3, True)
+    assert not topics.ensure_retry_topic("others", 1, now_ms=NOW_MS).order
 
 
 def test_what_the_broker_may_not_no_registered_topic_may() -> None:  # B-5
