@@ -65,6 +65,46 @@ def test_while_a_proposal_is_unanswered_both_sets_count() -> None:
     assert not sync.told(frozenset({1}), 2)
 
 
+def test_a_new_term_forgets_what_the_last_one_asked_and_knew() -> None:
+    sync = master({1})
+    join(sync, 2, 100)
+    sync.asked(frozenset({1, 2}))
+    sync.begin(frozenset({1}), 2, 0, now=9.0)
+    assert (sync.members, sync.others, sync.is_asking) == ({1}, set(), False)
+    sync.asked(frozenset({1, 2}))
+    assert sync.is_asking
+    sync.end()
+    assert (sync.members, sync.acked, sync.is_asking) == (set(), {}, False)
+    assert sync.told(frozenset({3}), 1), "it knows no epoch any more"
+
+
+def test_only_a_slaves_present_connection_says_how_far_it_is() -> None:
+    sync = master({1, 2})
+    old = join(sync, 2, 100)
+    new = object()
+    sync.connected(2, new)
+    assert sync.acked == {2: -1}
+    sync.reported(2, old, 100, 5.0)
+    sync.reported(3, old, 100, 5.0)
+    assert sync.acked == {2: -1}
+    sync.reported(2, new, 90, 5.0)
+    assert (sync.acked, sync.lowest_ack()) == ({2: 90}, 90)
+    sync.reported(2, new, 100, 3.0)  # what was known of its time stays
+    assert sync.wanted(100, 5.0 + LAG_S) is None
+    sync.gone(2, new)
+    assert (sync.acked, sync.lowest_ack()) == ({}, -1)
+    sync.gone(3, new)
+    join(sync, 2, 100, now=6.0)
+    assert sync.wanted(100, 7.0) is None, "it is back"
+
+
+def test_consumers_see_no_more_than_the_log_has() -> None:
+    assert master({1}).confirm_offset(40, 100) == 100
+    sync = master({1, 2})
+    join(sync, 2, 120)
+    assert sync.confirm_offset(40, 100) == 100
+
+
 def test_a_refused_proposal_counts_no_more() -> None:
     sync = master({1})
     sync.asked(frozenset({1, 2}))

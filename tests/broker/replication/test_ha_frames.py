@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from pocketmq.broker.replication.auto_switch_frames import (
     EpochFrame,
+    LinkState,
     MasterHandshake,
     MasterMessages,
     SlaveHandshake,
@@ -57,6 +58,37 @@ def test_messages_of_controller_mode_are_the_bytes_that_rocketmq_sends() -> None
         "000000010000000c000000000000100000000003000000030000000000000000"
     )
     assert encode_report(4096).hex() == "000000020000000000001000"
+    assert encode_head(4096, 100, Epoch(3, 2048), 4000).hex() == (
+        "00000002000000640000000000001000000000030000000000000800" + "0000000000000fa0"
+    )
+    assert [state.value for state in LinkState] == [0, 1, 2, 3, 4]
+
+
+def test_a_master_tells_its_newest_thousand_epochs() -> None:  # H-100
+    epochs = [Epoch(n, n) for n in range(1, 1004)]
+    [told] = MasterMessages().feed(encode_master_handshake(5000, 1003, epochs))
+    assert told == MasterHandshake(5000, 1003, tuple(epochs[3:]))
+
+
+def test_the_longest_body_and_the_lowest_offset_are_taken() -> None:  # H-100
+    plain, body = FrameReader(max_body_bytes=10), b"0123456789"
+    assert list(plain.feed(encode_plain_head(-1, 0))) == [Frame(-1, b"")]
+    assert list(plain.feed(encode_plain_head(7, 10) + body)) == [Frame(7, body)]
+    modern, epoch = MasterMessages(max_body_bytes=10), Epoch(3, 2)
+    assert list(modern.feed(encode_head(7, 10, epoch, 4) + body)) == [EpochFrame(7, 3, 2, 4, body)]
+    for reader, data in (
+        (plain, encode_plain_head(0, 11)),
+        (plain, encode_plain_head(-2, 0)),
+        (modern, encode_head(0, 11, epoch, 4)),
+        (modern, encode_head(-2, 0, epoch, 4)),
+    ):
+        with pytest.raises(HaStreamError):
+            list(reader.feed(data))
+
+
+def test_a_slave_without_any_log_reports_0() -> None:  # H-30
+    assert ReportReader().feed(encode_plain_report(0)) == 0
+    assert list(SlaveMessages().feed(encode_report(0))) == [SlaveReport(0)]
 
 
 @given(frames=st.lists(st.tuples(offsets, bodies), max_size=8), sizes=cuts)
