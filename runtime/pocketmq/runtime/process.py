@@ -38,6 +38,7 @@ from pocketmq.runtime.config import Loaded, load, unknown_names
 from pocketmq.runtime.descriptors import raise_soft_limit
 from pocketmq.runtime.errors import ConfigError, EnvironmentFault, PocketMQError
 from pocketmq.runtime.flags import add_arguments
+from pocketmq.runtime.heard_signals import call_on_signal
 from pocketmq.runtime.manual_clock import ManualClock
 from pocketmq.runtime.options import option
 from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName
@@ -212,7 +213,7 @@ async def _run(main: RoleMain, role: str, name: str, options: RoleOptions) -> in
 
     context._main = asyncio.create_task(call_main(), name=f"{role}.main")
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, _on_signal, context, number, parent)
+        call_on_signal(loop, number, _on_signal, context, number, parent)
     if options.exit_with_parent:
         _watch_parent(context, loop)
     turns = SlowTurns(options.slow_turn_ms) if options.slow_turn_ms > 0 else None
@@ -270,7 +271,7 @@ def _watch_parent(context: RoleContext, loop: asyncio.AbstractEventLoop) -> None
     if sys.platform == "linux":
         import ctypes
 
-        loop.add_signal_handler(signal.SIGCONT, _on_continued, context, os.getppid())
+        call_on_signal(loop, signal.SIGCONT, _on_continued, context, os.getppid())
         pr_set_pdeathsig = 1
         ctypes.CDLL(None, use_errno=True).prctl(pr_set_pdeathsig, signal.SIGCONT)
     else:
