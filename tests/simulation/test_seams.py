@@ -9,6 +9,7 @@ import random
 import pytest
 
 from pocketmq.cluster.simulation.disk import PAGE, MemoryDisk
+from pocketmq.cluster.simulation.disk_files import SPARSE
 from pocketmq.cluster.simulation.disk_work import DiskTrouble
 from pocketmq.cluster.simulation.loop import SimProcess, SimulationStuckError, VirtualLoop
 from pocketmq.cluster.simulation.send_backs import SendBackWatch
@@ -17,6 +18,7 @@ from pocketmq.protocol.frame import encode_frame
 from pocketmq.protocol.headers.send import ConsumerSendMsgBackRequestHeader
 
 LOG = "/a/commitlog/0"
+SIZES = pytest.mark.parametrize("size", [2 * PAGE, SPARSE], ids=["small", "large"])
 
 
 class Chance(random.Random):
@@ -30,11 +32,12 @@ class Chance(random.Random):
         return self.survives
 
 
-def after_cut(survives: float) -> MemoryDisk:
+def after_cut(survives: float, size: int = 2 * PAGE) -> MemoryDisk:
     """A log with a synced first page, and a second page and a file that were not synced."""
     disk = MemoryDisk(lambda: 0, power_cuts=True)
-    disk.create_file(LOG, 2 * PAGE)
-    view = disk.map_file(LOG, 2 * PAGE)
+    disk.create_file(LOG, size)
+    view = disk.map_file(LOG, size)
+    disk.open_file(LOG).reserve(0, 2 * PAGE)
     view[0] = 1
     disk.open_file(LOG).sync()
     disk.sync_directory("/a/commitlog")
@@ -44,18 +47,35 @@ def after_cut(survives: float) -> MemoryDisk:
     return disk
 
 
-def test_a_power_cut_takes_pages_and_names_that_were_not_synced() -> None:
-    disk = after_cut(0.0)
+@SIZES
+def test_a_power_cut_takes_pages_and_names_that_were_not_synced(size: int) -> None:
+    disk = after_cut(0.0, size)
     view = disk.map_file(LOG, 2 * PAGE)
     assert (view[0], view[PAGE]) == (1, 0)
     assert disk.list_directory("/a/commitlog") == ["0"]
 
 
-def test_they_may_survive_as_well() -> None:
-    disk = after_cut(1.0)
+@SIZES
+def test_they_may_survive_as_well(size: int) -> None:
+    disk = after_cut(1.0, size)
     view = disk.map_file(LOG, 2 * PAGE)
     assert (view[0], view[PAGE]) == (1, 2)
     assert disk.list_directory("/a/commitlog") == ["0", "1"]
+
+
+def test_a_large_file_has_data_where_pages_were_reserved() -> None:
+    disk = after_cut(1.0, SPARSE)
+    assert disk.next_data(LOG, 0) == 0
+    assert disk.next_data(LOG, PAGE + 1) == PAGE + 1
+    assert disk.next_data(LOG, 2 * PAGE) is None
+    disk.map_file(LOG, SPARSE)[5 * PAGE] = 1
+    disk.open_file(LOG).reserve(5 * PAGE, 1)
+    disk.open_file(LOG).sync()
+    disk.cut_power(Chance(0.0))
+    assert disk.next_data(LOG, 2 * PAGE) == 5 * PAGE
+    assert disk.map_file(LOG, SPARSE)[5 * PAGE] == 1
+    with pytest.raises(NotImplementedError):
+        disk.resize_file(LOG, 2 * SPARSE)
 
 
 def test_a_removed_file_may_come_back_until_its_directory_is_synced() -> None:
@@ -84,13 +104,14 @@ def test_a_cut_is_another_boot_of_the_machine() -> None:
 class Machine:
     """A disk with trouble, and a job that syncs its log."""
 
-    def __init__(self, loop: VirtualLoop) -> None:
+    def __init__(self, loop: VirtualLoop, size: int = 2 * PAGE) -> None:
         self.loop = loop
         self.trouble = DiskTrouble(loop, random.Random(1))
         self.disk = MemoryDisk(lambda: 0, power_cuts=True, trouble=self.trouble)
-        self.disk.create_file(LOG, 2 * PAGE)
+        self.disk.create_file(LOG, size)
+        self.disk.open_file(LOG).reserve(0, 2 * PAGE)
         self.disk.sync_directory("/a/commitlog")
-        self.view = self.disk.map_file(LOG, 2 * PAGE)
+        self.view = self.disk.map_file(LOG, size)
         self.worker = self.disk.start_worker("log-flush")
         self.ended: list[tuple[float, Exception | None]] = []
 
@@ -98,21 +119,22 @@ class Machine:
         def job() -> None:
             self.disk.open_file(LOG).sync()
             if rewrite:
-                self.disk.open_file(LOG).verify(0, self.view)
+                self.disk.open_file(LOG).verify(0, self.view[: 2 * PAGE])
 
         self.worker.submit(job, lambda failure: self.ended.append((self.loop.time(), failure)))
 
     def durable(self) -> bytes:
-        return (self.disk.medium(LOG) or b"").ljust(2 * PAGE, b"\0")
+        return bytes(self.disk.medium(LOG) or b"").ljust(2 * PAGE, b"\0")
 
     def pass_time(self, seconds: float) -> None:
         self.loop.run_until_complete(asyncio.sleep(seconds))  # noqa: TID251 - virtual
 
 
+@SIZES
 def test_a_sync_takes_what_was_there_when_it_began_and_is_done_when_it_ends(
-    loop: VirtualLoop,
+    loop: VirtualLoop, size: int
 ) -> None:
-    machine = Machine(loop)
+    machine = Machine(loop, size)
     machine.trouble.slow_s = 2.0
     machine.view[0] = 1
     machine.submit()
@@ -144,10 +166,11 @@ def test_a_hung_disk_ends_nothing_and_then_everything_in_order(
     loop.finish()
 
 
+@SIZES
 def test_after_a_failed_sync_pages_count_as_clean_until_they_are_written_anew(
-    loop: VirtualLoop,
+    loop: VirtualLoop, size: int
 ) -> None:
-    machine = Machine(loop)
+    machine = Machine(loop, size)
     machine.trouble.failing_share = 1.0
     machine.view[0] = machine.view[PAGE] = 1
     machine.submit()

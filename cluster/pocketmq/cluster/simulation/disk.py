@@ -14,63 +14,25 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from pocketmq.broker.store.disk import DiskFile, DiskUsage
 from pocketmq.broker.store.disk_worker import DiskWorker, InlineWorker
 from pocketmq.broker.store.errors import StoreFileError, StoreLockedError
+from pocketmq.cluster.simulation.disk_files import (
+    PAGE,
+    SPARSE,
+    Content,
+    Image,
+    MemoryFile,
+    SparseFile,
+    after_cut,
+)
 from pocketmq.cluster.simulation.disk_work import DiskTrouble, Effect, TimedWorker
 from pocketmq.runtime.errors import DiskError
 
 GIB = 1024**3
-PAGE = 4096
-
-
-class _File:
-    """A file's bytes, which mappings refer to; a resized file keeps its buffer if possible."""
-
-    __slots__ = ("buffer", "durable", "modified_ms", "passed_over", "size")
-
-    def __init__(self, size: int, modified_ms: int) -> None:
-        self.buffer = bytearray(size)
-        self.size = size
-        self.modified_ms = modified_ms
-        self.durable = b""
-        """Content as of the last sync."""
-        self.passed_over: dict[int, bytes] = {}
-        """Page -> content that a failed sync did not write although the system believes it did."""
-
-    def reached(self, content: bytes) -> None:
-        """A sync has written this content to the medium, except for skipped pages."""
-        if self.passed_over:
-            image = bytearray(content)
-            for page, lost in list(self.passed_over.items()):
-                end = min(page + PAGE, len(content))
-                if content[page:end] == lost:
-                    image[page:end] = self.durable[page:end].ljust(end - page, b"\0")
-                else:
-                    del self.passed_over[page]
-            content = bytes(image)
-        self.durable = content
-
-    def could_not_be_written(self, content: bytes) -> None:
-        """A sync of this content has failed."""
-        for page in _changed_pages(self.durable, content):
-            self.passed_over[page] = content[page : page + PAGE]
-
-    def resize(self, size: int) -> None:
-        if size < self.size:
-            self.buffer[size : self.size] = bytes(self.size - size)
-        elif size > len(self.buffer):
-            longer = bytearray(size)
-            longer[: self.size] = self.buffer[: self.size]
-            self.buffer = longer
-        self.size = size
-
-    @property
-    def content(self) -> bytes:
-        return bytes(memoryview(self.buffer)[: self.size])
 
 
 class DiskWatch(Protocol):
@@ -79,7 +41,7 @@ class DiskWatch(Protocol):
     def noted(self, path: str, content: bytes) -> None:
         """A sync or rename begins: the content may be on the medium from now on."""
 
-    def kept(self, path: str, content: bytes) -> None:
+    def kept(self, path: str, content: Content) -> None:
         """The content survives a power cut from now on."""
 
     def failed(self, path: str) -> None:
@@ -111,8 +73,8 @@ class MemoryDisk:
         self._power_cuts = power_cuts
         self._recorded: list[Effect] | None = None
         """Effects on the medium of the running job, which happen when it ends."""
-        self._files: dict[str, _File] = {}
-        self._certain: dict[str, _File] = {}
+        self._files: dict[str, MemoryFile] = {}
+        self._certain: dict[str, MemoryFile] = {}
         """Name -> file, for names that survive a power cut."""
         self._locked: set[str] = set()
         self._boot = 1
@@ -133,17 +95,17 @@ class MemoryDisk:
                 if content != file.durable or self._certain.get(path) is not file:
                     self._watch.noted(path, content)  # the system may have written it by itself
         share = chance.choice([0.0, 0.5, 1.0])
-        left: dict[str, _File] = {}
+        left: dict[str, MemoryFile] = {}
         for path in sorted({*self._files, *self._certain}):
             live, certain = self._files.get(path), self._certain.get(path)
             found = live if live is certain or chance.random() < share else certain
             if found is not None:
-                left[path] = _after_cut(found, found is live, share, chance)
+                left[path] = after_cut(found, found is live, share, chance)
         self._files, self._certain = left, dict(left)
         self._locked.clear()
         self._boot += 1
 
-    def medium(self, path: str) -> bytes | None:
+    def medium(self, path: str) -> Content | None:
         """Content of a file that certainly survives a power cut; None if its name may be lost."""
         file = self._certain.get(path)
         return None if file is None else file.durable
@@ -157,15 +119,15 @@ class MemoryDisk:
         file = self._files.get(path)
         if not self._power_cuts or file is None:
             return
-        content = file.content
-        if self._watch is not None:
+        content = file.image()
+        if self._watch is not None and isinstance(content, bytes):
             self._watch.noted(path, content)
         self._take_effect(
             Effect(lambda: self._reached(path, file, content),
                    lambda: file.could_not_be_written(content))
         )  # fmt: skip
 
-    def _reached(self, path: str, file: _File, content: bytes) -> None:
+    def _reached(self, path: str, file: MemoryFile, content: Image) -> None:
         file.reached(content)
         if self._watch is not None and self._certain.get(path) is file:
             self._watch.kept(path, file.durable)
@@ -202,8 +164,8 @@ class MemoryDisk:
             del file.passed_over[page]
         if self._recorded is not None:
             return  # the previous sync of the same job will write them
-        file.reached(file.content)
-        if file.durable[start:end] != expected:
+        file.reached(file.image())
+        if file.durable[start:end] != bytes(expected):
             raise DiskError(path, "what was synced does not read back")
 
     async def _write_behind(self, path: str, effect: Effect) -> None:
@@ -263,7 +225,8 @@ class MemoryDisk:
         return [None] * len(names)  # its folders have no time
 
     def create_file(self, path: str, size: int) -> None:
-        self._files[path] = _File(size, self._time_ms())
+        made = SparseFile if size >= SPARSE else MemoryFile
+        self._files[path] = made(size, self._time_ms())
 
     def resize_file(self, path: str, size: int) -> None:
         self._files[path].resize(size)
@@ -272,6 +235,12 @@ class MemoryDisk:
         if path not in self._files:
             raise StoreFileError(path, "there is no such file", advice="this is a bug")
         return _Open(self, path)
+
+    def reserve(self, path: str, start: int, length: int) -> None:
+        """Reserve a part of a file, which matters for sparse ones only."""
+        file = self._files.get(path)
+        if isinstance(file, SparseFile):
+            file.reserve(start, length)
 
     def map_file(self, path: str, size: int) -> memoryview:
         file = self._files.get(path)
@@ -287,6 +256,9 @@ class MemoryDisk:
 
     def next_data(self, path: str, position: int) -> int | None:
         file = self._files[path]
+        if isinstance(file, SparseFile):
+            ends = (max(page, position) for page in file.used if page + PAGE > position)
+            return min(ends, default=None)
         rest = bytes(memoryview(file.buffer)[position : file.size]).lstrip(b"\0")
         return file.size - len(rest) if rest else None
 
@@ -297,7 +269,7 @@ class MemoryDisk:
     def write_file(self, path: str, content: bytes) -> None:
         file = self._files.get(path)
         if file is None:
-            file = self._files[path] = _File(0, self._time_ms())
+            file = self._files[path] = MemoryFile(0, self._time_ms())
         file.buffer = bytearray(content)
         file.size = len(content)
 
@@ -362,26 +334,6 @@ class MemoryDisk:
         self._locked.discard(path)
 
 
-def _after_cut(file: _File, is_live: bool, share: float, chance: random.Random) -> _File:
-    """A file after a power cut; a removed or replaced one has its last synced content."""
-    durable, live = file.durable, file.content if is_live else file.durable
-    size = len(live) if chance.random() < share else len(durable)
-    image = bytearray(durable[:size].ljust(size, b"\0"))
-    for page in _changed_pages(durable, live):
-        if page < size and chance.random() < share:
-            end = min(page + PAGE, size)
-            image[page:end] = live[page:end].ljust(end - page, b"\0")
-    left = _File(0, file.modified_ms)
-    left.buffer, left.size, left.durable = image, size, bytes(image)
-    return left
-
-
-def _changed_pages(before: bytes, after: bytes) -> Iterator[int]:
-    for page in range(0, max(len(before), len(after)), PAGE):
-        if before[page : page + PAGE] != after[page : page + PAGE]:
-            yield page
-
-
 class _Open:
     __slots__ = ("_disk", "_locks", "_path")
 
@@ -391,7 +343,7 @@ class _Open:
         self._locks = locks
 
     def reserve(self, start: int, length: int) -> None:
-        """Memory need not be reserved."""
+        self._disk.reserve(self._path, start, length)
 
     def sync(self) -> None:
         self._disk.sync_now(self._path)

@@ -44,6 +44,7 @@ doubles its messages."""
 MIB = 1024**2
 SMALL_FILE = 16 * 1024
 QUEUE_FILE = 2000 * 20
+TIMER_FILE = 64 * 1024
 
 Listener = Callable[[list[MessageExt], Any], Any]
 
@@ -217,6 +218,7 @@ def _store_config(plan: Scenario) -> StoreConfig:
     return StoreConfig(
         mapped_file_size_commit_log=SMALL_FILE if plan.small_files or plan.sync_flush else MIB,
         mapped_file_size_consume_queue=QUEUE_FILE,
+        mapped_file_size_timer_log=TIMER_FILE,
         message_index_enable=False,
         message_delay_level=DELAY_LEVELS,
         flush_disk_type=(

@@ -51,7 +51,7 @@ class Medium:
     def __init__(
         self,
         root: str,
-        read: Callable[[str], bytes | None],
+        read: Callable[[str], bytes | bytearray | None],
         names: Callable[[], Collection[str]],
     ) -> None:
         self.root = root
@@ -94,7 +94,7 @@ class Medium:
         self.records += new
         return new
 
-    def file_of(self, folder: str, offset: int) -> tuple[int, bytes] | None:
+    def file_of(self, folder: str, offset: int) -> tuple[int, bytes | bytearray] | None:
         """The surviving file in a folder that has an offset: its start offset and content."""
         folder += "/"
         row = self._last_file.get(folder, 0)
@@ -110,7 +110,7 @@ class Medium:
         return None if content is None or offset - begin >= len(content) else (begin, content)
 
 
-def table_of(content: bytes) -> dict[str, Any]:
+def table_of(content: bytes | bytearray) -> dict[str, Any]:
     """Parse a configuration file; empty if it is incomplete."""
     try:
         value = json.loads(content)

@@ -50,7 +50,7 @@ class DurabilityRule:
     def survives(self, record: Kept) -> None:
         """A record is on the medium; called once for each, in the log's order."""
 
-    def kept(self, path: str, content: bytes) -> None:
+    def kept(self, path: str, content: bytes | bytearray) -> None:
         """A file, or its new content, is on the medium."""
 
     def noted(self, path: str, content: bytes) -> None:

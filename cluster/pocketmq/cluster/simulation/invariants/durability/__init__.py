@@ -50,7 +50,7 @@ class DurabilityLedger:
         self,
         broker: str,
         root: str,
-        read: Callable[[str], bytes | None],
+        read: Callable[[str], bytes | bytearray | None],
         names: Callable[[], Collection[str]],
         now: Callable[[], float],
         violations: list[str] | None = None,
@@ -66,7 +66,7 @@ class DurabilityLedger:
         """Whether messages of a queue were acknowledged although the queue itself was not saved."""
         return any((topic, queue_id) in rule.at_risk for rule in self.rules)
 
-    def kept(self, path: str, content: bytes) -> None:
+    def kept(self, path: str, content: bytes | bytearray) -> None:
         """A file, or its new content, is on the medium now."""
         self._tick()
         if path.startswith(self._log):

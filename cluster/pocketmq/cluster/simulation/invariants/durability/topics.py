@@ -36,7 +36,7 @@ class TopicRule(DurabilityRule):
         """Topic -> number of queues after a restart."""
         self._could_not_save = False
 
-    def kept(self, path: str, content: bytes) -> None:
+    def kept(self, path: str, content: bytes | bytearray) -> None:
         if path.endswith("/" + FILE):
             self.seen["topic tables kept"] += 1
             self._could_not_save = False
