@@ -153,7 +153,7 @@ def measure(
             "PYTHONPATH": os.pathsep.join(packages),
             "COVERING": str(part),
             "COVERED": str(covered),
-            "HYPOTHESIS_PROFILE": "ci",
+            "HYPOTHESIS_PROFILE": os.environ.get("HYPOTHESIS_PROFILE") or "ci",
         }
         tests = chosen[number::jobs]
         running.append(subprocess.Popen([*command, *tests], cwd=copy, env=environment))

@@ -32,6 +32,42 @@ def test_arguments_become_properties():
     assert message.get_property("b", "none") == "none"
 
 
+@pytest.mark.parametrize(
+    ("when", "property_name", "text"),
+    [
+        ({"delay_level": 1}, "DELAY", "1"),
+        ({"delay_ms": 0}, "TIMER_DELAY_MS", "0"),
+        ({"deliver_at": 5000}, "TIMER_DELIVER_MS", "5000"),
+        ({"priority": 0}, "_SYS_MSG_PRIORITY_", "0"),
+    ],
+)
+def test_each_way_to_be_late_is_one_property(when, property_name, text):  # B-91, B-96, V-1
+    message = Message("T", b"x", **when)
+    assert message.properties == {property_name: text, "WAIT": "true"}
+
+
+@pytest.mark.parametrize(
+    "when",
+    [
+        {"delay_level": 1, "delay_ms": 5},
+        {"delay_level": 1, "deliver_at": 5},
+        {"delay_ms": 5, "deliver_at": 5},
+    ],
+)
+def test_a_message_has_one_time(when):
+    with pytest.raises(IllegalMessageError, match="give one of"):
+        Message("T", b"x", **when)
+    when.popitem()
+    assert Message("T", b"x", priority=7, **when).priority == 7
+
+
+def test_keys_may_be_one_text_and_a_wait_that_is_said_stays():
+    message = Message("T", b"x", keys="k1 k2", flag=7, properties={"WAIT": "false"})
+    assert message.properties == {"KEYS": "k1 k2", "WAIT": "false"}
+    assert (message.flag, message.properties_text()) == (7, "WAIT\x01false\x02KEYS\x01k1 k2\x02")
+    assert message != Message("T", b"x", keys="k1 k2", properties={"WAIT": "false"})
+
+
 def test_a_bare_message_has_no_tag_no_keys_and_no_delay():
     message = Message("T", b"x", wait_store_ok=False)
     assert (message.tags, message.keys, message.key_list, message.delay_level) == (
