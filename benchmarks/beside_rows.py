@@ -23,6 +23,7 @@ from support.java import build
 
 LOAD_TIMEOUT_S = 300
 MANY_TOPICS = 1_000
+ENCODED = "encoded"
 
 Figures: TypeAlias = dict[str, float]
 """What was measured -> how much."""
@@ -56,19 +57,20 @@ class Side:
 Row: TypeAlias = Callable[[Side], Figures]
 
 
-def java(*arguments: object) -> list[str]:
-    """The command line of the Java client."""
-    program = str(HERE / "java" / "Load.java")
-    return ["java", "-Xmx1g", f"@{build(server=True)}", program, *map(str, arguments)]
+def java(how: str, *arguments: object) -> list[str]:
+    """The command line of the Java client, or of the sockets that need none."""
+    program = "EncodedBatches.java" if how == ENCODED else "Load.java"
+    path = str(HERE / "java" / program)
+    return ["java", "-Xmx1g", f"@{build(server=True)}", path, how, *map(str, arguments)]
 
 
-def load(*arguments: object) -> dict[str, float]:
+def load(how: str, *arguments: object) -> dict[str, float]:
     """Run the Java client and return what it measured."""
     done = subprocess.run(
-        java(*arguments), capture_output=True, text=True, timeout=LOAD_TIMEOUT_S, check=False
+        java(how, *arguments), capture_output=True, text=True, timeout=LOAD_TIMEOUT_S, check=False
     )
     if done.returncode != 0:
-        raise RuntimeError(f"Load {arguments} failed:\n{done.stderr[-2000:]}")
+        raise RuntimeError(f"load {how} {arguments} failed:\n{done.stderr[-2000:]}")
     result: dict[str, float] = json.loads(done.stdout.strip().splitlines()[-1])
     return result
 
@@ -80,6 +82,8 @@ def sends(how: str, size: int, messages: int, parallel: int, *rest: int) -> Row:
         before, client_before = side.cpu_s, _children_s()
         result = load(how, side.namesrv, "load", size, messages, parallel, *rest)
         told = {"per second": result["messages"] / result["seconds"], "refused": result["refused"]}
+        if "readable_s" in result:
+            told["s until all can be consumed"] = result["readable_s"]
         used = {"us of processor": side.cpu_s - before, "us of the client": _children_s()}
         used["us of the client"] -= client_before
         return told | {what: used_s / (messages * 1.2) * 1e6 for what, used_s in used.items()}
@@ -205,6 +209,7 @@ ROWS: dict[str, Row] = {
     "async 128 B, 256 in flight": sends("async", 128, 100_000, 256),
     "batch 32 x 128 B, 4 threads": sends("batch", 128, 320_000, 4),
     "long batch row, 4 threads": sends("batch", 128, 1_280_000, 4),
+    "batch 32 x 128 B, encoded before": sends(ENCODED, 128, 1_280_000, 4, 4),
     "transactions 1 KB, 64 threads": sends("transaction", 1024, 20_000, 64),
     "consume a backlog": consume("consume", 300_000),
     "pop a backlog": consume("pop", 100_000),
