@@ -27,7 +27,7 @@ from pocketmq.protocol.headers.send import SendMessageRequestHeader
 from pocketmq.protocol.hosts import pack_host
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.metrics import SENT_TO_DLQ
-from pocketmq.protocol.properties import decode_properties
+from pocketmq.protocol.properties import decode_properties, encode_properties
 from pocketmq.protocol.subscription import tags_code
 from pocketmq.runtime.profile import PROFILE_4_9, PROFILE_5_X
 from pocketmq.runtime.signals import Signal
@@ -112,8 +112,7 @@ def test_a_plain_message_is_stored_as_it_came_with_the_brokers_properties_behind
     text = "TAGS\x01TagA\x02WAIT\x01false\x02KEYS\x01k1 k2\x02UNIQ_KEY\x01U"
     message, queue_id = Incoming().send(text + last, queue_id=3, reconsume_times=2, sys_flag=1)
     assert queue_id == message.queue_id == 3
-    assert text_of(message).startswith(text + "\x02")
-    assert decode_properties(text_of(message)) == decode_properties(text) | OF_BROKER
+    assert text_of(message) == f"{text}\x02{encode_properties(OF_BROKER)}"
     assert message == StoredMessage(
         topic="orders",
         queue_id=3,
@@ -243,6 +242,12 @@ def test_a_message_of_another_type_has_no_priority(other):  # V-2
     message, queue_id = incoming.send(f"_SYS_MSG_PRIORITY_\x013\x02{other}\x02", queue_id=1)
     assert queue_id == 1
     assert "_SYS_MSG_PRIORITY_" not in decode_properties(text_of(message))
+
+
+def test_a_message_of_a_batch_is_stamped_alike() -> None:  # B-18
+    stamp = BrokerStamp(BrokerAddress("127.0.0.1", 10911), "DefaultCluster", lambda: "NEW")
+    text = stamp.complete({"TAGS": "TagA", "POP_CK": "x", "CLUSTER": "other"}).decode()
+    assert decode_properties(text) == {"TAGS": "TagA", "UNIQ_KEY": "NEW"} | OF_BROKER
 
 
 def test_an_address_as_records_hold_it() -> None:

@@ -56,6 +56,8 @@ def test_an_illegal_topic_is_refused_by_29_and_in_4_9_by_1(topic: str) -> None: 
 def test_retry_topics_may_be_longer_in_5_x() -> None:  # B-110, B-111
     long_name = "%RETRY%" + "x" * 200
     assert plan(checks(), long_name).retry_group == "x" * 200
+    assert plan(checks(), "%RETRY%" + "x" * 248).retry_group == "x" * 248
+    assert refusal(checks(), "%RETRY%" + "x" * 249) == 29
     old = checks(max_retry_topic_chars=127, invalid_parameter_code=1)
     assert refusal(old, long_name) == 1
 
@@ -93,6 +95,8 @@ def test_a_queue_id_is_legal_below_the_larger_of_both_numbers() -> None:  # B-11
     made = plan(checks(topic))
     assert (made.queue_limit, made.write_queue_nums) == (6, 6)
     assert made.queue_of(1) == 1
+    assert {made.queue_of(0) for _ in range(50)} == {0}
+    assert SendPlan("none to write", 2, 0).queue_of(-1) == 0
     assert {made.queue_of(-1) for _ in range(200)} == set(range(6))
 
 
@@ -102,3 +106,24 @@ def test_a_plan_is_kept_until_its_topic_changes() -> None:
     assert plan(sends) is plan(sends)
     table.put(TopicConfig(topic_name="orders"), NOW_MS)
     assert plan(sends).queue_limit == 16
+
+
+def test_plans_are_made_anew_when_the_broker_may_not_be_written_any_more() -> None:  # B-110
+    permission = [6]
+    ordered = TopicConfig(topic_name="ordered", order=True)
+    sends = checks(ordered, broker_permission=lambda: permission[0])
+    plan(sends, "ordered")
+    permission[0] = 4
+    sends.permission_changed()
+    assert refusal(sends, "ordered") == ResponseCode.NO_PERMISSION
+
+
+def test_a_topic_is_made_for_a_unit_only_when_its_sender_says_so() -> None:
+    table = TopicConfigManager("broker-a", "DefaultCluster")
+    sends = SendChecks(table, broker_name="broker-a")
+    plan(sends)
+    sends.plan("of-a-unit", "TBW102", 4, now_ms=NOW_MS, unit_mode=True)
+    flags = [
+        config.topic_sys_flag for name in ("orders", "of-a-unit") if (config := table.get(name))
+    ]
+    assert flags == [0, 1]

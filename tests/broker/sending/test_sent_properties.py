@@ -6,7 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pocketmq.broker.sending.sent_properties import Traits, read_sent
+from pocketmq.broker.metrics.message_type import MessageType
+from pocketmq.broker.sending.sent_properties import Traits, read_sent, type_of_text
 from pocketmq.protocol.properties import decode_properties
 from pocketmq.protocol.subscription import tags_code
 
@@ -61,3 +62,24 @@ def test_what_clients_send_is_plain(keys: str) -> None:
 )
 def test_what_asks_for_more_than_being_stored_is_not_plain(name: str) -> None:
     assert not read_sent(f"UNIQ_KEY\x017F000001\x02{name}\x013\x02")[2].is_plain
+
+
+@pytest.mark.parametrize("more", ["", "x\x01" + "y" * 300 + "\x02"])
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("WAIT\x01true\x02", MessageType.NORMAL),
+        ("__SHARDINGKEY\x01a\x02", MessageType.FIFO),
+        ("DELAY\x013\x02", MessageType.DELAY),
+        ("TRAN_MSG\x01TRUE\x02", MessageType.TRANSACTION),
+        ("XKEYS\x01a\x02KEYS\x01a\x02DELAY\x013\x02", MessageType.DELAY),
+        ("XKEYS\x01a\x02KEYS\x01a\x02", MessageType.NORMAL),
+    ],
+)
+def test_metrics_know_the_type_of_a_batch_by_its_text(text: str, kind: MessageType, more: str):
+    assert type_of_text(text + more) is kind
+
+
+@pytest.mark.parametrize(("value", "is_half"), [("true", True), ("TRUE", True), ("false", False)])
+def test_a_half_message_says_true(value: str, is_half: bool) -> None:
+    assert read_sent(f"TRAN_MSG\x01{value}\x02")[2].is_half is is_half
