@@ -28,6 +28,10 @@ def test_a_file_may_have_no_crc() -> None:  # H-131
     assert Epochs.parse("0\n0\n").entries == ()
 
 
+def test_what_follows_the_announced_epochs_is_not_read() -> None:  # H-131
+    assert Epochs.parse("1\n0\n1-5\n2-9\n").entries == (Epoch(1, 5),)
+
+
 @pytest.mark.parametrize(
     "text",
     [

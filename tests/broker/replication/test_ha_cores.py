@@ -149,6 +149,17 @@ def test_a_slave_reports_what_it_has_appended_and_every_5_s() -> None:  # H-24
     assert master.tick(150, 6.1) == 150
 
 
+def test_a_link_counts_its_times_from_its_beginning() -> None:  # H-24, H-28
+    master = MasterLink(HaRules(), 100, now=10.0)
+    assert (master.is_silent(30.0), master.is_silent(30.1)) == (False, True)
+    assert master.tick(100, 15.0) is None
+    assert master.tick(100, 15.1) == 100
+
+
+def test_one_byte_is_appended_too() -> None:
+    assert MasterLink(HaRules(), 100, now=0.0).framed(100, 1, 100, 1.0)
+
+
 def test_a_frame_elsewhere_ends_the_link_also_as_a_heartbeat() -> None:  # H-25
     master = MasterLink(HaRules(), 100, now=0.0)
     for size in (0, 50):
@@ -258,6 +269,15 @@ def test_4_9_says_at_once_that_no_slave_is_in_reach(
     assert heard == first
     waiter.expired(acks, 3.0)
     assert heard == (first or [LATE])
+
+
+def test_a_slave_that_has_nothing_yet_is_in_reach_of_a_young_master() -> None:  # B-140
+    heard: list[PutStatus] = []
+    waiter = AckWaiter(AckRules(refuse_without_slave=True, max_gap_bytes=50))
+    waiter.wait(40, [0], 0.0, heard.append)
+    assert heard == []
+    waiter.acked([40])
+    assert heard == [OK]
 
 
 def test_a_master_no_more_tells_nobody_ok() -> None:  # I-17
