@@ -7,6 +7,8 @@ allow. `HYPOTHESIS_PROFILE=nightly` tries four times as many.
 
 from __future__ import annotations
 
+import gc
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command, Encoding
 from pocketmq.protocol.frame import encode_frame
+from pocketmq.protocol.headers.pop import NotificationRequestHeader
 from pocketmq.protocol.headers.pull import PullMessageResponseHeader
 from pocketmq.protocol.headers.query import QueryMessageRequestHeader
 from pocketmq.protocol.index_hash import key_hash
@@ -31,6 +34,7 @@ from support.broker_rig import (
     running_broker,
 )
 from support.cost import SLOWEST_S
+from support.pop_voice import pop_header, read_pop
 from support.turns import too_slow, turn_s
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -124,6 +128,57 @@ async def test_a_long_expression_over_many_messages(rig: BrokerRig) -> None:
     assert reply.code == ResponseCode.PULL_RETRY_IMMEDIATELY, reply.remark
     went_on = reply.header(PullMessageResponseHeader).next_begin_offset
     assert 0 < went_on < 801, "the next pull goes on from there"
+
+
+async def test_a_pop_by_expression_over_many_queues_of_unwanted_messages(rig: BrokerRig) -> None:
+    # Each queue has as much to read in vain as one pop may read; the wanted one lies in the last.
+    voice = await rig.voice()
+    await voice.create_topic("orders", queues=20)
+    for nth in range(20 * 60):
+        await voice.send("orders", b"x", queue_id=nth // 60, properties={"a": "2"})
+    await voice.send("orders", b"wanted", queue_id=19, properties={"a": "1"})
+    expression = " OR ".join(["a = 1"] * 990)
+    header = pop_header(poll_time=20_000, exp=expression, exp_type=SQL92)
+    peek = NotificationRequestHeader(
+        consumer_group=header.consumer_group,
+        topic="orders",
+        queue_id=-1,
+        poll_time=0,
+        exp=expression,
+        exp_type=SQL92,
+    )
+    peer, dispatcher = FakePeer(), rig.broker.dispatcher
+    asked = b"".join(bytes(part) for part in encode_frame(Command(peek.CODE, peek)))
+    assert min(turn_s(dispatcher, peer, asked) for _ in range(5)) < SLOWEST_S
+    took_s, codes, bodies = [], [], []
+    while not bodies and len(codes) < 100:
+        command = Command(header.CODE, replace(header, born_time=START_MS))
+        began_s = time.thread_time()
+        answer = dispatcher.process_batch([peer], [command])[0]
+        took_s.append(time.thread_time() - began_s)
+        assert answer is not None, "a pop that has more to look at does not wait"
+        codes.append(answer.code)
+        bodies = [popped.body for popped in read_pop(answer).messages]
+    assert sorted(took_s)[len(took_s) // 2] < SLOWEST_S
+    assert bodies == [b"wanted"]
+    assert set(codes[:-1]) == {ResponseCode.POLLING_TIMEOUT}, "the next pop goes on from there"
+
+
+async def test_a_connection_that_ends_and_was_in_every_group(rig: BrokerRig) -> None:
+    rounds = 5
+    peers = [FakePeer(f"127.0.0.1:{5000 + nth}") for nth in range(rounds + 1)]
+    for nth in range(rig.broker.dispatcher.budget().records):
+        for peer in peers:
+            rig.broker.consumers.heartbeat(
+                consumer(f"group-{nth}"), peer, peer.address, language=0, version=479, now=0.0
+            )
+    gc.collect()
+    closed_s = []
+    for peer in peers[:rounds]:
+        began_s = time.thread_time()
+        rig.broker.core.signals.channel_closed.emit(peer)
+        closed_s.append(time.thread_time() - began_s)
+    assert min(closed_s) < SLOWEST_S
 
 
 async def test_keys_that_share_a_slot_of_the_index(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ class MessageFilter(msgspec.Struct, gc=False, frozen=True):
     accept_record: Callable[[memoryview], bool] | None = None
     """Takes or refuses a message by its record, which costs reading it."""
     weight: int = 0
-    """What that costs beside the record itself: characters of the expression."""
+    """What that costs beside reading the record, as if it were bytes of properties."""
 
 
 Compile: TypeAlias = Callable[[SubscriptionData], MessageFilter]

@@ -8,6 +8,9 @@ from pocketmq.protocol.filters import CompiledFilters
 from pocketmq.protocol.record import decode_record
 from pocketmq.protocol.subscription import SQL92, SubscriptionData
 
+_CHARACTER_BYTES = 4
+"""A character of an expression takes as long as so many bytes of properties: 0.2 us."""
+
 
 class Sql92Filters:
     """Compiles SQL92 subscriptions to filters; each expression text is compiled once (Q-4)."""
@@ -34,5 +37,5 @@ class Sql92Filters:
         wanted = self._compiled.get(subscription.sub_string)
         return MessageFilter(
             accept_record=lambda record: wanted.matches(decode_record(record).properties),
-            weight=len(wanted.text),
+            weight=_CHARACTER_BYTES * len(wanted.text),
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable
 from typing import Final
 
@@ -17,6 +18,9 @@ FIRST_BATCH_S: Final = 30.0
 BATCH_PERIOD_S: Final = 15.0
 """When notifications leave that are not sent at once; a group is told once however often it changed
 meanwhile (B-24)."""
+
+NOTICES_A_TURN: Final = 1_000
+"""After so many, the groups behind are told in the next turn of the loop."""
 
 
 class ConsumerNotices:
@@ -50,6 +54,7 @@ class ConsumerNotices:
         self._clock = clock
         self._defer = defer
         self._notifying = False
+        self._to_tell: deque[str] = deque()
         self._first_batch_at = None if at_once else clock.monotonic() + FIRST_BATCH_S
 
     def heartbeat(self, info: ConsumerGroupInfo) -> None:
@@ -81,15 +86,27 @@ class ConsumerNotices:
     def _notify(self) -> None:
         """Tell the members of each group that changed in this turn of the loop (B-24)."""
         self._notifying = False
-        for group in self._changes.take():
-            info = self._consumers.get(group)
-            if info is None:
-                continue
-            header = NotifyConsumerIdsChangedRequestHeader(consumer_group=group)
-            for channel, member in info.members.items():
-                if self._events.is_on:
-                    self._tell(group, member.client_id)
-                channel.oneway(header)
+        is_under_way = bool(self._to_tell)
+        self._to_tell += self._changes.take()
+        if not is_under_way:
+            self._tell_some()
+
+    def _tell_some(self) -> None:
+        notices = 0
+        while self._to_tell and notices < NOTICES_A_TURN:
+            info = self._consumers.get(self._to_tell.popleft())
+            if info is not None:
+                self._notify_members(info)
+                notices += len(info.members)
+        if self._to_tell:
+            self._defer(self._tell_some)
+
+    def _notify_members(self, info: ConsumerGroupInfo) -> None:
+        header = NotifyConsumerIdsChangedRequestHeader(consumer_group=info.group)
+        for channel, member in info.members.items():
+            if self._events.is_on:
+                self._tell(info.group, member.client_id)
+            channel.oneway(header)
 
     def _tell(self, group: str, client_id: str) -> None:
         stamp = self._events.stamp()

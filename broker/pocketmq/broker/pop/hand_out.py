@@ -23,6 +23,7 @@ from pocketmq.broker.pop.records import CheckPoint
 from pocketmq.broker.pop.revive_log import ReviveLog
 from pocketmq.broker.pop.taken_points import HandOut, Taken, take_back
 from pocketmq.broker.store import GetResult, GetStatus
+from pocketmq.broker.store.queue_reads import MOST_FILTERED_BYTES
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.events.messages import MessagePulled
@@ -120,12 +121,15 @@ class Popper:
         for topic, count in self._topics_in_turn(want, queues, lot, by_priority=by_priority):
             if count and (topic != want.topic or want.queue_id < 0):
                 for queue_id in self._queues(count, lot, by_priority=by_priority):
+                    if topic == want.topic and out.filter_bytes_left <= 0:
+                        break
                     self._read(out, want, topic, queue_id)
             elif count:
                 self._read(out, want, topic, want.queue_id)
 
     def has_message(self, want: PopRequest, queues: int, now_ms: int) -> bool:
-        """Whether a pop would find something; nothing is moved (K-65)."""
+        """Whether a pop would find something, or go on looking; nothing is moved (K-65)."""
+        left = MOST_FILTERED_BYTES
         for topic, count in self._topics_in_turn(want, queues, 0, by_priority=False):
             one = topic == want.topic and want.queue_id >= 0
             for queue_id in [want.queue_id] if one else range(count):
@@ -134,9 +138,13 @@ class Popper:
                 ):
                     continue
                 begin = self.position(want.group, topic, queue_id)
-                if self._store.max_offset(topic, queue_id) > begin and (
-                    want.filter is ALL or self._get(want, topic, queue_id, begin, 1).count
-                ):
+                if self._store.max_offset(topic, queue_id) <= begin:
+                    continue
+                if want.filter is ALL:
+                    return True
+                found = self._get(want, topic, queue_id, begin, 1, left)
+                left -= found.filtered_bytes
+                if found.count or left <= 0:
                     return True
         return False
 
@@ -194,13 +202,14 @@ class Popper:
         ):
             out.rest += max(0, store.max_offset(topic, queue_id) - begin)
             return
-        found = self._get(want, topic, queue_id, begin, wanted)
+        found = self._get(want, topic, queue_id, begin, wanted, out.filter_bytes_left)
         if found.status in _MOVED:
             self._merge.reset(key)
             self._offsets.commit(*key, found.next_begin_offset, out.pop_time_ms)
             self._progress.reset(key)
             begin = found.next_begin_offset
-            found = self._get(want, topic, queue_id, begin, wanted)
+            found = self._get(want, topic, queue_id, begin, wanted, out.filter_bytes_left)
+        out.filter_bytes_left -= found.filtered_bytes
         if found.count:
             self._take(out, want, topic, queue_id, begin, found)
         elif found.status in _PASSED and not self._progress.is_ahead(key):
@@ -311,7 +320,13 @@ class Popper:
         )
 
     def _get(
-        self, want: PopRequest, topic: str, queue_id: int, offset: int, count: int
+        self,
+        want: PopRequest,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        count: int,
+        most_filtered_bytes: int,
     ) -> GetResult:
         chosen = want.filter if topic == want.topic else ALL
         return self._store.get_message(
@@ -322,6 +337,7 @@ class Popper:
             accept=chosen.accept,
             accept_record=chosen.accept_record,
             record_weight=chosen.weight,
+            most_filtered_bytes=most_filtered_bytes,
         )
 
     # -- offsets --------------------------------------------------------------------------------

@@ -178,8 +178,9 @@ class PopProcessor:
                 self.waiting.wake(want.topic, want.group, want.queue_id)
             return self._found(request, header, out)
         key = (want.topic, want.group, want.queue_id if want.queue_id >= 0 else -1)
-        code: ResponseCode | None = ResponseCode.POLLING_TIMEOUT
-        if header.poll_time > 0 and not request.is_oneway:
+        code: ResponseCode | None = ResponseCode.POLLING_TIMEOUT  # the client pops again at once
+        may_wait = header.poll_time > 0 and not request.is_oneway
+        if may_wait and out.filter_bytes_left > 0:
             code = self.waiting.table.refusal(key, pop.deadline_ms, out.pop_time_ms)
         if code is None:
             accept = want.filter.accept

@@ -19,6 +19,7 @@ from pocketmq.broker.pop.progress import PopProgress, QueueOf
 from pocketmq.broker.pop.records import CheckPoint, MergeKey
 from pocketmq.broker.pop.revive_log import ReviveLog
 from pocketmq.broker.store import PutStatus, StoredMessage
+from pocketmq.broker.store.queue_reads import MOST_FILTERED_BYTES
 from pocketmq.protocol.message import Buffer
 from pocketmq.protocol.receipts import QueueKey
 
@@ -54,6 +55,8 @@ class HandOut(msgspec.Struct, kw_only=True):
     order_counts: list[str] = []
     rest: int = 0
     """Messages that another pop would find."""
+    filter_bytes_left: int = MOST_FILTERED_BYTES
+    """What its filter may still cost; the queues behind are left to the next pop."""
     taken: list[Taken] = []
 
 

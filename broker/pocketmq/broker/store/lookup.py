@@ -48,6 +48,8 @@ class GetResult(msgspec.Struct, gc=False):
     """Bytes in all views."""
     suggest_pulling_from_slave: bool = False
     """The reader is so far behind that its data has left this machine's memory (B-62)."""
+    filtered_bytes: int = 0
+    """What its filter cost, as if it were bytes of properties that were read."""
 
 
 @unique

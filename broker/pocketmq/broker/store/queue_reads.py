@@ -35,8 +35,10 @@ TruePlace = Callable[[ConsumeQueue, int, int, int], tuple[int, int] | None]
 """(queue, offset, physical offset, size): where the record of an old entry is; None if lost."""
 
 _MIN_SCAN_BYTES = 16_000
-_MOST_FILTERED_BYTES = 512 * 1024
-"""Of properties and expressions; they take up to 0.05 us a byte."""
+MOST_FILTERED_BYTES = 512 * 1024
+"""Of properties and expressions, in one request; they take up to 0.05 us a byte."""
+_TAG_BYTES = 5
+"""As many bytes of properties take as long as one tags code."""
 
 _MAX_BATCH_BYTES = 128 * 1024 * 1024
 
@@ -118,6 +120,7 @@ class QueueReads:
         accept: Accept | None = None,
         accept_record: AcceptRecord | None = None,
         record_weight: int = 0,
+        most_filtered_bytes: int = MOST_FILTERED_BYTES,
     ) -> GetResult:
         """The messages of a queue from `offset` on, as views of the log (B-59 to B-62).
 
@@ -130,6 +133,7 @@ class QueueReads:
             accept: takes or refuses a tags code, before its message is touched; None takes all.
             accept_record: the same for the record; it is read for this.
             record_weight: what that costs for each record, in bytes of properties.
+            most_filtered_bytes: what `accept_record` may cost in all; one record is always read.
         """
         queue = self.consume_queues.get(topic, queue_id)
         if queue is None:
@@ -145,6 +149,7 @@ class QueueReads:
             max_bytes,
             accept_record,
             record_weight,
+            most_filtered_bytes,
         )
 
     def min_offset(self, topic: str, queue_id: int) -> int:
@@ -206,6 +211,7 @@ def get_messages(
     max_bytes: int | None = None,
     accept_record: AcceptRecord | None = None,
     record_weight: int = 0,
+    most_filtered_bytes: int = MOST_FILTERED_BYTES,
 ) -> GetResult:
     """The messages of `queue` from `offset` on, as many as one reply may carry.
 
@@ -219,8 +225,8 @@ def get_messages(
         accept: takes or refuses a tags code; None takes all.
         max_bytes: most bytes wanted; at least one message comes all the same.
         accept_record: takes or refuses a record; None takes all.
-        record_weight: what `accept_record` costs for each record, in bytes of properties. A read
-            ends when these, and what may be properties, come to `_MOST_FILTERED_BYTES`.
+        record_weight: what `accept_record` costs for each record, in bytes of properties.
+        most_filtered_bytes: a read ends when these, and what may be properties, come to so much.
     """
     min_offset, max_offset = queue.min_offset, queue.max_offset
     if max_offset < offset <= queue.next_offset:  # there, and not visible yet: no need to move
@@ -274,7 +280,7 @@ def get_messages(
                 missing = True
                 continue
             if accept_record is not None:
-                if filtered_bytes > _MOST_FILTERED_BYTES:
+                if filtered_bytes > most_filtered_bytes:
                     next_offset = current
                     break
                 record = _view(log, physical, physical + size)
@@ -293,6 +299,8 @@ def get_messages(
         total += size
         count += 1
         last_physical = physical
+    if accept is not None:
+        filtered_bytes += _TAG_BYTES * (next_offset - offset)
     if count:
         records.append(_view(log, run_start, run_end))
         status = GetStatus.FOUND
@@ -309,6 +317,7 @@ def get_messages(
         count,
         total,
         log_end - last_physical > limits.memory_bytes if count else False,
+        filtered_bytes,
     )
 
 
