@@ -16,7 +16,7 @@ from pocketmq.pipeline.errors import DataLossError
 from pocketmq.pipeline.patience import Patience
 from pocketmq.pipeline.pull_range import DEPTH, PullOptions, RangePull
 from pocketmq.pipeline.row_filter import RowFilter
-from pocketmq.pipeline.wire_read import PullPart, WireRead
+from pocketmq.pipeline.wire_read import PARTS_AHEAD, PullPart, WireRead, in_turn
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import BrokerError, ConnectionLostError
@@ -42,6 +42,7 @@ class FakeBroker:
     faults: list[Exception | int | None] = field(default_factory=list)
     """What each request is answered with at first; None is an answer as usual."""
     asked: list[tuple[int, int]] = field(default_factory=list)
+    reply_sizes: dict[MessageQueue, int] = field(default_factory=dict)
     address: str = "127.0.0.1:10911"
     is_open: bool = True
     clock: SystemClock = field(default_factory=SystemClock)
@@ -233,11 +234,15 @@ class Holes(FakeBroker):
 
 def rows_of(broker: FakeBroker, end: int, **options: Any) -> tuple[list[int], WireRead]:
     """Offsets of the rows that a task makes of a queue."""
-    pull = PullOptions("g", patience=Patience(5, 0.0), **options)
-    shape = Shape({"queueOffset": "bigint"})
-    read = WireRead(FakeAccess(broker), pull, shape, RowFilter.of_tags([]), 16_384)  # type: ignore[arg-type]
+    read = reading(broker, "queueOffset", **options)
     batches = list(read.batches(PullPart(QUEUE, 0, end)))
     return [offset for batch in batches for offset in batch.column(0).to_pylist()], read
+
+
+def reading(broker: FakeBroker, column: str, **options: Any) -> WireRead:
+    pull = PullOptions("g", patience=Patience(5, 0.0), **options)
+    shape = Shape({column: "bigint"})
+    return WireRead(FakeAccess(broker), pull, shape, RowFilter.of_tags([]), 16_384)  # type: ignore[arg-type]
 
 
 @dataclass
@@ -269,3 +274,37 @@ def test_with_tags_what_lies_behind_the_end_is_no_row() -> None:
     found, read = rows_of(broker, 100, expression="TagA")
     assert found == list(range(0, 100, 3))
     assert read.lost == 0
+
+
+def test_a_task_pulls_small_queues_at_a_time_and_has_their_rows_one_after_the_other() -> None:
+    queues = [MessageQueue("T", "a", number) for number in range(12)]
+    running: set[int] = set()
+    together: list[int] = []
+
+    class Watched(FakeBroker):
+        async def answered(self, header: PullMessageRequestHeader) -> Command:
+            running.add(header.queue_id)
+            together.append(len(running))
+            for _ in range(5):
+                await self.clock.sleep(0)
+            running.discard(header.queue_id)
+            return await super().answered(header)
+
+    broker = Watched()
+    parts = [PullPart(queue, 10 * queue.queue_id % 60, 90) for queue in queues]
+    reads = [(reading(broker, "queueOffset"), part) for part in parts]
+    found = [each for batch in in_turn(reads, 16_384) for each in batch.column(0).to_pylist()]
+    assert found == [offset for part in parts for offset in range(part.start, 90)]
+    assert max(together) == PARTS_AHEAD
+    together.clear()
+    assert len(list(in_turn(reads, 1))) == len(parts)
+    assert max(together) == 1
+
+
+async def test_the_next_range_of_a_queue_asks_for_what_replies_have_and_no_more() -> None:
+    broker = FakeBroker(high=1000)
+    await pulled(broker, 0, 500, batch=256)
+    broker.asked.clear()
+    found, _ = await pulled(broker, 500, 1000, batch=256)
+    assert found == list(range(500, 1000))
+    assert sorted(broker.asked) == [(low, min(32, 1000 - low)) for low in range(500, 1000, 32)]

@@ -103,6 +103,8 @@ class ClusterClient:
         )
         self.repeated = 0
         """Requests that were not answered and sent again."""
+        self.reply_sizes: dict[MessageQueue, int] = {}
+        """How many messages a queue's replies have, where that is less than what was asked for."""
         self._routes: dict[str, tuple[float, TopicRouteData]] = {}
 
     # -- name servers ---------------------------------------------------------------------------

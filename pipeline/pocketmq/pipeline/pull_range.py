@@ -4,9 +4,10 @@
     requests  [ 32 ][ 32 ][ 32 ][ 32 ]        each begins where the one before ends
     replies   in any order; yielded in the order of the offsets
 
-A reply may have fewer messages than requested (brokers bound its bytes): then the rest is requested
-again before later replies are yielded. With a subscription the end of a reply cannot be known
-beforehand, so there is one request at a time.
+A reply may have fewer messages than requested (brokers bound their number and bytes): then the rest
+is requested in pieces of that size, and comes before what later replies have. The next range of the
+queue begins with such pieces. With a subscription the end of a reply cannot be known beforehand, so
+there is one request at a time.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import struct
 from collections import deque
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from pocketmq.pipeline.cluster_client import ClusterClient
@@ -115,6 +117,8 @@ class RangePull:
     repeated: int = 0
     """Pulls that were not answered and therefore sent again."""
     _batch: int = 0
+    _largest: int = 0
+    """Messages of the longest reply, once there was a short one."""
     _full: int = 0
     _full_before_more: int = _FULL_BEFORE_MORE
     _next: int = 0
@@ -128,7 +132,8 @@ class RangePull:
             DataLossError: Offsets of the range are not stored any more; with `fail_on_data_loss`.
             BrokerError, RemotingError: The broker refused, or did not answer after all retries.
         """
-        self._batch = self.options.batch
+        most = self.options.batch
+        self._batch = min(self.client.reply_sizes.get(self.queue, most), most)
         self._next = self.start
         under_way: deque[_Stretch] = deque()
         ready: list[Reply] = []
@@ -139,12 +144,13 @@ class RangePull:
                     yield ready
                     ready = []
                 if not under_way:
+                    self._remember()
                     return
                 first = under_way.popleft()
                 response = await self._answer(first)
                 reached, reply = self._read(first, response)
                 if reached < first.high:
-                    under_way.appendleft(self._asked(reached, first.high))
+                    under_way.extendleft(reversed(self._asked_rest(reached, first.high)))
                 if reply is not None:
                     ready.append(reply)
         finally:
@@ -159,6 +165,13 @@ class RangePull:
             high = min(high, self.end)
             under_way.append(self._asked(self._next, high))
             self._next = high
+
+    def _asked_rest(self, low: int, high: int) -> list[_Stretch]:
+        """Requests for what a short reply has left, of the size that replies have."""
+        if self.options.is_filtered:
+            return [self._asked(low, high)]
+        begins = list(range(low, high, self._batch))[:DEPTH]
+        return [self._asked(*each) for each in pairwise([*begins, high])]
 
     def _asked(self, low: int, high: int) -> _Stretch:
         channel = self._channel
@@ -254,10 +267,21 @@ class RangePull:
             if count < self._batch:
                 self._full_before_more *= 2
             self._batch, self._full = count, 0
+            self._largest = max(self._largest, count)
             return
+        if self._largest:
+            self._largest = max(self._largest, count)
         self._full += 1
         if self._full == self._full_before_more and self._batch < self.options.batch:
             self._batch, self._full = min(2 * self._batch, self.options.batch), 0
+
+    def _remember(self) -> None:
+        """Let the next range of this queue begin with requests of the size that replies have."""
+        known = self._largest or self._batch
+        if known < self.options.batch:
+            self.client.reply_sizes[self.queue] = known
+        else:
+            self.client.reply_sizes.pop(self.queue, None)
 
     def _lose(self, low: int, high: int, found: int | None = None) -> None:
         if self.options.fail_on_data_loss:

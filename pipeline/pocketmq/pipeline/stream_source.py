@@ -7,7 +7,6 @@ Spark's side of a stream; what it asks the cluster stands in `stream_plan`, and 
 from __future__ import annotations
 
 from collections.abc import Coroutine, Iterator
-from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from pocketmq.pipeline.checkpoint import Checkpoint
     from pocketmq.pipeline.offsets import Offsets
     from pocketmq.pipeline.stream_plan import StreamPlan
-    from pocketmq.pipeline.wire_read import PullPart
 
 T = TypeVar("T")
 
@@ -140,16 +138,10 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Yield the rows of one task as Arrow record batches."""
         from pocketmq.pipeline.read_counts import in_worker
-        from pocketmq.pipeline.row_filter import RowFilter
-        from pocketmq.pipeline.topic_read import reading
+        from pocketmq.pipeline.topic_read import read_parts
 
         in_worker()
-
-        def batches(part: PullPart) -> Iterator[Any]:  # a reader each, as it counts what was lost
-            row_filter = RowFilter.of_tags(self.settings.tags)
-            return reading(self.settings, self.columns, row_filter).batches(part)
-
-        return rows_plainly(chain.from_iterable(map(batches, partition.value)))
+        return rows_plainly(read_parts(self.settings, self.columns, partition.value))
 
     @plainly
     def commit(self, end: dict[str, Any]) -> None:

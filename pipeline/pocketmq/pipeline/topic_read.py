@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from pocketmq.pipeline import plan_reads
 from pocketmq.pipeline.arrow import Shape
@@ -10,7 +12,10 @@ from pocketmq.pipeline.cluster_client import client_on_loop
 from pocketmq.pipeline.offsets import split_ranges
 from pocketmq.pipeline.row_filter import RowFilter
 from pocketmq.pipeline.settings import ReadSettings
-from pocketmq.pipeline.wire_read import PullPart, WireRead
+from pocketmq.pipeline.wire_read import PullPart, WireRead, in_turn
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 async def plan(settings: ReadSettings, row_filter: RowFilter) -> list[PullPart]:
@@ -49,6 +54,16 @@ def reading(settings: ReadSettings, columns: dict[str, str], row_filter: RowFilt
         permissive=settings.permissive,
         dedupe=settings.dedupe,
     )
+
+
+def read_parts(
+    settings: ReadSettings, columns: dict[str, str], parts: Sequence[PullPart]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a task that reads several parts, one part after the other."""
+    row_filter = RowFilter.of_tags(settings.tags)
+    # A reader each, as it counts what was lost.
+    reads = [(reading(settings, columns, row_filter), part) for part in parts]
+    return in_turn(reads, settings.batch_rows)
 
 
 def _is_plain(tag: str) -> bool:

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import queue
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from pocketmq.pipeline.arrow import MessageBatch, Shape
-from pocketmq.pipeline.cluster_client import Access, ClusterClient
+from pocketmq.pipeline.cluster_client import Access
 from pocketmq.pipeline.errors import DataLossError
 from pocketmq.pipeline.fixed_fields import Bytes, Ints
 from pocketmq.pipeline.loop import shared_loop
@@ -33,6 +34,8 @@ from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.store_layout import FIXED_SIZE
 
 PORTIONS_AHEAD: Final = 2
+PARTS_AHEAD: Final = 4
+"""Parts of a task that are pulled at a time, the one that is decoded included."""
 MIXED_BYTES: Final = 1024 * 1024
 """A portion that lies in several blocks ends with so many bytes, as it has to be copied."""
 SHOWN: Final = 5
@@ -51,6 +54,15 @@ class PullPart:
     """Offsets from here to `start` are read only to recognise repeats; -1 for none."""
 
 
+class _Feed(NamedTuple):
+    """A range that the loop's thread pulls."""
+
+    pull: RangePull
+    ready: queue.SimpleQueue[list[Reply] | BaseException | None]
+    credit: asyncio.Semaphore
+    running: Future[None]
+
+
 @dataclass(slots=True)
 class WireRead:
     """Reads parts; counts what the last one lost, skipped and dropped as repeats."""
@@ -67,6 +79,18 @@ class WireRead:
     repeats: int = 0
     counts: ReadCounts = field(default_factory=lambda: ReadCounts("pocketmq", ""))
     _seen: SeenRows = field(default_factory=SeenRows)
+    _begun: _Feed | None = None
+
+    def begin(self, part: PullPart) -> None:
+        """Begin to pull a part; `batches` of it, or `cancel`, must follow."""
+        start, end, may_fail = self._ranges(part)[0]
+        self._begun = self._feed(part, start, end, may_fail=may_fail)
+
+    def cancel(self) -> None:
+        """Stop to pull a part that was begun and is not read."""
+        if self._begun is not None:
+            self._begun.running.cancel()
+            self._begun = None
 
     def batches(self, part: PullPart) -> Iterator[pa.RecordBatch]:
         """Yield the part's rows, in the queue's order.
@@ -78,48 +102,54 @@ class WireRead:
         """
         self._seen = SeenRows()
         self.counts = ReadCounts("pocketmq", str(part.queue))
-        if self.dedupe and 0 <= part.seen_from < part.start:
-            for portion in self._portions(part, part.seen_from, part.start, may_fail=False):
-                self._records(part, portion, may_fail=False)
+        *before, (start, end, _) = self._ranges(part)
+        for seen_from, seen_to, may_fail in before:
+            for portion in self._portions(part, seen_from, seen_to, may_fail=may_fail):
+                self._records(part, portion, may_fail=may_fail)
             self._seen.dropped = 0
-        for portion in self._portions(part, part.start, part.end):
+        for portion in self._portions(part, start, end):
             made = self._batch(part, portion)
             self.counts.rows += len(made)
             if len(made):
                 yield made
         self._tell(part)
 
+    def _ranges(self, part: PullPart) -> list[tuple[int, int, bool]]:
+        """What is pulled: begin, end, whether all must be there. The last one has the rows."""
+        ranges = [(part.start, part.end, True)]
+        if self.dedupe and 0 <= part.seen_from < part.start:
+            ranges.insert(0, (part.seen_from, part.start, False))
+        return ranges
+
     def _portions(
         self, part: PullPart, start: int, end: int, *, may_fail: bool = True
     ) -> Iterator[list[Reply]]:
         """Yield replies in portions; the loop's thread pulls them."""
-        ready: queue.SimpleQueue[list[Reply] | BaseException | None] = queue.SimpleQueue()
-        client = self.access.client()
-        loop = shared_loop()
-        credit = asyncio.Semaphore(PORTIONS_AHEAD)
-        pull = self._pull_of(client, part, start, end, may_fail=may_fail)
-        feeding = loop.start(_feed(pull, ready, credit, self.batch_rows))
+        feed, self._begun = self._begun, None
+        if feed is None:
+            feed = self._feed(part, start, end, may_fail=may_fail)
+        loop = shared_loop().loop
         try:
-            while (portion := ready.get()) is not None:
+            while (portion := feed.ready.get()) is not None:
                 if isinstance(portion, BaseException):
                     raise portion
-                loop.loop.call_soon_threadsafe(credit.release)
+                loop.call_soon_threadsafe(feed.credit.release)
                 self.counts.bytes += sum(len(reply.records) for reply in portion)
                 yield portion
         finally:
-            feeding.cancel()
-        self.counts.requests += pull.requests
-        self.counts.repeated += pull.repeated
+            feed.running.cancel()
+        self.counts.requests += feed.pull.requests
+        self.counts.repeated += feed.pull.repeated
         if may_fail:
-            self.lost += pull.lost
+            self.lost += feed.pull.lost
 
-    def _pull_of(
-        self, client: ClusterClient, part: PullPart, start: int, end: int, *, may_fail: bool
-    ) -> RangePull:
-        from dataclasses import replace
-
+    def _feed(self, part: PullPart, start: int, end: int, *, may_fail: bool) -> _Feed:
         options = self.pull if may_fail else replace(self.pull, fail_on_data_loss=False)
-        return RangePull(client, part.queue, start, end, options)
+        pull = RangePull(self.access.client(), part.queue, start, end, options)
+        ready: queue.SimpleQueue[list[Reply] | BaseException | None] = queue.SimpleQueue()
+        credit = asyncio.Semaphore(PORTIONS_AHEAD)
+        running = shared_loop().start(_fill(pull, ready, credit, self.batch_rows))
+        return _Feed(pull, ready, credit, running)
 
     def _records(
         self, part: PullPart, portion: list[Reply], *, may_fail: bool = True
@@ -191,7 +221,30 @@ class WireRead:
                 )
 
 
-async def _feed(
+def in_turn(reads: Sequence[tuple[WireRead, PullPart]], most_rows: int) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of one part after the other; the next ones are pulled meanwhile.
+
+    Small parts mostly wait for their broker. Of those that are pulled ahead, the messages are
+    `most_rows` at most.
+    """
+    begun = rows = 0
+    try:
+        for at, (read, part) in enumerate(reads):
+            while begun < min(len(reads), at + PARTS_AHEAD):
+                later, its = reads[begun]
+                if begun > at and rows + its.end - its.start > most_rows:
+                    break
+                later.begin(its)
+                rows += its.end - its.start
+                begun += 1
+            yield from read.batches(part)
+            rows -= part.end - part.start
+    finally:
+        for read, _ in reads[:begun]:
+            read.cancel()
+
+
+async def _fill(
     pull: RangePull,
     ready: queue.SimpleQueue[list[Reply] | BaseException | None],
     credit: asyncio.Semaphore,
