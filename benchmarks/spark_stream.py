@@ -95,7 +95,7 @@ def stream_rows(spark: Any, folder: Path, rate: int, seconds: int) -> Figures:
 async def produce(nameserver: str, rate: int, seconds: int) -> Figures:
     """Send a batch every `TICK_S`, whether or not those before it were answered."""
     async with Producer("bench-stream", nameservers=nameserver) as producer:
-        await producer.send(Message("sent", _stamped()))
+        await producer.send(Message("sent", _stamped()))  # which finds the way to the broker
         began = time.monotonic()
         sends = []
         for tick in range(round(seconds / TICK_S)):
@@ -103,7 +103,7 @@ async def produce(nameserver: str, rate: int, seconds: int) -> Figures:
             batch = [Message("sent", _stamped(), tags="TagA") for _ in range(int(rate * TICK_S))]
             sends.append(asyncio.create_task(producer.send_batch(batch)))
         await asyncio.gather(*sends)
-        messages = len(sends) * int(rate * TICK_S)
+        messages = 1 + len(sends) * int(rate * TICK_S)
         return {"messages": messages, "seconds": time.monotonic() - began}
 
 

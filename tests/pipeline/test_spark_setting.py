@@ -98,6 +98,39 @@ def test_a_worker_that_spark_has_left_ends_without_a_traceback() -> None:
     assert (ran.stdout.strip(), ran.stderr) == ("-1", "")
 
 
+LEFT = """
+import io, json, struct, sys
+import pyspark.sql.streaming.python_streaming_source_runner as runner
+from pyspark_pocketmq import DefaultSource
+from pyspark_pocketmq_store import DefaultSource as StoreSource
+
+class Closed(io.BytesIO):
+    def flush(self):
+        if len(self.getvalue()) > 4:  # after the reader was made
+            raise BrokenPipeError("Spark is gone")
+
+sources = {
+    "pocketmq": lambda: DefaultSource({"nameServer": "127.0.0.1:1", "topic": "T"}),
+    "pocketmq-store": lambda: StoreSource({"path": "/nowhere"}),
+}
+source = sources[sys.argv[1]]()
+runner.check_python_version = runner.setup_spark_files = lambda infile: None
+runner.read_command = lambda serializer, infile: source
+runner._parse_datatype_json_string = lambda text: runner.StructType()
+calls = [int(each) for each in sys.argv[2:]]
+infile = io.BytesIO(struct.pack(">i2s", 2, b"{}") + struct.pack(f">{1 + len(calls)}i", 100, *calls))
+runner.main(infile, Closed())
+"""
+
+
+@pytest.mark.parametrize("source", ["pocketmq", "pocketmq-store"])
+def test_a_stream_that_is_stopped_ends_its_offsets_process_without_a_traceback(source: str) -> None:
+    ran = python("-c", LEFT, source)
+    assert (ran.returncode, ran.stderr) == (1, "")
+    wrong = python("-c", LEFT, source, "7")  # a call that there is not: no end of Spark's
+    assert "BrokenPipeError: Spark is gone" in wrong.stderr
+
+
 # -- Java ---------------------------------------------------------------------------------------
 
 

@@ -7,8 +7,10 @@ off. Any other exception keeps its traceback, because it is a bug.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator
 from functools import wraps
+from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
 from pocketmq.pipeline.errors import JobError
@@ -37,6 +39,24 @@ def rows_plainly(rows: Iterator[Any]) -> Iterator[Any]:
         yield from rows
     except PocketMQError as exc:
         raise exc.with_traceback(None) from None
+
+
+def leave_quietly() -> None:
+    """In `stop` of a stream's reader: end this process without a traceback if Spark is gone.
+
+    A query that is stopped closes its connection to the process. Spark's code there takes the end
+    of what it reads for an error and writes it to the closed connection; the error of that would be
+    on the user's screen.
+    """
+    if isinstance(sys.exception(), (EOFError, ConnectionError)):
+        sys.excepthook = _told_unless_closed
+
+
+def _told_unless_closed(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    if not isinstance(error, ConnectionError):
+        sys.__excepthook__(kind, error, trace)
 
 
 def told_by_spark(error: Exception) -> PocketMQError:

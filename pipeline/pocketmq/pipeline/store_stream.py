@@ -13,7 +13,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from pocketmq.pipeline.plainly import plainly, rows_plainly
+from pocketmq.pipeline.plainly import leave_quietly, plainly, rows_plainly
 from pocketmq.pipeline.store_read import StoreSettings, batches, find_stores
 from pocketmq.runtime.errors import CallerError
 
@@ -101,6 +101,10 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         in_worker()
         row_filter = RowFilter.of_tags(self.settings.tags)
         return rows_plainly(batches(self.settings, self.columns, row_filter, partition.value))
+
+    def stop(self) -> None:
+        """The query has ended, or this reader had an error."""
+        leave_quietly()
 
     def __getstate__(self) -> dict[str, Any]:
         """What travels to the workers."""

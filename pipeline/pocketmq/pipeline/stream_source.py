@@ -18,7 +18,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from pocketmq.pipeline.plainly import plainly, rows_plainly
+from pocketmq.pipeline.plainly import leave_quietly, plainly, rows_plainly
 from pocketmq.pipeline.settings import ReadSettings
 from pocketmq.runtime.errors import CallerError
 
@@ -165,6 +165,10 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             log.warning("progress.not_committed", group=group, reason=str(exc))
         else:
             self._committed = dict(offsets)
+
+    def stop(self) -> None:
+        """The query has ended, or this reader had an error."""
+        leave_quietly()
 
     def __getstate__(self) -> dict[str, Any]:
         """What travels to the workers: connections stay behind."""
