@@ -49,21 +49,34 @@ def records_of(batch: QueueBatch, topic: bytes) -> tuple[list[int], bytes]:
     return offsets, records
 
 
-@given(batches(), st.sampled_from((b"T", b"t" * 200)))
-def test_each_record_is_that_of_a_single_message(
-    messages: list[StoredMessage], topic: bytes
-) -> None:
-    topic = topic_field(topic)
+def one_by_one(messages: list[StoredMessage], topic: bytes) -> tuple[list[int], bytes]:
+    """What `records_of` is to give, from the records of single messages."""
     offset, expected, sizes = 1 << 40, b"", []
     for number, message in enumerate(messages):
         size, parts = record_parts(message, topic, 7 + number, offset, NOW_MS)
         expected += b"".join(parts)
         sizes.append(size)
         offset += size
-    assert records_of(batch_of(messages), topic) == (
-        list(accumulate(sizes[:-1], initial=1 << 40)),
-        expected,
-    )
+    return list(accumulate(sizes[:-1], initial=1 << 40)), expected
+
+
+@given(batches(), st.sampled_from((b"T", b"t" * 200)))
+def test_each_record_is_that_of_a_single_message(
+    messages: list[StoredMessage], topic: bytes
+) -> None:
+    topic = topic_field(topic)
+    assert records_of(batch_of(messages), topic) == one_by_one(messages, topic)
+
+
+@pytest.mark.parametrize("topic", [b"T", b"t" * 127, b"t" * 128])
+@pytest.mark.parametrize("texts", [(b"p", b"q"), (b"p", b"qr")])
+@pytest.mark.parametrize("bodies", [(b"a", b"b"), (b"a", b"bc")])
+def test_bodies_and_properties_may_each_be_equally_long(
+    bodies: tuple[bytes, ...], texts: tuple[bytes, ...], topic: bytes
+) -> None:
+    messages = [stored(*parts, V4, 0) for parts in zip(bodies, texts, strict=True)]
+    topic = topic_field(topic)
+    assert records_of(batch_of(messages), topic) == one_by_one(messages, topic)
 
 
 @given(batches(), st.binary(max_size=5), st.binary(max_size=5))
@@ -74,6 +87,7 @@ def test_properties_that_differ_in_one_value_make_the_same_records(
     keyed.properties = KeyedProperties(before, keyed.properties, behind)
     whole.properties = list(keyed.properties)
     assert keyed.properties[1:] == whole.properties[1:]
+    assert len(keyed.properties) == len(messages)
     assert batch_lengths(keyed, topic) == batch_lengths(whole, topic)
     assert records_of(keyed, topic) == records_of(whole, topic)
     alike = batch_lengths(whole, topic).are_alike and len(set(whole.flags)) == 1
