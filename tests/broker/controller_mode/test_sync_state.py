@@ -138,6 +138,13 @@ def test_the_confirmed_offset_stands_still_while_a_member_is_away() -> None:
     assert sync.confirm_offset(80, 100) == 80
 
 
+def test_a_replica_knows_nobody_before_the_controller_says_so() -> None:
+    sync = SyncState(LAG_S)
+    assert (sync.own_id, sync.set_epoch, sync.others) == (0, 0, set())
+    assert sync.told(frozenset({1, 2}), 1)
+    assert sync.others == {1, 2}
+
+
 def test_what_is_no_master_counts_nobody() -> None:
     sync = master({1, 2})
     sync.end()

@@ -156,6 +156,9 @@ def test_a_masters_messages_wait_for_their_whole_size(
         (SlaveMessages(), bytes(12), "state 0"),
         (SlaveMessages(), encode_report(-5), "a report of -5"),
         (MasterMessages(), bytes(40), "state 0"),
+        (MasterMessages(), encode_head(-2, 0, Epoch(3, 2), 4), "a frame for offset -2"),
+        (SlaveMessages(), bytes(4), "state 0"),
+        (MasterMessages(), bytes(8), "state 0"),
         (MasterMessages(), b"\0\0\0\1\0\0\0\5" + bytes(40), "5 bytes of epochs"),
     ],
 )
