@@ -16,6 +16,7 @@ from pocketmq.broker.pulling.pull_checks import (
     MOVED,
     NOT_FOUND,
     RETRY,
+    HeldPull,
     PullChecks,
     SlaveReads,
     Verdict,
@@ -28,6 +29,7 @@ from pocketmq.broker.topics.topic_configs import TopicConfigManager
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
 from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.budget import Budget
+from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import FilterError, OverBudgetError
 from pocketmq.protocol.scalars import Perm
 from pocketmq.protocol.subscription import TAG, SubscriptionData, tags_code
@@ -195,6 +197,40 @@ def test_a_group_that_may_not_broadcast_is_refused() -> None:  # B-56
     assert house.refusal(sys_flag=0) == 16
 
 
+def test_members_of_other_groups_may_pull() -> None:  # B-56
+    for model, may_broadcast in (("CLUSTERING", False), ("BROADCASTING", True)):
+        house = House()
+        house.group(consume_broadcast_enable=may_broadcast)
+        house.beat(message_model=model)
+        assert house.checks.check(pull_header(sys_flag=0), NOW_MS)
+
+
+@pytest.mark.parametrize(("chars", "is_kept"), [(512, True), (513, False)])
+def test_a_consumer_repeats_its_expression_and_has_it_read_once(chars: int, is_kept: bool) -> None:
+    house = House()
+    first, again = (
+        house.checks.check(pull_header(subscription="a" * chars), NOW_MS).subscription
+        for _ in range(2)
+    )
+    assert first == again
+    assert (first is again) is is_kept
+
+
+@pytest.mark.parametrize(("subscribed", "wants"), [("*", True), ("TagA", True), ("TagB", False)])
+def test_a_held_pull_wants_what_arrives_from_its_offset_on(subscribed: str, wants: bool) -> None:
+    # B-70, B-73
+    request = Command(11)
+    subscription = SubscriptionData.parse("orders", subscribed, 0)
+    held = HeldPull(FakePeer(), request, pull_header(queue_offset=12), subscription, 5.0)
+    other, own = tags_code("TagC"), tags_code("TagA")
+    assert (held.request, held.queue, held.deadline_at) == (request, ("orders", 0), 5.0)
+    assert held.wants(12, [own]) is held.wants(10, [other, other, own]) is wants
+    assert held.wants(13, [own]) is wants  # those before are gone
+    assert not held.wants(10, [own, own])  # before its offset
+    assert not held.wants(9, [own])
+    assert (held.is_behind(12), held.is_behind(13)) == (False, True)
+
+
 def test_sql_is_refused_with_a_word_on_why() -> None:  # B-56
     assert House().refusal(subscription="a > 1", expression_type="SQL92") == 1
 
@@ -268,3 +304,12 @@ def test_a_slave_that_may_not_be_read_refuses_or_names_its_master() -> None:  # 
 def test_a_master_moves_offsets_itself() -> None:  # B-60
     reads = slave_reads(leads=True, enabled=True)
     assert reads.verdict(MOVED, 5, 6, group_of_slaves(), slow=False) == Verdict(MOVED, 6, 2)
+
+
+def test_a_slave_is_not_read_and_knows_no_master_unless_told() -> None:  # B-58, H-11
+    role = RoleState(BrokerRole.SLAVE, 1)
+    with pytest.raises(RequestRefusedError):
+        SlaveReads(role=role, options=Options).check()
+    reads = SlaveReads(role=role, options=lambda: Options(slave_read_enable=True))
+    verdict = reads.verdict(NOT_FOUND, 5, 6, group_of_slaves(), slow=False)
+    assert verdict == Verdict(NOT_FOUND, 6, 2)

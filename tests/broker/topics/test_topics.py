@@ -190,6 +190,16 @@ def test_the_dead_letter_topic_has_one_queue_that_can_be_read() -> None:  # B-83
     assert (config.topic_name, config.read_queue_nums, config.perm) == ("%DLQ%readers", 1, 6)
 
 
+def test_what_a_broker_makes_for_a_group_is_plain() -> None:  # B-21, B-83
+    topics = table()
+    retry = topics.ensure_retry_topic("readers", 3, now_ms=NOW_MS)
+    dead = topics.ensure_dlq_topic("readers", now_ms=NOW_MS)
+    assert (topics.get("%RETRY%readers"), topics.get("%DLQ%readers")) == (retry, dead)
+    made = [(each.read_queue_nums, each.perm, each.topic_sys_flag) for each in (retry, dead)]
+    assert made == [(3, 6, 0), (1, 6, 0)]
+    assert [each.order for each in (retry, dead)] == [False, False]
+
+
 def test_an_existing_retry_topic_stays_as_it_is() -> None:  # B-21
     topics = table()
     first = topics.ensure_retry_topic("readers", 3, now_ms=NOW_MS, order=True)
