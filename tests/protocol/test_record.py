@@ -212,6 +212,59 @@ def test_a_wrong_length_or_magic_is_refused_and_nothing_is_allocated_for_it(at, 
     assert check_record(memoryview(broken), 0).kind is not RecordKind.RECORD
 
 
+SMALLEST = RecordFields(topic=b"", body=b"", properties=b"").encode()
+
+
+def test_the_smallest_records_are_read():  # S-5
+    assert len(SMALLEST) == FIXED_SIZE
+    assert queue_offsets(SMALLEST + JAVA_RECORD + SMALLEST) == [0, 2, 0]
+    messages = decode_records(SMALLEST + JAVA_RECORD + SMALLEST)
+    assert [(each.topic, each.body) for each in messages] == [
+        ("", b""),
+        ("TopicA", b"hello"),
+        ("", b""),
+    ]
+    with pytest.raises(RecordError, match="90 bytes"):
+        queue_offsets(JAVA_RECORD + SMALLEST[:-1])
+
+
+@pytest.mark.parametrize("length", [127, 128, 255, 256, 0x7FFF, 0xFFFF])
+def test_a_topic_may_be_as_long_as_its_field_tells(length):  # S-5
+    record = RecordFields(topic=b"t" * length).encode()
+    message = decode_record(record)
+    assert message.topic == "t" * length
+    assert record[4:8] == (MAGIC_V1 if length < 128 else MAGIC_V2).to_bytes(4, "big", signed=True)
+    assert len(record) == record_size(
+        length, message.body_size, message.properties_size, message.sys_flag
+    )
+
+
+def test_a_topic_longer_than_that_is_refused():
+    with pytest.raises(RecordError, match="a topic of 65536 bytes"):
+        RecordFields(topic=b"t" * 0x10000).encode()
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "says"),
+    [
+        (93, b"\x80", "a V1 topic of 128 bytes"),
+        (4, b"\xcb\xd4\x31\x94", "MAGICCODE 0xcbd43194 is no message"),
+        (84, b"\x7f\xff\xff\xff", "a body of 2147483647 bytes"),
+    ],
+)
+def test_what_is_wrong_with_a_record_is_told(at, value, says):
+    data = bytearray(JAVA_RECORD)
+    data[at : at + len(value)] = value
+    with pytest.raises(RecordError, match=says):
+        decode_record(bytes(data))
+
+
+@pytest.mark.parametrize(("born", "store"), [(8, 9), (20, 0)])
+def test_hosts_of_other_lengths_are_refused(born, store):
+    with pytest.raises(RecordError, match=f"hosts of {born} and {store} bytes"):
+        RecordFields().encode(born_host=bytes(born), store_host=bytes(store))
+
+
 @pytest.mark.parametrize("left", [b"\0", bytes(200), b"\xff" * 91])
 def test_offsets_are_not_read_of_what_is_no_record(left):
     with pytest.raises(RecordError):

@@ -97,6 +97,17 @@ def test_properties_that_differ_in_one_value_make_the_same_records(
         assert records_of(keyed, topic) == records_of(whole, topic)
 
 
+def test_many_messages_with_long_shared_properties_make_the_same_records() -> None:
+    before, behind, topic = b"a" * 30, b"b" * 30, topic_field(b"T")
+    bodies = [b"body %02d" % n for n in range(12)]
+    keys = [b"key %02d" % n for n in range(12)]
+    keyed = batch_of([stored(*parts, V4, 0) for parts in zip(bodies, keys, strict=True)])
+    keyed.properties = KeyedProperties(before, keys, behind)
+    texts = [before + key + behind for key in keys]
+    messages = [stored(*parts, V4, 0) for parts in zip(bodies, texts, strict=True)]
+    assert records_of(keyed, topic) == one_by_one(messages, topic)
+
+
 def test_bodies_that_are_views_make_the_same_records() -> None:
     messages = [stored(b"body", b"k\1v\2", V4, 0)] * 3
     views = batch_of(messages)

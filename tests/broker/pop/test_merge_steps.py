@@ -129,6 +129,14 @@ def test_the_offset_passes_what_is_settled_from_the_front() -> None:  # K-103
     assert merge.settled(("G", "T", 1)) is None
 
 
+def test_the_merging_ends_when_the_last_offset_has_followed() -> None:  # K-103
+    merge, (each,) = merging(0, limits=replace(LIMITS, enabled=False))
+    each.is_safe = True
+    assert merge.settled(QUEUE) == 2
+    assert not merge.is_on
+    assert Held(each.point, 3, 2, NOW_MS).revive_queue == 3
+
+
 def test_a_group_that_was_moved_is_not_moved_again() -> None:
     merge, (each,) = merging(0)
     each.is_safe = True

@@ -19,6 +19,40 @@ Message = Callable[..., StoredMessage]
 TIMES = st.lists(st.integers(0, 50), max_size=30).map(sorted)
 
 
+@pytest.mark.parametrize(
+    ("at", "lower", "upper", "nearest"),
+    [
+        *((9, 5, 5, 5), (10, 5, 5, 5), (20, 6, 8, 6), (24, 9, 8, 8), (25, 9, 8, 8)),
+        *((26, 9, 8, 9), (30, 9, 9, 9), (31, 10, 9, 9)),
+    ],
+)
+def test_a_moment_between_before_and_at_messages(  # S-40, S-41
+    at: int, lower: int, upper: int, nearest: int
+) -> None:
+    times = dict(enumerate((10, 20, 20, 20, 30), start=5))
+    assert offset_by_time(at, 5, 10, times.__getitem__) == lower
+    assert offset_by_time(at, 5, 10, times.__getitem__, Boundary.UPPER) == upper
+    assert offset_nearest_time(at, 5, 10, times.__getitem__) == nearest
+    assert offset_nearest_time(at, 7, 7, times.__getitem__) == 7
+
+
+@pytest.mark.parametrize(
+    ("bounds", "status", "offset"),
+    [
+        ((0, 0, 0), GetStatus.NO_MESSAGE_IN_QUEUE, 0),
+        ((4, 5, 9), GetStatus.OFFSET_TOO_SMALL, 5),
+        ((5, 5, 5), GetStatus.OFFSET_OVERFLOW_ONE, 5),
+        ((9, 5, 9), GetStatus.OFFSET_OVERFLOW_ONE, 9),
+        ((10, 5, 9), GetStatus.OFFSET_OVERFLOW_BADLY, 9),
+        ((1, 0, 1), GetStatus.OFFSET_OVERFLOW_ONE, 1),
+    ],
+)
+def test_a_pull_from_outside_goes_on_at_the_next_message(  # B-59
+    bounds: tuple[int, int, int], status: GetStatus, offset: int
+) -> None:
+    assert outside(*bounds) == (status, offset)
+
+
 @given(times=TIMES, at=st.integers(-5, 60), base=st.integers(0, 100))
 def test_lower_is_the_first_stored_then_or_later(times: list[int], at: int, base: int) -> None:
     found = offset_by_time(at, base, base + len(times), lambda n: times[n - base])
