@@ -56,6 +56,74 @@ def test_progress_that_an_older_pocketmq_kept_in_rocketmqs_field_is_found(tmp_pa
     assert checkpoint.boot_id == b"boot id of 16 by"
 
 
+NUMBERS = (
+    "physic_msg_timestamp",
+    "logics_msg_timestamp",
+    "index_msg_timestamp",
+    "master_flushed_offset",
+    "confirm_phy_offset",
+    "durable_offset",
+    "durable_entries",
+)
+
+
+def numbers(root: Path) -> tuple[StoreCheckpoint, list[int]]:
+    """A checkpoint that was just loaded, and its numbers."""
+    checkpoint = StoreCheckpoint(OsDisk(), str(root))
+    checkpoint.load()
+    return checkpoint, [getattr(checkpoint, name) for name in NUMBERS]
+
+
+def test_without_a_readable_file_all_is_zero(tmp_path: Path) -> None:
+    for content in (None, b"", b"\1" * 39):
+        if content is not None:
+            (tmp_path / "checkpoint").write_bytes(content)
+        checkpoint, found = numbers(tmp_path)
+        assert found == [0] * 7
+        assert (checkpoint.boot_id, checkpoint.is_ours) == (bytes(16), False)
+
+
+def test_rocketmqs_numbers_may_be_all_there_is(tmp_path: Path) -> None:
+    (tmp_path / "checkpoint").write_bytes(struct.pack(">5q", 1, 2, 3, 4, 5))
+    checkpoint, found = numbers(tmp_path)
+    assert found == [1, 2, 3, 4, 5, 0, 0]
+    assert not checkpoint.is_ours
+
+
+def test_what_is_written_is_read_again_and_fills_one_page(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint"
+    path.write_bytes(b"\1" * 5000)  # of another size: made anew
+    first = StoreCheckpoint(OsDisk(), str(tmp_path))
+    for value, name in enumerate(NUMBERS, start=1):
+        setattr(first, name, value)
+    first.boot_id = b"boot id of 16 by"
+    first.write()
+    assert first.is_ours
+    first.durable_offset = 60
+    first.write()
+    first.sync()
+    first.close()
+    again, found = numbers(tmp_path)
+    assert found == [1, 2, 3, 4, 5, 60, 7]
+    assert (again.is_ours, again.boot_id) == (True, b"boot id of 16 by")
+    content = path.read_bytes()
+    assert len(content) == 4096
+    assert content[80:] == bytes(4016)
+    assert path.stat().st_blocks * 512 >= 4096, "its space is reserved: a write cannot fail"
+
+
+def test_progress_counts_no_more_when_rocketmq_wrote_last(tmp_path: Path) -> None:
+    first = StoreCheckpoint(OsDisk(), str(tmp_path))
+    first.durable_offset = 777
+    first.write()
+    first.close()
+    content = bytearray((tmp_path / "checkpoint").read_bytes())
+    struct.pack_into(">5q", content, 0, 1, 2, 3, 4, 5)
+    (tmp_path / "checkpoint").write_bytes(content)
+    checkpoint, found = numbers(tmp_path)
+    assert (checkpoint.is_ours, found[:6]) == (False, [1, 2, 3, 4, 5, 0])
+
+
 def test_a_confirm_offset_beyond_the_log_is_pulled_back_at_the_start(
     tmp_path: Path, open_store: Callable[..., MessageStore]
 ) -> None:
