@@ -10,7 +10,8 @@ import random
 from dataclasses import replace
 from typing import Final
 
-from pocketmq.cluster.simulation.scenario import LOG, Event, Kind, Scenario
+from pocketmq.cluster.simulation.disk_events import disk_events
+from pocketmq.cluster.simulation.scenario import Kind, Scenario
 from pocketmq.cluster.simulation.workload import Workload
 
 BURST_SEEDS: Final = (11, 8)
@@ -53,7 +54,7 @@ def with_delay_bursts(made: Scenario) -> Scenario:
     )
     alone = rng.random() < 0.5
     others = [] if alone else [e for e in made.events if e.at_s < DURATION_S - 10.0]
-    events = [*others, *_events(rng, made)]
+    events = [*others, *disk_events(rng, _TROUBLE, made.brokers, DURATION_S - 10.0)]
     return replace(
         made,
         sync_flush=True,
@@ -62,29 +63,3 @@ def with_delay_bursts(made: Scenario) -> Scenario:
         duration_s=DURATION_S,
         events=tuple(sorted(events, key=lambda event: event.at_s)),
     )
-
-
-def _events(rng: random.Random, made: Scenario) -> list[Event]:
-    drawn = [kind for kind in _TROUBLE if rng.random() < 0.4]
-    events: list[Event] = []
-    at = rng.uniform(5.0, 20.0)
-    while drawn and at < DURATION_S - 10.0:
-        events.append(_event(rng, rng.choice(drawn), at, rng.choice(made.brokers)))
-        at += rng.choice([rng.uniform(0.0, 2.0), rng.uniform(2.0, 15.0), rng.uniform(15.0, 40.0)])
-    return events
-
-
-def _event(rng: random.Random, kind: Kind, at: float, broker: str) -> Event:
-    part, lasts_s = rng.choice(["", LOG]), rng.choice([0.5, 8.0, rng.uniform(1.0, 30.0)])
-    match kind:
-        case Kind.SLOW_DISK:
-            amount = rng.choice([0.05, 0.5, 2.0])
-            return Event(at, kind, broker, part, lasts_s=3 * lasts_s, amount=amount)
-        case Kind.HUNG_DISK:
-            return Event(at, kind, broker, part, lasts_s=lasts_s)
-        case Kind.FAILING_DISK:
-            return Event(at, kind, broker, lasts_s=lasts_s, amount=rng.choice([0.1, 1.0]))
-        case Kind.CLOCK_JUMP:
-            return Event(at, kind, broker, amount=rng.choice([-5.0, 2.0, 60.0]))
-        case _:
-            return Event(at, kind, broker, lasts_s=lasts_s)

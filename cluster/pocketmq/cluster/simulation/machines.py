@@ -207,11 +207,14 @@ class BrokerMachine:
 def _service_options(plan: Scenario) -> dict[str, Any]:
     if plan.services is None:
         return {}
-    return {
+    options: dict[str, Any] = {
         "recall_message_enable": True,
         "revive_queue_num": 2,
         "enable_pop_buffer_merge": plan.services.buffer_merge,
     }
+    if plan.services.checks_every_s is not None:
+        options["transaction_check_interval_ms"] = round(plan.services.checks_every_s * 1000)
+    return options
 
 
 def _store_config(plan: Scenario) -> StoreConfig:

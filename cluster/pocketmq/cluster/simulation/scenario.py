@@ -123,6 +123,8 @@ class ServicePlan:
     """For how long a popped message is hidden."""
     buffer_merge: bool = False
     """Whether brokers keep check points and acks in memory first (K-100)."""
+    checks_every_s: float | None = None
+    """How often brokers look for undecided transactions; None for the profile's default."""
 
     def __str__(self) -> str:
         names = ("transactions", "pops", "timers", "requests")

@@ -25,6 +25,7 @@ from pocketmq.cluster.simulation.scenario import (
     Mode,
     Scenario,
 )
+from pocketmq.cluster.simulation.services.disks import has_service_disks, with_service_disks
 from pocketmq.cluster.simulation.services.plan import has_services, with_services
 from pocketmq.cluster.simulation.workload import TAGS, Workload
 
@@ -92,7 +93,9 @@ def scenario(seed: int, *, duration_s: float = DURATION_S) -> Scenario:
     made = replace(made, events=tuple(_events(rng, made)))
     if has_services(seed):
         return with_services(made)
-    return with_delay_bursts(made) if has_delay_bursts(seed) else made
+    if has_delay_bursts(seed):
+        return with_delay_bursts(made)
+    return with_service_disks(made) if has_service_disks(seed) else made
 
 
 def _workload(rng: random.Random, mode: Mode) -> Workload:
