@@ -3,84 +3,18 @@
 from __future__ import annotations
 
 import struct
-from itertools import count
 
 import pytest
 
 from pocketmq.broker.store.checkpoint import CHECKPOINT
-from pocketmq.cluster.simulation.invariants.durability import RULES, DurabilityLedger
+from pocketmq.cluster.simulation.invariants.durability import RULES
 from pocketmq.cluster.simulation.invariants.durability.checkpoint import DURABLE_AT
 from pocketmq.protocol.command import Command
-from pocketmq.protocol.headers.send import (
-    ConsumerSendMsgBackRequestHeader,
-    SendMessageResponseHeader,
-)
+from pocketmq.protocol.headers.send import ConsumerSendMsgBackRequestHeader
 from pocketmq.protocol.headers.topics import UpdateAndCreateTopicRequestHeader
-from pocketmq.protocol.ids import offset_msg_id
-from pocketmq.protocol.record import encode_record
+from simulation.handmade import Medium
 
-HOST = bytes((127, 0, 0, 1)) + (10911).to_bytes(4, "big")
-LOG = "/a/commitlog/" + "0" * 20
 TOPICS = b'{"topicConfigTable":{"T":{"writeQueueNums":%d},"%%RETRY%%G":{"writeQueueNums":1}}}'
-
-
-class Medium:
-    """A broker's disk: what is written, and what of it a power cut would leave."""
-
-    def __init__(self) -> None:
-        self.files: dict[str, bytes] = {LOG: b""}
-        self.ledger = DurabilityLedger("a", "/a", self.files.get, lambda: self.files, lambda: 7.0)
-        self._written = b""
-        self._next: dict[tuple[str, int], count[int]] = {}
-
-    def write(
-        self, body: bytes, topic: str = "T", queue_id: int = 0, times: int = 0, waits_for: str = ""
-    ) -> int:
-        """Append a record; where it begins."""
-        at = len(self._written)
-        offset = next(self._next.setdefault((topic, queue_id), count()))
-        properties = f"UNIQ_KEY\x01{body.decode()}\x02"
-        if waits_for:
-            properties += f"REAL_TOPIC\x01{waits_for}\x02REAL_QID\x010\x02"
-        self._written += encode_record(
-            topic=topic.encode(),
-            flag=0,
-            sys_flag=0,
-            prepared_transaction_offset=0,
-            queue_id=queue_id,
-            body=body,
-            properties=properties.encode(),
-            reconsume_times=times,
-            queue_offset=offset,
-            physical_offset=at,
-            store_timestamp_ms=1_700_000_000_000,
-            born_timestamp_ms=1_700_000_000_000,
-            born_host=HOST,
-            store_host=HOST,
-        )
-        return at
-
-    def sync(self) -> None:
-        """Bring the log to the disk."""
-        self.files[LOG] = self._written
-        self.ledger.kept(LOG, self._written)
-
-    def keep(self, path: str, content: bytes) -> None:
-        """A small file is on the disk."""
-        self.files[path] = content
-        self.ledger.kept(path, content)
-
-    def answer_send(self, *offsets: int) -> list[str]:
-        """What the ledger says of an answer to a send."""
-        ids = ",".join(offset_msg_id(HOST, at) for at in offsets)
-        header = SendMessageResponseHeader(msg_id=ids, queue_id=0, queue_offset=0)
-        self.ledger.answered(None, Command(0, header))
-        return self.found()
-
-    def found(self) -> list[str]:
-        """New violations."""
-        found, self.ledger.violations[:] = list(self.ledger.violations), []
-        return found
 
 
 @pytest.fixture

@@ -11,12 +11,8 @@ from pocketmq.broker.server import Broker
 from pocketmq.client import MessageQueue, PushConsumer
 from pocketmq.client.consumer.local_offsets import decode_offsets
 from pocketmq.client.rebalance.claims import Claim
+from pocketmq.cluster.simulation.durability_watch import DurabilityWatch
 from pocketmq.cluster.simulation.invariants import OwnershipLedger, ProgressLedger
-from pocketmq.cluster.simulation.invariants.durability import (
-    ANSWER_MARKERS,
-    REQUEST_MARKERS,
-    DurabilityLedger,
-)
 from pocketmq.cluster.simulation.invariants.queue_starts import QueueStarts
 from pocketmq.cluster.simulation.links import SimTransport
 from pocketmq.cluster.simulation.loop import SimProcess, VirtualLoop
@@ -28,7 +24,6 @@ from pocketmq.cluster.simulation.trace import Trace
 from pocketmq.protocol.bodies.offsets import ResetOffsetBody
 from pocketmq.protocol.body import decode_body, parse_mq_key
 from pocketmq.protocol.codes import RequestCode
-from pocketmq.protocol.command import Command
 from pocketmq.protocol.frame import FrameDecoder
 from pocketmq.protocol.record import decode_records
 from pocketmq.protocol.record_check import check_record
@@ -61,7 +56,7 @@ class Watch(NetworkWatch):
         """The ledger of each group, or of each member of a broadcasting group."""
         self.send_backs = SendBackWatch()
         self.machines: dict[SimProcess, BrokerMachine | ConsumerMachine] = {}
-        self._durability: dict[str, DurabilityLedger] = {}
+        self._durability = DurabilityWatch()
         self._plan = plan
         self._brokers: dict[str, BrokerMachine] = {}
         self._profile = profile
@@ -70,8 +65,6 @@ class Watch(NetworkWatch):
         self._excused: set[str] = set()
         self._expired_to: dict[MessageQueue, int] = {}
         self._epoch = 0
-        self._asked: dict[object, dict[int, Command]] = {}
-        """Connection -> opaque -> a request whose answer a rule of durability needs."""
 
     @property
     def ledgers(self) -> Iterable[ProgressLedger]:
@@ -189,7 +182,7 @@ class Watch(NetworkWatch):
                 self._queue_starts.expired(queue, begins, least, self._loop.time())
                 for ledger in self.ledgers:
                     ledger.expired(queue, least)
-                durability = self._durability.get(name)
+                durability = self._durability.ledgers.get(name)
                 if durability is not None:
                     durability.expired(topic, queue_id, least)
 
@@ -274,29 +267,14 @@ class Watch(NetworkWatch):
 
     def sent(self, sender: SimTransport, data: bytes) -> None:
         """Observe bytes that were sent."""
-        if self._durability:
-            self._answered(sender, data)
+        self._durability.sent(sender, data)
         if type(self.machines.get(sender.process)) is ConsumerMachine:
             self.send_backs.sent(sender.link, data, self._loop.time())
 
     def check_durability(self, machine: BrokerMachine) -> None:
         """Tell a broker's check of durability, if it has one, what is answered from now on."""
         if machine.durability is not None:
-            self._durability[machine.name] = machine.durability
-
-    def _answered(self, sender: SimTransport, data: bytes) -> None:
-        """Report answered requests to the rules of durability."""
-        ledger = self._durability.get(sender.process.name)
-        if ledger is None:
-            if any(marker in data for marker in REQUEST_MARKERS):
-                asked = self._asked.setdefault(sender.link, {})
-                asked.update((each.opaque, each) for each in FrameDecoder().feed(data))
-            return
-        waiting = self._asked.get(sender.link)
-        if waiting or any(marker in data for marker in ANSWER_MARKERS):
-            for command in FrameDecoder().feed(data):
-                if command.is_response:
-                    ledger.answered(waiting.pop(command.opaque, None) if waiting else None, command)
+            self._durability.ledgers[machine.name] = machine.durability
 
     def delivered(self, receiving: SimTransport, data: bytes) -> None:
         """Observe bytes that the receiver has processed."""

@@ -32,6 +32,8 @@ class DurabilityRule:
     """Text in each of its violations, by which tests of planted faults recognise them."""
     MARKERS: ClassVar[tuple[bytes, ...]] = ()
     """Byte strings; requests with one of them are decoded and passed to `answered`."""
+    ASKED_MARKERS: ClassVar[tuple[bytes, ...]] = ()
+    """Byte strings; requests with one of them are decoded and passed to `asked`."""
     ANSWER_MARKERS: ClassVar[tuple[bytes, ...]] = ()
     """Byte strings; answers with one of them are passed to `answered` without their request."""
 
@@ -59,6 +61,9 @@ class DurabilityRule:
 
     def failed(self, path: str) -> None:
         """A write of a configuration file, or a sync of a directory's names, has failed."""
+
+    def asked(self, request: Command) -> None:
+        """A client sent a request to the broker; it may be on its way, or get lost."""
 
     def answered(self, request: Command | None, answer: Command) -> None:
         """The broker sent an answer.

@@ -9,10 +9,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection
 
+from pocketmq.cluster.simulation.invariants.durability.acks import AckRule
 from pocketmq.cluster.simulation.invariants.durability.checkpoint import CheckpointRule
 from pocketmq.cluster.simulation.invariants.durability.consumer_offsets import ConsumerOffsetRule
 from pocketmq.cluster.simulation.invariants.durability.delay_offsets import DelayOffsetRule
+from pocketmq.cluster.simulation.invariants.durability.half_messages import HalfMessageRule
+from pocketmq.cluster.simulation.invariants.durability.op_records import OpRecordRule
+from pocketmq.cluster.simulation.invariants.durability.pop_offsets import PopOffsetRule
 from pocketmq.cluster.simulation.invariants.durability.recovered import RecoveredRule
+from pocketmq.cluster.simulation.invariants.durability.revive_offsets import ReviveOffsetRule
 from pocketmq.cluster.simulation.invariants.durability.send_backs import SendBackRule
 from pocketmq.cluster.simulation.invariants.durability.sends import SendRule
 from pocketmq.cluster.simulation.invariants.durability.topics import TopicRule
@@ -26,11 +31,17 @@ RULES: tuple[type[DurabilityRule], ...] = (
     TopicRule,
     DelayOffsetRule,
     ConsumerOffsetRule,
+    HalfMessageRule,
+    OpRecordRule,
+    AckRule,
+    PopOffsetRule,
+    ReviveOffsetRule,
     CheckpointRule,
     RecoveredRule,
 )
 
 REQUEST_MARKERS = tuple({marker for rule in RULES for marker in rule.MARKERS})
+ASKED_MARKERS = tuple({marker for rule in RULES for marker in rule.ASKED_MARKERS})
 ANSWER_MARKERS = tuple({marker for rule in RULES for marker in rule.ANSWER_MARKERS})
 
 
@@ -93,6 +104,12 @@ class DurabilityLedger:
         self._tick()
         for rule in self.rules:
             rule.failed(path)
+
+    def asked(self, request: Command) -> None:
+        """A client sent a request."""
+        self._tick()
+        for rule in self.rules:
+            rule.asked(request)
 
     def answered(self, request: Command | None, answer: Command) -> None:
         """The broker sent an answer."""
