@@ -61,6 +61,12 @@ def test_a_message_has_one_time(when):
         assert Message("T", b"x", priority=7, **{name: value}).priority == 7
 
 
+def test_a_message_has_flag_0_and_no_priority_below_0():  # V-1
+    assert Message("T", b"x").flag == 0
+    with pytest.raises(IllegalMessageError, match="priority -1 is below 0"):
+        Message("T", b"x", priority=-1)
+
+
 def test_keys_may_be_one_text_and_a_wait_that_is_said_stays():
     message = Message("T", b"x", keys="k1 k2", flag=7, properties={"WAIT": "false"})
     assert message.properties == {"KEYS": "k1 k2", "WAIT": "false"}

@@ -279,7 +279,8 @@ def test_what_is_noted_is_read_as_text_and_splits_nothing_before():
     assert message.properties == {"k": "new", "A": "7", "B": "8"}
     assert message.noted("A") is None
     message.note_all({"A": 9})
-    assert message.properties["A"] == "9"
+    message.note("B", 10)
+    assert message.properties == {"k": "new", "A": "9", "B": "10"}
 
 
 def test_messages_share_a_note_and_a_further_one_of_one_of_them_is_its_own():
@@ -384,6 +385,8 @@ def test_a_message_is_a_view_until_it_is_detached():
     assert message.properties == {"k": "v"}
     assert message.store_host == "127.0.0.1:10911"
     assert bytes(message.record) == JAVA_RECORD
+    assert (bytes(message.raw_body), bytes(message.raw_properties)) == (b"hello", b"k\x01v\x02")
+    assert message.prepared_transaction_offset == 0
 
 
 def test_a_message_crosses_processes_without_the_reply_it_came_in():
