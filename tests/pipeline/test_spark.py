@@ -96,6 +96,14 @@ def test_spark_finds_the_topic_source_by_itself(frames: Frames, orders: str) -> 
     )
 
 
+def test_the_second_compiler_of_java_waits_for_methods_that_are_called_often(
+    spark: SparkSession,
+) -> None:
+    java = spark.sparkContext._jvm.java.lang.management  # type: ignore[union-attr]
+    given = list(java.ManagementFactory.getRuntimeMXBean().getInputArguments())
+    assert "-XX:Tier4InvocationThreshold=50000" in given
+
+
 def test_conditions_reach_the_source(frames: Frames, orders: str) -> None:
     # Which tags a queue has goes by where the producer began.
     some = frames.topic(orders).where("queueId = 1 and queueOffset >= 3").first()

@@ -40,7 +40,16 @@ SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.shuffle.partitions": "4",
 }
 """The settings of `session`; the caller's settings take precedence."""
+LATER_COMPILER: Final = (
+    "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
+    "-XX:Tier4CompileThreshold=150000"
+)
+"""Java's second compiler takes a method after ten times as many calls as usual.
+
+In a stream's first minutes it takes more processor time than the batches. Loops over rows are as
+soon compiled as ever: it counts their rounds by themselves, and calls for each row are many."""
 HERE_ONLY: Final[Mapping[str, str]] = {
+    "spark.driver.defaultJavaOptions": LATER_COMPILER,
     "spark.python.daemon.module": "pocketmq.pipeline.spark_daemon",
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing."
@@ -51,7 +60,9 @@ HERE_ONLY: Final[Mapping[str, str]] = {
 
 There the checkpoints of streams are mostly local files. Spark's usual manager of such files starts
 `chmod` and `readlink` as processes, many for each micro-batch; this one hardly any. Both write a
-file under another name and rename it."""
+file under another name and rename it.
+
+The options of the driver's Java are defaults: `spark.driver.extraJavaOptions` come behind them."""
 
 
 def session(
