@@ -232,14 +232,12 @@ class OsDisk(OsTextFiles):
         with explained(path):
             descriptor = FOR_FILES.open(path, os.O_RDONLY)
             try:
-                if position >= os.fstat(descriptor).st_size:
-                    return None
                 return os.lseek(descriptor, position, os.SEEK_DATA)
             except OSError as exc:
-                if exc.errno == errno.ENXIO:
+                if exc.errno == errno.ENXIO:  # also at and behind the file's end
                     return None
                 if exc.errno == errno.EINVAL:  # a file system that does not tell
-                    return position
+                    return position if position < os.fstat(descriptor).st_size else None
                 raise
             finally:
                 os.close(descriptor)

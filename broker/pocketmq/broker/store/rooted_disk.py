@@ -6,12 +6,18 @@ topic's files, or out of the store; here it ends, for each disk and every caller
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from typing import Final
 
 from pocketmq.broker.store.disk import Disk, DiskFile, DiskUsage
 from pocketmq.broker.store.disk_worker import DiskWorker
 from pocketmq.broker.store.errors import IllegalPathError
 from pocketmq.protocol.validation import is_folder_name
+
+_is_usual: Final = re.compile(r"(?:[\w%-]{1,255}/)*[\w%-]{1,255}", re.ASCII).fullmatch
+"""Whether a path has names without dots only, as many bytes as characters: then each is a folder's.
+Most are such, and a start looks at several paths for each queue."""
 
 
 def child(directory: str, name: str) -> str:
@@ -54,6 +60,8 @@ class RootedDisk:
             return path
         if not path.startswith(self._start):
             raise IllegalPathError(self.root, path)
+        if _is_usual(path, len(self._start)):
+            return path
         for name in path[len(self._start) :].split("/"):
             if not is_folder_name(name):
                 raise IllegalPathError(self.root, path)
