@@ -18,6 +18,7 @@ from pocketmq.protocol.validation import (
     check_topic,
     dlq_topic,
     is_dlq,
+    is_folder_name,
     is_retry,
     is_system_group,
     is_system_topic,
@@ -189,3 +190,27 @@ def test_a_legal_batch_passes(batch):
 def test_messages_that_cannot_travel_together_are_refused(batch):  # P-49
     with pytest.raises(IllegalMessageError):
         check_batch(batch)
+
+
+@pytest.mark.parametrize("name", ["a", "...", "a.b", "%RETRY%a b", "é" * 127, "x" * 255, "\ud800"])
+def test_a_folder_may_have_this_name(name):
+    assert is_folder_name(name) is True
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "/", "a/b", "/../../x", "a\0b", "x" * 256, "é" * 128, "\ud800" * 86]
+)
+def test_a_name_that_leads_elsewhere_or_is_too_long_is_no_folders(name):
+    assert is_folder_name(name) is False
+
+
+def test_an_applications_group_is_legal_and_says_what_is_wrong():  # P-23, C-1
+    check_client_group("g" * 120)
+    for name, says in (
+        ("a/b", "has an illegal character"),
+        (" ", "is blank"),
+        ("g" * 121, "is longer than 120 characters"),
+        ("DEFAULT_CONSUMER", "no group was chosen"),
+    ):
+        with pytest.raises(IllegalNameError, match=says):
+            check_client_group(name)
