@@ -17,6 +17,7 @@ from pocketmq.broker.store import (
     StoredMessage,
 )
 from pocketmq.broker.timers.counts import TimerCounts
+from pocketmq.broker.timers.delivered import WhenKept
 from pocketmq.broker.timers.files import TimerFiles
 from pocketmq.broker.timers.log import TimerLog
 from pocketmq.broker.timers.rules import TimerRules, to_timer_topic
@@ -46,6 +47,7 @@ class TimerRig:
         disk: Disk,
         log_file: int,
         flush: FlushDiskType,
+        when_kept: WhenKept | None = None,
     ) -> None:
         self.clock = clock
         self.rules = rules
@@ -62,7 +64,7 @@ class TimerRig:
         self.counts = TimerCounts()
         self.files = TimerFiles(disk, str(root), self.log, self.wheel, self.counts)
         state = TimerState(rules, self.wheel, self.log, self.files, self.counts)
-        self.timers = TimerService(self.store, clock, state, BrokerStats())
+        self.timers = TimerService(self.store, clock, state, BrokerStats(), when_kept)
 
     async def start(self) -> None:
         await self.timers.load()
@@ -120,6 +122,7 @@ async def timers_at(
     disk: Disk | None = None,
     log_file: int = 52 * 100,
     flush: FlushDiskType = FlushDiskType.ASYNC_FLUSH,
+    when_kept: WhenKept | None = None,
 ) -> AsyncIterator[TimerRig]:
     """Started timers; stopped at the end."""
     rig = TimerRig(
@@ -129,6 +132,7 @@ async def timers_at(
         disk or OsDisk(),
         log_file,
         flush,
+        when_kept,
     )
     await rig.start()
     try:

@@ -16,6 +16,7 @@ import structlog
 from pocketmq.broker.metrics.meters import Meters
 from pocketmq.broker.store import GetStatus, MessageStore
 from pocketmq.broker.timers.delivering import TimerDelivery
+from pocketmq.broker.timers.late import LateCopies
 from pocketmq.broker.timers.layout import DELETE, NORMAL, RECORD_SIZE, ROLL, LogRecord
 from pocketmq.broker.timers.rules import NEVER_WAITED_MS
 from pocketmq.broker.timers.state import TimerState
@@ -61,6 +62,7 @@ class TimerIntake:
         clock: its wall clock says what is due.
         state: what waits.
         delivering: delivers what is over already.
+        late: what was.
         meters: count what is taken in.
     """
 
@@ -70,6 +72,7 @@ class TimerIntake:
         clock: Clock,
         state: TimerState,
         delivering: TimerDelivery,
+        late: LateCopies,
         meters: Meters,
     ) -> None:
         self._meters = meters
@@ -80,6 +83,7 @@ class TimerIntake:
         self._rules, self._wheel, self._log = state.rules, state.wheel, state.log
         self._files, self._counts = state.files, state.counts
         self._delivering = delivering
+        self._late = late
         self._old_master = (0, 0)
         """(time, offset) of the wheel topic: what was due before, and lies below, is delivered."""
 
@@ -90,6 +94,7 @@ class TimerIntake:
             undamaged: Whether the log is as long as the checkpoint promised.
         """
         self.queue_offset = self._logged_up_to(undamaged=undamaged)
+        self._late.forget()
         checkpoint = self._files.checkpoint
         if self._log.last_record() is None and checkpoint.master_queue_offset > self.queue_offset:
             self._old_master = (checkpoint.read_ms, checkpoint.master_queue_offset)
@@ -114,8 +119,16 @@ class TimerIntake:
         return max(0, self._store.max_offset(TIMER_TOPIC, 0) - self.queue_offset)
 
     def take_in(self) -> int | None:
-        """Log the next messages of the wheel topic; how many, or None to try again later."""
-        found = self._store.get_message(TIMER_TOPIC, 0, self.queue_offset, BATCH)
+        """Log the next messages of the wheel topic; how many, or None to try again later.
+
+        While copies of late ones are not safe, none: `LateCopies` says when to go on.
+        """
+        late = self._late
+        if not late.are_safe:
+            return 0
+        again = max(late.offsets, default=-1) + 1 - self.queue_offset
+        count = again if again > 0 else BATCH  # nothing more, or a stop would wait once more
+        found = self._store.get_message(TIMER_TOPIC, 0, self.queue_offset, count)
         if found.status is not GetStatus.FOUND:
             if found.status in _MOVED and found.next_begin_offset != self.queue_offset:
                 log.warning("timers.moved", to=found.next_begin_offset, status=found.status.name)
@@ -138,13 +151,17 @@ class TimerIntake:
             elif self._is_delivered(record, out_ms):
                 continue  # or rolled: then its next record is in the topic too
             elif out_ms < write_ms:
-                over.append((record, NEVER_WAITED_MS))
+                if record.queue_offset not in late.offsets:
+                    over.append((record, NEVER_WAITED_MS))
             else:
                 cancels = _CANCEL in text and stored_value(text, _CANCEL) is not None
                 topic = stored_value(text, _REAL_TOPIC) or ""
                 to_log.append(_Arrival(record, out_ms, topic, cancels))
-        if over and not self._delivering.put(over, now_ms):
-            return None
+        if over:
+            if not self._delivering.put(over, now_ms):
+                return None
+            if not late.delivered(record.queue_offset for record, _ in over):
+                return 0
         logged = 0
         try:
             begin = self._log.place_of(len(to_log))
@@ -167,6 +184,7 @@ class TimerIntake:
             for topic, change in changes.items():
                 self._counts.change(topic, change, now_ms)
         self.queue_offset = found.next_begin_offset
+        late.forget()
         return len(records)
 
     def _is_delivered(self, record: MessageExt, out_ms: int) -> bool:

@@ -21,6 +21,7 @@ from pocketmq.broker.subject import Service
 from pocketmq.broker.timers.delivered import WhenKept
 from pocketmq.broker.timers.delivering import TimerDelivery
 from pocketmq.broker.timers.intake import TimerIntake
+from pocketmq.broker.timers.late import LateCopies
 from pocketmq.broker.timers.layout import Checkpoint, LogRecord
 from pocketmq.broker.timers.state import TimerState
 from pocketmq.runtime.clock import Clock
@@ -60,7 +61,8 @@ class TimerService(Service):
         self._rules, self._wheel, self._log = state.rules, state.wheel, state.log
         self._files, self._counts = state.files, state.counts
         self._delivering = TimerDelivery(store, clock, state, stats, when_kept)
-        self._intake = TimerIntake(store, clock, state, self._delivering, stats.meters)
+        self._late = LateCopies(store, when_kept, self.arrived)
+        self._intake = TimerIntake(store, clock, state, self._delivering, self._late, stats.meters)
         self._cleaned_at = 0.0
         self._next_ms: int | None = None
         """The slot that the service sleeps for."""
@@ -188,7 +190,7 @@ class TimerService(Service):
 
     def _take_in(self) -> int | None:
         taken = self._intake.take_in()
-        if taken:
+        if taken or not self._late.are_safe:
             self._flushing.resume()
         return taken
 
@@ -202,8 +204,11 @@ class TimerService(Service):
 
     async def _flush(self) -> float | None:
         """Bring everything to the disk; what `PeriodicService` wants."""
-        queue_offset = self._intake.queue_offset
         try:
+            if await self._late.flush():
+                self._intake.take_in()  # here, because the service may have been stopped
+                self._service.wakeup()
+            queue_offset = self._intake.queue_offset
             await self._delivering.slots.flush()
             await self._files.flush(queue_offset)
         except DiskError as exc:
@@ -215,6 +220,7 @@ class TimerService(Service):
             self._log.clean(self._store.commit_log.min_offset)
         is_clean = (
             queue_offset == self._intake.queue_offset
+            and self._late.are_safe
             and self._delivering.slots.all_noted
             and not self._wheel.is_dirty
             and not self._counts.unsaved

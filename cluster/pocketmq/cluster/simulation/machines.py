@@ -44,7 +44,7 @@ doubles its messages."""
 MIB = 1024**2
 SMALL_FILE = 16 * 1024
 QUEUE_FILE = 2000 * 20
-TIMER_FILE = 64 * 1024
+TIMER_FILE = 8 * 1024
 
 Listener = Callable[[list[MessageExt], Any], Any]
 

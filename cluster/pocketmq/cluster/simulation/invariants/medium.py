@@ -94,6 +94,11 @@ class Medium:
         self.records += new
         return new
 
+    def starts(self, folder: str) -> list[int]:
+        """Where the surviving files of a folder begin, in order."""
+        folder += "/"
+        return sorted(int(name[len(folder) :]) for name in self._names() if name.startswith(folder))
+
     def file_of(self, folder: str, offset: int) -> tuple[int, bytes | bytearray] | None:
         """The surviving file in a folder that has an offset: its start offset and content."""
         folder += "/"
@@ -101,7 +106,7 @@ class Medium:
         content = self.read(f"{folder}{row:0{NAME_DIGITS}d}")
         if content is not None and row <= offset < row + len(content):
             return row, content
-        starts = [int(name[len(folder) :]) for name in self._names() if name.startswith(folder)]
+        starts = self.starts(folder.rstrip("/"))
         begin = max((start for start in starts if start <= offset), default=None)
         if begin is None:
             return None

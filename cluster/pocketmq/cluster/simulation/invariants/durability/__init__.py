@@ -20,6 +20,7 @@ from pocketmq.cluster.simulation.invariants.durability.recovered import Recovere
 from pocketmq.cluster.simulation.invariants.durability.revive_offsets import ReviveOffsetRule
 from pocketmq.cluster.simulation.invariants.durability.send_backs import SendBackRule
 from pocketmq.cluster.simulation.invariants.durability.sends import SendRule
+from pocketmq.cluster.simulation.invariants.durability.timers import TimerRule
 from pocketmq.cluster.simulation.invariants.durability.topics import TopicRule
 from pocketmq.cluster.simulation.invariants.medium import LOG_FOLDER, Medium
 from pocketmq.cluster.simulation.invariants.rule import DurabilityRule
@@ -36,6 +37,7 @@ RULES: tuple[type[DurabilityRule], ...] = (
     AckRule,
     PopOffsetRule,
     ReviveOffsetRule,
+    TimerRule,
     CheckpointRule,
     RecoveredRule,
 )
