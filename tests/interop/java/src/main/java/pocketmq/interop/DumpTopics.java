@@ -11,6 +11,7 @@ import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.client.consumer.PullResult;
 import org.apache.rocketmq.client.consumer.PullStatus;
 import org.apache.rocketmq.common.UtilAll;
+import org.apache.rocketmq.common.message.MessageClientIDSetter;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 
@@ -89,7 +90,7 @@ public final class DumpTopics {
     private static void ask(
             DefaultMQPullConsumer consumer, String topic, MessageExt message,
             Map<String, Object> line) throws Exception {
-        MessageExt viewed = consumer.viewMessage(topic, message.getMsgId());
+        MessageExt viewed = view(consumer, topic, message);
         line.put("viewed", viewed.getCommitLogOffset() == message.getCommitLogOffset()
             || viewed.getMsgId().equals(message.getMsgId()));
         if (message.getKeys() != null) {
@@ -101,5 +102,19 @@ public final class DumpTopics {
                 .anyMatch(found -> found.getQueueOffset() == message.getQueueOffset()
                     && found.getQueueId() == message.getQueueId()));
         }
+    }
+    /**
+     * By its id, as {@code consumer.viewMessage} does. That one asks for messages of the last three
+     * days only, and a golden store is older.
+     */
+    private static MessageExt view(DefaultMQPullConsumer consumer, String topic, MessageExt message)
+            throws Exception {
+        String id = message.getMsgId();
+        if (MessageClientIDSetter.getUniqID(message) == null) {
+            return consumer.viewMessage(topic, id);
+        }
+        return consumer.getDefaultMQPullConsumerImpl().getRebalanceImpl().getmQClientFactory()
+            .getMQAdminImpl().queryMessageByUniqKey(topic, id, 32, 0, Long.MAX_VALUE)
+            .getMessageList().get(0);
     }
 }
