@@ -117,7 +117,7 @@ class QueueFlusher:
         self._dirty.difference_update(chosen)
         marks = [(file, file.wrote) for queue in chosen for file in dirty_files(queue)]
         doubtful = {
-            file.path: _Stretch(file.writable_view()[:wrote], file.flushed // PAGE * PAGE)
+            file.path: DoubtfulPart(file.writable_view()[:wrote], file.flushed // PAGE * PAGE)
             for file, wrote in marks
             if file.path in self._doubtful
         }
@@ -235,14 +235,14 @@ def dirty_files(queue: ConsumeQueue) -> list[MappedFile]:
     return [file for file in queue.files.files if file.flushed < file.wrote]
 
 
-class _Stretch(NamedTuple):
+class DoubtfulPart(NamedTuple):
     """The part of a file that is in doubt since a sync failed."""
 
     view: memoryview
     start: int
 
 
-def sync_file(disk: Disk, path: str, doubtful: _Stretch | None = None) -> None:
+def sync_file(disk: Disk, path: str, doubtful: DoubtfulPart | None = None) -> None:
     """Open, sync, close: for files that are synced too rarely to keep a descriptor.
 
     What is in doubt is written once more and read back from the medium: a second sync alone would

@@ -3,14 +3,16 @@
     timer log synced -> slots written and synced -> checkpoint written and synced -> counts
 
 So the checkpoint never promises what the other two do not hold (T-116). A slot's delivery is noted
-in the checkpoint's page at once, so that a killed process repeats as little as possible.
+in the checkpoint's page at once, so that a killed process repeats as little as possible. Slots
+whose sync failed are written again and read back: a second sync alone would succeed and prove
+nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -22,7 +24,13 @@ from pocketmq.broker.store.errors import StoreFileError
 from pocketmq.broker.store.mapped_files import PAGE
 from pocketmq.broker.tables.json_files import JsonFile
 from pocketmq.broker.timers.counts import TimerCounts
-from pocketmq.broker.timers.layout import CHECKPOINT_SIZE, WHEEL_SIZE, Checkpoint, TimerMetrics
+from pocketmq.broker.timers.layout import (
+    CHECKPOINT_SIZE,
+    WHEEL_SIZE,
+    Checkpoint,
+    Slot,
+    TimerMetrics,
+)
 from pocketmq.broker.timers.log import TimerLog
 from pocketmq.broker.timers.wheel import TimerWheel, encode_slot
 from pocketmq.runtime.durable_file import DamagedFileError
@@ -52,6 +60,7 @@ class TimerFiles:
         self._log = timer_log
         self._wheel = wheel
         self._counts = counts
+        self._root = root
         self._wheel_path = os.path.join(root, "timerwheel")
         self._check_path = os.path.join(root, "config", "timercheck")
         self._metrics = JsonFile(Path(root) / "config" / "timermetrics", disk)
@@ -59,6 +68,11 @@ class TimerFiles:
         self._check_view: memoryview | None = None
         self._reserved: set[int] = set()
         """Pages of the wheel that have blocks."""
+        self._is_wheel_doubtful = True
+        """Whether the system may take pages for clean that a failed sync, perhaps of a process
+        before this one, has not written."""
+        self._new_names = {self._root, os.path.dirname(self._check_path)}
+        """Directories with names that a power cut could take."""
         self._worker: DiskWorker = InlineWorker()
 
     # -- reading --------------------------------------------------------------------------------
@@ -79,6 +93,9 @@ class TimerFiles:
         """
         size = self._disk.file_size(self._wheel_path)
         if size is None:
+            return
+        if size == 0:  # a power cut came before its first sync: no checkpoint promises its slots
+            self._disk.remove_file(self._wheel_path)
             return
         if size != WHEEL_SIZE:
             raise StoreFileError(
@@ -111,6 +128,7 @@ class TimerFiles:
         if self._wheel_view is None:
             if self._disk.file_size(self._wheel_path) is None:
                 self._disk.create_file(self._wheel_path, WHEEL_SIZE)
+                self._new_names.add(self._root)
             self._wheel_view = self._disk.map_file(self._wheel_path, WHEEL_SIZE)
         return self._wheel_view
 
@@ -127,13 +145,13 @@ class TimerFiles:
             queue_offset: every message of the wheel topic below it is logged or delivered.
 
         Raises:
-            DiskError: a sync failed; the checkpoint is unchanged.
+            DiskError: a sync failed; the checkpoint is unchanged, and the next flush begins anew.
         """
         log_end = self._log.end
-        await self._on_worker(self._log.sync_job())
+        await self._log.sync(self._on_worker)
         if self._wheel.is_dirty:
-            self._write_slots()
-            await self._on_worker(lambda: self._sync(self._wheel_path))
+            await self._flush_wheel()
+        await self._sync_names(self._root)
         self.write_checkpoint(
             self.checkpoint._replace(
                 flushed_position=log_end,
@@ -143,6 +161,7 @@ class TimerFiles:
             )
         )
         await self._on_worker(lambda: self._sync(self._check_path))
+        await self._sync_names(os.path.dirname(self._check_path))
         if self._counts.unsaved.take():
             await self._metrics.save(self._counts.wrapper())
 
@@ -154,6 +173,7 @@ class TimerFiles:
                 self._disk.make_directory(os.path.dirname(self._check_path))
                 self._disk.remove_file(self._check_path)
                 self._disk.create_file(self._check_path, CHECKPOINT_SIZE)
+                self._new_names.add(os.path.dirname(self._check_path))
             file = self._disk.open_file(self._check_path)
             try:
                 file.reserve(0, CHECKPOINT_SIZE)
@@ -164,31 +184,51 @@ class TimerFiles:
         view[: len(data)] = data
         self.checkpoint = checkpoint
 
-    def _write_slots(self) -> None:
+    async def _flush_wheel(self) -> None:
         view = self._map_wheel()
         dirty = self._wheel.take_dirty()
+        try:
+            pages = self._write_slots(view, dirty)
+            checked = pages if self._is_wheel_doubtful else []
+            self._is_wheel_doubtful = True
+            await self._on_worker(lambda: self._sync(self._wheel_path, view, checked))
+        except BaseException:
+            self._wheel.still_dirty(dirty)
+            raise
+        self._is_wheel_doubtful = False
+
+    def _write_slots(self, view: memoryview, dirty: dict[int, Slot]) -> list[int]:
+        """Put slots into the page cache; the pages that they lie in."""
         slots = [encode_slot(unit, slot) for unit, slot in dirty.items()]
-        pages = {position // PAGE for position, _ in slots} - self._reserved
-        if pages:
+        pages = sorted({position // PAGE for position, _ in slots})
+        if not self._reserved.issuperset(pages):
             handle = self._disk.open_file(self._wheel_path)
             try:
-                for page in sorted(pages):
-                    handle.reserve(page * PAGE, min(PAGE, WHEEL_SIZE - page * PAGE))
-            except BaseException:
-                self._wheel.still_dirty(dirty)
-                raise
+                for page in pages:
+                    if page not in self._reserved:
+                        handle.reserve(page * PAGE, min(PAGE, WHEEL_SIZE - page * PAGE))
             finally:
                 handle.close()
-            self._reserved |= pages
+            self._reserved.update(pages)
         for position, data in slots:
             view[position : position + len(data)] = data
+        return pages
 
-    def _sync(self, path: str) -> None:
+    def _sync(self, path: str, view: memoryview | None = None, checked: Sequence[int] = ()) -> None:
+        """Sync a file, and read pages of it back."""
         file = self._disk.open_file(path)
         try:
             file.sync()
+            for page in checked:
+                assert view is not None
+                file.verify(page * PAGE, view[page * PAGE : (page + 1) * PAGE])
         finally:
             file.close()
+
+    async def _sync_names(self, directory: str) -> None:
+        if directory in self._new_names:
+            await self._on_worker(lambda: self._disk.sync_directory(directory))
+            self._new_names.discard(directory)
 
     async def _on_worker(self, job: Callable[[], None]) -> None:
         outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 
 from pocketmq.broker.store.disk import Disk
-from pocketmq.broker.store.mapped_files import MappedFiles
+from pocketmq.broker.store.disk_worker import Job
+from pocketmq.broker.store.flush_queues import DoubtfulPart, sync_file
+from pocketmq.broker.store.mapped_files import PAGE, MappedFiles
 from pocketmq.broker.timers.layout import (
     BLANK_SIZE,
     RECORD_SIZE,
@@ -31,6 +33,8 @@ class TimerLog:
     def __init__(self, disk: Disk, root: str, file_size: int) -> None:
         self._disk = disk
         self._files = MappedFiles(disk, os.path.join(root, "timerlog"), file_size)
+        self._is_in_doubt = False
+        """Whether what is not flushed may be taken for clean by the system."""
 
     @property
     def end(self) -> int:
@@ -111,6 +115,8 @@ class TimerLog:
     def recover(self, begin: int, found: Callable[[int, LogRecord], None]) -> int:
         """Call `found` for each record from the file of `begin` on; cut off what follows the last.
 
+        What lies behind `begin` was perhaps never synced, so the next sync brings it to the disk.
+
         Returns:
             Position behind the last record.
         """
@@ -132,6 +138,11 @@ class TimerLog:
         self._files.truncate(end)
         if files and (last := self._files.last) is not None:
             last.wrote = min(last.size, max(0, end - last.start))
+        for file in self._files.files:
+            file.flushed = min(file.flushed, file.wrote, max(0, begin - file.start))
+            if file.flushed < file.wrote:
+                self._is_in_doubt = True
+        self._files.directory_synced = not self._files.files
         return end
 
     def _records_of(self, start: int) -> Iterator[tuple[int, LogRecord]]:
@@ -150,28 +161,43 @@ class TimerLog:
 
     # -- the disk -------------------------------------------------------------------------------
 
-    def sync_job(self) -> Callable[[], None]:
-        """What brings everything written so far to the disk; for a worker."""
-        disk, directory = self._disk, self._files.directory
-        new_names = not self._files.directory_synced
-        self._files.directory_synced = True
-        dirty = [file for file in self._files.files if file.flushed < file.wrote]
-        marks = [(file, file.wrote, file.path) for file in dirty]
+    async def sync(self, run: Callable[[Job], Awaitable[None]]) -> None:
+        """Bring everything written so far to the disk.
+
+        What a failed sync, or a process that was killed, has left in doubt is written once more and
+        read back: the system may believe that it is on the disk.
+
+        Args:
+            run: has a worker do a job, and returns when that is done.
+
+        Raises:
+            DiskError: it failed; the next call begins anew.
+        """
+        disk, files = self._disk, self._files
+        new_names, files.directory_synced = not files.directory_synced, True
+        in_doubt, self._is_in_doubt = self._is_in_doubt, True
+        marks = [(file, file.wrote) for file in files.files if file.flushed < file.wrote]
+        doubtful = {
+            file.path: DoubtfulPart(file.writable_view()[:wrote], file.flushed // PAGE * PAGE)
+            for file, wrote in marks
+            if in_doubt
+        }
 
         def job() -> None:
-            for _, _, path in marks:
-                handle = disk.open_file(path)
-                try:
-                    handle.sync()
-                finally:
-                    handle.close()
+            for file, _ in marks:
+                sync_file(disk, file.path, doubtful.get(file.path))
             if new_names:
-                disk.sync_directory(directory)
-                disk.sync_directory(os.path.dirname(directory))
-            for file, wrote, _ in marks:
-                file.flushed = wrote
+                disk.sync_directory(files.directory)
+                disk.sync_directory(os.path.dirname(files.directory))
 
-        return job
+        try:
+            await run(job)
+        except BaseException:
+            files.directory_synced &= not new_names
+            raise
+        for file, wrote in marks:
+            file.flushed = wrote
+        self._is_in_doubt = False
 
     def clean(self, min_physical_offset: int) -> int:
         """Delete old files all of whose messages the commit log has deleted; how many (T-148)."""

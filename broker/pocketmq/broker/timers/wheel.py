@@ -80,12 +80,15 @@ class TimerWheel:
         self._slots[unit] = self._dirty[unit] = slot
 
     def point_at(self, slot_ms: int, position: int) -> None:
-        """Recovery found this record of the slot; the last one found is its newest (T-145)."""
+        """Recovery found this record of the slot; the last one found is its newest (T-145).
+
+        The file may have it in the page cache only, so the slot is written once more.
+        """
         unit = slot_ms // self.precision_ms
         known = self._slots.get(unit)
         if known is None:
             self.add(slot_ms, position, 1)
-        elif known.last != position:
+        else:
             self._slots[unit] = self._dirty[unit] = known._replace(last=position)
 
     def next_ms(self) -> int | None:
