@@ -25,6 +25,7 @@ from pocketmq.cluster.simulation.swarm import scenario
 from pocketmq.cluster.simulation.trace import Trace
 from pocketmq.protocol.events.event import Event
 from pocketmq.protocol.events.sink import SinkMaker
+from pocketmq.runtime.profile import profile_named
 
 DRAIN_S = 360.0
 """Longest wait until all is consumed: a nameserver that comes back late, two polls of routes, and
@@ -93,8 +94,10 @@ async def _life(cluster: SimCluster, happenings: Happenings, plan: Scenario) -> 
     if lost:
         raise InvariantError(f"lost although acknowledged: {lost[:10]} ({len(lost)})")
     exactly = not cluster.watch.send_backs.lost
+    when_equal = profile_named(plan.profile).broker.dlq_when_retries_equal_max
     for name, ledger in cluster.watch.ledger_of.items():
-        ledger.check_dead_letters(cluster.dead_letters(Group(name)), exactly=exactly)
+        dead = cluster.dead_letters(Group(name))
+        ledger.check_dead_letters(dead, exactly=exactly, when_equal=when_equal)
         if not _may_deliver_again(happenings.kinds):
             ledger.check_copies(exactly=exactly)
     raise_first(cluster)

@@ -250,16 +250,22 @@ class ProgressLedger:
                         0.0,
                     )
 
-    def check_dead_letters(self, keys: Iterable[str], *, exactly: bool) -> None:
+    def check_dead_letters(
+        self, keys: Iterable[str], *, exactly: bool, when_equal: bool = False
+    ) -> None:
         """Check that each failed last retry made one dead letter.
 
         Args:
             keys: The key of each message in the dead letter topic.
             exactly: Whether no answer to a send-back was lost.
+            when_equal: Whether a copy that the client itself sends, as its send-back has failed,
+                is a dead letter one retry sooner (B-86, 4.9).
         """
         most = 1 if exactly else COPIES_IN_DOUBT
         for key, count in Counter(keys).items():
             failed = self.failures[key][MAX_RECONSUME_TIMES]
+            if when_equal and not exactly:
+                failed += self.failures[key][MAX_RECONSUME_TIMES - 1]
             self.seen["dead letters"] += count
             self.seen["dead letters that must be one"] += exactly and failed == 1
             if count > most * failed:
