@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from pocketmq.protocol.record import decode_records
 from pocketmq.protocol.validation import TIMER_TOPIC
 from pocketmq.runtime.manual_clock import ManualClock
 from support.broker_rig import START_MS, BrokerRig, Voice, running_broker
+from support.hanging_disk import HangingDisk
 from support.pop_voice import (
     GROUP,
     REVIVED_S,
@@ -271,6 +273,51 @@ async def test_under_sync_flush_the_group_moves_on_when_the_check_point_is_on_th
             if len(again) >= 5:
                 break
         assert sorted(again) == sorted(taken[1].bodies)
+
+
+class HangsAtTheCopy(HangingDisk):
+    """Its log hangs as soon as a message was put into a retry topic."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.is_copied: Callable[[], bool] = lambda: False
+
+    @property
+    def hangs(self) -> bool:
+        return self.is_copied()
+
+    @hangs.setter
+    def hangs(self, hangs: bool) -> None:
+        self.is_copied = lambda: hangs
+
+
+async def test_no_check_point_is_passed_before_the_copies_of_those_before_it_are_on_the_disk(
+    tmp_path: Path,
+) -> None:  # K-94
+    disk = HangsAtTheCopy(tmp_path / "store")
+    options = {"flush_disk_type": FlushDiskType.SYNC_FLUSH, "revive_queue_num": 1}
+    async with running_broker(tmp_path, disk=disk, **options) as rig:
+        voice = await rig.voice()
+        await fill(voice, 1)
+        await fill(voice, 1, "gone")
+        await pop(voice)
+        await rig.advance(0.3)
+        await pop(voice, "gone")
+        del rig.broker.topics.table["gone"]  # so the second one leaves no copy to wait for
+        disk.is_copied = lambda: "%RETRY%poppers_orders" in rig.broker.topics.table
+
+        def passed() -> dict[int, int]:
+            return rig.broker.offsets.queues(
+                "CID_RMQ_SYS_REVIVE_GROUP", "rmq_sys_REVIVE_LOG_DefaultCluster"
+            )
+
+        while not disk.hangs:
+            await rig.advance(0.1)
+        await rig.advance(2)  # the second one is settled meanwhile
+        before = passed()
+        disk.go_on()
+        await rig.advance(2)
+        assert (before, passed()) == ({}, {0: 1})
 
 
 # -- in order -----------------------------------------------------------------------------------

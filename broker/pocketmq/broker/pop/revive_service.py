@@ -182,38 +182,40 @@ class ReviveService(Service):
 
     def _settle(self, queue_id: int, planner: RevivePlanner, now_ms: int) -> bool | None:
         """Settle the first check points; whether there were any, None when one has to wait."""
-        log_end = 0
         committed: int | None = None
         for _ in range(SETTLE_BATCH):
             due = planner.due(now_ms)
             if due is None:
                 break
             offset, point = due
-            end = self._revive(point)
-            if end is None:
+            if not self._revive(point):
                 break
-            log_end = max(log_end, end)
             committed = planner.settled(offset)
         else:
             due = None
         if committed is not None:
-            self._commit_when_safe(queue_id, committed, log_end)
+            self._commit_when_safe(queue_id, committed)
         return None if due is not None else committed is not None
 
-    def _commit_when_safe(self, queue_id: int, committed: int, log_end: int) -> None:
+    def _commit_when_safe(self, queue_id: int, committed: int) -> None:
+        """Note the offset once the log is safe up to here.
+
+        That is, with all copies that points up to this offset left behind, those of earlier calls
+        too, and with the acks of points that needed none.
+        """
+
         def flushed(status: PutStatus) -> None:
             if status is PutStatus.PUT_OK:
                 now_ms = self._clock.time_ms()
                 self._offsets.commit(REVIVE_GROUP, self._topic, queue_id, committed, now_ms)
 
-        self._when_kept(log_end, flushed)
+        self._when_kept(self._store.commit_log.max_offset, flushed)
 
-    def _revive(self, point: CheckPoint) -> int | None:
-        """Store unacknowledged messages again; the log offset after them, None on failure."""
+    def _revive(self, point: CheckPoint) -> bool:
+        """Store unacknowledged messages again; False when one could not be stored now."""
         wanted = user_topic(point.topic, point.group)
         if self._topics.get(wanted) is None or self._groups.get(point.group) is None:
-            return 0
-        log_end = 0
+            return True
         for offset in point.open_offsets():
             record = self._message(point.topic, point.queue_id, offset)
             if record is None:
@@ -226,11 +228,10 @@ class ReviveService(Service):
                 continue
             if result.status is not PutStatus.PUT_OK:
                 log.warning("revive.put_failed", status=result.status.name)
-                return None
+                return False
             point.acknowledge(offset)
             self._progress.returned((point.group, point.topic, point.queue_id), point.pop_time_ms)
-            log_end = result.physical_offset + result.size
-        return log_end
+        return True
 
     def _message(self, topic: str, queue_id: int, offset: int) -> MessageExt | None:
         physical = self._store.physical_offset(topic, queue_id, offset)
