@@ -168,7 +168,7 @@ class SimCluster:
         await machine.start()
         self.telling.started(machine.name)
         self.watch.broker_started(machine)
-        machine.crashed = False
+        machine.crashed = machine.stopped_late = False
         self.watch.queues_changed()
 
     async def stop_broker(self, machine: BrokerMachine) -> bool:
@@ -176,12 +176,14 @@ class SimCluster:
         process, broker = machine.process, machine.broker
         failed_before = 0 if machine.trouble is None else machine.trouble.failed
         assert broker is not None
-        machine.is_stopping = True
+        machine.is_stopping, began_at = True, self.loop.time()
         await process.start(broker.stop(), f"stop {machine.name}")
         if not process.alive:
             return False  # it was crashed meanwhile
         failed = machine.trouble is not None and machine.trouble.failed > failed_before
         machine.crashed = failed  # if it failed, it did not save everything
+        took_ms = (self.loop.time() - began_at) * 1000
+        machine.stopped_late = took_ms >= broker.store.config.sync_flush_timeout_ms
         self.end_broker(machine)
         self.network.process_died(process, silently=False)
         return True

@@ -161,6 +161,9 @@ class BrokerMachine:
         """Whether it was asked to stop, and has not ended."""
         self.crashed = False
         """Whether the last process ended without saving."""
+        self.stopped_late = False
+        """Whether its stop took longer than a flush is waited for: offsets of pops whose check
+        points were on the way are not saved then, and their messages come again."""
         self.seen_offsets: dict[tuple[str, str], dict[int, int]] = {}
         self.seen_members: dict[str, dict[str, int]] = {}
         """Group -> client id -> number of its connections."""

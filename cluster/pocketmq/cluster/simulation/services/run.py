@@ -152,8 +152,9 @@ class Services:
         client.clock.call_at(client.clock.monotonic() + away_s, client.start)
 
     def broker_ended(self, machine: BrokerMachine) -> None:
-        """A broker's process is gone; what it did not save is lost, if it was killed."""
-        if not machine.crashed:
+        """A broker's process is gone; what it did not save is lost, if it was killed or
+        stopped while its disk hung."""
+        if not (machine.crashed or machine.stopped_late):
             return
         now_ms = machine.process.clock.time_ms()
         for ledger in self.ledgers:
