@@ -293,7 +293,7 @@ class HangsAtTheCopy(HangingDisk):
 
 async def test_no_check_point_is_passed_before_the_copies_of_those_before_it_are_on_the_disk(
     tmp_path: Path,
-) -> None:  # K-94
+) -> None:  # K-83
     disk = HangsAtTheCopy(tmp_path / "store")
     options = {"flush_disk_type": FlushDiskType.SYNC_FLUSH, "revive_queue_num": 1}
     async with running_broker(tmp_path, disk=disk, **options) as rig:
