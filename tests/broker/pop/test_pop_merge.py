@@ -9,8 +9,10 @@ import pytest
 
 from pocketmq.broker.pop.merge import Held, MergeLimits, PopMerge
 from pocketmq.broker.pop.records import CheckPoint
+from pocketmq.broker.store import FlushDiskType
 from pocketmq.runtime.manual_clock import ManualClock
 from support.broker_rig import START_MS, BrokerRig, Voice, running_broker
+from support.hanging_disk import HangingDisk
 from support.pop_voice import GROUP, PopAnswer, ack, ack_all, change, pop
 
 REVIVE_TOPIC = "rmq_sys_REVIVE_LOG_DefaultCluster"
@@ -112,7 +114,7 @@ async def test_a_broker_that_stops_writes_what_is_in_memory(tmp_path: Path) -> N
 
 async def test_a_broker_that_stops_saves_how_far_pops_had_come(tmp_path: Path) -> None:
     """Its last check points reach the disk, and then the offsets that have passed them."""
-    options = {"enable_pop_buffer_merge": True, "flush_disk_type": "SYNC_FLUSH"}
+    options = {"enable_pop_buffer_merge": True, "flush_disk_type": FlushDiskType.SYNC_FLUSH}
     async with running_broker(tmp_path, **options) as rig:
         voice = await rig.voice()
         await fill(voice, 4)
@@ -121,6 +123,23 @@ async def test_a_broker_that_stops_saves_how_far_pops_had_come(tmp_path: Path) -
         voice = await rig.voice()
         assert await committed(voice) == 4
         assert (await take(voice)).bodies == []
+
+
+async def test_offsets_go_on_after_a_disk_that_hung_for_longer_than_a_flush_is_waited_for(
+    tmp_path: Path,
+) -> None:  # K-103
+    disk = HangingDisk(tmp_path / "store")
+    options = {"enable_pop_buffer_merge": True, "flush_disk_type": FlushDiskType.SYNC_FLUSH}
+    async with running_broker(tmp_path, disk=disk, **options) as rig:
+        voice = await rig.voice()
+        await fill(voice, 4)
+        await take(voice)
+        disk.hangs = True
+        await rig.advance(30)  # its check point is written after 10 s
+        before = await committed(voice)
+        disk.go_on()
+        await rig.advance(2)
+        assert (before, await committed(voice)) == (0, 4)
 
 
 def point(start: int = 0, count: int = 3) -> CheckPoint:

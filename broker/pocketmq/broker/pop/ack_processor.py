@@ -347,12 +347,7 @@ class AckProcessor:
 
         end = results[-1].physical_offset + results[-1].size
         if held is not None:  # the group's offset follows, which slaves copy
-
-            def kept(status: PutStatus, held: Held = held) -> None:
-                if status is PutStatus.PUT_OK:
-                    self._merges.safe(held)
-
-            self._revive_log.when_kept(end, kept)
+            self._merges.when_safe([held], end)
         self._store.when_flushed(end, flushed)
         return True
 

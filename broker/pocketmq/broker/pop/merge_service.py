@@ -46,6 +46,8 @@ class MergeService(Service):
         self._revive_log = revive_log
         self._offsets = offsets
         self._progress = progress
+        self._late: list[tuple[Held, int]] = []
+        """Written ones whose flush or copy took too long or failed, and where their records end."""
         self._service = PeriodicService("merge pops", core.clock, SCAN_S, self._scan)
 
     async def start(self) -> None:
@@ -59,6 +61,7 @@ class MergeService(Service):
         await self._service.stop()
         self._write(list(self.merge))
         await self._core.store.flush()
+        self._ask_again()
 
     def resume(self) -> None:
         """Something is in memory."""
@@ -67,6 +70,7 @@ class MergeService(Service):
     def forget(self) -> None:
         """This broker is a slave now: the next master knows only what was written."""
         self.merge.forget()
+        self._late.clear()
 
     def follow(self, queue: QueueOf) -> None:
         """Move the group's offset past the pops that are settled."""
@@ -99,18 +103,38 @@ class MergeService(Service):
             messages.append(self._revive_log.ack(ack, held.revive_queue, point.revive_time_ms))
         return messages
 
-    def safe(self, held: Held) -> None:
-        """Its record is as safe as the flush mode promises."""
-        held.is_safe = True
-        self.follow(held.queue)
+    def when_safe(self, stored: Sequence[Held], end: int) -> None:
+        """Move the groups' offsets once these are as safe on the disk as the flush mode promises.
+
+        Args:
+            stored: their records are in the log.
+            end: the log offset behind the last of them.
+        """
+
+        def kept(status: PutStatus) -> None:
+            if status is not PutStatus.PUT_OK:
+                self._late += [(held, end) for held in stored]
+                self.resume()  # the next scan asks again, or the offset would stand still for good
+                return
+            for held in stored:
+                held.is_safe = True
+                self.follow(held.queue)
+
+        self._revive_log.when_kept(end, kept)
+
+    def _ask_again(self) -> None:
+        late, self._late = self._late, []
+        for held, end in late:
+            self.when_safe([held], end)
 
     def _scan(self) -> float | None:
         clock = self._core.clock
         began_at = clock.monotonic()
+        self._ask_again()
         self._write(self.merge.due(clock.time_ms()))
         took_ms = int((clock.monotonic() - began_at) * 1000)
         self._core.stats.meters.note(POP_SCAN_TIME, took_ms)
-        return None if len(self.merge) else AT_REST
+        return None if len(self.merge) or self._late else AT_REST
 
     def _write(self, due: Sequence[Held]) -> None:
         for held in due:
@@ -119,10 +143,4 @@ class MergeService(Service):
                 log.warning("pop.check_point_not_stored", topic=held.point.topic)
                 return  # it stays in memory, and the next scan tries again
             self.merge.written(held)
-
-            def flushed(status: PutStatus, held: Held = held) -> None:
-                if status is PutStatus.PUT_OK:
-                    self.safe(held)
-
-            end = results[-1].physical_offset + results[-1].size
-            self._revive_log.when_kept(end, flushed)
+            self.when_safe([held], results[-1].physical_offset + results[-1].size)

@@ -167,13 +167,7 @@ class TakenPoints:
         for each in held:
             self._merge.add(each, in_memory=id(each) in kept)
         self._merges.resume()
-
-        def flushed(status: PutStatus) -> None:
-            if status is PutStatus.PUT_OK:
-                for each in stored:
-                    self._merges.safe(each)
-
         if results:
             last = results[-1]
-            self._revive_log.when_kept(last.physical_offset + last.size, flushed)
+            self._merges.when_safe(stored, last.physical_offset + last.size)
         return True
