@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import random
 from collections.abc import Awaitable, Callable
@@ -11,13 +12,14 @@ import pytest
 
 from broker.timers.timer_rig import START_MS, TimerRig, timers_at
 from pocketmq.broker.store import FlushDiskType
-from pocketmq.broker.store.disk_worker import DiskWorker, InlineWorker
+from pocketmq.broker.store.disk_worker import DiskWorker, Done, InlineWorker, Job
 from pocketmq.cluster.simulation.disk import MemoryDisk
 from pocketmq.runtime.errors import DiskError
 
 SYNC = FlushDiskType.SYNC_FLUSH
 ROOT = Path("/store")
 WHEEL, LOG = str(ROOT / "timerwheel"), str(ROOT / "timerlog")
+CHECKPOINT = str(ROOT / "config" / "timercheck")
 
 
 class NothingUnsynced(random.Random):
@@ -66,6 +68,34 @@ class FailingDisk(MemoryDisk):
         return left
 
 
+class WatchedDisk(FailingDisk):
+    """Tells of each sync, and lets the loop turn a few times before it is said to be done."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.synced: Callable[[str], object] = lambda path: None
+
+    def start_worker(self, name: str) -> DiskWorker:
+        return SlowWorker()
+
+    def sync_now(self, path: str) -> None:
+        super().sync_now(path)
+        self.synced(path)
+
+
+class SlowWorker(InlineWorker):
+    """Its jobs are done some turns of the loop after they were."""
+
+    def submit(self, job: Job, done: Done) -> None:
+        super().submit(job, lambda failure: self._later(8, lambda: done(failure)))
+
+    def _later(self, turns: int, call: Callable[[], None]) -> None:
+        if turns:
+            asyncio.get_running_loop().call_soon(self._later, turns - 1, call)
+        else:
+            call()
+
+
 async def with_three_timers(
     disk: FailingDisk, then: Callable[[TimerRig], Awaitable[FailingDisk]]
 ) -> FailingDisk:
@@ -77,9 +107,19 @@ async def with_three_timers(
     return left
 
 
-async def delivered(disk: FailingDisk) -> list[bytes]:
+async def until_flushed(rig: TimerRig, waiting: int) -> None:
+    """That many wait, and the files have them."""
+    for _ in range(20):
+        await rig.advance(1)
+        flushed = rig.files.checkpoint.flushed_position
+        if rig.wheel.waiting == waiting and flushed == rig.log.end:
+            return
+    raise AssertionError("the timers were not flushed within 20 s")
+
+
+async def delivered(disk: FailingDisk, log_file: int = 52 * 100) -> list[bytes]:
     """What is delivered once everything is due."""
-    async with timers_at(ROOT, disk=disk, now_ms=START_MS + 100_000) as rig:
+    async with timers_at(ROOT, disk=disk, now_ms=START_MS + 100_000, log_file=log_file) as rig:
         await rig.advance(5)
         return rig.bodies()
 
@@ -147,3 +187,30 @@ async def test_a_wheel_without_content_is_made_anew() -> None:
 
     disk = FailingDisk()
     assert await delivered(await with_three_timers(disk, nothing_synced)) == [b"a", b"b", b"c"]
+
+
+async def test_the_wheel_never_leads_to_a_record_that_a_power_cut_takes() -> None:
+    disk, lefts, due_ms = WatchedDisk(), list[FailingDisk](), START_MS + 60_000
+
+    def came_during_the_sync(path: str) -> None:
+        if path.startswith(LOG):
+            disk.synced = cut_the_power
+            rig.send(b"during the sync", TIMER_DELIVER_MS=str(due_ms))
+
+    def cut_the_power(path: str) -> None:
+        if path == CHECKPOINT:
+            disk.synced = lambda path: None
+            lefts.append(disk.without_power())
+
+    async with timers_at(ROOT, disk=disk, flush=SYNC, log_file=52 * 4) as rig:
+        rig.send(b"first", TIMER_DELIVER_MS=str(due_ms))
+        for _ in range(4):  # the first one's file of the log is full, and no restart reads it again
+            rig.send(b"other", TIMER_DELAY_SEC="70")
+        await until_flushed(rig, 5)
+        assert rig.log.end > 52 * 4
+        rig.send(b"other", TIMER_DELAY_SEC="70")
+        disk.synced = came_during_the_sync
+        await until_flushed(rig, 7)
+    [left] = lefts
+    found = await delivered(left, 52 * 4)
+    assert sorted(found) == [b"during the sync", b"first", *[b"other"] * 5]

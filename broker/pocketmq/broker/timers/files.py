@@ -2,10 +2,12 @@
 
     timer log synced -> slots written and synced -> checkpoint written and synced -> counts
 
-So the checkpoint never promises what the other two do not hold (T-116). A slot's delivery is noted
-in the checkpoint's page at once, so that a killed process repeats as little as possible. Slots
-whose sync failed are written again and read back: a second sync alone would succeed and prove
-nothing.
+So the checkpoint never promises what the other two do not hold (T-116). Slots are written as they
+stood when the log's sync began: a record that came while it ran may not be on the disk, and a slot
+that leads to a record which a power cut took is damage, and dropped with all that it holds. A
+slot's delivery is noted in the checkpoint's page at once, so that a killed process repeats as
+little as possible. Slots whose sync failed are written again and read back: a second sync alone
+would succeed and prove nothing.
 """
 
 from __future__ import annotations
@@ -147,10 +149,14 @@ class TimerFiles:
         Raises:
             DiskError: a sync failed; the checkpoint is unchanged, and the next flush begins anew.
         """
-        log_end = self._log.end
-        await self._log.sync(self._on_worker)
-        if self._wheel.is_dirty:
-            await self._flush_wheel()
+        log_end, dirty = self._log.end, self._wheel.take_dirty()  # in one turn of the loop
+        try:
+            await self._log.sync(self._on_worker)
+            if dirty:
+                await self._flush_wheel(dirty)
+        except BaseException:
+            self._wheel.still_dirty(dirty)
+            raise
         await self._sync_names(self._root)
         self.write_checkpoint(
             self.checkpoint._replace(
@@ -184,17 +190,12 @@ class TimerFiles:
         view[: len(data)] = data
         self.checkpoint = checkpoint
 
-    async def _flush_wheel(self) -> None:
+    async def _flush_wheel(self, dirty: dict[int, Slot]) -> None:
         view = self._map_wheel()
-        dirty = self._wheel.take_dirty()
-        try:
-            pages = self._write_slots(view, dirty)
-            checked = pages if self._is_wheel_doubtful else []
-            self._is_wheel_doubtful = True
-            await self._on_worker(lambda: self._sync(self._wheel_path, view, checked))
-        except BaseException:
-            self._wheel.still_dirty(dirty)
-            raise
+        pages = self._write_slots(view, dirty)
+        checked = pages if self._is_wheel_doubtful else []
+        self._is_wheel_doubtful = True
+        await self._on_worker(lambda: self._sync(self._wheel_path, view, checked))
         self._is_wheel_doubtful = False
 
     def _write_slots(self, view: memoryview, dirty: dict[int, Slot]) -> list[int]:
