@@ -167,8 +167,10 @@ class SimCluster:
         """Start a new process on the machine's disk."""
         await machine.start()
         self.telling.started(machine.name)
+        if self.services is not None:
+            self.services.broker_started(machine)
         self.watch.broker_started(machine)
-        machine.crashed = machine.stopped_late = False
+        machine.crashed = machine.saved_no_pops = False
         self.watch.queues_changed()
 
     async def stop_broker(self, machine: BrokerMachine) -> bool:
@@ -176,6 +178,7 @@ class SimCluster:
         process, broker = machine.process, machine.broker
         failed_before = 0 if machine.trouble is None else machine.trouble.failed
         assert broker is not None
+        was_blocked = not broker.store.is_writeable
         machine.is_stopping, began_at = True, self.loop.time()
         await process.start(broker.stop(), f"stop {machine.name}")
         if not process.alive:
@@ -183,7 +186,8 @@ class SimCluster:
         failed = machine.trouble is not None and machine.trouble.failed > failed_before
         machine.crashed = failed  # if it failed, it did not save everything
         took_ms = (self.loop.time() - began_at) * 1000
-        machine.stopped_late = took_ms >= broker.store.config.sync_flush_timeout_ms
+        is_late = took_ms >= broker.store.config.sync_flush_timeout_ms
+        machine.saved_no_pops = was_blocked or is_late
         self.end_broker(machine)
         self.network.process_died(process, silently=False)
         return True

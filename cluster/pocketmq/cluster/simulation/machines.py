@@ -161,9 +161,10 @@ class BrokerMachine:
         """Whether it was asked to stop, and has not ended."""
         self.crashed = False
         """Whether the last process ended without saving."""
-        self.stopped_late = False
-        """Whether its stop took longer than a flush is waited for: offsets of pops whose check
-        points were on the way are not saved then, and their messages come again."""
+        self.saved_no_pops = False
+        """Whether its stop took longer than a flush is waited for, or began while a failed sync kept
+        its log from being written: offsets of pops whose check points were only in memory or on the
+        way are not saved then, and their messages come again."""
         self.seen_offsets: dict[tuple[str, str], dict[int, int]] = {}
         self.seen_members: dict[str, dict[str, int]] = {}
         """Group -> client id -> number of its connections."""
@@ -217,6 +218,8 @@ def _service_options(plan: Scenario) -> dict[str, Any]:
     }
     if plan.services.checks_every_s is not None:
         options["transaction_check_interval_ms"] = round(plan.services.checks_every_s * 1000)
+        # As long as by default, 7.5 min: producers come back 30 s after a restart of their broker.
+        options["transaction_check_max"] = round(7.5 * 60 / plan.services.checks_every_s)
     return options
 
 

@@ -153,17 +153,26 @@ class Services:
 
     def broker_ended(self, machine: BrokerMachine) -> None:
         """A broker's process is gone; what it did not save is lost, if it was killed or
-        stopped while its disk hung."""
-        if not (machine.crashed or machine.stopped_late):
+        stopped while its disk hung or failed."""
+        if not self._noted_killed(machine):
             return
-        now_ms = machine.process.clock.time_ms()
-        for ledger in self.ledgers:
-            ledger.killed(machine.name, now_ms)
         for topic in self._topics:
             for key in topic.told.pop(machine.name, ()):
                 topic.ledger.told_anew(key)
             for at in [at for at in topic.read_to if at[0] == machine.name]:
                 del topic.read_to[at]
+
+    def broker_started(self, machine: BrokerMachine) -> None:
+        """Its process runs again; what the last one did not save comes back from now on."""
+        self._noted_killed(machine)
+
+    def _noted_killed(self, machine: BrokerMachine) -> bool:
+        if not (machine.crashed or machine.saved_no_pops):
+            return False
+        now_ms = machine.process.clock.time_ms()
+        for ledger in self.ledgers:
+            ledger.killed(machine.name, now_ms)
+        return True
 
     # -- looking --------------------------------------------------------------------------------
 
