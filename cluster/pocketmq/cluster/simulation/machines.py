@@ -162,9 +162,9 @@ class BrokerMachine:
         self.crashed = False
         """Whether the last process ended without saving."""
         self.saved_no_pops = False
-        """Whether its stop took longer than a flush is waited for, or began while a failed sync kept
-        its log from being written: offsets of pops whose check points were only in memory or on the
-        way are not saved then, and their messages come again."""
+        """Whether its stop took longer than a flush is waited for, or began while a failed sync
+        kept its log from being written: offsets of pops whose check points were only in memory or
+        on the way are not saved then, and their messages come again."""
         self.seen_offsets: dict[tuple[str, str], dict[int, int]] = {}
         self.seen_members: dict[str, dict[str, int]] = {}
         """Group -> client id -> number of its connections."""

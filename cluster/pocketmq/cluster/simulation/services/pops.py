@@ -104,11 +104,10 @@ class PopMember(_Member):
                 return
             late = fate == LATE
             await self.clock.sleep(self.stage.plan.invisible_s + 1.0 if late else 0.05)
+            self._ledger.ack_in_doubt(key)  # first: this member may be killed before the answer
             await consumer.ack(message)
         except FAILURES as exc:
             self.note("ack failed", self.name, key, type(exc).__name__)
-            if fate != AGAIN:
-                self._ledger.ack_in_doubt(key)
             return
         self._ledger.acknowledged(key, delivery, self.clock.time_ms())
 

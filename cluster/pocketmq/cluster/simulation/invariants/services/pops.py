@@ -83,7 +83,7 @@ class PopLedger(ServiceLedger):
             delivery.acked_ms = now_ms
 
     def ack_in_doubt(self, key: str) -> None:
-        """Its answer did not come: it may be acknowledged, and may come again."""
+        """It was sent: until its answer comes it may be acknowledged, or come again."""
         self._done.add(key)
 
     def hidden_until(self, delivery: Delivery, until_ms: int) -> None:
