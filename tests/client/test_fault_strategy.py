@@ -107,6 +107,9 @@ def test_with_a_detector_a_remoting_error_is_unreachable() -> None:  # P-37
     strategy.remoting_failed("a", 1, 0.0)
     strategy.answered("b", 1, 0.0)
     assert list(strategy.unreachable_brokers()) == ["a"]
+    strategy.reached("a")
+    strategy.reached("c")  # of which nothing was ever heard
+    assert list(strategy.unreachable_brokers()) == []
 
 
 def test_in_4_9_the_better_half_serves_when_all_are_avoided() -> None:  # P-32

@@ -24,6 +24,7 @@ from pocketmq.protocol.allocation.steps import (
     StartPulling,
     StartUnknown,
     SubscriptionsAre,
+    TopicAssigned,
     TopicSeen,
 )
 from pocketmq.protocol.allocation.strategy import AllocationError
@@ -173,6 +174,7 @@ def test_an_unknown_start_leaves_the_queue_for_the_next_round() -> None:  # C-25
     ]
     assert made.owned() == []
     assert not made.is_balanced
+    assert "lacks a:0: its start offset is not known" in made.story()
     assert all_of(made, TopicSeen("T", Q[:1], ["c1"])) == [FindStartOffset(Q[0])]
 
 
@@ -184,8 +186,61 @@ def test_a_queue_that_its_listener_holds_on_to_is_tried_again() -> None:  # C-30
         AssignmentChanged("T", tuple(Q), (Q[2], Q[3]))
     ]
     assert [type(each) for each in all_of(made, other)] == [DropQueue]
+    assert claim_of(made, Q[0]).release_tries == 1
     all_of(made, QueueReleased(Q[0]))
     assert Q[0] not in made.claims
+
+
+def test_nobody_is_told_of_a_round_in_which_every_queue_was_held() -> None:  # C-30
+    made = planner(owns=Q)
+    assert len(all_of(made, TopicSeen("T", Q, ["c0", "c1"]))) == 2
+    assert all_of(made, QueueHeld(Q[0]), QueueHeld(Q[1])) == []
+
+
+def test_a_broker_may_say_which_queues_are_ours() -> None:  # K-20
+    made = planner()
+    assert all_of(made, TopicAssigned("T", (Q[1], Q[0]), "the broker said so")) == [
+        FindStartOffset(Q[0]),
+        FindStartOffset(Q[1]),
+    ]
+
+
+def test_queues_of_another_topic_hide_none_of_this_one() -> None:  # C-25.1
+    made = planner(owns=[MessageQueue("U", "a", 0), *Q])
+    drops = all_of(made, seen("c1", "c2"))
+    assert drops == [DropQueue(queue, "it belongs to another member now") for queue in Q[2:]]
+
+
+def test_only_queues_that_are_lacking_are_locked() -> None:  # C-25.3
+    made = planner(orderly=True, owns=Q[:1])
+    assert all_of(made, seen("c1")) == [LockQueues("T", tuple(Q[1:]))]
+    assert all_of(made, QueuesLocked("T", Q[1:])) == [FindStartOffset(queue) for queue in Q[1:]]
+
+
+def test_by_default_a_queue_is_taken_anew_that_was_not_pulled_for_long() -> None:  # C-25.2
+    made = RebalancePlanner("g", "c1", AllocateMessageQueueAveragely())
+    made.take(Q[0], 1_000.0)
+    assert made.on(TopicSeen("T", Q[:1], ["c1"]), 1_120.0) == []
+    assert made.on(TopicSeen("T", Q[:1], ["c1"]), 1_121.0) == [
+        DropQueue(Q[0], "it was not pulled for 121 s")
+    ]
+
+
+def test_everything_can_be_given_up_at_once() -> None:  # C-71
+    made = planner(owns=Q)
+    claims = [claim_of(made, queue) for queue in Q]
+    made.forget_all()
+    assert made.owned() == list(made.claims) == []
+    assert all(claim.dropped for claim in claims)
+
+
+def test_a_topic_that_was_left_is_never_out_of_balance() -> None:  # C-26, C-28
+    made = planner(owns=Q[:1])
+    made.forget(Q[0])
+    all_of(made, SubscriptionsAre({"T"}))
+    assert not made.is_balanced
+    all_of(made, SubscriptionsAre({"U"}))
+    assert made.is_balanced
 
 
 def test_a_held_queue_that_comes_back_is_released_before_it_is_taken_anew() -> None:

@@ -11,6 +11,7 @@ from pocketmq.protocol.message import MessageExt
 from pocketmq.protocol.message_runs import noted_alike_until
 from pocketmq.protocol.properties import FIRST_POP_TIME, POP_CK
 from pocketmq.protocol.record import decode_records, encode_record
+from support.messages import pulled_message
 from support.tiny_store import HOST
 
 POPPED_MS = 1_700_000_000_000
@@ -66,6 +67,18 @@ def test_a_handle_that_the_broker_gave_stays_and_takes_no_offset_of_the_others()
     assert messages[1].properties[FIRST_POP_TIME] == "123"
 
 
+def test_a_handle_that_the_broker_gave_stays_though_the_answer_names_its_offset() -> None:
+    given = f"POP_CK\x01{GIVEN}\x02".encode()
+    messages = popped([message(1, 6, given)], "0 1 6", "0 1 6")
+    assert handles(messages) == [GIVEN]
+    assert messages[0].properties[FIRST_POP_TIME] == str(POPPED_MS), "the broker did not say"
+
+
+def test_a_message_that_was_pulled_has_no_handle() -> None:
+    with pytest.raises(BadRequestError, match="pulled and not popped"):
+        handle_of(pulled_message())
+
+
 def test_the_answer_s_offset_counts_and_not_the_message_s() -> None:
     messages = popped([message(1, 7), message(1, 8)], "0 1 7", "0 1 7,9")
     assert handles(messages) == [made(7, 1, 7), made(7, 1, 9)]
@@ -74,6 +87,14 @@ def test_the_answer_s_offset_counts_and_not_the_message_s() -> None:
 def test_without_start_offsets_each_message_begins_with_itself() -> None:
     messages = popped([message(1, 7), message(1, 8)], None, "0 1 7,8")
     assert handles(messages) == [made(7, 1, 7), made(8, 1, 8)]
+    parts = popped([message(1, 7), message(0, 3), message(1, 9)], None, "0 1 7,9;0 0 3")
+    assert handles(parts) == [made(7, 1, 7), made(3, 0, 3), made(9, 1, 9)]
+
+
+def test_offsets_are_given_away_once_also_when_a_queue_comes_in_parts() -> None:
+    records = [message(1, 7), message(0, 3), message(1, 8), message(0, 4), message(1, 9)]
+    with pytest.raises(BadRequestError, match=r"no offset for a message of \(0, 1\)"):
+        popped(records, "0 1 7;0 0 3", "0 1 7,8;0 0 3,4")
 
 
 @pytest.mark.parametrize("offsets", ["0 1 7", "0 0 7,8", ""])

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pocketmq.client.consumer.process_queue import ProcessQueue
 from pocketmq.protocol.message import MessageExt
 from support.claims import buffer
 from support.messages import pulled_message
@@ -12,6 +16,23 @@ from support.messages import pulled_message
 
 def messages(*offsets: int) -> list[MessageExt]:
     return [pulled_message(offset=offset) for offset in offsets]
+
+
+def remove_each(held: ProcessQueue, done: list[MessageExt]) -> int:
+    """`remove`, one message at a time."""
+    return [held.remove_one(message) for message in done][-1]
+
+
+def start_each(held: ProcessQueue, begun: list[MessageExt], now: float) -> None:
+    """`started`, one message at a time."""
+    for message in begun:
+        held.started_one(message, now)
+
+
+REMOVE = pytest.mark.parametrize("remove", [ProcessQueue.remove, remove_each])
+START = pytest.mark.parametrize("start", [ProcessQueue.started, start_each])
+Remove = Callable[[ProcessQueue, list[MessageExt]], int]
+Start = Callable[[ProcessQueue, list[MessageExt], float], None]
 
 
 def test_the_offset_to_commit_is_the_smallest_not_yet_done() -> None:  # C-50, C-51
@@ -78,8 +99,11 @@ def test_only_a_first_message_that_began_too_long_ago_is_expired() -> None:  # C
     assert held.expired_first(900.1, 900.0) is one
 
 
-@given(st.lists(st.tuples(st.booleans(), st.integers(0, 30)), max_size=80))
-def test_any_history_commits_what_a_sorted_dict_would(history: list[tuple[bool, int]]) -> None:
+@REMOVE
+@given(history=st.lists(st.tuples(st.booleans(), st.integers(0, 30)), max_size=80))
+def test_any_history_commits_what_a_sorted_dict_would(
+    remove: Remove, history: list[tuple[bool, int]]
+) -> None:
     held, model, most = buffer(), dict[int, int](), -1
     for is_put, offset in history:
         if is_put:
@@ -90,18 +114,19 @@ def test_any_history_commits_what_a_sorted_dict_would(history: list[tuple[bool, 
             was_empty = not model
             model.pop(offset, None)
             expected = -1 if was_empty else min(model, default=most + 1)
-            assert held.remove(messages(offset)) == expected
-        assert held.count == len(model)
+            assert remove(held, messages(offset)) == expected
+        assert held.count == held.body_bytes == len(model)
         assert held.first_offset == min(model, default=None)
         assert held.span == (max(model) - min(model) if model else 0)
         assert (offset in held) == (offset in model)
 
 
-def test_a_long_life_keeps_no_trace() -> None:
+@REMOVE
+def test_a_long_life_keeps_no_trace(remove: Remove) -> None:
     held = buffer()
     for message in messages(*range(2_000)):
         held.put([message])
-        held.remove([message])
+        remove(held, [message])
     assert not held._offsets
 
 
@@ -136,19 +161,21 @@ def test_what_waits_counts_as_cached() -> None:
     assert held.has_cached is True
 
 
-def test_a_start_is_forgotten_with_its_message() -> None:  # C-53
+@REMOVE
+def test_a_start_is_forgotten_with_its_message(remove: Remove) -> None:  # C-53
     held = buffer()
     held.put(messages(0, 1))
     held.started(messages(0), 5.0)
-    held.remove(messages(0))
+    remove(held, messages(0))
     held.put(messages(0))  # pulled again: its listener has not begun
     assert held.expired_first(1000.0, 900.0) is None
 
 
-def test_the_age_of_a_message_is_what_has_passed() -> None:  # C-53
+@START
+def test_the_age_of_a_message_is_what_has_passed(start: Start) -> None:  # C-53
     held = buffer()
     held.put(messages(0))
-    held.started(messages(0), 500.0)
+    start(held, messages(0), 500.0)
     assert held.last_consume_at == 500.0
     assert held.expired_first(1400.0, 900.0) is None
     assert held.expired_first(1400.5, 900.0) is not None
@@ -167,6 +194,8 @@ def test_a_cleared_queue_begins_anew() -> None:
     assert held.span == 1
     assert held.expired_first(1000.0, 1.0) is None
     assert held.remove(messages(0, 1)) == 2, "what was seen before counts no more"
+    held.put(messages(6))
+    assert held.expired_first(1000.0, 1.0) is None, "its listener has not begun anew"
 
 
 def test_a_run_goes_on_until_nothing_is_left() -> None:  # C-59

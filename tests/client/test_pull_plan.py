@@ -11,6 +11,7 @@ from pocketmq.client.consumer.process_queue import ProcessQueue
 from pocketmq.client.consumer.pull_plan import (
     BROKER_SUSPEND_MAX_MS,
     CONSUMER_TIMEOUT_WHEN_SUSPEND_MS,
+    OVERDUE_MS,
     PULL_BATCH_BYTES,
     CacheLimits,
     PullRequest,
@@ -23,6 +24,7 @@ from pocketmq.client.consumer.settings import PushSettings
 from pocketmq.client.consumer.start_offset import Start, start_rule
 from pocketmq.client.heartbeat import ConsumeFromWhere
 from pocketmq.protocol.bodies.route import MASTER_ID
+from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.scalars import PullSysFlag
 from pocketmq.protocol.subscription import SubscriptionData
 from pocketmq.runtime.errors import ConfigError
@@ -100,6 +102,7 @@ def test_an_orderly_queue_has_no_span_but_a_lock() -> None:  # C-36
 
 def test_pulls_have_rocketmqs_figures() -> None:  # B-70, C-36, C-37
     assert (BROKER_SUSPEND_MAX_MS, CONSUMER_TIMEOUT_WHEN_SUSPEND_MS) == (15_000, 30_000)
+    assert BROKER_SUSPEND_MAX_MS < OVERDUE_MS < CONSUMER_TIMEOUT_WHEN_SUSPEND_MS
     assert PULL_BATCH_BYTES == 256 * 1024
     limits = CacheLimits()
     assert (limits.threshold_for_queue, limits.threshold_size_for_queue_mib) == (1000, 100)
@@ -187,6 +190,24 @@ def test_offsets_only_increase_unless_told_otherwise_and_frozen_ones_never() -> 
     assert table.get(QUEUE) == 9
     table.keep_only([])
     assert table.offsets == {}
+
+
+def test_one_message_s_progress_only_increases_and_never_moves_a_frozen_queue() -> None:
+    # C-67, C-43
+    table, other = OffsetTable(), MessageQueue("T", "a", 1)
+    table.freeze(other, 7)
+    table.update(QUEUE, 3, increase_only=True)
+    assert table.get(QUEUE) == 3, "another queue is frozen"
+    for offset, expected in [(5, 5), (4, 5), (6, 6)]:
+        table.advance(QUEUE, offset)
+        assert table.get(QUEUE) == expected
+    table.freeze(QUEUE, 1)
+    table.advance(QUEUE, 9)
+    assert (table.get(QUEUE), table.get(other)) == (1, 7)
+
+
+def test_offsets_that_are_none_are_rocketmqs() -> None:  # RemoteBrokerOffsetStore.readOffset
+    assert (int(Offset.NOT_FOUND), int(Offset.FAILED)) == (-1, -2)
 
 
 def test_settings_have_the_sheets_defaults() -> None:  # 5.1

@@ -103,9 +103,13 @@ def test_a_change_replaces_brokers_and_queues() -> None:  # P-11
     assert not table.apply("T", route("a"))
     before = table.publish_info("T")
     assert table.publish_info("T") is before
+    changes = table.changes
+    assert not table.apply("T", route("a"))
+    assert table.changes == changes
     moved = route("a")
     moved.broker_datas[0].broker_addrs = {0: "new:1", 2: "slave:1"}
     assert table.apply("T", moved)
+    assert table.changes != changes, "who remembers an address looks again"
     assert table.master("a") == "new:1"
     assert table.publish_info("T") is not before
     assert table.publish_info("unknown") is None
@@ -145,8 +149,13 @@ def test_addresses_that_no_route_names_are_forgotten() -> None:  # P-10
     table.apply("U", route("a"))
     table.apply("T", route("a"))
     assert table.addresses() == [("a", 0, "a-0:1"), ("b", 0, "b-0:1")]
+    before = table.changes
     assert table.clean_offline_brokers() == ["b-0:1"]
     assert table.addresses() == [("a", 0, "a-0:1")]
+    assert table.changes != before, "who remembers an address looks again"
+    before = table.changes
+    assert table.clean_offline_brokers() == []
+    assert table.changes == before
 
 
 def test_the_round_robin_begins_anywhere_and_takes_each_in_turn() -> None:  # P-30
@@ -154,6 +163,7 @@ def test_the_round_robin_begins_anywhere_and_takes_each_in_turn() -> None:  # P-
     info = TopicPublishInfo("T", queues, first_index=2**31 - 2)
     assert [info.next_queue().queue_id for _ in range(4)] == [1, 0, 1, 2]  # wraps at 2^31
     assert len({TopicPublishInfo("T", queues).next_index() for _ in range(20)}) > 1
+    assert TopicPublishInfo("T", queues).ordered is False
 
 
 def test_name_servers_are_kept_until_they_fail() -> None:  # P-9

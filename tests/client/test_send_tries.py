@@ -114,6 +114,11 @@ def test_not_flushed_is_the_end_unless_asked_otherwise() -> None:  # P-42
     assert stubborn.answered(OK, 0.0) is OK
 
 
+def test_only_send_ok_is_ok() -> None:  # P-42
+    assert OK.is_ok is True
+    assert NOT_FLUSHED.is_ok is False
+
+
 def test_an_earlier_not_flushed_result_beats_a_later_error() -> None:  # P-41, P-42
     for error in (BrokerError(13, ""), ConnectError("b", "no")):
         sending = plan(retry_not_ok=True, tries=2)
@@ -139,6 +144,13 @@ def test_the_time_of_all_tries_runs_from_the_first() -> None:  # P-40
     with pytest.raises(SendTimeoutError) as caught:
         sending.begin_try("a", 103.0)
     assert caught.value.cost_ms == 3000
+
+
+def test_a_millisecond_is_enough_for_another_try() -> None:  # P-40
+    sending = plan(timeout_s=0.001)
+    sending.begin_try("a", 0.0)
+    assert sending.failed(ConnectError("a", "no"), 0.0) is None
+    assert sending.begin_try("b", 0.0) == 0.001
 
 
 def test_an_error_says_what_was_tried_and_for_how_long() -> None:

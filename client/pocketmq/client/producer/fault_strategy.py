@@ -34,7 +34,7 @@ class FaultItem:
     latency_ms: float
     available_at: float
     """Monotonic seconds from which it is available again."""
-    reachable: bool = True
+    reachable: bool
 
     def is_available(self, now: float) -> bool:
         """Whether its time of avoidance is over."""

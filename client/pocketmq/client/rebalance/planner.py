@@ -80,9 +80,7 @@ class Decision:
     topic: str
     why: str
     """The strategy's arithmetic, or what was missing."""
-    queues: int = 0
-    members: tuple[str, ...] = ()
-    assigned: tuple[MessageQueue, ...] = ()
+    assigned: tuple[MessageQueue, ...]
     gave_up: list[tuple[MessageQueue, str]] = field(default_factory=list)
     took: list[tuple[MessageQueue, int]] = field(default_factory=list)
     lacking: list[tuple[MessageQueue, str]] = field(default_factory=list)
@@ -185,7 +183,7 @@ class RebalancePlanner:
                 return self._topic_seen(event, now)
             case TopicAssigned(topic, queues, why):
                 mine = tuple(sorted_queues(queues))
-                return self._begin(Decision(now, topic, why, len(mine), (), mine), mine, now)
+                return self._begin(Decision(now, topic, why, mine), mine, now)
             case QueueReleased(queue):
                 self.claims.release(queue)
                 return self._released(queue, now, changed=True)
@@ -237,7 +235,7 @@ class RebalancePlanner:
             mine = self.strategy.allocate(self.group, self.client_id, all_queues, members)
             assigned = tuple(dict.fromkeys(mine or ()))  # duplicates collapse (A-70)
             why = explain(self.strategy, self.client_id, all_queues, members)
-        decision = Decision(now, topic, why, len(all_queues), members, assigned)
+        decision = Decision(now, topic, why, assigned)
         return self._begin(decision, all_queues, now)
 
     def _begin(
