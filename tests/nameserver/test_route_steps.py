@@ -76,6 +76,8 @@ def test_what_the_budget_counts() -> None:
     assert (table.queues.count, table.broker_count) == (2, 1)
     assert (table.queues.has("T", "b"), table.queues.has("T", "x")) == (True, False)
     assert not table.queues.has("X", "b")
+    lacking = [table.queues.lacking(["T", "U", "X"], name) for name in "bx"]
+    assert lacking == [1, 3], "what a registration would add"
     known = [("c", "b", "h:0"), ("c", "b", "h:1"), ("c", "x", "h:0"), ("x", "b", "h:0")]
     assert [table.is_known(*each) for each in known] == [True, False, False, False]
     speaks(table, 1)
