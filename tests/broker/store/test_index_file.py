@@ -233,7 +233,7 @@ def test_many_messages_do_not_wait(tmp_path: Path) -> None:
     service = IndexService(OsDisk(), str(tmp_path), 4, 4000)
     for n in range(1000):
         service.add(Source(n), 1, 100)
-    assert service.end_physical >= 700
+    assert service.end_physical >= 400
     service.add(Source(1000), 1, 1 << 20)
     service.add(Source(1001), 1, 100)
     assert service.end_physical == 1000

@@ -37,6 +37,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 import structlog
 
+from pocketmq.broker.store.after_put import AfterPut
 from pocketmq.broker.store.checkpoint import StoreCheckpoint
 from pocketmq.broker.store.cleaning import Cleaner, cleaning_service
 from pocketmq.broker.store.commit_log import CommitLog
@@ -218,6 +219,8 @@ class MessageStore(QueueReads):
             self.blocked_by,
         )
         self._cleaning = cleaning_service(self._cleaner, clock, lambda: self.config)
+        self._after_put = AfterPut(commit_log, self.index)
+        self.grew.connect(self._after_put.look)
 
     @property
     def config(self) -> StoreConfig:
@@ -244,10 +247,12 @@ class MessageStore(QueueReads):
         self._flush.start()
         self._cleaning.start()
         self._dispatch.start()
+        self._after_put.start()
 
     async def close(self) -> None:
         """Stop, flush everything, and leave the files so that the next load has nothing to do."""
         self.blocked_by.add(SHUT_DOWN)
+        self._after_put.stop()
         await self._dispatch.stop()
         await self._cleaning.stop()
         await self._flush.stop()

@@ -4,7 +4,8 @@ RocketMQ's `ReputMessageService` reads each record again a millisecond after it 
 the batch that was just appended is dispatched from memory, in the same turn of the event loop;
 records are read back only when that was not possible: at recovery, and after a full disk.
 
-Index entries wait until there are some more of them (`IndexService.add`); nobody is told of them.
+Index entries wait until there are some more of them and answers are written (after_put.py); nobody
+is told of them.
 
 Under SYNC_FLUSH a batch waits until it is on the disk. What a consumer has seen, and has perhaps
 committed past, can then never be taken back by a power cut.
