@@ -25,6 +25,12 @@ def test_entries_have_no_gap() -> None:
         RaftLog(NOTHING, [Entry(5, 2, "")])
 
 
+def test_entries_are_found_behind_the_snapshot() -> None:
+    mine = log(2, 3)
+    assert [mine.entry(index) for index in (4, 5)] == [Entry(4, 2, "c4"), Entry(5, 3, "c5")]
+    assert [mine.term_at(index) for index in (2, 3, 4, 5, 6)] == [None, 2, 2, 3, None]
+
+
 def test_a_message_holds_a_bounded_number_of_entries_and_characters() -> None:
     many = RaftLog(Snapshot(0, 0, ""), [Entry(n, 1, "") for n in range(1, MOST_ENTRIES + 3)])
     assert len(many.batch(1)) == MOST_ENTRIES

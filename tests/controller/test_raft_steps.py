@@ -111,6 +111,15 @@ def test_who_gets_a_vote(asked: VoteRequest, reply: VoteReply) -> None:
     assert (2.0 <= raft.next_deadline < 3.0) or not is_voted
 
 
+def test_a_vote_is_on_the_disk_before_it_is_told() -> None:
+    raft = member(Stored(4, ""))
+    raft.receive("c", VoteRequest(4, 0, 0, False), 1.5)
+    step = raft.take()
+    assert step.write is not None
+    assert (step.write.term, step.write.vote) == (4, "c")
+    assert [each.message for each in step.messages] == [VoteReply(4, True, False)]
+
+
 def test_another_gets_no_vote_of_the_same_term_and_a_leader_gives_none() -> None:
     raft = member(Stored(4, "b"))
     raft.receive("c", VoteRequest(4, 9, 4, False), 1.5)
@@ -172,6 +181,23 @@ def test_a_leader_looks_for_what_it_has_in_common_with_a_follower() -> None:
     old = AppendReply(3, True, 7, 3.1)
     raft.receive("b", old, 3.1)
     assert raft.commit_index == 6, "an answer of an earlier term"
+
+
+def test_only_a_leader_that_knows_all_that_was_committed_serves() -> None:
+    raft = leading(Stored(3, "", entries=[Entry(1, 3, "x")]))
+    answered(raft, "b", 0, 3.1, is_match=False)
+    assert not raft.serves(3.1), "a majority answers, but its first entry is not committed"
+    answered(raft, "b", 2, 3.1)
+    assert raft.serves(3.1)
+    raft.receive("c", Append(5, 2, 4, [], 2, 3.2), 3.2)
+    assert not raft.serves(3.2), "another leads"
+
+
+def test_a_state_may_hold_all_that_is_committed() -> None:
+    raft = leading()
+    answered(raft, "b", 1, 3.1)
+    raft.compact(1, "state")
+    assert raft.log.snapshot == Snapshot(1, 1, "state")
 
 
 def test_a_member_without_the_compacted_entries_gets_the_state() -> None:

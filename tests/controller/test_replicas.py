@@ -51,6 +51,7 @@ def test_names_replicas_and_ids_are_bounded(monkeypatch: pytest.MonkeyPatch) -> 
     assert "may have 2 replicas" in str(apply_id(state, 3).remark)
     assert apply_id(state, 2).code == 0  # the same claim again
     assert (state.next_id("a"), state.next_id("b")) == (3, 1)
+    assert (state.get("a"), state.get("b")) == (state.groups["a"], None)
     assert "belongs to cluster c" in str(apply_id(state, 1, cluster="d").remark)
 
 
