@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import msgpack
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -309,3 +310,31 @@ def test_rocketmqs_mandatory_fields_travel_as_text_also_when_they_equal_our_defa
         (command,) = FrameDecoder().feed(frame)
         assert wanted in command.fields
         assert "attributes" not in command.fields
+
+
+def test_text_fields_are_written_as_java_writes_them() -> None:
+    header = UpdateAndCreateTopicRequestHeader(
+        topic="T", default_topic="D", read_queue_nums=4, write_queue_nums=-1, perm=6,
+        topic_filter_type="SINGLE_TAG", order=True,
+    )  # fmt: skip
+    told = header.to_text()
+    assert (told["topic"], told["readQueueNums"], told["writeQueueNums"]) == ("T", "4", "-1")
+    assert (told["order"], told["topicSysFlag"]) == ("true", "0")
+    assert msgspec.structs.replace(header, order=False).to_text()["order"] == "false"
+    assert "attributes" not in told
+
+
+def test_an_empty_number_does_not_excuse_a_wrong_one() -> None:
+    fields = {"consumerGroup": "g", "topic": "t", "queueId": "0", "setZeroIfNotFound": ""}
+    header = QueryConsumerOffsetRequestHeader.from_fields(fields)
+    assert (header.queue_id, header.set_zero_if_not_found) == (0, None)
+    with pytest.raises(BadRequestError, match="queueId"):
+        QueryConsumerOffsetRequestHeader.from_fields(fields | {"queueId": "many"})
+
+
+def test_a_header_does_not_say_how_it_is_encoded_nor_what_the_body_is() -> None:
+    header = {"code": 11, "opaque": 5, "encoding": 0, "body": "header"}
+    for body in (b"", b"frame"):
+        read = read_one(frame(77, msgpack.packb(header), body))
+        assert (read.encoding, bytes(read.body_view)) == (Encoding.MSGPACK, body)
+        assert read.reply().encoding == Encoding.MSGPACK

@@ -158,9 +158,9 @@ class FrameDecoder:
             except HEADER_ERRORS as exc:
                 self._fail(FrameError(f"the {encoding.name} header cannot be read: {exc}"))
                 return commands
-            if stop != body_at:
-                command.body = view[body_at:stop]
-            command.encoding = encoding  # set last: a header cannot override body and encoding
+            # Both are set last: a header cannot override them.
+            command.body = view[body_at:stop] if stop != body_at else b""
+            command.encoding = encoding
             if command.language not in _LANGUAGES:
                 command.language = LanguageCode.OTHER  # a newer client's language is no error
             append(command)
