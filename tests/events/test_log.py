@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pocketmq.protocol.events.event import Event
 from pocketmq.protocol.events.groups import RouteLearned
 from pocketmq.protocol.events.log import EventLog
 from pocketmq.protocol.events.messages import MessageDispatched, MessageStored
@@ -114,6 +115,7 @@ def test_the_number_of_a_message_is_that_of_its_key() -> None:
     assert sample_number("7F000001000018B4AAC20000000A002A", 7) == 42
     assert sample_number("not hexadecimal", 7) == 7
     assert sample_number(None, 7) == 7
+    assert sample_number(None) == sample_number("not hexadecimal") == 0, "in every sample"
 
 
 # -- exact moments and numbers -------------------------------------------------------------------
@@ -275,3 +277,95 @@ def test_numbers_that_were_given_and_not_told_yet_are_not_waited_for() -> None:
     nothing.stamp()
     empty = nothing.read(0)
     assert (empty.events, empty.missed, empty.last) == ([], 1, 1)
+
+
+def test_of_many_facts_the_oldest_are_given_up() -> None:
+    time = Time()
+    log = new_log(time)
+
+    def learn(number: int) -> None:
+        log.fact(str(number), lambda stamp: ClockMoved(*stamp, from_ms=number))
+
+    def facts() -> list[int]:
+        after = log.read(-1).last
+        return [each.from_ms for each in log.read(after).events if isinstance(each, ClockMoved)]
+
+    for number in range(1_000):
+        learn(number)
+    assert facts() == list(range(1_000))
+    time.us += 9_999_999
+    assert facts() == [], "it is still on"
+    time.us += 10_000_000
+    learn(0)  # now it is the youngest
+    learn(1_000)
+    time.us += 1
+    assert facts() == [*range(2, 1_000), 0, 1_000]
+
+
+def test_facts_are_told_again_when_the_lease_is_over_to_the_microsecond() -> None:
+    time = Time()
+    log = new_log(time)
+    log.read(-1)
+    log.fact("a", lambda stamp: ClockMoved(*stamp, from_ms=7))
+    time.us = 10_000_000
+    assert len(log.read(log.read(-1).last).events) == 1
+
+
+def test_a_number_of_an_earlier_life_is_as_none() -> None:
+    log = new_log(Time(), always=True)
+    for _ in range(3):
+        moved(log)
+    reading = log.read(99)
+    assert ([each.seq for each in reading.events], reading.missed) == ([1, 2, 3], 0)
+    log.stamp()  # of an event that is not told yet
+    assert [[each.seq for each in log.read(after).events] for after in (1, 2)] == [[2, 3], [3]]
+
+
+def test_each_kind_begins_with_three_hundred_and_so_does_a_log_that_was_off() -> None:
+    time = Time()
+    log = new_log(time)
+    log.read(-1)
+
+    def told(kind: type[Event]) -> list[int]:
+        return [number for number in range(1_000) if log.wants(kind, number)]
+
+    assert told(MessageDispatched) == told(MessageStored) == list(range(300))
+    time.us += 100_000
+    assert log.wants(MessageStored), "what has no number is in every sample"
+    assert told(MessageStored) == [0]
+    time.us += 10_000_000
+    for _ in range(8):
+        if log.is_on:
+            log.wants(MessageStored, 1)
+    assert not log.is_on
+    log.read(-1)
+    assert told(MessageStored) == list(range(300))
+
+
+def test_counted_events_are_told_once_at_their_time_and_only_of_places_that_have_some() -> None:
+    time = Time()
+    log = new_log(time)
+    log.read(-1)
+    one, other = Place("orders", 0, "broker-a"), Place("orders", 1, "broker-a")
+
+    def told() -> list[tuple[int, int]]:
+        events = log.read(0).events
+        return [(each.queue, each.count) for each in events if isinstance(each, EventsCounted)]
+
+    log.count(MessageStored, one)
+    log.count(MessageStored, other)
+    time.us = 500_000
+    assert not log.mask(MessageDispatched, 1)
+    log.count(MessageStored, other)
+    assert told() == [(0, 1), (1, 1)]
+    time.us = 999_999
+    assert told() == [(0, 1), (1, 1)]
+    time.us = 1_000_000
+    assert told() == [(0, 1), (1, 1), (1, 1)]
+    log.count(MessageStored, one)
+    time.us = 11_000_000
+    assert not log.wants(MessageDispatched), "nobody reads"
+    assert not log.is_on
+    log.read(-1)
+    time.us += 500_000
+    assert told() == [], "it forgot them"

@@ -34,3 +34,9 @@ def test_who_starts_is_waited_for_until_it_tells_or_is_gone() -> None:
     assert merge.ready() == []
     merge.gone("other")
     assert [each.real_us for each in merge.ready()] == [45]
+
+
+def test_what_happened_when_a_role_last_told_is_not_held_back() -> None:
+    merge = EventMerge()
+    merge.took("a", [moved("a", 10), moved("a", 11)], 10)
+    assert [each.real_us for each in merge.ready()] == [10]

@@ -19,6 +19,7 @@ from pocketmq.protocol.events.frames import (
     encode_index,
     index_of,
 )
+from pocketmq.protocol.events.groups import RouteLearned, queue_texts
 from pocketmq.protocol.events.messages import MessageStored
 from pocketmq.protocol.events.recorder import Recorder
 from pocketmq.protocol.events.recording import (
@@ -32,6 +33,7 @@ from pocketmq.protocol.events.recording import (
 )
 from pocketmq.protocol.events.roles import ClockMoved, EventsCounted
 from pocketmq.protocol.events.sink import NO_EVENTS, Counted, Place, no_events
+from pocketmq.protocol.message import MessageQueue
 from pocketmq.runtime.errors import DiskError
 
 NUMBERS = st.integers(min_value=-(2**63), max_value=2**63 - 1)
@@ -323,3 +325,60 @@ def test_nobody_hears_of_events_unless_they_are_asked_for() -> None:
     counted.add(2, 10)
     counted.add(3, 5)
     assert (counted.count, counted.messages, counted.size) == (2, 5, 15)
+
+
+def test_a_bound_holds_for_a_recording_that_comes_in_pieces() -> None:
+    lines = encode_recording(HEADER, [stored(0)])
+    one_less = RecordingReader(most_bytes=len(lines) - 1)
+    assert one_less.feed(lines[:-1]) == []
+    assert not one_less.is_over
+    assert one_less.feed(lines[-1:]) == []
+    assert one_less.is_over
+
+
+def test_a_reader_that_is_told_the_end_twice_says_once_that_a_line_is_cut() -> None:
+    reader = RecordingReader()
+    reader.feed(encode_line(HEADER)[:-1])
+    reader.finish()
+    reader.finish()
+    assert (reader.is_over, len(reader.problems)) == (True, 1)
+    assert reader.feed(b"\n" + encode_line(stored(0))) == []
+
+
+def test_a_frame_ends_with_its_tenth_of_real_time_while_a_clock_stands() -> None:
+    builder = IndexBuilder(1_000)
+    for number, real_us in enumerate([0, 99_999, 100_000]):
+        builder.add(stored(number, 1_000, real_us), offset=10 * number, size=10)
+    route = RouteLearned(1_000, "c1", 1, 100_000, client_id="c1", topic="orders", queues=[])
+    builder.add(route, offset=30, size=10)
+    index = builder.index(40)
+    assert [each.events for each in index.frames] == [2, 2]
+    assert index.frames[1].counts["route-learned"] == {"c1": 1}
+
+
+def test_queues_are_named_in_the_order_of_their_numbers() -> None:
+    queues = [MessageQueue(*each) for each in (("t", "b", 10), ("t", "b", 9), ("s", "c", 1))]
+    assert queue_texts(queues) == ["s c/1", "t b/9", "t b/10"]
+
+
+@pytest.mark.parametrize(
+    ("line", "left_out"),
+    [
+        ('"message-sent","topic":"t","broker":"b","queue":0,"unique_key":"k","client_id":"c",'
+         '"group":"g","size":9', {"count": 1}),
+        ('"message-stored","topic":"t","broker":"b","queue":0,"offset":0,"physical_offset":0,'
+         '"size":9', {"attempt": 0}),
+        ('"message-consumed","topic":"t","broker":"b","queue":0,"offset":0,"group":"g",'
+         '"client_id":"c","status":"success"', {"attempt": 0}),
+        ('"broker-registered","broker":"b","nameserver":"n"', {"broker_id": 0}),
+        ('"trouble-began","kind":"join","who":"b"', {"lasts_ms": 0}),
+        ('"events-counted","kind":"k","count":1,"topic":"t","queue":0', {"messages": 0, "size": 0}),
+    ],
+)  # fmt: skip
+def test_what_a_line_leaves_out_is_one_message_or_nothing(
+    line: str, left_out: dict[str, int]
+) -> None:
+    text = f'{{"event":{line},"at_ms":1,"by":"b","seq":1,"real_us":1}}\n'
+    _, [event], problems = decode_recording(encode_line(HEADER) + text.encode())
+    assert problems == []
+    assert {name: getattr(event, name) for name in left_out} == left_out

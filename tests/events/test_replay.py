@@ -95,6 +95,14 @@ def test_members_are_counted_by_connection() -> None:
     assert state.members == {("b", "g"): ["c1"]}
 
 
+def test_a_member_leaves_one_of_its_groups() -> None:
+    state = ClusterState()
+    assert state.at_ms == 0
+    state.take_all([joined("a", "g", "c1"), joined("a", "h", "c1"), joined("a", "i", "c1")])
+    state.take(made(MemberLeft, broker="a", group="h", client_id="c1", how="closed"))
+    assert state.members == {("a", "g"): ["c1"], ("a", "i"): ["c1"]}
+
+
 def test_queues_have_owners_and_locks_their_last_holder() -> None:
     state = ClusterState()
     for client, queues in (("c1", ["t a/0"]), ("c1", ["t a/1"]), ("c2", [])):

@@ -74,10 +74,16 @@ def test_addresses_have_8_or_20_bytes(size):
         unpack_host(bytes(size))
 
 
-@pytest.mark.parametrize("text", ["", "1.2.3.4", "a:b", "a:123456", "a:-1", ":", "a:" + "9" * 5000])
+@pytest.mark.parametrize("text", ["", "1.2.3.4", "a:b", "a:123456", "a:-1", ":", "a:" + "9" * 5000,
+                                  "a:65536", "a:010911"])  # fmt: skip
 def test_text_without_a_port_is_no_address(text):
     with pytest.raises(IllegalNameError):
         parse_host_text(text)
+
+
+def test_the_last_port_is_65535():
+    assert pack_host("1.2.3.4", 65535) == bytes.fromhex("010203040000ffff")
+    assert parse_host_text("1.2.3.4:65535") == ("1.2.3.4", 65535)
 
 
 MAY_2024_MS = 1_715_000_000_000

@@ -1,5 +1,7 @@
 """Java's rules against known values and a slow oracle (S-31, T-9, A-1)."""
 
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,6 +26,7 @@ from pocketmq.protocol.java import (
         ("Aa", 2112),
         ("BB", 2112),
         ("polygenelubricants", -2147483648),
+        ("polygenelubricantr", 2147483647),
         ("hello world", 1794106052),
         ("\u00e9", 233),
         ("\u4f60\u597d", 652829),  # 31 * 0x4f60 + 0x597d
@@ -34,6 +37,16 @@ from pocketmq.protocol.java import (
 )
 def test_strings_hash_as_in_java(text, expected):
     assert java_hash(text) == expected
+
+
+def test_texts_of_any_length_hash_however_long_numbers_may_be_written() -> None:
+    before = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(640)  # Python allows no less
+    try:
+        for text in ("b" * 640, "b" * 641):
+            assert java_hash(text) == to_int32(98 * (31 ** len(text) - 1) // 30)
+    finally:
+        sys.set_int_max_str_digits(before)
 
 
 def units(text: str) -> list[int]:

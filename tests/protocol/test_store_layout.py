@@ -48,3 +48,23 @@ def test_rows_that_differ_in_one_field_are_packed_as_any(count: int) -> None:
     any_rows = b"".join(QUEUE_ENTRY.struct.pack(offset, 100, -7) for offset in offsets)
     assert QUEUE_ENTRY.pack_numbered(offsets, 100, -7) == any_rows
     assert QUEUE_ENTRY.pack_columns(offsets, [100] * count, [-7] * count) == any_rows
+
+
+@pytest.mark.parametrize("width", [1, 5])
+def test_rows_of_any_width_are_packed(width: int) -> None:
+    layout = Layout(*(Field(str(number), "i", "") for number in range(width)))
+    rows = [tuple(range(at, at + width)) for at in range(200)]
+    expected = b"".join(layout.struct.pack(*row) for row in rows)
+    assert layout.pack_columns(*zip(*rows, strict=True)) == expected
+
+
+@pytest.mark.parametrize("name", ["behind", "nothing"])
+def test_what_has_no_fixed_place_has_no_position(name: str) -> None:
+    layout = Layout(Field("a", "i", ""), Field("rest", "", ""), Field("behind", "i", ""))
+    assert layout.offset_of("rest") == 4
+    with pytest.raises(KeyError, match=name):
+        layout.offset_of(name)
+
+
+def test_a_field_says_what_it_holds() -> None:
+    assert [field.kind for field in LAYOUT.fields] == ["i32", "8 bytes", "i64", "bytes"]

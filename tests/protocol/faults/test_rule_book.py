@@ -193,6 +193,21 @@ def test_a_frame_whose_beginning_has_passed_is_not_judged() -> None:
     assert cutter.rest() == one[:5]
 
 
+def test_a_frame_that_follows_what_was_passed_on_uncut_is_judged() -> None:
+    one, two = (b"".join(encode_frame(Command(11, None, b"abc", opaque=n))) for n in (1, 2))
+    cutter = FrameCutter(passed=one[:9])
+    assert cutter.feed(one[9:12]) == []
+    assert cutter.rest() == one[9:12]
+    [second] = cutter.feed(two)
+    assert second.raw == two
+    assert second.command is not None
+
+
+def test_a_book_without_rules_lets_all_pass() -> None:
+    empty = RuleBook("broker-a", lambda: 0)
+    assert (empty.is_armed, empty.cuts_clients) == (False, False)
+
+
 def test_what_is_no_frame_passes_for_others_to_refuse() -> None:
     cutter = FrameCutter()
     assert cutter.feed(b"GET / HTTP/1.1") == [(b"GET / HTTP/1.1", None)]
