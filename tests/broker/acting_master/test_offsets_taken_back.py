@@ -84,6 +84,7 @@ def test_delay_offsets_only_grow() -> None:
     planner.load(DelayOffsetTable(offset_table={1: 10, 2: 10}))
     planner.take_back(DelayOffsetTable(offset_table={1: 4, 2: 12}))
     assert planner.wrapper().offset_table == {1: 10, 2: 12}
+    assert planner.common() == planner.wrapper(), "the slave, which has it, hears of it again"
     assert planner.unsaved, "a kill would deliver again what the slave delivered"
 
 

@@ -184,6 +184,7 @@ def test_loaded_offsets_are_clamped_into_their_queues() -> None:  # B-94
     planner.load(stored)
     planner.clamp({1: (0, 10), 2: (0, 10), 3: (4, 10)})
     assert [planner.offset(level) for level in (1, 2, 3, 4)] == [5, 10, 4, 0]
+    assert planner.common() == planner.wrapper(), "what is stored at the start, all replicas have"
 
 
 def test_a_message_with_a_delay_is_sent_to_its_level_and_no_other_is() -> None:
@@ -226,6 +227,7 @@ def test_a_slave_follows_its_masters_table() -> None:
     slave.follow(master.wrapper())
     assert slave.unsaved
     assert (slave.offset(3), slave.wrapper()) == (7, master.wrapper())
+    assert slave.common() == master.wrapper(), "who asks the slave is told the same"
     assert slave.unsaved.take()
     slave.follow(master.wrapper())
     assert not slave.unsaved, "there is nothing new"

@@ -12,6 +12,7 @@ from pocketmq.protocol.bodies.offsets import ConsumerOffsetTable
 from pocketmq.protocol.events.event import Event
 from pocketmq.protocol.events.messages import OffsetCommitted
 from pocketmq.protocol.events.recorder import Recorder
+from pocketmq.protocol.events.sink import EventSink, Place, Stamp
 
 NOW_MS = 1_700_000_000_000
 
@@ -182,6 +183,46 @@ def test_a_commit_that_changes_nothing_is_not_told_and_not_saved() -> None:
         if isinstance(each, OffsetCommitted)
     ]
     assert found == [("g", "t", "broker-a", 3, 5, None), ("g", "t", "broker-a", 3, 7, 5)]
+
+
+def test_a_commit_that_only_moves_the_version_is_not_told() -> None:  # B-32 [H]
+    told: list[Event] = []
+    offsets = ConsumerOffsetManager(Recorder(told.append, lambda: 0).sink("broker-a", lambda: 0))
+    for _ in range(500):
+        offsets.commit("g", "t", 3, 5, NOW_MS)
+    assert offsets.data_version.counter == 1
+    assert len(told) == 1
+
+
+class Busy(EventSink):
+    """Wants no event singly, as a log does that was told very many within half a second."""
+
+    def __init__(self) -> None:
+        self.counted: list[tuple[type[Event], Place, int]] = []
+
+    @property
+    def is_on(self) -> bool:
+        return True
+
+    def stamp(self) -> Stamp:
+        raise AssertionError("no event is made")
+
+    def emit(self, event: Event) -> None:
+        raise AssertionError("no event is told")
+
+    def wants(self, kind: type[Event], number: int = 0) -> bool:
+        return False
+
+    def count(self, kind: type[Event], place: Place, messages: int = 1, size: int = 0) -> None:
+        self.counted.append((kind, place, messages))
+
+
+def test_of_very_many_commits_the_rest_is_counted() -> None:
+    busy = Busy()
+    offsets = ConsumerOffsetManager(busy, "broker-a")
+    offsets.commit("g", "t", 3, 5, NOW_MS)
+    place = Place("t", 3, "broker-a", "g")
+    assert busy.counted == [(OffsetCommitted, place, 0)], "a commit is about no message of its own"
 
 
 def test_offsets_are_counted_however_they_come_and_go() -> None:
