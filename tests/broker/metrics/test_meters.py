@@ -72,6 +72,27 @@ def test_what_is_counted_goes_with_its_topic_or_group() -> None:
     assert not meters.distributions[FINISH_LATENCY]
 
 
+def test_what_others_counted_stays() -> None:
+    meters = Meters()
+    for topic, group in (("orders", "billing"), ("bills", "billing"), ("orders", "mail")):
+        meters.popped_out(topic, group, 1, 100, retry=False)
+        meters.add(SENT_TO_DLQ, group, topic)
+    meters.add(POP_REVIVE_READ, "orders", "bills", "0", "CK")  # a group that has a topic's name
+    meters.forget_topic("orders")
+    assert meters.popped == {("bills", "billing", False): (1, 100)}
+    assert meters.counts[SENT_TO_DLQ] == {("billing", "bills"): 1}
+    assert meters.counts[POP_REVIVE_READ] == {("orders", "bills", "0", "CK"): 1}
+
+
+def test_a_metric_without_the_label_keeps_no_other_from_forgetting() -> None:
+    meters = Meters()
+    meters.note(POP_SCAN_TIME, 1)
+    meters.note(FINISH_LATENCY, 61, "orders")
+    meters.forget_topic("orders")
+    assert not meters.distributions[FINISH_LATENCY]
+    assert meters.distributions[POP_SCAN_TIME]
+
+
 def test_names_without_end_cost_no_memory_without_end() -> None:
     meters = Meters()
     for number in range(MAX_SERIES + 10):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.overload.overload import Overload, Work, groups_far_behind
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.dispatch import Peer
 from support.broker_rig import BrokerRig, Voice, consumer, running_broker
 from support.pop_voice import pop
 
@@ -88,6 +92,31 @@ def test_a_group_is_as_far_behind_as_its_worst_queue() -> None:  # B-168
     behind = groups_far_behind(pulls, 1000, lambda _t, queue_id, _o: positions[queue_id], 400)
     assert behind == {"slow": 500, "slower": 900}
     assert groups_far_behind(pulls, 1000, lambda _t, q, _o: positions[q], 900) == {}
+    assert groups_far_behind([("t", "g", 0, 0)], 1000, lambda *_: 999, 0) == {"g": 1}
+
+
+def test_a_guarded_processor_is_not_asked_when_its_work_has_waited_too_long() -> None:  # B-161
+    turn, peer, request = Turn(), cast("Peer", object()), Command(10)
+    asked: list[str] = []
+
+    def answer(_peer: Peer, _request: Command) -> None:
+        asked.append("one")
+
+    def answer_all(_peers: Sequence[Peer], requests: Sequence[Command]) -> list[None]:
+        asked.append("many")
+        return [None] * len(requests)
+
+    one = turn.overload.guarded(Work.SEND, answer)
+    many = turn.overload.guarded_batch(Work.SEND, answer_all)
+    one(peer, request)
+    many([peer], [request])
+    assert asked == ["one", "many"]
+    turn.now = 0.201
+    with pytest.raises(RequestRefusedError):
+        one(peer, request)
+    with pytest.raises(RequestRefusedError):
+        many([peer], [request])
+    assert asked == ["one", "many"]
 
 
 async def test_requests_behind_an_append_of_a_second_are_refused(  # B-160, B-161
