@@ -98,11 +98,11 @@ def test_totals_for_people_leave_out_system_topics() -> None:  # O-24
     stats.note_put(SCHEDULE_TOPIC, 3, 30, now=1.0, took_s=0.005)
     assert (totals(stats.put), totals(stats.put_by_people)) == ((5, 50, 2), (2, 20, 1))
     assert stats.put_times.max_ms == 5
-    stats.note_get("orders", "g", 4, 40, now=1.0, took_s=0.25)
+    stats.note_get("orders", "g", 4, 40, now=1.0, took_s=3.0)
     stats.note_get(SCHEDULE_TOPIC, "g", 5, 50, now=1.0)
     assert (totals(stats.got), totals(stats.got_by_people)) == ((9, 90, 2), (4, 40, 1))
     assert stats.got_messages == 9
-    assert (stats.pulls_found, stats.pulls_missed, stats.longest_get_ms) == (2, 0, 250)
+    assert (stats.pulls_found, stats.pulls_missed, stats.longest_get_ms) == (2, 0, 3_000)
 
 
 def test_what_finds_nothing_is_counted_and_no_message_of_a_group() -> None:
@@ -116,6 +116,10 @@ def test_only_messages_of_clients_have_a_type() -> None:
     stats = BrokerStats()
     stats.note_put("orders", 1, 10, now=1.0)
     assert stats.topics["orders"].sent is None
+    stats.note_put("orders", 1, 10, now=1.0, message_type=MessageType.FIFO)
+    sent = stats.topics["orders"].sent
+    assert sent is not None
+    assert list(sent.rows()) == [(MessageType.FIFO, 1, 10, [1, 0, 0, 0, 0, 0, 0])]
 
 
 def test_delayed_messages_are_counted_on_their_way_in_and_out() -> None:  # O-32
@@ -136,6 +140,7 @@ def test_delayed_messages_are_counted_on_their_way_in_and_out() -> None:  # O-32
     [(kind, messages, size_bytes, sizes)] = orders.sent.rows()
     assert (kind, messages, size_bytes) == (MessageType.DELAY, 2, 200)
     assert sizes[0] == 2  # both are small
+    assert stats.put_times.max_ms == 0  # no client waited for it
 
 
 def test_send_backs_check_points_and_acks_are_counted_by_group_and_in_all() -> None:  # O-32
@@ -192,9 +197,11 @@ def test_what_is_deleted_is_forgotten_and_nothing_else() -> None:
     for topic, group in (("orders", "a"), ("orders2", "a"), ("bills", "a"), ("bills", "b")):
         stats.note_get(topic, group, 1, 1, now=1.0)
         stats.note_send_back(topic, group)
+        stats.meters.popped_out(topic, group, 1, 1, retry=False)
     stats.forget_topic("orders")
     assert set(stats.groups) == {("orders2", "a"), ("bills", "a"), ("bills", "b")}
     assert {key for _, key in stats.named} == {"orders2@a", "bills@a", "bills@b"}
     stats.forget_group("a")
     assert set(stats.groups) == {("bills", "b")}
     assert {key for _, key in stats.named} == {"bills@b"}
+    assert set(stats.meters.popped) == {("bills", "b", False)}
