@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from pocketmq.protocol.events.event import Event
 from pocketmq.protocol.events.groups import RouteLearned
 from pocketmq.protocol.events.log import EventLog
@@ -369,3 +371,17 @@ def test_counted_events_are_told_once_at_their_time_and_only_of_places_that_have
     log.read(-1)
     time.us += 500_000
     assert told() == [], "it forgot them"
+
+
+@pytest.mark.parametrize("told", ["111", "1110", "11100", "1011", "10011"])
+def test_numbers_whose_events_come_late_hide_no_others_nor_repeat_them(told: str) -> None:
+    log = new_log(Time(), always=True)
+    for each in told:
+        stamp = log.stamp()
+        if each == "1":
+            log.emit(ClockMoved(*stamp, from_ms=0))
+    numbers = [number for number, each in enumerate(told, start=1) if each == "1"]
+    for after in range(len(told)):
+        reading = log.read(after)
+        assert [each.seq for each in reading.events] == [each for each in numbers if each > after]
+        assert reading.missed == 0

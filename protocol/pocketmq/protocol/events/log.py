@@ -204,8 +204,7 @@ class EventLog:
             return found, last - kept + 1
         copied = list(events)  # at once: the role has told more in its thread meanwhile
         first = copied[0].seq if copied else last + 1
-        begin = max(0, after + 1 - first)
-        return copied[begin : begin + most], first
+        return [each for each in copied if each.seq > after][:most], first
 
     # -- inside -----------------------------------------------------------------------------
 
