@@ -8,6 +8,9 @@ Before the first round each takes 200,000 messages, by which RocketMQ's is compi
 comes from Maven Central and runs with the flags of its own `runbroker.sh`, its memory scaled to
 this machine. A ratio above 1 is in PocketMQ's favour. Stop everything else first: figures of a
 machine that does other work mean nothing.
+
+`--ceiling` adds a third server to rows of sends: `ceiling.py java` answers at once and stores
+nothing. What the client reaches with it is the most that any broker could reach on this machine.
 """
 
 from __future__ import annotations
@@ -40,6 +43,8 @@ from support.real_rocketmq import JavaServer, RealRocketMQ
 WARM_UP = 200_000
 LIMIT_S = 30.0
 COLD = "cold start to the first acknowledged send"
+NOTHING = "no broker"
+"""The third server's name in tables."""
 ASSIGNED = {"defaultMessageRequestMode": "POP", "timerWheelEnable": "true"}
 """Consumers that have their queues assigned by the broker pop; all others pull as ever. RocketMQ
 refuses pops without timers."""
@@ -82,8 +87,8 @@ class Tuned(RealRocketMQ):
 
 
 @contextlib.contextmanager
-def both(folder: Path, flush: str) -> Iterator[list[Side]]:
-    """The two brokers, each with a nameserver of its own, warmed up."""
+def both(folder: Path, flush: str, *, ceiling: bool) -> Iterator[list[Side]]:
+    """The two brokers, each with a nameserver of its own, warmed up; a third that does nothing."""
     with contextlib.ExitStack() as stack:
         settings = {"flushDiskType": flush} | ASSIGNED
         real = Tuned(folder / "real", folder / "real.work", settings=settings)
@@ -106,6 +111,9 @@ def both(folder: Path, flush: str) -> Iterator[list[Side]]:
             Side("PocketMQ", nameserver.address, ours.popen.pid, ours.address),
             Side("RocketMQ", real.namesrv_addr, real.broker.process.pid, real.broker_addr),
         ]
+        if ceiling:
+            idle = stack.enter_context(started(str(HERE / "ceiling.py"), "java"))
+            sides.append(Side(NOTHING, idle.address, idle.popen.pid, idle.address))
         for side in sides:
             CONSOLE.print(f"{side.name} takes {side.memory_mib:.0f} MiB idle")
             load("batch", side.namesrv, "load", 128, WARM_UP // 2, 4)
@@ -113,11 +121,13 @@ def both(folder: Path, flush: str) -> Iterator[list[Side]]:
         yield sides
 
 
-def measured(folder: Path, flush: str, rows: Sequence[str], rounds: int) -> Figures:
+def measured(
+    folder: Path, flush: str, rows: Sequence[str], rounds: int, *, ceiling: bool
+) -> Figures:
     """All figures of some rows, round by round."""
     table = ROWS | SYNC_ROWS
     figures: Figures = {}
-    with both(folder, flush) as sides:
+    with both(folder, flush, ceiling=ceiling) as sides:
         for number in track(range(rounds), flush, console=CONSOLE):
             for row in rows:
                 # Who comes first changes: the second finds the machine warmer.
@@ -166,7 +176,10 @@ def send_first(address: str) -> None:
 
 def show(figures: Figures) -> None:
     """Medians with their range, and PocketMQ's favour as a ratio."""
+    has_ceiling = any(name.endswith(NOTHING) for name in figures)
     table = Table("row", "figure", "PocketMQ", "RocketMQ", "ratio", title="medians (least..most)")
+    if has_ceiling:
+        table.add_column(f"{NOTHING}, beside RocketMQ")
     for name, ours in figures.items():
         row, what, side = name.split(" | ")
         theirs = figures.get(f"{row} | {what} | RocketMQ")
@@ -175,7 +188,11 @@ def show(figures: Figures) -> None:
         mine, other = statistics.median(ours), statistics.median(theirs)
         ratio = (mine / other if what == HIGHER_IS_BETTER else other / mine) if mine * other else 0
         shown = judged(ratio, reached=ratio >= 1) if ratio else ""
-        table.add_row(row, what, told(ours), told(theirs), shown)
+        cells = [row, what, told(ours), told(theirs), shown]
+        if least := figures.get(f"{row} | {what} | {NOTHING}"):
+            ratio = statistics.median(least) / other if other else 0.0
+            cells.append(f"{told(least)}, {ratio:.2f}")
+        table.add_row(*cells)
     CONSOLE.print(table)
 
 
@@ -190,6 +207,9 @@ def main() -> None:
     )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", nargs="+", help="rows whose names begin so")
+    parser.add_argument(
+        "--ceiling", action="store_true", help="also a server that stores nothing; rows of sends"
+    )
     options = parser.parse_args()
     wanted = [
         row
@@ -201,7 +221,9 @@ def main() -> None:
         rows = [row for row in wanted if row in table]
         if rows:
             with tempfile.TemporaryDirectory(dir=HERE) as folder:
-                figures |= measured(Path(folder), flush, rows, options.rounds)
+                figures |= measured(
+                    Path(folder), flush, rows, options.rounds, ceiling=options.ceiling
+                )
     if options.only is None or COLD.startswith(tuple(options.only)):
         with tempfile.TemporaryDirectory(dir=HERE) as folder:
             figures |= cold_starts(Path(folder), options.rounds)

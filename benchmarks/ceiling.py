@@ -5,8 +5,10 @@
          fixed template. No tables, no checks, no consume queue.
 `bare`   only splits frames and answers each with a fixed reply: the time of loop and sockets.
 `pull`   answers every request with one prebuilt pull reply.
+`java`   is name server and broker of RocketMQ's Java client: answers what it sends with success at
+         once, and looks at nothing but code and opaque. No broker lets that client send faster.
 
-`python ceiling.py floor|bare|pull --port 0` prints `READY port=...`.
+`python ceiling.py floor|bare|pull|java --port 0` prints `READY port=...`.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import argparse
 import asyncio
 import mmap
 import os
+import re
 import struct
 import tempfile
 import zlib
@@ -22,6 +25,9 @@ import zlib
 import msgspec
 import uvloop
 
+from pocketmq.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
+from pocketmq.protocol.body import encode_body
+from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command, Encoding
 from pocketmq.protocol.frame import encode_frame
 from pocketmq.protocol.headers.pull import PullMessageResponseHeader
@@ -183,6 +189,43 @@ class Pull(Splitter):
         return out
 
 
+class Java(Splitter):
+    """Answers the client's questions for a route, and anything else as a send."""
+
+    before = b""
+    after = b""
+    route: tuple[bytes, bytes] = (b"", b"")
+    """A reply with the route to this server, split around its opaque."""
+
+    def answer(self, data: bytes, frames: list[tuple[int, int, int]]) -> list[bytes]:
+        out = []
+        for start, body_at, _ in frames:
+            header = data[start:body_at]
+            code, opaque = _CODE.search(header), _OPAQUE.search(header)
+            assert code is not None
+            assert opaque is not None
+            asks_route = int(code[1]) == RequestCode.GET_ROUTEINFO_BY_TOPIC
+            before, after = Java.route if asks_route else (Java.before, Java.after)
+            # As wide as the number it stands for, so that the frame keeps its length.
+            out += (before, opaque[1].rjust(10), after)
+        return out
+
+
+_CODE = re.compile(rb'"code":(\d+)')
+_OPAQUE = re.compile(rb'"opaque":(\d+)')
+
+
+def route_reply(port: int) -> tuple[bytes, bytes]:
+    """The reply with a route of eight queues at this server, split around its opaque."""
+    queues = QueueData(broker_name="nothing", read_queue_nums=8, write_queue_nums=8, perm=6)
+    address = f"127.0.0.1:{port}"
+    broker = BrokerData(cluster="nothing", broker_name="nothing", broker_addrs={0: address})
+    body = encode_body(TopicRouteData(queue_datas=[queues], broker_datas=[broker]), Encoding.JSON)
+    command = Command(0, None, body, opaque=1_234_567_890, flag=1, encoding=Encoding.JSON)
+    before, after = b"".join(encode_frame(command)).split(b"1234567890")
+    return before, after
+
+
 def pull_reply(records: bytes) -> tuple[bytes, bytes]:
     """A pull reply split around its opaque."""
     header = PullMessageResponseHeader(
@@ -201,6 +244,9 @@ async def serve(kind: str, port: int, encoding: Encoding, records: bytes) -> Non
     elif kind == "pull":
         Pull.before, Pull.after = pull_reply(records)
         protocol = Pull
+    elif kind == "java":
+        Java.before, Java.after = reply_template(Encoding.JSON)
+        protocol = Java
     else:
         Floor.encoding = encoding
         Floor.before, Floor.after = reply_template(encoding)
@@ -209,13 +255,15 @@ async def serve(kind: str, port: int, encoding: Encoding, records: bytes) -> Non
             Floor.log = mmap.mmap(file.fileno(), _LOG_BYTES)
         protocol = Floor
     server = await asyncio.get_running_loop().create_server(protocol, "127.0.0.1", port)
-    print(f"READY port={server.sockets[0].getsockname()[1]}", flush=True)
+    bound = server.sockets[0].getsockname()[1]
+    Java.route = route_reply(bound)
+    print(f"READY port={bound}", flush=True)
     await server.serve_forever()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kind", choices=["floor", "bare", "pull"])
+    parser.add_argument("kind", choices=["floor", "bare", "pull", "java"])
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--encoding", choices=["msgpack", "json"], default="msgpack")
     parser.add_argument("--records", help="file with the records of a pull reply")
