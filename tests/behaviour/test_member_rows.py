@@ -10,8 +10,6 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from structlog.testing import capture_logs
-
 from pocketmq.client import (
     MessageQueue,
 )
@@ -20,6 +18,7 @@ from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command
 from support.consuming import Collected, consuming, queues_of
 from support.eventually import eventually
+from support.own_logs import own_logs
 from support.rebalancing import ANOTHER, MEMBERS, answer_members
 from support.tcp import scripted, tcp_cluster, tcp_rig
 
@@ -85,7 +84,7 @@ async def test_an_unknown_member_list_is_skipped_and_an_empty_one_is_an_error() 
             async def errors_with(answer: Callable[[Command], Command]) -> set[str]:
                 broker.refuse[MEMBERS] = answer
                 asked = broker.count(MEMBERS)
-                with capture_logs() as logs:
+                with own_logs() as logs:
                     await rig.advance(40)
                 assert broker.count(MEMBERS) == asked + 2
                 return {each["event"] for each in logs if each["log_level"] == "warning"}
@@ -106,7 +105,7 @@ async def test_a_topic_without_queues_keeps_the_assignment() -> None:
     async with tcp_rig() as rig, consuming(rig, Collected()) as consumer:
         await eventually(lambda: len(consumer.assignment) == 4, "all queues")
         rig.nameserver.add_topic("T", rig.brokers, queues=0)
-        with capture_logs() as logs:
+        with own_logs() as logs:
             await rig.advance(60)
         reasons = [each["reason"] for each in logs if each["event"] == "rebalance.skipped"]
         assert any("no queues" in reason for reason in reasons)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from pocketmq.client import ConsumeFromWhere, Message, MessageQueue, PushConsumer
 from pocketmq.client.instance import DuplicateGroupError
@@ -22,6 +21,7 @@ from pocketmq.protocol.transport.memory import MemoryNetwork
 from support.consuming import Collected
 from support.eventually import eventually
 from support.memory_cluster import MemoryCluster, memory_cluster
+from support.own_logs import own_logs
 
 FIRST = ConsumeFromWhere.FIRST_OFFSET
 
@@ -164,7 +164,7 @@ async def test_members_that_disagree_are_named_and_the_latest_subscription_loses
         first = member(cluster, one, "A", instance_name="first")
         async with first, cluster.producer() as producer:
             await cluster.advance(1)
-            with capture_logs() as logs:
+            with own_logs() as logs:
                 latest = member(cluster, two, "A || B", instance_name="latest")
                 async with latest:
                     await cluster.until(

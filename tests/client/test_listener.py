@@ -6,13 +6,13 @@ import asyncio
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from pocketmq.client.consumer.listener import InlineThreads, ListenerCall, PooledThreads
 from pocketmq.protocol.allocation.by_name import strategy_named
 from pocketmq.protocol.message import MessageExt
 from pocketmq.runtime.errors import ConfigError
 from support.messages import pulled_message
+from support.own_logs import own_logs
 
 
 async def called(listener: Any, *, one_by_one: bool = True) -> Any:
@@ -89,7 +89,7 @@ async def test_a_listener_that_blocks_the_loop_is_named_once(
         now += 0.15
 
     call = ListenerCall(sleepy, one_by_one=True, threads=InlineThreads())
-    with capture_logs() as logs:
+    with own_logs() as logs:
         await call([pulled_message()], None)
         await call([pulled_message()], None)
     blocked = [each for each in logs if each["event"] == "listener.blocked_loop"]
@@ -110,7 +110,7 @@ async def test_a_listener_that_blocks_the_loop_at_once_is_named(
         now += 0.2
 
     call = ListenerCall(sleepy, one_by_one=True, threads=InlineThreads())
-    with capture_logs() as logs:
+    with own_logs() as logs:
         assert await call([pulled_message()], None) is None
     assert [(each["event"], each["blocked_s"]) for each in logs] == [("listener.blocked_loop", 0.2)]
 
@@ -127,7 +127,7 @@ async def test_a_listener_that_waits_for_long_is_not_named(
         return message.queue_offset
 
     call = ListenerCall(patient, one_by_one=True, threads=InlineThreads())
-    with capture_logs() as logs:
+    with own_logs() as logs:
         for number, event in enumerate(events):
             calling = asyncio.ensure_future(call([pulled_message(offset=number)], None))
             other = asyncio.ensure_future(call([pulled_message(offset=number)], None))

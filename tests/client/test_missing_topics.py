@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from structlog.testing import capture_logs
 
 from pocketmq.client import ConsumeFromWhere, Message
 from support.consuming import Collected
 from support.memory_cluster import memory_cluster
+from support.own_logs import own_logs
 
 
 async def test_a_consumer_that_was_first_gets_messages_seconds_after_its_topic_is_made(
@@ -20,7 +20,7 @@ async def test_a_consumer_that_was_first_gets_messages_seconds_after_its_topic_i
         consumer = cluster.consumer(consume_from_where=ConsumeFromWhere.FIRST_OFFSET)
         consumer.subscribe("Late")
         consumer.listen(got)
-        with capture_logs() as lines:
+        with own_logs() as lines:
             async with consumer, cluster.producer() as producer:
                 await cluster.advance(1.5)
                 await cluster.create_topic("Late", queues=1)

@@ -9,7 +9,6 @@ import asyncio
 from typing import Any, cast
 
 import pytest
-from structlog.testing import capture_logs
 
 from pocketmq.client import (
     MessageExt,
@@ -28,6 +27,7 @@ from pocketmq.runtime.errors import ConfigError
 from support.client_rig import client_rig
 from support.consuming import Collected, consuming
 from support.eventually import eventually
+from support.own_logs import own_logs
 
 # -- consuming ----------------------------------------------------------------------------------
 
@@ -121,7 +121,7 @@ async def test_the_same_group_twice_under_one_client_id_is_refused() -> None:  #
 
 async def test_two_members_with_one_client_id_are_warned_of() -> None:  # B-28
     async with client_rig() as rig:
-        with capture_logs() as logs:
+        with own_logs() as logs:
             consumer = consuming(rig, Collected(), instance_name="n")
             rig.brokers[0].extra_members.append("127.0.0.1@n")
             async with consumer:

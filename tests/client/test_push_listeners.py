@@ -10,7 +10,6 @@ import threading
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from pocketmq.client import (
     ConsumeConcurrentlyContext,
@@ -26,6 +25,7 @@ from pocketmq.protocol.codes import RequestCode
 from support.client_rig import client_rig
 from support.consuming import consuming
 from support.eventually import eventually
+from support.own_logs import own_logs
 
 # -- calling ------------------------------------------------------------------------------------
 
@@ -297,7 +297,7 @@ async def test_an_error_of_our_own_ends_no_worker_and_leaves_no_message_behind(
     monkeypatch.setattr(SendBack, "send_back", broken)
     async with client_rig() as rig:
         rig.brokers[0].put_many("T", 0, [b"%d" % i for i in range(3)])
-        with capture_logs() as logs:
+        with own_logs() as logs:
             async with consuming(rig, fail_at_first, consume_thread_max=1):
                 await rig.advance(1)
                 await eventually(lambda: len(attempts) == 3, "all were tried by the one worker")
@@ -338,7 +338,7 @@ async def test_a_message_that_could_not_be_prepared_or_noted_as_done_comes_again
         consumer = rig.consumer(consume_from_where=ConsumeFromWhere.FIRST_OFFSET)
         consumer.subscribe("T")
         consumer.listen_batch(many) if batches else consumer.listen(one)
-        with capture_logs() as logs:
+        with own_logs() as logs:
             async with consumer:
                 await rig.advance(1)
                 at_first = [b"0", b"1", b"2"] if step == "done" else [b"1", b"2"]

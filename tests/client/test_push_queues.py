@@ -9,7 +9,6 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from pocketmq.client import (
     ConsumeFromWhere,
@@ -19,6 +18,7 @@ from pocketmq.protocol.codes import RequestCode
 from support.client_rig import client_rig
 from support.consuming import Collected, consuming
 from support.eventually import eventually
+from support.own_logs import own_logs
 
 RETRY = "%RETRY%consumers"
 
@@ -98,7 +98,7 @@ async def test_a_bug_in_the_rebalance_of_a_topic_is_logged_with_its_traceback(to
     async with client_rig() as rig:
         rig.nameserver.add_topic(RETRY, rig.brokers, queues=1)
         other = "T" if topic == RETRY else RETRY
-        with capture_logs() as logs:
+        with own_logs() as logs:
             async with consuming(rig, Collected(), strategy=Faulty(topic)) as one:
                 await eventually(lambda: one.assignment, "the other topic is had")
                 await eventually(lambda: told_of(logs, "rebalance.failed"), "the fault is told")
@@ -114,7 +114,7 @@ async def test_a_topic_that_cannot_be_shared_out_now_is_told_in_one_line(topic: 
         rig.nameserver.add_topic(RETRY, rig.brokers, queues=1)
         rig.nameserver.routes[topic].queue_datas.clear()
         other = "T" if topic == RETRY else RETRY
-        with capture_logs() as logs:
+        with own_logs() as logs:
             async with consuming(rig, Collected()) as one:
                 await eventually(lambda: one.assignment, "the other topic is had")
                 await eventually(lambda: told_of(logs, "rebalance.skipped"), "the fault is told")

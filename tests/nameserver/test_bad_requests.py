@@ -7,7 +7,6 @@ from typing import Any, cast
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from structlog.testing import capture_logs
 
 from pocketmq.protocol.body import encode_body
 from pocketmq.protocol.codes import RequestCode, ResponseCode
@@ -16,6 +15,7 @@ from pocketmq.protocol.header import REQUEST_HEADERS, Header
 from pocketmq.protocol.headers.route import GetClusterInfoRequestHeader
 from support.declared import instances
 from support.nameserver_rig import nameserver
+from support.own_logs import own_logs
 from support.strategies import mutated
 
 CODES = sorted(
@@ -59,7 +59,7 @@ async def test_any_request_is_answered_and_none_uncovers_a_bug(
 ) -> None:
     asked = data.draw(requests(code))
     async with nameserver() as rig:
-        with capture_logs() as logs:
+        with own_logs() as logs:
             channel = await rig.channel(asked.encoding, version=asked.version)
             fields = cast("Header", asked.ext)  # any mapping: the codec does not mind
             reply = await channel.request(fields, asked.body_view, code=code)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from structlog.testing import capture_logs
 
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.headers.route import GetClusterInfoRequestHeader
 from pocketmq.runtime.profile import PROFILE_4_9, PROFILE_5_X, Profile
 from support.nameserver_rig import START_MS, NameServerRig, nameserver
+from support.own_logs import own_logs
 
 PROFILES = [PROFILE_4_9, PROFILE_5_X]
 
@@ -102,7 +102,7 @@ async def test_a_silent_broker_is_gone_120_s_plus_one_scan_later_and_the_other_s
         await rig.advance(alive_s)
         assert await rig.brokers_of("TopicA") == ["broker-a", "broker-b"]
         await steady.register()
-        with capture_logs() as logs:
+        with own_logs() as logs:
             await rig.advance(gone_s - alive_s)
         assert await rig.brokers_of("TopicA") == ["broker-b"]
         await silent.channel.closed
@@ -223,7 +223,7 @@ async def test_an_address_counts_once_per_cluster_under_5_x_and_once_at_all_unde
 
 
 async def test_a_stopping_nameserver_says_nothing_of_the_brokers_it_hangs_up_on() -> None:
-    with capture_logs() as logs:
+    with own_logs() as logs:
         async with nameserver() as rig:
             broker = await rig.broker()
             await broker.register()

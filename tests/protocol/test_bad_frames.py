@@ -11,7 +11,6 @@ import msgpack
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from structlog.testing import capture_logs
 
 from pocketmq.protocol.command import Command, Encoding
 from pocketmq.protocol.dispatch import Dispatcher
@@ -20,6 +19,7 @@ from pocketmq.protocol.frame import FrameDecoder
 from pocketmq.protocol.transport.memory import MemoryNetwork
 from pocketmq.protocol.transport.tcp import TcpNetwork
 from support.cost import DEPTH, SLOWEST_S, cost_s, peak_bytes
+from support.own_logs import own_logs
 from support.strategies import mutated
 from support.wire_pair import (
     ECHO,
@@ -134,7 +134,7 @@ async def test_bytes_that_are_no_frame_end_their_connection_and_no_other(
     _, address, _ = echo
     async with connected(TcpNetwork(), address) as healthy:
         await healthy.request(Word())
-        with capture_logs() as logs:
+        with own_logs() as logs:
             bad = await RawPeer.connect(address)
             bad.say(request_bytes(word="before"))
             assert (await bad.answer()).header(Word).word == "before"
@@ -186,7 +186,7 @@ async def test_a_client_survives_a_server_that_talks_nonsense() -> None:
     server = await asyncio.start_server(babble, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     network = TcpNetwork()
-    with capture_logs() as logs:
+    with own_logs() as logs:
         channel = await network.connect(f"127.0.0.1:{port}", Dispatcher())
         with pytest.raises(ConnectionLostError):
             await channel.request(Word())

@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from pocketmq.protocol.budget import Budget
 from pocketmq.protocol.command import Command
@@ -19,6 +18,7 @@ from pocketmq.protocol.transport.channel import HIGH_WATER_BYTES, Channel
 from pocketmq.protocol.transport.network import OpenChannels
 from pocketmq.protocol.transport.tcp import TcpListener, TcpNetwork
 from support.eventually import eventually
+from support.own_logs import own_logs
 from support.wire_pair import (
     SILENT,
     Echo,
@@ -85,7 +85,7 @@ async def test_a_peer_that_vanished_without_a_word_is_closed_after_the_idle_limi
         [spoke, silence] = channels.all
         for channel in (spoke, silence):
             channel.last_active_at -= LIMIT_S / 2
-        with capture_logs() as logs:
+        with own_logs() as logs:
             channels.sweep()
             assert (logs, silence.is_open) == ([], True)
             await healthy.request(Word())
@@ -119,7 +119,7 @@ async def test_a_byte_now_and_then_does_not_keep_a_connection(
     async with connected(TcpNetwork(), address) as healthy:
         await healthy.request(Word())
         *stalling, _ = channels.all
-        with capture_logs() as logs:
+        with own_logs() as logs:
             for at, passed_s in enumerate((LIMIT_S / 4, LIMIT_S / 4, LIMIT_S / 2 + 1)):
                 for peer in slow:
                     peer.say(frame[at : at + 1])
@@ -229,7 +229,7 @@ async def test_answers_that_a_peer_does_not_take_in_the_end_cost_its_connection(
             while len(server.waiting) < 40:
                 await healthy.request(Word())
             [channel, _] = channels_of(listener)
-            with capture_logs() as logs:
+            with own_logs() as logs:
                 for peer, request in server.waiting:
                     peer.reply(request, request.reply(body=bytes(MIB)))
                     await healthy.request(Word())
@@ -269,7 +269,7 @@ async def test_peers_that_never_read_cost_no_more_together_than_the_budget_says(
                 peer.say(request_bytes(SILENT))
             while len(server.waiting) < len(deaf):
                 await healthy.request(Word())
-            with capture_logs() as logs:
+            with own_logs() as logs:
                 tracemalloc.start()
                 try:
                     for peer, request in server.waiting:
@@ -301,7 +301,7 @@ async def test_the_heaviest_peer_is_the_one_that_is_closed() -> None:
         for peer, size in ((light, MIB // 2), (heavy, MIB - 10), (last, MIB * 3 // 4)):
             held = memory.total_bytes
             peer.say(frame[:size])  # half frames
-            with capture_logs() as logs:
+            with own_logs() as logs:
                 await eventually(
                     lambda held=held, size=size: (
                         abs(memory.total_bytes - held - size) < 64_000

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
-from structlog.testing import capture_logs
 
 from pocketmq.protocol.budget import Budget
 from pocketmq.protocol.codes import LanguageCode, ResponseCode
@@ -24,6 +23,7 @@ from pocketmq.protocol.transport.peer_memory import PeerMemory
 from pocketmq.protocol.transport.remoting import expect
 from pocketmq.protocol.transport.tcp import TcpNetwork
 from support.eventually import eventually
+from support.own_logs import own_logs
 from support.wire_pair import (
     BROKEN,
     CALL_BACK,
@@ -106,7 +106,7 @@ async def test_a_one_way_request_is_never_answered_not_even_with_an_error(
     ):
         for code in (ECHO, BROKEN, SILENT, 12345):
             channel.oneway(Word(), code=code)
-        with capture_logs() as logs:
+        with own_logs() as logs:
             await channel.request(Word())
             for peer, request in echo.waiting:
                 peer.reply(request, request.reply())
@@ -307,7 +307,7 @@ async def test_a_processor_that_fails_or_says_the_unsayable_costs_an_error_and_n
         served(network, Echo().dispatcher) as (_, address),
         connected(network, address, encoding=encoding) as channel,
     ):
-        with capture_logs() as logs:
+        with own_logs() as logs:
             reply = await channel.request(Word(word="x"), code=code)
         assert reply.code == ResponseCode.SYSTEM_ERROR
         assert reply.remark

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 import pytest
-from structlog.testing import capture_logs
 
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Command
@@ -19,6 +18,7 @@ from pocketmq.protocol.dispatch import (
     handles_batch,
 )
 from pocketmq.protocol.errors import BadRequestError, BrokerError, IllegalMessageError
+from support.own_logs import own_logs
 
 
 class Somebody:
@@ -143,7 +143,7 @@ def test_an_error_becomes_its_code_and_only_a_bug_is_logged_as_one(
 
     dispatcher = Dispatcher()
     dispatcher.register(7, processor)
-    with capture_logs() as logs:
+    with own_logs() as logs:
         reply = dispatcher.process(PEER, Command(7))
     assert code_of(reply) == code
     assert [line["event"] for line in logs] == events
@@ -155,7 +155,7 @@ def test_a_batch_is_answered_one_by_one_also_when_it_fails(dispatcher: Dispatche
     three = dispatcher.process_batch([PEER] * 3, commands(5, 0, 1, 2))
     assert [code_of(reply) for reply in three] == [ResponseCode.SYSTEM_BUSY] * 3
     assert [reply.opaque for reply in three if isinstance(reply, Command)] == [0, 1, 2]
-    with capture_logs() as logs:
+    with own_logs() as logs:
         four = dispatcher.process_batch([PEER] * 4, commands(5, 0, 1, 2, 3))
     assert [code_of(reply) for reply in four] == [ResponseCode.SYSTEM_ERROR] * 4
     assert "0 replies to 4 requests" in str(logs[0]["exc_info"])
@@ -250,7 +250,7 @@ def test_a_read_that_cannot_be_processed_ends_its_connection_and_no_other(
     good.take(b"1")
     dispatcher.put_off(bad, b"no number")
     dispatcher.put_off(good, b"2")
-    with capture_logs() as logs:
+    with own_logs() as logs:
         turn.end()
     assert [line["event"] for line in logs] == ["read.failed"]
     assert (good.is_aborted, bad.is_aborted) == (False, True)

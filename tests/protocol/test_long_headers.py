@@ -7,7 +7,6 @@ from typing import Any
 
 import msgpack
 import pytest
-from structlog.testing import capture_logs
 
 from pocketmq.protocol.budget import Budget
 from pocketmq.protocol.codes import ResponseCode
@@ -16,6 +15,7 @@ from pocketmq.protocol.frame import FrameDecoder
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader
 from pocketmq.protocol.transport.tcp import TcpNetwork
 from support.cost import SLOWEST_S, cost_s, peak_bytes
+from support.own_logs import own_logs
 from support.wire_pair import Echo, RawPeer, Word, frame_bytes, raw_frame, request_bytes, served
 
 LIMIT = 1000
@@ -56,7 +56,7 @@ def test_it_is_passed_over_wherever_the_stream_is_cut(
 async def test_its_sender_is_told_and_may_go_on(encoding: Encoding) -> None:
     async with served(TcpNetwork(), Echo(Budget(header_bytes=LIMIT)).dispatcher) as (_, address):
         peer = await RawPeer.connect(address)
-        with capture_logs() as logs:
+        with own_logs() as logs:
             peer.say(long_request(encoding) + request_bytes(opaque=78, encoding=encoding))
             answers = {answer.opaque: answer for answer in [await peer.answer() for _ in range(2)]}
         assert answers[77].code == ResponseCode.INVALID_PARAMETER

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from structlog.testing import capture_logs
 
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.manual_clock import ManualClock
 from pocketmq.runtime.periodic import AT_REST, PeriodicService
+from support.own_logs import own_logs
 
 START_MS = 1_700_000_000_000
 
@@ -187,7 +187,7 @@ async def test_an_error_is_logged_and_the_next_period_comes(clock: ManualClock) 
         raise ConnectionError("nobody there")
 
     service = PeriodicService("registration", clock, 30, action)
-    with capture_logs() as logs:
+    with own_logs() as logs:
         service.start()
         await clock.move_to(START_MS + 60_000)
     assert calls == 2
@@ -203,7 +203,7 @@ async def test_an_error_goes_to_on_error_instead(clock: ManualClock) -> None:
         "scan", clock, 1, lambda: dict[str, float]()["x"], on_error=errors.append
     )
     service.start()
-    with capture_logs() as logs:
+    with own_logs() as logs:
         await clock.move_to(START_MS + 1_000)
     assert [type(error) for error in errors] == [KeyError]
     assert logs == []

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from structlog.testing import capture_logs
 
 from pocketmq.runtime.tasks import TaskOwner
+from support.own_logs import own_logs
 
 
 async def test_the_first_failure_is_told_once_and_kept() -> None:
@@ -17,7 +17,7 @@ async def test_the_first_failure_is_told_once_and_kept() -> None:
     async def fail(text: str) -> None:
         raise ValueError(text)
 
-    with capture_logs() as logs:
+    with own_logs() as logs:
         tasks = [owner.start(fail(text), name=text) for text in ("one", "two")]
         await asyncio.wait(tasks)
     assert told == ["broker.one: one"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from structlog.testing import capture_logs
 
 from pocketmq.protocol.bodies.clients import (
     CheckClientRequestBody,
@@ -31,6 +30,7 @@ from pocketmq.protocol.headers.clients import (
 from pocketmq.protocol.subscription import SubscriptionData
 from pocketmq.runtime.profile import PROFILE_4_9
 from support.broker_rig import BrokerRig, Voice, consumer, running_broker
+from support.own_logs import own_logs
 
 NOTIFY = RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
 
@@ -143,7 +143,7 @@ async def test_a_broker_that_stood_still_hears_its_clients_before_it_forgets_the
     silent = rig.broker.subjects.groups.silent
     silent._due_at -= 500  # the last look is long ago, as after a SIGSTOP
     rig.broker.consumers.expiry_s = -1
-    with capture_logs() as logs:
+    with own_logs() as logs:
         silent.scan()
     assert [line["event"] for line in logs] == ["broker.stalled"]
     assert await one.members() == ["one"]
@@ -168,7 +168,7 @@ async def test_a_broadcast_group_is_told_in_4_9_only(tmp_path: Path) -> None:  #
 
 async def test_subscriptions_that_disagree_are_named(rig: BrokerRig) -> None:  # B-23
     await member(rig, "one", topics=["orders"])
-    with capture_logs() as logs:
+    with own_logs() as logs:
         await member(rig, "two", topics=["others"])
     (warning,) = [line for line in logs if line["event"] == "subscription.disagrees"]
     assert (warning["client_id"], warning["group"]) == ("two", "readers")
@@ -177,7 +177,7 @@ async def test_subscriptions_that_disagree_are_named(rig: BrokerRig) -> None:  #
 
 async def test_a_client_id_that_comes_twice_is_named(rig: BrokerRig) -> None:  # B-28
     await member(rig, "one")
-    with capture_logs() as logs:
+    with own_logs() as logs:
         await member(rig, "one")
     assert [line["client_id"] for line in logs if line["event"] == "client.duplicated"] == ["one"]
 
