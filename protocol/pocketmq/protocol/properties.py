@@ -137,9 +137,12 @@ def encode_properties(properties: Mapping[str, str]) -> str:
 def priority_of(properties: Mapping[str, str]) -> int:
     """The priority, 0 and up, that properties have; -1 without one or if Java reads none (V-1)."""
     digits = properties.get(PRIORITY, "").removeprefix("+")
-    if not (digits.isascii() and digits.isdecimal()) or len(digits) > 10:
+    if not (digits.isascii() and digits.isdecimal()):
         return -1
-    priority = int(digits)
+    digits = digits.lstrip("0")  # of which Java reads any number
+    if len(digits) > 10:
+        return -1
+    priority = int(digits or "0")
     return priority if priority < 2**31 else -1
 
 
