@@ -48,6 +48,11 @@ def test_attributes_are_registered_from_5_0_on(version: int, attributes: dict[st
     assert topic.attributes == attributes
 
 
+@pytest.mark.parametrize(("version", "end"), [(412, b"[]"), (413, b"[]\0\0\0\0")])
+def test_mappings_of_static_topics_follow_from_5_0_on(version: int, end: bytes) -> None:
+    assert zlib.decompress(encode_compressed(BODY, version=version)).endswith(end)
+
+
 def compressed(*parts: bytes | int) -> bytes:
     """A registration of sized parts and counts."""
     i32 = struct.Struct(">i")
@@ -82,6 +87,8 @@ def test_a_registration_may_have_as_many_bytes_as_the_budget_says() -> None:
     assert decode_compressed(data, replace(DEFAULT_BUDGET, registration_bytes=size)) == BODY
     with pytest.raises(OverBudgetError):
         decode_compressed(data, replace(DEFAULT_BUDGET, registration_bytes=size - 1))
+    with pytest.raises(OverBudgetError):  # and no more of it is inflated
+        decode_compressed(data, replace(DEFAULT_BUDGET, registration_bytes=size // 2))
 
 
 def test_a_registration_may_have_as_many_topics_as_the_budget_says() -> None:

@@ -4,6 +4,7 @@ import contextlib
 import importlib.util
 import subprocess
 import sys
+import tracemalloc
 import zlib
 
 import pytest
@@ -55,11 +56,38 @@ def test_the_limit_is_exact(kind):
 
 
 @pytest.mark.parametrize("kind", HERE)
+def test_no_more_is_inflated_than_may_be_kept(kind):
+    packed = compress(bytes(64 * MIB), kind)
+    tracemalloc.start()
+    try:
+        with pytest.raises(BodyTooLargeError):
+            decompress(packed, kind.sys_flag, MIB)
+        assert tracemalloc.get_traced_memory()[1] < 8 * MIB
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("kind", HERE)
 def test_a_body_cut_short_is_told(kind):
     packed = compress(bytes(range(256)) * 4, kind)
     for cut in range(len(packed) - (4 if kind is CompressionKind.ZLIB else 1)):
         with pytest.raises(BodyError):
             decompress(packed[:cut], kind.sys_flag)
+
+
+@pytest.mark.parametrize("kind", HERE)
+def test_what_is_wrong_with_a_body_is_told(kind):
+    packed = bytearray(compress(bytes(range(256)) * 4, kind))
+    packed[4] ^= 0xFF
+    with pytest.raises(BodyError, match=f"{kind.name.lower()} says"):
+        decompress(bytes(packed), kind.sys_flag)
+
+
+@pytest.mark.parametrize("kind", HERE)
+def test_what_reaches_the_limit_before_its_end_is_too_large(kind):
+    packed = compress(bytes(1024 * 1024), kind)
+    with pytest.raises(BodyTooLargeError):  # a block of zstd ends where the limit is
+        decompress(packed, kind.sys_flag, 128 * 1024 - 1)
 
 
 def test_what_follows_the_stream_is_ignored():  # Java's Inflater

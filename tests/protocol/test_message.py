@@ -67,6 +67,11 @@ def test_a_message_has_flag_0_and_no_priority_below_0():  # V-1
         Message("T", b"x", priority=-1)
 
 
+def test_a_message_is_no_text():
+    assert (Message("T", b"x") == "T") is False
+    assert (Message("T", b"x") == Message("T", b"x")) is True
+
+
 def test_keys_may_be_one_text_and_a_wait_that_is_said_stays():
     message = Message("T", b"x", keys="k1 k2", flag=7, properties={"WAIT": "false"})
     assert message.properties == {"KEYS": "k1 k2", "WAIT": "false"}

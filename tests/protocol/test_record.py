@@ -259,6 +259,14 @@ def test_what_is_wrong_with_a_record_is_told(at, value, says):
         decode_record(bytes(data))
 
 
+def test_a_v2_record_that_ends_inside_its_topics_length_is_told():
+    data = bytearray(SMALLEST)
+    data[4:8] = MAGIC_V2.to_bytes(4, "big", signed=True)
+    data[84:88] = (2).to_bytes(4, "big")  # the body, and then one byte of the length's two
+    with pytest.raises(RecordError, match="inside the topic's length"):
+        decode_record(bytes(data))
+
+
 @pytest.mark.parametrize(("born", "store"), [(8, 9), (20, 0)])
 def test_hosts_of_other_lengths_are_refused(born, store):
     with pytest.raises(RecordError, match=f"hosts of {born} and {store} bytes"):

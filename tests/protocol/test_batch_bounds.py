@@ -1,0 +1,83 @@
+"""Batches at their bounds, on each of the ways that read them."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from pocketmq.protocol.batch import BatchEntry, decode_batch, first_entry
+from pocketmq.protocol.errors import BatchError
+
+HEAD = struct.Struct(">iiiii")
+
+
+def raw(
+    body: bytes = b"abc",
+    properties: bytes = b"k\x01v\x02",
+    flag: int = 0,
+    *,
+    total: int | None = None,
+    body_len: int | None = None,
+    properties_len: int | None = None,
+) -> bytes:
+    """A message of a batch; lengths that are given may be lies."""
+    size = HEAD.size + len(body) + 2 + len(properties)
+    total = size if total is None else total
+    body_len = len(body) if body_len is None else body_len
+    properties_len = len(properties) if properties_len is None else properties_len
+    head = HEAD.pack(total, 0, 0, flag, body_len)
+    return head + body + struct.pack(">h", properties_len) + properties
+
+
+@pytest.mark.parametrize(
+    ("second", "reason"),
+    [
+        (bytes(21), "21 bytes are left, a message has 22"),
+        (raw(b"", b""), "a body of 0 bytes in a message of 22"),
+        (raw(b"abcd", b"", total=99), "a message of 99 bytes where 26 are left"),
+        (raw(b"abcd", b"", total=21), "a message of 21 bytes where 26 are left"),
+        (raw(b"abcd", b"", body_len=5), "a body of 5 bytes in a message of 26"),
+        (raw(b"ab", b"xy", properties_len=3), "properties of 3 bytes where 2 are left"),
+    ],
+    ids=["short", "empty", "too-long", "too-small", "body", "properties"],
+)
+def test_a_wrong_length_says_what_is_wrong_and_where(second: bytes, reason: str) -> None:
+    first = raw()
+    with pytest.raises(BatchError, match=reason) as caught:
+        decode_batch(first + second)
+    assert str(len(first)) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        raw(flag=29, total=30), raw(flag=29, total=28),
+        raw(flag=29, body_len=2), raw(flag=29, body_len=4),
+        raw(flag=29, properties_len=3), raw(flag=29, properties_len=5),
+    ],
+    ids=["total+1", "total-1", "body-1", "body+1", "properties-1", "properties+1"],
+)  # fmt: skip
+def test_messages_of_equal_lengths_have_to_say_so(second: bytes) -> None:
+    assert len(raw()) == 29  # the flag, too: no field is taken for another
+    with pytest.raises(BatchError):
+        decode_batch(raw(flag=29) + second)
+    with pytest.raises(BatchError):
+        decode_batch(raw(flag=29) + second + raw(flag=29))
+
+
+def test_empty_messages_of_equal_lengths_are_refused() -> None:
+    with pytest.raises(BatchError, match="a body of 0 bytes"):
+        decode_batch(raw(b"", b"") * 2)
+
+
+def test_the_first_message_may_have_no_properties_but_a_body() -> None:
+    assert first_entry(raw(b"x", b"")) == BatchEntry(0, b"x", b"")
+    assert first_entry(raw(b"", b"")) is None
+    assert first_entry(raw(b"", b"") + b"more") is None
+
+
+def test_the_first_message_is_not_read_behind_its_end() -> None:
+    # A body of 5 in a message of 23; what stands where its properties begin would fit it.
+    lying = HEAD.pack(23, 0, 0, 0, 5) + b"abcde" + struct.pack(">h", 23 - 27) + bytes(9)
+    assert first_entry(lying) is None
