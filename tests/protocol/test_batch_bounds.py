@@ -37,10 +37,11 @@ def raw(
         (raw(b"", b""), "a body of 0 bytes in a message of 22"),
         (raw(b"abcd", b"", total=99), "a message of 99 bytes where 26 are left"),
         (raw(b"abcd", b"", total=21), "a message of 21 bytes where 26 are left"),
+        (raw(b"abcd", b"", total=27, properties_len=1), "a message of 27 bytes where 26 are left"),
         (raw(b"abcd", b"", body_len=5), "a body of 5 bytes in a message of 26"),
         (raw(b"ab", b"xy", properties_len=3), "properties of 3 bytes where 2 are left"),
     ],
-    ids=["short", "empty", "too-long", "too-small", "body", "properties"],
+    ids=["short", "empty", "too-long", "too-small", "one-more", "body", "properties"],
 )
 def test_a_wrong_length_says_what_is_wrong_and_where(second: bytes, reason: str) -> None:
     first = raw()
@@ -69,6 +70,12 @@ def test_messages_of_equal_lengths_have_to_say_so(second: bytes) -> None:
 def test_empty_messages_of_equal_lengths_are_refused() -> None:
     with pytest.raises(BatchError, match="a body of 0 bytes"):
         decode_batch(raw(b"", b"") * 2)
+
+
+@pytest.mark.parametrize("others", [b"", raw(b"abcdef")], ids=["alone", "among-longer-ones"])
+def test_a_message_without_properties_is_read(others: bytes) -> None:
+    entries = decode_batch(raw(b"xy", b"", flag=5) + others)
+    assert entries[0] == BatchEntry(5, b"xy", b"")
 
 
 def test_the_first_message_may_have_no_properties_but_a_body() -> None:
