@@ -99,6 +99,8 @@ def test_a_broker_without_timers_or_its_read_bit_pops_nothing() -> None:  # K-30
     assert Checks(timer_wheel_enable=False).pop() == 1
     closed = Checks(broker_permission=2)
     assert closed.pop() == 16
+    assert closed.pop(max_msg_nums=33, invisible_time=100_001) == 16, "the first that is wrong"
+    assert closed.pop(late_ms=501) == 210
     assert refused(lambda: closed.checks.read("orders", 0, "readers", NOW_MS)) == 16
     assert Checks(broker_permission=4).pop() == PASSED
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import struct
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from zlib import crc32
 
+import pytest
+
 from pocketmq.broker.store import MessageStore
 from pocketmq.broker.store.checkpoint import SIZE, StoreCheckpoint
 from pocketmq.broker.store.disk import OsDisk
+from pocketmq.runtime.errors import DiskFullError
+from support.disks import NO_SPACE, PowerCutDisk, SteppedDisk, fail_with
 from support.golden import STORE_SIZES, unpack_store
 
 CONFIRM_AT = 32
@@ -110,6 +116,55 @@ def test_what_is_written_is_read_again_and_fills_one_page(tmp_path: Path) -> Non
     assert len(content) == 4096
     assert content[80:] == bytes(4016)
     assert path.stat().st_blocks * 512 >= 4096, "its space is reserved: a write cannot fail"
+
+
+def test_a_full_disk_is_an_error_of_the_first_write_and_nothing_is_mapped(tmp_path: Path) -> None:
+    def full(number: int, operation: str, path: str) -> None:
+        if operation == "reserve":
+            raise fail_with(NO_SPACE)
+
+    disk = SteppedDisk(full)
+    with pytest.raises(DiskFullError):
+        StoreCheckpoint(disk, str(tmp_path)).write()
+    assert "map_file" not in [operation for operation, _ in disk.steps]
+
+
+def test_what_is_synced_survives_a_power_cut_and_what_is_written_later_may_not(
+    tmp_path: Path,
+) -> None:
+    root = tmp_path / "store"
+    root.mkdir()
+    disk = PowerCutDisk(root)
+    checkpoint = StoreCheckpoint(disk, str(root))
+    checkpoint.durable_offset = 777
+    checkpoint.write()
+    checkpoint.sync()
+    disk.sync_directory(str(root))
+    checkpoint.durable_offset = 888
+    checkpoint.write()
+    disk.cut(tmp_path / "after")
+    again, found = numbers(tmp_path / "after")
+    assert (again.is_ours, found) == (True, [0, 0, 0, 0, 0, 777, 0])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads Linux's /proc")
+def test_a_checkpoint_keeps_no_descriptor_and_after_its_close_no_mapping(tmp_path: Path) -> None:
+    path = str(tmp_path / "checkpoint")
+
+    def is_open() -> bool:
+        links = [f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd")]
+        return path in [os.readlink(link) for link in links if os.path.islink(link)]
+
+    def is_mapped() -> bool:
+        return path in Path("/proc/self/maps").read_text(encoding="utf-8")
+
+    checkpoint = StoreCheckpoint(OsDisk(), str(tmp_path))
+    checkpoint.write()
+    assert (is_open(), is_mapped()) == (False, True)
+    checkpoint.sync()
+    assert not is_open()
+    checkpoint.close()
+    assert not is_mapped()
 
 
 def test_progress_counts_no_more_when_rocketmq_wrote_last(tmp_path: Path) -> None:
