@@ -129,6 +129,19 @@ def test_machine_room_shares_the_configured_rooms_out() -> None:  # A-50
     ]
 
 
+def test_machine_room_gives_what_is_left_over_one_by_one_to_the_first() -> None:
+    east = queues(8, "east@b")
+    everything = sorted_queues(east + queues(2, "a"))  # brokers without a room come first here
+    assert everything[0].broker_name == "a"
+    strategy = AllocateMessageQueueByMachineRoom({"east"})
+    clients = ["c1", "c2", "c3"]
+    assert [strategy.allocate("g", cid, everything, clients) for cid in clients] == [
+        [east[0], east[1], east[6]],
+        [east[2], east[3], east[7]],
+        [east[4], east[5]],
+    ]
+
+
 def test_machine_room_without_rooms_fails_on_the_first_two_part_name() -> None:
     strategy = AllocateMessageQueueByMachineRoom()
     assert strategy.allocate("g", "c", queues(2), ["c"]) == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from pocketmq.protocol.allocation.averagely import AllocateMessageQueueAveragely
@@ -12,7 +14,11 @@ from pocketmq.protocol.allocation.consistent_hash import (
 )
 from pocketmq.protocol.allocation.machine_room import AllocateMessageQueueByMachineRoom
 from pocketmq.protocol.allocation.machine_room_nearby import AllocateMachineRoomNearby
-from pocketmq.protocol.allocation.strategy import AllocationError, sorted_queues
+from pocketmq.protocol.allocation.strategy import (
+    AllocationError,
+    explain,
+    sorted_queues,
+)
 from pocketmq.protocol.message import MessageQueue
 
 
@@ -86,6 +92,28 @@ def test_a_client_that_is_listed_twice_has_twice_its_points_on_the_ring() -> Non
     assert {at for at, owner in ring.items() if owner == "a"} == {
         md5_hash(f"a-{number}") for number in range(6)
     }
+
+
+class Silent:
+    """A user's strategy with what it needs and nothing more."""
+
+    name = "SILENT"
+
+    def allocate(
+        self,
+        consumer_group: str,
+        current_cid: str,
+        mq_all: Sequence[MessageQueue],
+        cid_all: Sequence[str],
+    ) -> Sequence[MessageQueue]:
+        return mq_all
+
+
+def test_a_story_begins_with_the_strategy_which_may_say_no_more() -> None:  # A-70
+    assert explain(Silent(), "c0", queues(2), ["c0"]) == "SILENT"
+    assert explain(AllocateMessageQueueAveragely(), "c0", queues(2), ["c0"]) == (
+        "AVG: 2 queues / 1 member, I am number 0: 2 from position 0"
+    )
 
 
 def test_an_error_names_the_strategy_and_what_is_kept() -> None:
