@@ -1,6 +1,7 @@
 """Compressed bodies, and how far a stranger's may grow (E-42, P-44, fault 30)."""
 
 import contextlib
+import importlib
 import importlib.util
 import subprocess
 import sys
@@ -88,6 +89,20 @@ def test_what_reaches_the_limit_before_its_end_is_too_large(kind):
     packed = compress(bytes(1024 * 1024), kind)
     with pytest.raises(BodyTooLargeError):  # a block of zstd ends where the limit is
         decompress(packed, kind.sys_flag, 128 * 1024 - 1)
+
+
+@pytest.mark.skipif(CompressionKind.ZSTD not in HERE, reason="zstandard is not installed")
+def test_a_zstd_frame_without_its_last_block_is_cut_short_however_large_it_is():
+    zstandard = importlib.import_module("zstandard")
+    stream = zstandard.ZstdCompressor().compressobj()
+    first = stream.compress(bytes(1000)) + stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
+    last = stream.flush(zstandard.COMPRESSOBJ_FLUSH_FINISH)
+    sys_flag = CompressionKind.ZSTD.sys_flag
+    assert decompress(first + last, sys_flag, 1000) == bytes(1000)
+    with pytest.raises(BodyError, match="cut short"):
+        decompress(first, sys_flag, 1000)
+    with pytest.raises(BodyTooLargeError):
+        decompress(first, sys_flag, 999)
 
 
 def test_what_follows_the_stream_is_ignored():  # Java's Inflater

@@ -39,6 +39,13 @@ def test_what_is_no_offset_id_is_refused_by_name(text):
     assert error.kind == "message id"
 
 
+@pytest.mark.parametrize("text", ["7F" * 15, "7F" * 17, "7F" * 27, "7F" * 15 + "  "])
+def test_hex_of_another_length_is_refused_as_a_message_id(text):
+    with pytest.raises(IllegalNameError, match="has not 32 or 56 hex characters") as caught:
+        parse_offset_msg_id(text)
+    assert (caught.value.kind, caught.value.name) == ("message id", text)
+
+
 @given(hosts)
 def test_addresses_are_packed_and_unpacked(host):
     packed = pack_host(*host)

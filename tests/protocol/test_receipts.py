@@ -50,6 +50,21 @@ def test_a_handle_of_an_old_client_lacks_the_offset_and_is_read_with_it() -> Non
         ReceiptHandle.parse(text)
 
 
+def test_spaces_behind_a_handle_are_no_words() -> None:  # K-45, as Java's split reads them
+    text = java_text("handle.normal")
+    assert ReceiptHandle.parse(f"{text}  ") == ReceiptHandle.parse(text)
+    assert ReceiptHandle.parse(java_text("handle.short") + " ", 9) == ReceiptHandle.parse(text)
+    with pytest.raises(BadRequestError, match="0 words"):
+        ReceiptHandle.parse("   ")
+
+
+def test_a_handle_tells_whether_its_pop_keeps_the_order() -> None:  # K-17
+    ordered, plain = (
+        ReceiptHandle(7, POPPED_MS, 60_000, queue, 0, "broker-a", 3, 9) for queue in (999, 998)
+    )
+    assert (ordered.is_ordered, plain.is_ordered) == (True, False)
+
+
 @given(int64s, int64s, int64s, int32s, st.integers(0, 2), names, int32s, int64s)
 def test_every_handle_comes_back(
     start: int,

@@ -110,11 +110,8 @@ class UniqKeyFactory:
         self._prefix = head.hex().upper()
         self._time_ms = time_ms
         self._counter = 0
-        self._used = 0
-        self._now_ms = time_ms()
         self._month_start_ms = self._month_end_ms = 0
-        self._head = ""
-        self._begin(self._now_ms)
+        self._begin(time_ms())
 
     def __call__(self) -> str:
         """The next key. About a third of a microsecond."""
