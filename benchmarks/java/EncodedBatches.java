@@ -68,19 +68,29 @@ public final class EncodedBatches {
         }
     }
 
-    public static void main(String[] args) throws Exception {
+    public static void main(String[] args) {
         System.setProperty("rocketmq.client.logUseSlf4j", "false");
+        try {
+            measure(args);
+            System.exit(0);
+        } catch (Exception e) {  // threads of the client would go on without an end
+            e.printStackTrace();
+            System.exit(1);
+        }
+    }
+
+    private static void measure(String[] args) throws Exception {
         int[] numbers = Arrays.stream(args, 3, 7).mapToInt(Integer::parseInt).toArray();
         DefaultMQProducer producer = new DefaultMQProducer("encoded");
         producer.setNamesrvAddr(args[1]);
         producer.setInstanceName("encoded-" + System.nanoTime());
         producer.setVipChannelEnabled(false);
+        producer.setSendMsgTimeout(30_000);
         producer.start();
         EncodedBatches batches =
             new EncodedBatches(producer, args[2], numbers[0], numbers[2], numbers[3]);
         batches.run(numbers[1] / 5);
         System.out.println(batches.run(numbers[1]));
-        System.exit(0);
     }
 
     /** One request as `MQClientAPIImpl.sendMessage` makes it of what `DefaultMQProducer.batch` does. */

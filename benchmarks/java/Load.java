@@ -45,8 +45,18 @@ import org.apache.rocketmq.common.message.MessageExt;
 public final class Load {
     private static final int BATCH = 32;
 
-    public static void main(String[] args) throws Exception {
+    public static void main(String[] args) {
         System.setProperty("rocketmq.client.logUseSlf4j", "false");
+        try {
+            measure(args);
+            System.exit(0);
+        } catch (Exception e) {  // threads of the client would go on without an end
+            e.printStackTrace();
+            System.exit(1);
+        }
+    }
+
+    private static void measure(String[] args) throws Exception {
         String json = switch (args[0]) {
             case "sync", "batch", "async", "transaction" -> send(args[0], args[1],
                 () -> args[2], number(args[3]), number(args[4]), number(args[5]));
@@ -61,7 +71,6 @@ public final class Load {
             default -> throw new IllegalArgumentException(args[0]);
         };
         System.out.println(json);
-        System.exit(0);
     }
 
     private static int number(String text) {

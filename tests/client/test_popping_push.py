@@ -19,6 +19,7 @@ from pocketmq.client import (
 )
 from pocketmq.client.consumer.pop_settling import delay_s, last_delay_s
 from pocketmq.protocol.message import MessageQueue
+from support.inline_disk import InlineDisk
 from support.memory_cluster import MemoryCluster, memory_cluster
 from support.messages import pulled_message
 
@@ -88,7 +89,7 @@ async def test_members_pop_every_queue_and_each_message_comes_once(tmp_path: Pat
 
 # K-169, K-170
 async def test_a_failed_message_comes_again_after_its_delay(tmp_path: Path) -> None:
-    async with memory_cluster(tmp_path) as cluster:
+    async with memory_cluster(tmp_path, disk=InlineDisk()) as cluster:
         await cluster.create_topic("T")
         await set_mode(cluster, "POP")
         tries: list[tuple[bytes, int, str, int]] = []

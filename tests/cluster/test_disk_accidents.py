@@ -104,7 +104,7 @@ def slow_syncs(pid: int, delay_ms: int, told: Path) -> Iterator[None]:
 async def test_sends_share_the_syncs_of_a_slow_disk_and_pulls_do_not_wait_for_it(
     tmp_path: Path,
 ) -> None:
-    delay_ms, count, told = 100, 64, tmp_path / "syncs"
+    delay_ms, count, told = 500, 64, tmp_path / "syncs"
     async with running(tmp_path, *SMALL, *SYNC) as cluster, speaking(cluster) as voice:
         assert await voice.send() is SendStatus.SEND_OK
         with slow_syncs(cluster.broker("a").pid, delay_ms, told):

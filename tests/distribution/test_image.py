@@ -78,22 +78,26 @@ def test_every_file_of_the_package_is_in_the_wheel(wheel: Path) -> None:
     assert sources <= names
 
 
-@contextmanager
-def container(image: Image, folder: Path) -> Iterator[tuple[subprocess.Popen[str], dict[str, str]]]:
-    """The image's entry point as `docker run` starts it, but for addresses of this machine."""
-    env = image.environment(
+def container_env(image: Image, folder: Path) -> dict[str, str]:
+    """What a container of the image has, but for addresses of this machine."""
+    return image.environment(
         POCKETMQ_CLUSTER_HOST="127.0.0.1",
         POCKETMQ_CLUSTER_CONTROL_HOST="127.0.0.2",  # not a local name: so it wants a token
         POCKETMQ_CLUSTER_ANY_PORT="true",
         POCKETMQ_CLUSTER_CONTROL_PORT="0",
         POCKETMQ_CLUSTER_DATA=str(folder),
     )
+
+
+@contextmanager
+def container(image: Image, folder: Path, env: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
+    """The image's entry point as `docker run` starts it."""
     program = [str(image.bin / image.entrypoint[0]), *image.entrypoint[1:]]
     process = subprocess.Popen(
         program, env=env, cwd=folder, stdout=subprocess.PIPE, text=True, start_new_session=True
     )
     try:
-        yield process, env
+        yield process
     finally:
         process.send_signal(getattr(signal, image.stopsignal))
         process.communicate(timeout=60)
@@ -104,13 +108,15 @@ async def test_a_container_gets_healthy_serves_clients_and_stops_on_its_signal(
 ) -> None:
     healthcheck = [image.bin / image.healthcheck[0], *image.healthcheck[1:-1], tmp_path]
 
-    def is_healthy(env: dict[str, str]) -> bool:
+    env = container_env(image, tmp_path)
+
+    def is_healthy() -> bool:
         return subprocess.run(healthcheck, env=env, capture_output=True).returncode == 0
 
     assert image.healthcheck[1:] == ["ready", "--data", image.volumes[0]]
-    with container(image, tmp_path) as (process, env):
-        assert not is_healthy(env)  # nothing runs yet, or is ready
-        await eventually(lambda: is_healthy(env), "the health check passes")
+    assert not is_healthy()  # nothing runs yet
+    with container(image, tmp_path, env) as process:
+        await eventually(is_healthy, "the health check passes")
         assert process.stdout is not None
         told = dict(process.stdout.readline().strip().split("=", 1) for _ in range(3))
         assert told["POCKETMQ_CONTROL"].startswith("http://127.0.0.2:")

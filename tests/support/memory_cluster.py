@@ -11,6 +11,7 @@ from typing import Any
 from pocketmq.broker.config import BrokerConfig
 from pocketmq.broker.server import Broker
 from pocketmq.broker.store import StoreConfig
+from pocketmq.broker.store.disk import Disk
 from pocketmq.client import Admin, Producer, PushConsumer
 from pocketmq.nameserver.config import NameServerConfig
 from pocketmq.nameserver.server import NameServer
@@ -33,6 +34,8 @@ class MemoryCluster:
     profile: str = "5.x"
     options: dict[str, Any] = field(default_factory=dict)
     """For every broker."""
+    disk: Disk | None = None
+    """Of every broker; the usual one by default."""
     network: MemoryNetwork = field(default_factory=MemoryNetwork)
     clock: ManualClock = field(default_factory=lambda: ManualClock(START_MS))
     brokers: dict[str, Broker] = field(default_factory=dict)
@@ -72,6 +75,7 @@ class MemoryCluster:
             self.network,
             profile_named(self.profile),
             store_config=StoreConfig(**SMALL_FILES),
+            disk=self.disk,
         )
         await broker.start()
         self.brokers[name] = broker
@@ -123,10 +127,14 @@ class MemoryCluster:
 
 @asynccontextmanager
 async def memory_cluster(
-    folder: Path, *broker_names: str, profile: str = "5.x", **options: Any
+    folder: Path,
+    *broker_names: str,
+    profile: str = "5.x",
+    disk: Disk | None = None,
+    **options: Any,
 ) -> AsyncIterator[MemoryCluster]:
     """A nameserver and brokers of these names, running."""
-    made = MemoryCluster(folder, profile, options)
+    made = MemoryCluster(folder, profile, options, disk)
     await made.nameserver.start()
     try:
         for name in broker_names or ("a",):

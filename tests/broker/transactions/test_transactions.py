@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from pocketmq.broker.store import FlushDiskType, OsDisk
-from pocketmq.broker.store.disk_worker import DiskWorker, InlineWorker
+from pocketmq.broker.store import FlushDiskType
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command, Encoding
@@ -31,6 +30,7 @@ from pocketmq.protocol.validation import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_
 from pocketmq.runtime.manual_clock import ManualClock
 from pocketmq.runtime.profile import PROFILE_4_9
 from support.broker_rig import BrokerRig, Voice, running_broker
+from support.inline_disk import InlineDisk
 
 COMMIT, ROLLBACK, UNKNOWN = 8, 12, 0
 CHECK_S, TIMEOUT_S = 30.0, 6.0
@@ -378,13 +378,6 @@ async def test_open_half_messages_are_counted_in_rocketmq_s_file(tmp_path: Path)
         await send_half(rig, await producer(rig), "d")
         await rig.advance(25)
         assert json.loads(file.read_text())["transactionCount"]["orders"]["count"] == 2
-
-
-class InlineDisk(OsDisk):
-    """Syncs happen within the turn of the loop that asks for them, so that time need not wait."""
-
-    def start_worker(self, name: str) -> DiskWorker:
-        return InlineWorker()
 
 
 # -- kills ----------------------------------------------------------------------------------------
