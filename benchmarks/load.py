@@ -155,7 +155,7 @@ def load_parser(
 ) -> argparse.ArgumentParser:
     """The options of every load of prepacked frames, with these defaults."""
     parser = argparse.ArgumentParser(description=about)
-    parser.add_argument("--address", required=True, help="host:port; load.py: more by ;")
+    parser.add_argument("--address", required=True, help="host:port; several by ;")
     parser.add_argument("--topic", default="bench")
     parser.add_argument("--queues", type=int, default=4)
     parser.add_argument("--connections", type=int, default=connections)

@@ -2,10 +2,10 @@
 
 Runs in its own process (`python many_load.py --address H:P --connections 1000 --window 1`): one
 epoll, no event loop and no framework, one `recv` and one `send` for each connection that has
-answers. Each connection keeps `--window` requests in flight. Prints one JSON line:
-`{"messages": n, "seconds": s, "refused": 0, "turns": n, "sent": n}`; `turns` counts calls of
-epoll; `sent` has the messages that warmed up too, which are not timed. A rate with refusals is
-invalid.
+answers. Each connection keeps `--window` requests in flight; several addresses take turns. Prints
+one JSON line: `{"messages": n, "seconds": s, "refused": 0, "turns": n, "sent": n, "cpu_s": s}`;
+`turns` counts calls of epoll; `sent` has the messages that warmed up too, which are not timed;
+`cpu_s` is the processor time of this load, the warm-up's included. A rate with refusals is invalid.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class Connections:
     """The sockets, with how much each has read of an answer that is not whole yet."""
 
     def __init__(self, options: argparse.Namespace, frames: list[bytes], stored: bytes) -> None:
-        host, port = split_address(options.address)
+        addresses = [split_address(each) for each in options.address.split(";")]
         count, window = options.connections, options.window
         self._stored = stored
         self.poll = select.epoll()
         self.sockets: dict[int, socket.socket] = {}
         self.rests: dict[int, bytes] = {}
-        for _ in range(count):
-            each = socket.create_connection((host, port))
+        for number in range(count):
+            each = socket.create_connection(addresses[number % len(addresses)])
             each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.sockets[each.fileno()] = each
             self.poll.register(each.fileno(), select.EPOLLIN)
@@ -97,10 +97,12 @@ def main() -> None:
     options = parser.parse_args()
     encoding = Encoding[options.encoding.upper()]
     connections = Connections(options, queue_frames(options, encoding), STORED[encoding])
+    began_s = time.process_time()
     warm_up = options.connections * options.window * 2
     connections.run(warm_up, options.window, options.limit_s)
     result = connections.run(options.messages, options.window, options.limit_s)
-    print(json.dumps(result | {"sent": warm_up + options.messages}))
+    used = {"sent": warm_up + options.messages, "cpu_s": time.process_time() - began_s}
+    print(json.dumps(result | used))
 
 
 if __name__ == "__main__":
