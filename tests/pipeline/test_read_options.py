@@ -14,7 +14,7 @@ from pocketmq.pipeline.errors import ColumnsError, OptionError
 from pocketmq.pipeline.offsets import EARLIEST, LATEST, gathered, limited, split_ranges
 from pocketmq.pipeline.schema import ddl
 from pocketmq.pipeline.settings import READ, WRITE, ReadSettings
-from pocketmq.pipeline.sink_rows import SinkColumns
+from pocketmq.pipeline.sink_columns import SinkColumns
 from pocketmq.protocol.message import MessageQueue
 from support.strategies import queues as any_queues
 

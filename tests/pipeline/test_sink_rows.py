@@ -16,10 +16,12 @@ from hypothesis import strategies as st
 
 from pocketmq.pipeline.bad_rows import BadRow, BadRowTable
 from pocketmq.pipeline.errors import ColumnsError
+from pocketmq.pipeline.plan_reads import kafka_partitions
 from pocketmq.pipeline.record_columns import RecordColumns, positions_in, read_columns
 from pocketmq.pipeline.repeats import SeenRows, digest_of, row_prefix
 from pocketmq.pipeline.schema import KAFKA, MESSAGE
-from pocketmq.pipeline.sink_rows import Batch, RowEncoder, SinkColumns
+from pocketmq.pipeline.sink_columns import SinkColumns
+from pocketmq.pipeline.sink_rows import Batch, RowEncoder
 from pocketmq.protocol.batch import decode_batch
 from pocketmq.protocol.errors import IllegalMessageError, IllegalNameError
 from pocketmq.protocol.message import MessageQueue
@@ -35,6 +37,8 @@ TYPES = {
     "brokerName": ("string", pa.string()),
     "shardingKey": ("string", pa.string()),
     "queueId": ("int", pa.int32()),
+    "partition": ("int", pa.int32()),
+    "offset": ("bigint", pa.int64()),
     "queueOffset": ("bigint", pa.int64()),
     "delayLevel": ("int", pa.int32()),
     "properties": ("map<string,string>", pa.map_(pa.string(), pa.string())),
@@ -135,6 +139,25 @@ def test_a_row_may_name_its_queue() -> None:
         batches({"body": ["p"], "queueId": [9]})
 
 
+def test_a_row_may_name_its_queue_by_the_number_that_kafka_would_give_it() -> None:
+    made = sent(batches({"body": list("pqrs"), "partition": [3, 0, 1, None]}))
+    place = {body: (broker, queue) for body, broker, queue, _ in made}
+    numbered = kafka_partitions(QUEUES)
+    assert [numbered[MessageQueue("T", *place[body])] for body in "pqr"] == [3, 0, 1]
+    assert place["s"] == ("a", 0), "null: the queues take turns"
+    for wrong in (4, -1):
+        says = rf"row 0: topic 'T' has no partition {wrong} to write to; it has 0 to 3"
+        with pytest.raises(ColumnsError, match=says):
+            batches({"body": ["p"], "partition": [wrong]})
+
+
+@pytest.mark.parametrize("other", ["queueId", "brokerName"])
+def test_a_row_cannot_name_its_queue_twice(other: str) -> None:
+    columns = {"body": "binary", "partition": "int", other: TYPES[other][0]}
+    with pytest.raises(ColumnsError, match=f"'partition' and '{other}' both name the queue"):
+        SinkColumns.of(columns, topic="T", tag_column="tags", key_columns=["keys"])
+
+
 def test_properties_of_a_row_travel_and_names_of_ours_win() -> None:
     ((_, _, _, entries),) = sent(
         batches({"body": ["p"], "properties": [[("a", "1"), ("TAGS", "old"), ("", "x")]],
@@ -226,6 +249,18 @@ def test_a_table_that_was_read_can_be_written() -> None:
     some = {"body": "binary", "queueId": "int", "msgId": "string"}
     chosen = SinkColumns.of(some, topic="T", tag_column="tags", key_columns=["msgId"])
     assert (set(chosen.place), chosen.keys, chosen.origin) == ({"body", "queueId"}, (2,), ())
+
+
+def test_partitions_of_a_table_that_was_read_name_no_queue_unless_their_offsets_are_left_out() -> (
+    None
+):
+    columns: dict[str, Sequence[Any]] = {"body": list("abcd"), "partition": [9, 8, 9, 8]}
+    made = sent(batches({**columns, "offset": [0, 0, 1, 1]}, batch_rows=1))
+    place = {body: (broker, queue) for body, broker, queue, _ in made}
+    assert place["a"] == place["c"]
+    assert place["b"] == place["d"]
+    with pytest.raises(ColumnsError, match="has no partition 9"):
+        batches(columns)
 
 
 def test_rows_of_one_queue_share_a_queue_again_and_brokers_properties_stay_behind() -> None:

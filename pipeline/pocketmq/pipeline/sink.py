@@ -22,7 +22,7 @@ from pyspark.sql.datasource import (
 from pocketmq.pipeline.options import Options
 from pocketmq.pipeline.plainly import plainly
 from pocketmq.pipeline.settings import NAME, WRITE, access_of
-from pocketmq.pipeline.sink_rows import SinkColumns
+from pocketmq.pipeline.sink_columns import SinkColumns
 from pocketmq.runtime.errors import CallerError
 
 if TYPE_CHECKING:

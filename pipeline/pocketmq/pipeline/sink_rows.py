@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pocketmq.pipeline.bad_rows import BadRow
-from pocketmq.pipeline.errors import ColumnsError, TopicAwayError, near
+from pocketmq.pipeline.errors import ColumnsError, TopicAwayError
 from pocketmq.pipeline.repeats import ROW_PROPERTY, digest_of
-from pocketmq.pipeline.schema import KAFKA, MESSAGE
+from pocketmq.pipeline.sink_columns import SinkColumns
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.errors import IllegalMessageError, IllegalNameError
 from pocketmq.protocol.java import bucket, java_hash
@@ -30,118 +30,8 @@ _PARTS_A_ROW: Final = 4
 """Head, body, length of the properties, properties."""
 MAX_BODY_BYTES: Final = 4 * 1024 * 1024
 
-TEXT: Final = ("string",)
-ROLES: Final[Mapping[str, tuple[str, ...]]] = {
-    "body": ("binary", "string"),
-    "topic": TEXT,
-    "properties": ("map<string,string>", "array<struct<key:string,value:binary>>"),
-    "queueId": ("int", "bigint"),
-    "brokerName": TEXT,
-    "shardingKey": TEXT,
-    "delayLevel": ("int", "bigint"),
-    "flag": ("int", "bigint"),
-}
-"""The sink's columns and their types; options may choose other columns for tags and keys."""
-
-KAFKA_NAMES: Final[Mapping[str, str]] = {"value": "body", "headers": "properties"}
-KEY_TYPES: Final = ("string", "binary", "array<string>")
-
-
-@dataclass(frozen=True, slots=True)
-class SinkColumns:
-    """The column of the data frame for each of the sink's columns."""
-
-    place: Mapping[str, int]
-    """Column of the sink -> index in the data frame."""
-    tags: int | None
-    keys: tuple[int, ...]
-    origin: tuple[int, ...] = ()
-    """Of a table that was read: the columns that name the queue which a row was in."""
-
-    @classmethod
-    def of(
-        cls, schema: Mapping[str, str], *, topic: str, tag_column: str, key_columns: Sequence[str]
-    ) -> SinkColumns:
-        """Assign the data frame's columns to those of the sink.
-
-        The sources' own columns that say nothing of a new message are left out, so that a table
-        that was read can be written. Its rows do not go back to the queues of their numbers: rows
-        that shared a queue share one again.
-
-        Args:
-            schema: Column names and Spark types.
-            topic: Option `topic`; if empty there must be a column `topic`.
-            tag_column: Column with the tag; the default one need not exist.
-            key_columns: Columns with keys; the default one need not exist.
-
-        Raises:
-            ColumnsError: A column is unknown or has the wrong type, or a required one is missing.
-        """
-        place: dict[str, int] = {}
-        keys: list[int] = []
-        tags = None
-        by_lower = {role.lower(): role for role in (*ROLES, *KAFKA_NAMES)}
-        origin = _origin(schema)
-        key_names = {name.lower() for name in key_columns} | {"key"}
-        for index, (name, kind) in enumerate(schema.items()):
-            lower = name.lower()
-            if lower in key_names:
-                _check_type(name, kind, KEY_TYPES)
-                keys.append(index)
-            elif lower == tag_column.lower():
-                _check_type(name, kind, TEXT)
-                tags = index
-            elif index in origin or lower in _SAYS_NOTHING:
-                continue
-            elif lower in by_lower:
-                role = KAFKA_NAMES.get(by_lower[lower], by_lower[lower])
-                if role in place:
-                    raise ColumnsError(f"pocketmq: two columns are both {role!r}; leave one out")
-                _check_type(name, kind, ROLES[role])
-                place[role] = index
-            elif lower in ("tags", "keys"):
-                continue  # other columns were chosen for them
-            else:
-                every = [*ROLES, tag_column, *key_columns]
-                meant = near(name, every)
-                hint = f"did you mean {meant[0]!r}?" if meant else f"it has {', '.join(every)}"
-                raise ColumnsError(f"pocketmq: the sink has no column {name!r}; {hint}")
-        if "body" not in place:
-            raise ColumnsError("pocketmq: the sink needs a column 'body' of type binary or string")
-        if not topic and "topic" not in place:
-            raise ColumnsError("pocketmq: the sink needs option 'topic' or a column 'topic'")
-        missing = {name.lower() for name in (tag_column, *key_columns)} - {
-            name.lower() for name in schema
-        }
-        for name in missing - {"tags", "keys"}:
-            raise ColumnsError(f"pocketmq: there is no column {name!r} for tags or keys")
-        return cls(place, tags, tuple(keys), origin)
-
-
-_SAYS_NOTHING: Final = frozenset(
-    name.lower() for name in (*MESSAGE, *KAFKA) if name not in {*ROLES, *KAFKA_NAMES}
-) - {"tags", "keys", "key"}
-"""The sources' own columns that no message can be given."""
 _KEPT: Final = frozenset({names.KEYS, names.TAGS, names.SHARDING_KEY})
-
-
-def _origin(schema: Mapping[str, str]) -> tuple[int, ...]:
-    """Columns that name the queue of a row, if this is a table that was read."""
-    index = {name.lower(): place for place, name in enumerate(schema)}
-    for mark, columns in (
-        ("queueoffset", ("topic", "brokername", "queueid")),
-        ("offset", ("topic", "partition")),
-    ):
-        if mark in index and columns[-1] in index:
-            return tuple(index[name] for name in columns if name in index and name != "topic")
-    return ()
-
-
-def _check_type(name: str, kind: str, allowed: Sequence[str]) -> None:
-    if kind not in allowed:
-        raise ColumnsError(
-            f"pocketmq: column {name!r} is {kind}; it must be {' or '.join(allowed)}"
-        )
+"""Reserved properties that a table which was read keeps."""
 
 
 @dataclass(slots=True)
@@ -317,6 +207,12 @@ class RowEncoder:
         """The queue that takes a row."""
         queues = self._queues(topic)
         broker, queue_id = rows.value("brokerName", index), rows.value("queueId", index)
+        number = rows.value("partition", index)
+        if number is not None and not 0 <= number < len(queues):
+            wanted = f"partition {number} to write to; it has 0 to {len(queues) - 1}"
+            raise ColumnsError(f"pocketmq: row {self.rows}: topic {topic!r} has no {wanted}")
+        if number is not None:  # as kafkaCompatible tables number them, of which these are all
+            queues = [queues[number]]
         if broker is not None:
             queues = [queue for queue in queues if queue.broker_name == broker]
         if queue_id is not None:
@@ -329,7 +225,7 @@ class RowEncoder:
         if key is not None:
             entries[names.SHARDING_KEY] = key
             return queues[bucket(java_hash(key), len(queues))]
-        if broker is None and queue_id is None:
+        if broker is None and queue_id is None and number is None:
             origin = rows.origin(index)
             if origin:
                 return queues[bucket(java_hash(origin), len(queues))]
