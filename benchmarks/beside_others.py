@@ -165,17 +165,18 @@ def main() -> None:
     )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--scale", type=float, default=1.0, help="1.0 = 102,400 messages a row")
-    parser.add_argument("--only", nargs="+", choices=list(SERVERS), default=list(SERVERS))
+    parser.add_argument("--only", nargs="+", choices=list(SERVERS))
     options = parser.parse_args()
+    wanted = options.only or list(SERVERS)
     messages = int(102_400 * options.scale) // (4 * BATCH) * 4 * BATCH
     figures: Figures = {}
     for number in range(options.rounds):
         for body_bytes in (128, 1024):
-            for server in options.only if number % 2 == 0 else options.only[::-1]:
+            for server in wanted if number % 2 == 0 else wanted[::-1]:
                 for what, value in measured(server, body_bytes, messages).items():
                     figures.setdefault(f"{what} | {server}", []).append(value)
-    show(figures, options.only)
-    save(figures, "beside_others", None)
+    show(figures, wanted)
+    save(figures, "beside_others", options.only)
 
 
 if __name__ == "__main__":

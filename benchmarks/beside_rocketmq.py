@@ -228,7 +228,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory(dir=HERE) as folder:
             figures |= cold_starts(Path(folder), options.rounds)
     show(figures)
-    save(figures, "beside_rocketmq", None)
+    save(figures, "beside_rocketmq", options.only)
 
 
 if __name__ == "__main__":

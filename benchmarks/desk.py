@@ -4,7 +4,7 @@
     python benchmarks/desk.py --only idle-hour
 
 Processor seconds of long advances (all roles and clients live in this process), and real time until
-a cluster can be used. Saved as benchmarks/results/desk.json.
+a cluster can be used. Saved as benchmarks/results/desk.json, one row as desk-only-ROW.json.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import psutil
+from figures import save
 
-HERE = Path(__file__).resolve().parent
 GOALS = {
     "idle-hour": ("processor s, 1 h with a consumer", 0.6),
     "idle-day": ("processor s, 24 h of 1+1 without clients", 1.0),
@@ -209,9 +209,7 @@ def main() -> None:
             found[name] = measure()
             verdict = "reached" if found[name] <= goal else "missed"
             print(f"{name:12} {found[name]:8.3f}  goal {goal:g} {verdict}: {what}", flush=True)
-    results = HERE / "results"
-    results.mkdir(exist_ok=True)
-    (results / "desk.json").write_text(json.dumps(found, indent=1))
+    save(found, "desk", only and [only])
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from processes import HERE
@@ -15,6 +15,9 @@ Figures: TypeAlias = dict[str, list[float]]
 """Name -> the value of each round."""
 
 CONSOLE = Console()
+
+_FILE_NAME = str.maketrans({" ": "_", "/": "_", ",": None})
+"""What rows are called, and no file should be."""
 
 
 def show_figures(figures: Figures) -> None:
@@ -38,7 +41,9 @@ def judged(value: float, *, reached: bool) -> str:
     return f"[{'green' if reached else 'red'}]{value:.2f}"
 
 
-def save(figures: Figures, name: str, only: Sequence[str] | None) -> None:
+def save(
+    figures: Mapping[str, object], name: str, only: Sequence[str] | None, *, tell: bool = True
+) -> None:
     """Write figures to `benchmarks/results/NAME.json`, or `NAME-only-ROWS.json`.
 
     A run of some rows has a separate file: it must not replace the figures of a complete run, and
@@ -48,9 +53,11 @@ def save(figures: Figures, name: str, only: Sequence[str] | None) -> None:
         figures: The figures.
         name: Name of the benchmark.
         only: The rows that were asked for; None for all.
+        tell: Print where they are.
     """
     suffix = "-".join(["-only", *only]) if only else ""
-    path = HERE / "results" / f"{name}{suffix}.json"
+    path = HERE / "results" / f"{name}{suffix.translate(_FILE_NAME)}.json"
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(figures, indent=2))
-    CONSOLE.print(f"saved as {path}")
+    if tell:
+        CONSOLE.print(f"saved as {path}")

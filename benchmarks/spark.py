@@ -10,18 +10,19 @@
     growth      100 MB to 4 GB: whether time grows linearly and memory stays constant
     sparse      few rows of a large store; only when asked for: it writes 4 GB
 
-Only ratios are meaningful, because the machine's speed varies.
+Only ratios are meaningful, because the machine's speed varies. Saved as
+benchmarks/results/spark.json, a run of some sections as spark-only-SECTIONS.json.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import tempfile
 from pathlib import Path
 
+from figures import save
 from processes import HERE
 from rich.console import Console
 from rich.table import Table
@@ -37,16 +38,28 @@ from pocketmq.pipeline import session
 from pocketmq.runtime import logs
 
 CONSOLE = Console(width=110)
-RESULTS = HERE / "results" / "spark.json"
+SECTIONS = "decode,jobs,store,topic,stream,growth"
 
 
-def report(section: str, title: str, figures: Figures) -> None:
-    """Print a section, and add it to the file of earlier runs."""
-    RESULTS.parent.mkdir(exist_ok=True)
-    saved = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    load = os.getloadavg()[1]
-    saved[section] = {**figures, "load average": load}
-    RESULTS.write_text(json.dumps(saved, indent=2) + "\n")
+class Report:
+    """Prints sections, and writes them into one file of their run.
+
+    Args:
+        only: the sections that were asked for; None for all.
+    """
+
+    def __init__(self, only: list[str] | None) -> None:
+        self._only = only
+        self._sections: dict[str, dict[str, float]] = {}
+
+    def add(self, section: str, title: str, figures: Figures) -> None:
+        """Print a section, and save it with those before it."""
+        self._sections[section] = {**figures, "load average": os.getloadavg()[1]}
+        save(self._sections, "spark", self._only, tell=False)
+        _show(title, figures)
+
+
+def _show(title: str, figures: Figures) -> None:
     table = Table(title=title, title_justify="left", show_header=False)
     table.add_column("what")
     table.add_column("figure", justify="right")
@@ -58,7 +71,7 @@ def report(section: str, title: str, figures: Figures) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", default="decode,jobs,store,topic,stream,growth")
+    parser.add_argument("--only", default=SECTIONS)
     parser.add_argument("--messages", type=int, default=2_000_000, help="of the topic")
     parser.add_argument("--store-messages", type=int, default=1_000_000)
     parser.add_argument("--rate", type=int, default=5000, help="msg/s of the stream")
@@ -69,6 +82,7 @@ def main() -> int:
     options = parser.parse_args()
     logs.configure("error")
     only = options.only.split(",")
+    report = Report(None if options.only == SECTIONS else only)
     with tempfile.TemporaryDirectory(dir=HERE) as name:
         folder = Path(name)
         root = folder / "store"
@@ -76,9 +90,9 @@ def main() -> int:
             make_store(root, options.store_messages)
         if "decode" in only:
             title = "Store in one process, without Spark, 1 KiB bodies"
-            report("decode", title, decode_rows(root, options.rounds))
+            report.add("decode", title, decode_rows(root, options.rounds))
         if "jobs" in only:
-            report(
+            report.add(
                 "jobs", "Jobs over a store, without Spark", job_rows(root, folder, options.rounds)
             )
         if set(only) - {"decode", "jobs"}:
@@ -86,19 +100,19 @@ def main() -> int:
             spark = session("bench", master="local[2]", settings=settings)
             if "store" in only:
                 figures = store_rows(spark, root, options.rounds)
-                report("store", "Store through Spark on 2 cores", figures)
+                report.add("store", "Store through Spark on 2 cores", figures)
             if "topic" in only:
                 figures = topic_rows(spark, folder, options.messages, options.rounds)
-                report("topic", "Topic and sink through Spark, one broker", figures)
+                report.add("topic", "Topic and sink through Spark, one broker", figures)
             if "stream" in only:
                 figures = stream_rows(spark, folder, options.rate, options.seconds)
-                report("stream", "From send to sink through a stream, one broker", figures)
+                report.add("stream", "From send to sink through a stream, one broker", figures)
             if "sparse" in only:
                 figures = sparse_rows(spark, folder, options.sparse_mb, options.rounds)
-                report("sparse", "Few rows of a large store", figures)
+                report.add("sparse", "Few rows of a large store", figures)
             if "growth" in only:
                 sizes = [int(each) for each in options.sizes.split(",")]
-                report("growth", "Growth", growth_rows(spark, folder, sizes, options.rounds))
+                report.add("growth", "Growth", growth_rows(spark, folder, sizes, options.rounds))
             spark.stop()
     return 0
 
