@@ -369,14 +369,47 @@ def test_a_streams_error_names_the_option(frames: Frames, tmp_path: Path) -> Non
         available_now(frames.stream("Steam", retries="0"), tmp_path)
 
 
-def test_a_batch_that_delta_has_is_not_appended_again(spark: SparkSession, tmp_path: Path) -> None:
+def test_delta_has_each_batch_once_and_tells_a_new_checkpoint_from_a_repeat(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     from deltalake import DeltaTable
 
-    append = DeltaAppend(tmp_path / "table", app_id="query")
-    for batch in (0, 1, 1, 0, 2):
-        append(spark.range(10), batch)
-    assert DeltaTable(tmp_path / "table").to_pyarrow_dataset().count_rows() == 30
-    DeltaAppend(tmp_path / "table", app_id="other")(spark.range(10), 0)
-    assert DeltaTable(tmp_path / "table").to_pyarrow_dataset().count_rows() == 40
+    def lines(folder: str, rows: list[str]) -> None:
+        (tmp_path / folder).mkdir()
+        for number, row in enumerate(rows):
+            (tmp_path / folder / f"{number}.txt").write_text(row)
+
+    def run(folder: str, checkpoint: str, app_id: str = "lines") -> None:
+        query = (
+            spark.readStream.format("text")
+            .option("maxFilesPerTrigger", "1")
+            .load(str(tmp_path / folder))
+            .writeStream.foreachBatch(DeltaAppend(tmp_path / "table", app_id=app_id))
+            .option("checkpointLocation", str(tmp_path / checkpoint))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+
+    def table() -> list[str]:
+        found = DeltaTable(tmp_path / "table").to_pyarrow_dataset().to_table()
+        return sorted(found["value"].to_pylist())
+
+    lines("first", ["a", "b", "c"])
+    lines("second", ["d", "e", "f"])
+    run("first", "one")
+    for noted in (tmp_path / "one" / "commits").glob("*2*"):
+        noted.unlink()  # as if the driver had been killed between Delta's commit and this note
+    run("first", "one")
+    assert table() == ["a", "b", "c"]
+    with pytest.raises(Exception, match=r"OtherCheckpointError: .* a new checkpoint needs a new"):
+        run("second", "two")
+    run("second", "three", app_id="")
+    lines("single", ["g"])
+    run("single", "four", app_id="single")
+    with pytest.raises(Exception, match="has batch 0 of app_id 'single' already, from another"):
+        run("single", "five", app_id="single")
+    run("single", "four", app_id="single")
+    assert table() == ["a", "b", "c", "d", "e", "f", "g"]
     with pytest.raises(CallerError, match="give app_id"):
         DeltaAppend(tmp_path / "table")(spark.range(10), 0)

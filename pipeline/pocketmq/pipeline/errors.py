@@ -6,6 +6,7 @@
     │   │   ├── TopicAwayError        no name server knows the topic, or none of its brokers runs
     │   │   ├── NameServersAwayError  no name server answers
     │   │   └── StoreAwayError        an executor does not have the driver's store directory
+    │   ├── OtherCheckpointError      a table has batches of another checkpoint under this app_id
     │   └── ColumnsError              columns that the source lacks or the sink does not take
     ├── PeerError
     │   ├── DataLossError             offsets to be read are not stored any more
@@ -59,6 +60,28 @@ class StoreAwayError(OptionError):
 
 class ColumnsError(CallerError):
     """A data frame has a column with an unknown name or the wrong type, or lacks one."""
+
+
+class OtherCheckpointError(CallerError):
+    """A table has a batch of this number or a later one under this app_id, from other rows.
+
+    Args:
+        table: The table's path or address.
+        app_id: The query's name in the table.
+        last: Number of the last batch that the table has of it.
+        batch: Number of the batch that was to be appended.
+    """
+
+    def __init__(self, table: str, app_id: str, last: int, batch: int) -> None:
+        self.table = table
+        self.app_id = app_id
+        self.last = last
+        self.batch = batch
+        came = f", and now comes batch {batch}" if last > batch else ", from another checkpoint"
+        super().__init__(
+            f"{table}: it has batch {last} of app_id {app_id!r} already{came}; "
+            "a new checkpoint needs a new app_id"
+        )
 
 
 class DataLossError(PeerError):

@@ -6,14 +6,20 @@ Each batch is one Delta commit, which also says in the table that this query has
 (Delta's `txn` action). A batch that Spark repeats, because the driver was killed between the commit
 and Spark's own note of it, is found there and left out. Rows pass through the driver, so limit a
 batch with `maxOffsetsPerTrigger`.
+
+Spark repeats no batch but the last. A batch before it comes from another checkpoint, which numbers
+its batches from 0 again, with rows that the table does not have; so it is an error. Which
+checkpoint the last batch came from stands in a `txn` action too, beside that of the batch.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from pocketmq.pipeline.errors import OtherCheckpointError
 from pocketmq.pipeline.worker_log import log
 from pocketmq.runtime.errors import CallerError, MissingToolError
 
@@ -21,6 +27,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 QUERY_ID_PROPERTY: Final = "sql.streaming.queryId"
+"""Spark makes the id with the checkpoint, where it stays."""
+CHECKPOINT_SUFFIX: Final = ".checkpoint"
+"""Behind an app_id: the `txn` action whose version says which checkpoint wrote the last batch."""
 
 
 class DeltaAppend:
@@ -29,7 +38,7 @@ class DeltaAppend:
     Args:
         table: Path or address of the table; it is made with the first batch.
         app_id: The query's name in the table; its checkpoint's id without it. Where Spark Connect
-            runs the query, it must be given.
+            runs the query, it must be given. A new checkpoint needs a new one.
         storage_options: As `deltalake` takes them, for tables that are not local.
 
     Raises:
@@ -49,14 +58,23 @@ class DeltaAppend:
         check_deltalake()
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
-        """Append a batch, unless the table has it already."""
+        """Append a batch, unless the table has it already.
+
+        Raises:
+            OtherCheckpointError: The table has a batch of this number or a later one under this
+                app_id, from another checkpoint.
+            CallerError: No app_id was given, and the session does not tell which query runs.
+        """
         from deltalake import CommitProperties, Transaction, write_deltalake
 
-        app_id = self.app_id or _query_id(frame)
-        if self.has(app_id, batch):
+        app_id, checkpoint = self._names(frame)
+        if self.has(app_id, batch, checkpoint):
             log.info("batch.repeated", table=self.table, batch=batch, app_id=app_id)
             return
         rows = frame.toArrow()
+        notes = [Transaction(app_id, batch)]
+        if checkpoint is not None:
+            notes.append(Transaction(app_id + CHECKPOINT_SUFFIX, checkpoint))
         write_deltalake(
             self.table,
             rows,
@@ -65,19 +83,44 @@ class DeltaAppend:
             commit_properties=CommitProperties(
                 custom_metadata={"pocketmq.batch": str(batch)},
                 max_commit_retries=0,  # somebody else's commit may have been this batch
-                app_transactions=[Transaction(app_id, batch)],
+                app_transactions=notes,
             ),
         )
 
-    def has(self, app_id: str, batch: int) -> bool:
-        """Whether the table has this batch of this query."""
+    def has(self, app_id: str, batch: int, checkpoint: int | None = None) -> bool:
+        """Whether the table has this batch of this query.
+
+        Args:
+            app_id: The query's name in the table.
+            batch: Number of the batch.
+            checkpoint: The checkpoint's number; None if it is not known.
+
+        Raises:
+            OtherCheckpointError: What it has is from another checkpoint.
+        """
         from deltalake import DeltaTable
 
         if not DeltaTable.is_deltatable(self.table, self.storage_options):
             return False
         table = DeltaTable(self.table, storage_options=self.storage_options)
         last = table.transaction_version(app_id)
-        return last is not None and last >= batch
+        if last is None or last < batch:
+            return False
+        written = table.transaction_version(app_id + CHECKPOINT_SUFFIX)
+        is_other = None not in (written, checkpoint) and written != checkpoint
+        if last > batch or is_other:
+            raise OtherCheckpointError(self.table, app_id, last, batch)
+        return True
+
+    def _names(self, frame: DataFrame) -> tuple[str, int | None]:
+        """The app_id, and beside one that was given the checkpoint's number, where it is known."""
+        if not self.app_id:
+            return _query_id(frame), None
+        try:
+            query = _query_id(frame)
+        except CallerError:
+            return self.app_id, None
+        return self.app_id, _number_of(query)
 
 
 def check_deltalake() -> None:
@@ -102,3 +145,8 @@ def _query_id(frame: DataFrame) -> str:
     if not found:
         raise CallerError("DeltaAppend: no query runs here; it is for foreachBatch, or give app_id")
     return str(found)
+
+
+def _number_of(query_id: str) -> int:
+    """A version for Delta, 63 bits, that no other checkpoint has."""
+    return int.from_bytes(hashlib.sha256(query_id.encode()).digest()[:8], "big") >> 1
