@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from pocketmq.protocol.bodies.compressed_registration import decode_compressed, encode_compressed
-from pocketmq.protocol.bodies.pop import MAX_ACK_BITS, BatchAck, ack_bits
+from pocketmq.protocol.bodies.pop import BatchAck, ack_bits
+from pocketmq.protocol.bodies.route import MASTER_ID, BrokerData
 from pocketmq.protocol.bodies.topics import (
     DataVersion,
     RegisterBrokerBody,
@@ -53,12 +54,38 @@ def test_mappings_of_static_topics_follow_from_5_0_on(version: int, end: bytes) 
     assert zlib.decompress(encode_compressed(BODY, version=version)).endswith(end)
 
 
+@pytest.mark.parametrize(("servers", "end"), [(None, b"[]"), ([], b"[]"), (["f:1"], b'["f:1"]')])
+def test_filter_servers_are_registered_as_a_list(servers: list[str] | None, end: bytes) -> None:
+    body = msgspec.structs.replace(BODY, filter_server_list=servers)
+    data = encode_compressed(body, version=412)
+    assert zlib.decompress(data).endswith(len(end).to_bytes(4, "big") + end)
+    assert decode_compressed(data).filter_server_list == (servers or [])
+
+
+def test_attributes_of_a_registered_topic_may_hold_spaces() -> None:
+    # The separator of the fields before them; Java's TopicConfig.decode gives such attributes up.
+    topic = TopicConfig(topic_name="orders", attributes={"a note": "of three words"})
+    wrapper = TopicConfigSerializeWrapper(
+        data_version=DataVersion(), topic_config_table={"orders": topic}
+    )
+    body = RegisterBrokerBody(topic_config_serialize_wrapper=wrapper, filter_server_list=[])
+    assert decode_compressed(encode_compressed(body, version=413)) == body
+
+
 def compressed(*parts: bytes | int) -> bytes:
     """A registration of sized parts and counts."""
     i32 = struct.Struct(">i")
     return zlib.compress(
         b"".join(i32.pack(p) if isinstance(p, int) else i32.pack(len(p)) + p for p in parts)
     )
+
+
+@pytest.mark.parametrize("behind", [b"", b" ", b" {}"], ids=["4.9", "null", "empty"])
+def test_a_topic_without_attributes_is_registered(behind: bytes) -> None:
+    # TopicConfig.encode of 5.x ends with the separator where its attributes are null.
+    data = compressed(b"{}", 1, b"orders 4 5 6 SINGLE_TAG" + behind, b"[]")
+    [topic] = decode_compressed(data).topic_config_serialize_wrapper.topic_config_table.values()
+    assert topic == TopicConfig(topic_name="orders", read_queue_nums=4, write_queue_nums=5, perm=6)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +132,7 @@ def ack(bits: str) -> BatchAck:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("distances", [[], [0], [3], [0, 1, 2], [5, 6], [0, 2], [1, 4, 9]])
+@pytest.mark.parametrize("distances", [[], [0], [1], [3], [0, 1, 2], [5, 6], [0, 2], [1, 4, 9]])
 def test_the_bits_of_an_ack_are_distances_from_its_first_offset(distances: list[int]) -> None:
     assert list(ack(ack_bits(distances)).offsets()) == [100 + each for each in distances]
 
@@ -115,10 +142,24 @@ def test_bits_are_java_s_long_array_in_base64() -> None:
 
 
 def test_an_ack_has_no_more_bits_than_a_pop_needs() -> None:
-    most = bytes(MAX_ACK_BITS // 8 - 1) + b"\x80"
-    assert list(ack(b64encode(most).decode()).offsets()) == [100 + MAX_ACK_BITS - 1]
-    with pytest.raises(BadRequestError, match=f"ack of {MAX_ACK_BITS + 8} bits"):
+    most = bytes(65_536 // 8 - 1) + b"\x80"
+    assert list(ack(b64encode(most).decode()).offsets()) == [100 + 65_535]
+    with pytest.raises(BadRequestError, match="ack of 65544 bits; 65536 are more than one pop"):
         ack(b64encode(most + b"\0").decode()).offsets()
+
+
+@pytest.mark.parametrize("bits", ["B*Q==", "BQ==\n", "B", "BQ="])
+def test_bits_that_are_no_base64_are_refused(bits: str) -> None:  # as Java's basic decoder does
+    with pytest.raises(BadRequestError, match="bit set of a batch ack is no base64"):
+        ack(bits).offsets()
+
+
+def test_the_master_of_a_broker_name_is_the_broker_with_id_0() -> None:  # N-5
+    both = BrokerData(cluster="c", broker_name="b", broker_addrs={1: "h:2", MASTER_ID: "h:1"})
+    assert both.broker_addrs == {0: "h:1", 1: "h:2"}
+    assert both.master_address() == "h:1"
+    slave = BrokerData(cluster="c", broker_name="b", broker_addrs={1: "h:2"})
+    assert slave.master_address() is None
 
 
 def test_the_next_version_is_of_the_first_state() -> None:

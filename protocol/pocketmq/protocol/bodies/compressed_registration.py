@@ -112,7 +112,8 @@ def _inflate(data: Buffer, budget: Budget) -> bytes:
 def _topic(text: memoryview) -> TopicConfig:
     try:
         name, read, write, perm, filter_type, *rest = str(text, "utf-8").split(" ", 5)
-        attributes = decode_json(rest[0].encode(), dict[str, str]) if rest else {}
+        # Nothing stands behind the separator where a 5.x broker's attributes are null.
+        attributes = decode_json(rest[0].encode(), dict[str, str]) if any(rest) else {}
         fields = {
             "topicName": name,
             "readQueueNums": int(read),
