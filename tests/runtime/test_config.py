@@ -12,7 +12,7 @@ import pytest
 
 from pocketmq.runtime.config import load, unknown_names
 from pocketmq.runtime.errors import ConfigError
-from pocketmq.runtime.flags import add_arguments, as_flags
+from pocketmq.runtime.flags import add_arguments
 from pocketmq.runtime.options import describe, option
 
 
@@ -160,23 +160,6 @@ def test_descriptions_hold_what_help_and_reference_need() -> None:
     assert auto.rocketmq_name == "autoCreateTopicEnable"
     assert (auto.type_name, auto.default, auto.rule) == ("bool", True, "B-12")
     assert by_name["flush"].choices == ("ASYNC_FLUSH", "SYNC_FLUSH")
-
-
-def test_a_child_process_gets_an_equal_configuration_from_its_flags() -> None:
-    config = BrokerSample(
-        listen_port=0,
-        nameservers=("a:1", "b:2"),
-        flush=Flush.SYNC,
-        auto_create_topic_enable=False,
-        store_path=Path("/data"),
-        role="slave",
-        period_s=0.5,
-    )
-    parser = argparse.ArgumentParser()
-    add_arguments(parser, BrokerSample, StoreSample)
-    flags = vars(parser.parse_args(as_flags(config)))
-    assert load_with(flags=flags) == config
-    assert as_flags(BrokerSample()) == []
 
 
 def test_help_shows_defaults_and_survives_per_cent_signs() -> None:

@@ -336,10 +336,6 @@ class ClientInstance:
                 balanced = False
         return balanced
 
-    async def persist_all_offsets(self) -> None:
-        """Persist every consumer's offsets (P-5)."""
-        await self._persist_offsets_of(list(self.consumers.values()))
-
     def _persist_offsets(self) -> Awaitable[None] | None:
         """Persist every consumer's offsets; what has to be waited for is left to the caller."""
         waiting = [each for each in self.consumers.values() if not each.persist_at_once()]

@@ -35,23 +35,6 @@ def add_arguments(parser: argparse.ArgumentParser, *config_classes: type[Any]) -
                 )
 
 
-def as_flags(config: Any) -> list[str]:
-    """Command-line arguments that make a child process load an equal configuration.
-
-    Only values that differ from the default are named.
-    """
-    arguments = []
-    for each in describe(type(config)):
-        value = getattr(config, each.name)
-        if value == each.default:
-            continue
-        if isinstance(value, bool):
-            arguments.append(each.flag if value else "--no-" + each.flag[2:])
-        else:
-            arguments.append(f"{each.flag}={as_text(value)}")
-    return arguments
-
-
 def _default_text(each: OptionDescription) -> str:
     if each.default is None or each.default in ("", (), []):
         return ""

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from pocketmq.broker.pop.records import Ack, CheckPoint, decode_ack, decode_check_point
 from pocketmq.protocol.errors import BadRequestError
-from pocketmq.protocol.receipts import ReceiptHandle
 from support.java_lines import java_text
 
 POPPED_MS = 1795336206471
@@ -23,7 +22,7 @@ def test_a_check_point_is_written_as_rocketmq_writes_it() -> None:  # K-71
     assert point.encode().decode() == java_text("record.ck")
     again = decode_check_point(java_text("record.ck.again").encode())
     assert again.encode().decode() == java_text("record.ck.again")
-    assert (again.bit_map, again.revive_offset, again.times_put_again) == (5, 12, 1)
+    assert (again.bit_map, again.revive_offset, again.put_again) == (5, 12, "1")
     assert point.uniq_key == f"TP@3@7@G1@{POPPED_MS}@broker-a@ck"
 
 
@@ -35,8 +34,15 @@ def test_a_check_point_of_an_old_broker_counts_from_its_start() -> None:  # K-73
 
 
 def test_acks_are_written_as_rocketmq_writes_them() -> None:  # K-71
-    handle = ReceiptHandle(7, POPPED_MS, 6000, 1, 0, "broker-a", 3, 9)
-    ack = Ack.of_handle(handle, "TP", "G1", 9)
+    ack = Ack(
+        offset=9,
+        broker_name="broker-a",
+        group="G1",
+        pop_time_ms=POPPED_MS,
+        queue_id=3,
+        start_offset=7,
+        topic="TP",
+    )
     assert ack.encode().decode() == java_text("record.ack")
     for name in ("record.ack", "record.bAck", "record.bAck.flushed"):
         assert decode_ack(java_text(name).encode()).encode().decode() == java_text(name)
@@ -85,13 +91,6 @@ def test_an_ack_of_what_the_check_point_does_not_hold_changes_nothing() -> None:
     assert point.acknowledge(9) is True
     assert point.bit_map == 2
     assert point.open_offsets() == [7, 12]
-
-
-@pytest.mark.parametrize(("text", "times"), [(None, 0), ("", 0), ("3", 3), ("many", 127)])
-def test_how_often_it_was_put_again_is_a_number(text: str | None, times: int) -> None:
-    point = check_point(7)
-    point.put_again = text
-    assert point.times_put_again == times
 
 
 def test_numbers_may_stand_in_quotes() -> None:  # as fastjson reads them

@@ -13,7 +13,6 @@ from typing import TypeVar
 import msgspec
 
 from pocketmq.protocol.errors import BadRequestError
-from pocketmq.protocol.receipts import ReceiptHandle
 
 CHECK_POINT_TAG = "ck"
 ACK_TAG = "ack"
@@ -111,14 +110,6 @@ class CheckPoint(
     def open_offsets(self) -> list[int]:
         """Queue offsets that nobody acknowledged."""
         return [self.offset_of(i) for i in range(self.count) if not self.bit_map >> i & 1]
-
-    @property
-    def times_put_again(self) -> int:
-        """`put_again` as a number; 127 when it is not a number."""
-        try:
-            return int(self.put_again or 0)
-        except ValueError:
-            return 127
 
     @property
     def uniq_key(self) -> str:
@@ -227,26 +218,6 @@ class Ack(
     def encode(self) -> bytes:
         """The record's body."""
         return _encode(self)
-
-    @classmethod
-    def of_handle(cls, handle: ReceiptHandle, topic: str, group: str, offset: int) -> Ack:
-        """The ack of one message.
-
-        Args:
-            handle: of the message.
-            topic: where it lies, the retry topic if it came from there.
-            group: who acknowledges.
-            offset: its queue offset.
-        """
-        return cls(
-            offset=offset,
-            broker_name=handle.broker_name,
-            group=group,
-            pop_time_ms=handle.pop_time_ms,
-            queue_id=handle.queue_id,
-            start_offset=handle.start_offset,
-            topic=topic,
-        )
 
 
 def record_key(

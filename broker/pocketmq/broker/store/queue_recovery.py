@@ -181,7 +181,9 @@ def cut_at(queue: ConsumeQueue, log_end: int) -> None:
         last.wrote = count * ENTRY_SIZE
         queue.max_offset = last.start // ENTRY_SIZE + count
         queue.checked_below = min(queue.checked_below, queue.max_offset)
-        physical, size, _ = ENTRY.unpack_from(last.view(), (count - 1) * 20) if count else (0, 0, 0)
+        physical, size, _ = (
+            ENTRY.unpack_from(last.view(), (count - 1) * ENTRY_SIZE) if count else (0, 0, 0)
+        )
         queue.max_physical = 0 if size == FILLER_SIZE else physical + size
 
 
