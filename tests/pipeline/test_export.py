@@ -194,21 +194,40 @@ def test_a_folder_of_another_export_is_refused(tmp_path: Path) -> None:
     queue = MessageQueue("T", "b", 0)
     (tmp_path / "T~b~0~0~9.parquet").touch()
     with pytest.raises(CallerError, match="no file of such an export"):
-        ParquetTarget(tmp_path, key="keys").offsets([queue])
+        ParquetTarget(tmp_path, key="keys").stand([queue])
     with pytest.raises(CallerError, match="say which column"):
         lake_target("parquet:x", tombstone="gone")
 
 
-def test_a_topic_made_anew_stops_an_export(cluster: SparkCluster, tmp_path: Path) -> None:
-    cluster.create_topic("Remade", queues=1)
-    queue = MessageQueue("Remade", "broker-a", 0)
-    target = DeltaTarget(tmp_path / "table")
-    cluster.send([Message("Remade", b"1")] * 20, queue=queue)
-    assert export("Remade", target, nameServer=cluster.nameservers).rows == 20
-    cluster.remake_topic("Remade", queues=1)
-    cluster.send([Message("Remade", b"1")] * 5, queue=queue)
+@pytest.mark.parametrize("kind", ["parquet", "delta", "iceberg"])
+def test_a_topic_made_anew_stops_an_export_however_long_it_is_or_is_added(
+    cluster: SparkCluster, tmp_path: Path, kind: str
+) -> None:
+    topic = f"Remade-{kind}"
+    cluster.create_topic(topic, queues=1)
+    queue = MessageQueue(topic, "broker-a", 0)
+    target, read = target_of(kind, tmp_path)
+
+    def send(start: int, end: int) -> None:
+        cluster.send([Message(topic, b"%d" % each) for each in range(start, end)], queue=queue)
+
+    def run(**options: str) -> Exported:
+        return export(topic, target, nameServer=cluster.nameservers, **options)
+
+    send(0, 20)
+    assert run().rows == 20
+    cluster.remake_topic(topic, queues=1)
+    send(100, 105)
     with pytest.raises(DataLossError, match="offset 20 does not exist; the queue now ends at 5"):
-        export("Remade", target, nameServer=cluster.nameservers)
+        run()
+    send(105, 130)
+    with pytest.raises(DataLossError, match="offset 19 has another message than the one that was"):
+        run()
+    assert numbers(read()) == list(range(20))
+    assert run(failOnDataLoss="false").rows == 30
+    send(130, 140)
+    assert run().rows == 10
+    assert numbers(read()) == [*range(20), *range(100, 140)]
 
 
 def test_topics_and_stores_are_read_without_spark(cluster: SparkCluster) -> None:

@@ -92,9 +92,18 @@ class DataLossError(PeerError):
         wanted: First offset to be read.
         found: First offset that the queue has now; or its end, if that is smaller than `wanted`.
         what: What has happened, if it is not that offsets fall outside of what is stored.
+        advice: What to do, where option failOnDataLoss has another name.
     """
 
-    def __init__(self, queue: str, wanted: int, found: int, what: str = "") -> None:
+    def __init__(
+        self,
+        queue: str,
+        wanted: int,
+        found: int,
+        what: str = "",
+        *,
+        advice: str = "set failOnDataLoss=false to go on without them, or start elsewhere",
+    ) -> None:
         self.queue = queue
         self.wanted = wanted
         self.found = found
@@ -105,9 +114,7 @@ class DataLossError(PeerError):
                 if found > wanted
                 else f"offset {wanted} does not exist; the queue now ends at {found}"
             )
-        super().__init__(
-            f"{queue}: {what}; set failOnDataLoss=false to go on without them, or start elsewhere"
-        )
+        super().__init__(f"{queue}: {what}; {advice}")
 
 
 class BrokerAwayError(PeerError):

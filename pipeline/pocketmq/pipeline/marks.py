@@ -1,18 +1,24 @@
-"""What tells a queue's message from another one at the same offset, asked of the brokers."""
+"""What tells a queue's message from another one at the same offset: of brokers, and of stores."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import numpy as np
 
 from pocketmq.pipeline.checkpoint import Mark
 from pocketmq.pipeline.cluster_client import ClusterClient
 from pocketmq.pipeline.record_columns import positions_in, read_columns
+from pocketmq.pipeline.store_files import FileRow, QueueFiles
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.scalars import PullSysFlag
+from pocketmq.protocol.store_layout import FILLER_SIZE, FIXED_SIZE, RECORD
 from pocketmq.protocol.subscription import SUB_ALL
+
+_OFFSET_AT: Final = RECORD.offset_of("QUEUEOFFSET")
+_TIME_AT: Final = RECORD.offset_of("STORETIMESTAMP")
 
 
 async def read_marks(
@@ -45,3 +51,17 @@ async def read_marks(
 
     found = await client.each([queue for queue, offset in offsets.items() if offset >= 0], of)
     return {queue: mark for queue, mark in found.items() if mark is not None}
+
+
+def stored_mark(files: QueueFiles, offset: int, log: FileRow) -> Mark | None:
+    """Mark of a message in a store; None if it is not stored."""
+    found = files.entries(offset, offset + 1)
+    if offset < 0 or not len(found) or found["size"][0] in (0, FILLER_SIZE):
+        return None
+    position = int(found["offset"][0])
+    head = log.read(position, FIXED_SIZE)
+    if len(head) < FIXED_SIZE or int.from_bytes(head[:4], "big") != found["size"][0]:
+        return None
+    if int.from_bytes(head[_OFFSET_AT : _OFFSET_AT + 8], "big") != offset:
+        return None
+    return Mark(int.from_bytes(head[_TIME_AT : _TIME_AT + 8], "big"), position)

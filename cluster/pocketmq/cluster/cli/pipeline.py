@@ -43,7 +43,9 @@ Examples:
 EXPORT_HELP = """Add to a table what a topic has and the table has not.
 
 Reads up to the topic's present end and stops; run it again for what came since. A run that was
-killed anywhere leaves nothing twice. Needs `pip install 'pocketmq[spark,lake]'`, and no Spark.
+killed anywhere leaves nothing twice. Messages that were removed before they were exported are an
+error, and so is a topic made anew; --no-fail-on-data-loss counts them and goes on with what there
+is. Needs `pip install 'pocketmq[spark,lake]'`, and no Spark.
 
 \b
 Examples:
@@ -88,6 +90,7 @@ def export(
         str, typer.Option(metavar="PROPERTY", help="With --last-by: a message with it deletes.")
     ] = "",
     rows_per_commit: Annotated[int, typer.Option(min=1, help="Most rows of a commit.")] = 100_000,
+    fail_on_data_loss: pipeline_jobs.FailOnDataLoss = True,
     output: Output = None,
 ) -> int:
     from dataclasses import asdict
@@ -107,12 +110,17 @@ def export(
             rows_per_commit=rows_per_commit,
             on_commit=on_commit,
             columns=columns,
+            failOnDataLoss=str(fail_on_data_loss).lower(),
             **({} if store else {"nameServer": nameservers}),
         )
     show(
         output,
         asdict(done),
-        Table("export", ("rows", "bytes", "commits"), [(done.rows, done.bytes, done.commits)]),
+        Table(
+            "export",
+            ("rows", "bytes", "commits", "lost"),
+            [(done.rows, done.bytes, done.commits, done.lost)],
+        ),
         heading=f"added to {to}",
     )
     return 0

@@ -78,6 +78,13 @@ Nameservers = Annotated[
     str, typer.Option(envvar="NAMESRV_ADDR", help="Nameservers, separated by ';'.")
 ]
 LOCAL: Final = "127.0.0.1:9876"
+FailOnDataLoss = Annotated[
+    bool,
+    typer.Option(
+        "--fail-on-data-loss/--no-fail-on-data-loss",
+        help="Stop where messages are gone; else count them and go on.",
+    ),
+]
 
 
 def register(group: typer.Typer) -> None:

@@ -4,17 +4,20 @@
     export("orders", DeltaTarget("tables/orders"), stores="cluster/broker-a")
 
 A target says how far it has come in each queue, and that is written in the same commit as the rows:
-whoever is killed anywhere and runs again makes the same table. Offsets that were exported and are
-beyond the end of a queue now (a topic made anew) stop the export.
+whoever is killed anywhere and runs again makes the same table. It also says which message comes
+before that (a mark), so that a topic made anew is noticed, however long it has become.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
+from pocketmq.pipeline.checkpoint import Checkpoint
+from pocketmq.pipeline.lake.notes import Move, Moves
 from pocketmq.pipeline.offsets import Offsets
+from pocketmq.pipeline.resume import as_continued, check_unchanged, moved_on
 from pocketmq.protocol.message import MessageQueue
 
 if TYPE_CHECKING:
@@ -28,11 +31,11 @@ ROWS_PER_COMMIT: Final = 100_000
 class Target(Protocol):
     """A table that remembers how far each queue was exported."""
 
-    def offsets(self, queues: Sequence[MessageQueue]) -> Offsets:
-        """The next offset of those queues that it has ranges of."""
+    def stand(self, queues: Sequence[MessageQueue]) -> Checkpoint:
+        """The next offset of those queues that it has, and the mark of the message before it."""
 
-    def append(self, rows: pa.Table, moved: Mapping[MessageQueue, tuple[int, int]]) -> None:
-        """Add rows, and in the same commit that these ranges of offsets are in the table."""
+    def append(self, rows: pa.Table, moved: Moves) -> None:
+        """Add rows, and note in the same commit how far the table goes in these queues."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,9 @@ class Exported:
     rows: int = 0
     bytes: int = 0
     commits: int = 0
+    lost: int = 0
+    """With `failOnDataLoss=false`: messages that were removed before they were exported, as far as
+    one knows."""
 
 
 def export(
@@ -62,11 +68,12 @@ def export(
         rows_per_commit: Most rows of a commit; they are held in memory.
         on_commit: Called after each commit.
         options: Of the data source `pocketmq`, or with `stores` of `pocketmq-store`; `columns`
-            chooses the table's columns.
+            chooses the table's columns; with `failOnDataLoss=false` what is lost is counted and
+            told, and a topic made anew is read from its new beginning.
 
     Raises:
         OptionError: An option is wrong, or the topic does not exist.
-        DataLossError: Messages were removed before they were exported.
+        DataLossError: Messages were removed before they were exported, or a topic was made anew.
     """
     from pocketmq.pipeline.lake.feeds import StoreFeed, TopicFeed
 
@@ -75,27 +82,54 @@ def export(
         feed = StoreFeed({"path": stores, "topic": topic, **options})
     else:
         feed = TopicFeed({"topic": topic, **options})
-    done = Exported()
-    for chunk in _chunks(feed.ranges(target.offsets(feed.queues())), rows_per_commit):
-        done = _commit(feed, chunk, target, done)
+    stand = target.stand(feed.queues())
+    ranges = feed.ranges(stand)
+    starts = {each.queue: each.start for each in ranges}
+    stand = as_continued(stand, starts)
+    # The first commit notes where each queue begins: what is removed before the queue has rows
+    # in the table is missed then.
+    begins = {queue: at for queue, at in starts.items() if stand.offsets.get(queue) != at}
+    done = Exported(lost=feed.lost)
+    for chunk in _chunks(ranges, rows_per_commit):
+        rows, moved = _read(feed, chunk, stand, begins)
+        target.append(rows, moved)
+        stand = moved_on(stand, {queue: (move.end, move.mark) for queue, move in moved.items()})
+        begins = {}
+        done = Exported(
+            done.rows + len(rows), done.bytes + rows.nbytes, done.commits + 1, feed.lost
+        )
+        del rows  # let go before the next ones are read
         if on_commit is not None:
             on_commit(done)
     return done
 
 
-def _commit(feed: Feed, chunk: list[Range], target: Target, done: Exported) -> Exported:
-    """Read these ranges and append them; the rows are let go before the next ones are read."""
+def _read(
+    feed: Feed, chunk: list[Range], stand: Checkpoint, begins: Offsets
+) -> tuple[pa.Table, dict[MessageQueue, Move]]:
+    """The rows of these ranges, and what a commit of them notes.
+
+    Raises:
+        DataLossError: A queue is not the one any more that the rows before were of.
+    """
     import pyarrow as pa
 
     from pocketmq.pipeline.arrow import arrow_schema
 
-    rows = pa.Table.from_batches(feed.batches(chunk), arrow_schema(feed.columns))
-    moved: dict[MessageQueue, tuple[int, int]] = {}
+    spans = {queue: (start, start) for queue, start in begins.items()}
     for part in chunk:
-        start, _ = moved.get(part.queue, (part.start, 0))
-        moved[part.queue] = (start, part.end)
-    target.append(rows, moved)
-    return Exported(done.rows + len(rows), done.bytes + rows.nbytes, done.commits + 1)
+        start, _ = spans.get(part.queue, (part.start, 0))
+        spans[part.queue] = (start, part.end)
+    # The new marks are taken first, and the old ones compared last: if those have not changed, the
+    # queue was the same all the while.
+    marks = feed.marks({queue: end - 1 for queue, (start, end) in spans.items() if start < end})
+    rows = pa.Table.from_batches(feed.batches(chunk), arrow_schema(feed.columns))
+    before = {queue: stand.offsets[queue] - 1 for queue in stand.marks if queue in spans}
+    check_unchanged(stand, feed.marks(before))
+    return rows, {
+        queue: Move(start, end, marks.get(queue), is_anew=start < stand.offsets.get(queue, 0))
+        for queue, (start, end) in spans.items()
+    }
 
 
 def _chunks(parts: list[Range], most: int) -> Iterator[list[Range]]:

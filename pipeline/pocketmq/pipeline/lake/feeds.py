@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from pocketmq.pipeline import plan_reads
 from pocketmq.pipeline.arrow import Shape
-from pocketmq.pipeline.errors import DataLossError
+from pocketmq.pipeline.checkpoint import Checkpoint, Mark
 from pocketmq.pipeline.loop import shared_loop
+from pocketmq.pipeline.marks import read_marks, stored_mark
 from pocketmq.pipeline.offsets import Offsets
+from pocketmq.pipeline.resume import Losses, Resumed, is_known, marked_places, resume
 from pocketmq.pipeline.row_filter import RowFilter
 from pocketmq.pipeline.settings import ReadSettings
 from pocketmq.pipeline.store_bounds import Slice
-from pocketmq.pipeline.store_files import log_files
+from pocketmq.pipeline.store_files import QueueFiles, log_files
 from pocketmq.pipeline.store_plan import (
     QueuePart,
     Root,
@@ -49,20 +51,33 @@ class Range:
         return replace(self, start=start, end=end)
 
 
+ADVICE: Final = (
+    "set failOnDataLoss=false (--no-fail-on-data-loss) to go on with what there is, or export to "
+    "another table"
+)
+
+
 class Feed(Protocol):
     """Queues whose offsets can be read range by range."""
 
     columns: dict[str, str]
 
+    @property
+    def lost(self) -> int:
+        """With `failOnDataLoss=false`: messages that were not there, so far."""
+
     def queues(self) -> list[MessageQueue]:
         """All of them, in order."""
 
-    def ranges(self, exported: Offsets) -> list[Range]:
-        """What each queue has from the given offset on; queues without anything are left out.
+    def ranges(self, stand: Checkpoint) -> list[Range]:
+        """What each queue has behind what was exported; it may be nothing.
 
         Raises:
-            DataLossError: Offsets are not stored any more, or not yet.
+            DataLossError: Offsets are not stored any more, or the queue is another one.
         """
+
+    def marks(self, offsets: Offsets) -> dict[MessageQueue, Mark]:
+        """Marks of these messages; those that are not stored are missing."""
 
     def batches(self, parts: Sequence[Range]) -> Iterator[pa.RecordBatch]:
         """The rows of some ranges; those of a queue in its order."""
@@ -84,14 +99,32 @@ class TopicFeed:
         self._client = self._settings.access.client()
         self._queues = shared_loop().run(plan_reads.find_queues(self._client, self._settings))
         self._read = reading(self._settings, self.columns, RowFilter.of_tags(self._settings.tags))
+        self._losses = Losses(fails=self._settings.pull.fail_on_data_loss, advice=ADVICE)
+
+    @property
+    def lost(self) -> int:
+        """What was removed before the export began, or meanwhile."""
+        return self._losses.count + self._read.lost
 
     def queues(self) -> list[MessageQueue]:
         """As the name servers know them."""
         return sorted(self._queues)
 
-    def ranges(self, exported: Offsets) -> list[Range]:
+    def ranges(self, stand: Checkpoint) -> list[Range]:
         """Up to the present ends."""
-        return shared_loop().run(_ranges(self._client, self._settings, self._queues, exported))
+        resumed, ends = shared_loop().run(
+            _resumed(self._client, self._settings, self._queues, stand)
+        )
+        self._losses.judge(each.loss for each in resumed.values())
+        return [
+            Range(queue, each.offset, max(each.offset, ends[queue]))
+            for queue, each in sorted(resumed.items())
+        ]
+
+    def marks(self, offsets: Offsets) -> dict[MessageQueue, Mark]:
+        """Asked of the brokers."""
+        group = self._settings.pull.group
+        return shared_loop().run(read_marks(self._client, group, offsets)) if offsets else {}
 
     def batches(self, parts: Sequence[Range]) -> Iterator[pa.RecordBatch]:
         """Pulled from the brokers."""
@@ -99,20 +132,23 @@ class TopicFeed:
             yield from self._read.batches(PullPart(part.queue, part.start, part.end))
 
 
-async def _ranges(
-    client: ClusterClient, settings: ReadSettings, queues: Sequence[MessageQueue], exported: Offsets
-) -> list[Range]:
+async def _resumed(
+    client: ClusterClient,
+    settings: ReadSettings,
+    queues: Sequence[MessageQueue],
+    stand: Checkpoint,
+) -> tuple[dict[MessageQueue, Resumed], Offsets]:
+    """Where each queue goes on, and where it is to end."""
     bounds = await client.bounds(queues)
     start = await plan_reads.resolve(client, settings, settings.start, bounds)
-    start |= exported
     end = await plan_reads.resolve(client, settings, settings.end, bounds)
-    start = plan_reads.checked(settings, start, bounds)
     end = plan_reads.checked(settings, end, bounds)
-    return [
-        Range(queue, start[queue], end[queue])
-        for queue in sorted(queues)
-        if start[queue] < end[queue]
-    ]
+    now = await read_marks(client, settings.pull.group, marked_places(stand, bounds))
+    known = {queue for queue in queues if is_known(queue, stand)}
+    start = {queue: at for queue, at in start.items() if queue not in known}
+    first = plan_reads.checked(settings, start, bounds)
+    found = {queue: resume(queue, stand, bounds[queue], now.get(queue)) for queue in known}
+    return found | {queue: Resumed(at) for queue, at in first.items()}, end
 
 
 class StoreFeed:
@@ -138,6 +174,7 @@ class StoreFeed:
         )
         named = bool(self._settings.broker_names)
         self._roots = [root if named else Root(root.path, root.path.name) for root in roots]
+        self._losses = Losses(fails=self._settings.fail_on_data_loss, advice=ADVICE)
         self._of_queue: dict[MessageQueue, Root] = {}
         self._bounds: dict[MessageQueue, tuple[int, int]] = {}
         for root in self._roots:
@@ -156,19 +193,40 @@ class StoreFeed:
                 raise self._settings.options.error("brokerName", problem)
             self._of_queue[queue], self._bounds[queue] = root, (low, high)
 
+    @property
+    def lost(self) -> int:
+        """What was removed before the export began."""
+        return self._losses.count
+
     def queues(self) -> list[MessageQueue]:
         """Those that have a directory."""
         return sorted(self._of_queue)
 
-    def ranges(self, exported: Offsets) -> list[Range]:
+    def ranges(self, stand: Checkpoint) -> list[Range]:
         """Up to what was stored when this feed was made."""
-        found = []
-        for queue, (low, high) in sorted(self._bounds.items()):
-            start = exported.get(queue, low)
-            if not low <= start <= high:
-                raise DataLossError(str(queue), start, low if start < low else high)
-            if start < high:
-                found.append(Range(queue, start, high))
+        now = self.marks(marked_places(stand, self._bounds))
+        resumed = {
+            queue: resume(queue, stand, bounds, now.get(queue))
+            for queue, bounds in sorted(self._bounds.items())
+        }
+        self._losses.judge(each.loss for each in resumed.values())
+        return [
+            Range(queue, each.offset, max(each.offset, self._bounds[queue][1]))
+            for queue, each in resumed.items()
+        ]
+
+    def marks(self, offsets: Offsets) -> dict[MessageQueue, Mark]:
+        """Read from each store's files."""
+        found = {}
+        for root in self._roots:
+            with log_files(root.path) as log:
+                for queue, offset in offsets.items():
+                    if self._of_queue[queue] is root:
+                        files = QueueFiles(root.path, queue.topic, queue.queue_id)
+                        with files.row:
+                            mark = stored_mark(files, offset, log)
+                        if mark is not None:
+                            found[queue] = mark
         return found
 
     def batches(self, parts: Sequence[Range]) -> Iterator[pa.RecordBatch]:

@@ -1,33 +1,49 @@
 """Tables to export to: Parquet files in a folder, Delta by `deltalake`, Iceberg by `pyiceberg`.
 
-What each has of which queue stands in the table itself:
+What each has of which queue stands in the table itself, and is written with the rows (`notes`):
 
-    Parquet   in the files' names: <topic>-<broker>-<queue>-<start>-<end>.parquet
-    Delta     in its transactions (`txn`): one application for each queue, its version the offset
+    Parquet   in the files' names: <topic>~<broker>~<queue>~<start>~<end>.parquet; marks in their
+              metadata
+    Delta     in its transactions (`txn`): an application for each number, which is its version
     Iceberg   in the table's properties, set in the same commit as the rows
+
+After a topic was made anew its offsets come a second time. Its rows are added beside those that
+were there, in Parquet in files with `~again1` behind the end.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from pocketmq.pipeline.checkpoint import Checkpoint, Mark
 from pocketmq.pipeline.lake.delta import check_deltalake
 from pocketmq.pipeline.lake.last_rows import LastRows, last_rows, merge, merged
-from pocketmq.pipeline.offsets import Offsets
+from pocketmq.pipeline.lake.notes import (
+    MARK,
+    OFFSET,
+    Move,
+    Moves,
+    marks_of,
+    name_of,
+    of_texts,
+    texts,
+)
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.runtime.errors import CallerError, MissingToolError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-PREFIX: Final = "pocketmq.offset:"
 LAST_ROWS: Final = "last-rows.parquet"
-_FILE: Final = re.compile(r"(.+)~(.+)~(\d+)~(\d+)~(\d+)\.parquet")
+_FILE: Final = re.compile(r"(.+)~(.+)~(\d+)~(\d+)~(\d+)(?:~again(\d+))?\.parquet")
+_MARKED: Final = "pocketmq.marked:"
+_STORE_MS: Final = "pocketmq.store-ms:"
+_POSITION: Final = "pocketmq.position:"
 
 
 class ParquetTarget:
@@ -50,38 +66,67 @@ class ParquetTarget:
         self.key = key
         self.tombstone = tombstone
 
-    def offsets(self, queues: Sequence[MessageQueue]) -> Offsets:
+    def stand(self, queues: Sequence[MessageQueue]) -> Checkpoint:
         """The ends in the files' names, or in the one file's metadata."""
-        found: Offsets = {}
+        if self.key:
+            self._files()
+            path = self.folder / LAST_ROWS
+            noted = _metadata(path) if path.exists() else {}
+            return of_texts(queues, noted.get)
+        last = self._files()
+        offsets = {queue: last[queue].end for queue in queues if queue in last}
+        marks = {
+            queue: _metadata(last[queue].path).get(name_of(MARK, queue), "") for queue in offsets
+        }
+        return Checkpoint(offsets, marks_of(offsets, marks))
+
+    def _files(self) -> dict[MessageQueue, _Last]:
+        """The last file of each queue.
+
+        Raises:
+            CallerError: A file is of another export.
+        """
+        found: dict[MessageQueue, _Last] = {}
         for path in self.folder.glob("*.parquet"):
             match = _FILE.fullmatch(path.name)
             if (path.name != LAST_ROWS) if self.key else (match is None):
                 raise CallerError(f"{path}: no file of such an export; choose a folder of its own")
             if match is None:
-                return self._said(path, queues)
+                continue
             queue = MessageQueue(match[1], match[2], int(match[3]))
-            found[queue] = max(found.get(queue, 0), int(match[5]))
-        return {queue: found[queue] for queue in queues if queue in found}
+            last = _Last(int(match[6] or 0), int(match[5]), path)
+            found[queue] = max(found.get(queue, last), last)
+        return found
 
-    def _said(self, path: Path, queues: Sequence[MessageQueue]) -> Offsets:
-        import pyarrow.parquet as pq
-
-        metadata = pq.read_schema(path).metadata or {}
-        said = {queue: metadata.get(_name_of(queue).encode()) for queue in queues}
-        return {queue: int(offset) for queue, offset in said.items() if offset is not None}
-
-    def append(self, rows: pa.Table, moved: Mapping[MessageQueue, tuple[int, int]]) -> None:
+    def append(self, rows: pa.Table, moved: Moves) -> None:
         """Write a file for each queue, or the one file anew."""
         self.folder.mkdir(parents=True, exist_ok=True)
         if self.key:
             self._replace(rows, moved)
             return
         by_queue = _by_queue(rows, moved)
-        for queue, (start, end) in moved.items():
-            name = f"{queue.topic}~{queue.broker_name}~{queue.queue_id}~{start}~{end}.parquet"
-            self._write(by_queue[queue], name)
+        last = self._files()
+        # Whoever is killed between these files must not find queues with marks and others without
+        # a note, which would be taken for new ones.
+        begins = [
+            self._write_range(rows.slice(0, 0), queue, Move(move.start, move.start), last)
+            for queue, move in moved.items()
+            if queue not in last and move.start < move.end and len(moved) > 1
+        ]
+        for queue, move in moved.items():
+            self._write_range(by_queue[queue], queue, move, last)
+        for path in begins:
+            path.unlink()
 
-    def _replace(self, rows: pa.Table, moved: Mapping[MessageQueue, tuple[int, int]]) -> None:
+    def _write_range(
+        self, rows: pa.Table, queue: MessageQueue, move: Move, last: Mapping[MessageQueue, _Last]
+    ) -> Path:
+        again = (last[queue].again if queue in last else 0) + move.is_anew
+        name = f"{queue.topic}~{queue.broker_name}~{queue.queue_id}~{move.start}~{move.end}"
+        name += f"~again{again}" if again else ""
+        return self._write(_noting(rows, {queue: move}), f"{name}.parquet")
+
+    def _replace(self, rows: pa.Table, moved: Moves) -> None:
         import pyarrow.parquet as pq
 
         path = self.folder / LAST_ROWS
@@ -90,18 +135,43 @@ class ParquetTarget:
         if path.exists():
             existing = pq.read_table(path)
             said = dict(existing.schema.metadata or {})
-        said |= {_name_of(queue).encode(): b"%d" % end for queue, (_, end) in moved.items()}
         table = merged(existing, rows, self.key, self.tombstone)
-        self._write(table.replace_schema_metadata(said), LAST_ROWS)
+        self._write(_noting(table.replace_schema_metadata(said), moved), LAST_ROWS)
 
-    def _write(self, rows: pa.Table, name: str) -> None:
+    def _write(self, rows: pa.Table, name: str) -> Path:
         import pyarrow.parquet as pq
 
         part = self.folder / f".{name}.part"
         pq.write_table(rows, part)
         with part.open("rb") as file:
             os.fsync(file.fileno())
-        part.rename(self.folder / name)
+        return part.rename(self.folder / name)
+
+
+class _Last(NamedTuple):
+    """The last file of a queue; compares by what comes later."""
+
+    again: int
+    """How often the topic had been made anew."""
+    end: int
+    path: Path
+
+
+def _metadata(path: Path) -> dict[str, str]:
+    import pyarrow.parquet as pq
+
+    metadata = pq.read_schema(path).metadata or {}
+    return {
+        name.decode(): text.decode()
+        for name, text in metadata.items()
+        if name.startswith((OFFSET.encode(), MARK.encode()))
+    }
+
+
+def _noting(rows: pa.Table, moved: Moves) -> pa.Table:
+    """The rows with the notes of a commit as metadata."""
+    noted = {name.encode(): text.encode() for name, text in texts(moved).items()}
+    return rows.replace_schema_metadata({**(rows.schema.metadata or {}), **noted})
 
 
 class DeltaTarget:
@@ -131,25 +201,30 @@ class DeltaTarget:
         self.storage_options = dict(storage_options or {})
         check_deltalake()
 
-    def offsets(self, queues: Sequence[MessageQueue]) -> Offsets:
+    def stand(self, queues: Sequence[MessageQueue]) -> Checkpoint:
         """The versions of the queues' transactions."""
         from deltalake import DeltaTable
 
         if not DeltaTable.is_deltatable(self.table, self.storage_options):
-            return {}
+            return Checkpoint({})
         table = DeltaTable(self.table, storage_options=self.storage_options)
-        versions = {queue: table.transaction_version(_name_of(queue)) for queue in queues}
-        return {queue: version for queue, version in versions.items() if version is not None}
 
-    def append(self, rows: pa.Table, moved: Mapping[MessageQueue, tuple[int, int]]) -> None:
+        def versions(kind: str, of: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
+            said = {queue: table.transaction_version(name_of(kind, queue)) for queue in of}
+            return {queue: version for queue, version in said.items() if version is not None}
+
+        offsets = versions(OFFSET, queues)
+        marked = [queue for queue, at in versions(_MARKED, offsets).items() if at == offsets[queue]]
+        times, positions = versions(_STORE_MS, marked), versions(_POSITION, marked)
+        return Checkpoint(offsets, {each: Mark(times[each], positions[each]) for each in marked})
+
+    def append(self, rows: pa.Table, moved: Moves) -> None:
         """One commit: rows appended, or with a key merged."""
         from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
         properties = CommitProperties(
             max_commit_retries=0,  # another export's commit would repeat these rows
-            app_transactions=[
-                Transaction(_name_of(queue), end) for queue, (_, end) in moved.items()
-            ],
+            app_transactions=[Transaction(*each) for each in _transactions(moved)],
         )
         options = self.storage_options
         is_there = DeltaTable.is_deltatable(self.table, options)
@@ -169,6 +244,16 @@ class DeltaTarget:
 
     def _last(self, rows: pa.Table) -> LastRows:
         return last_rows(rows, self.key, self.tombstone)
+
+
+def _transactions(moved: Moves) -> Iterator[tuple[str, int]]:
+    """Applications and versions, which say where each queue ends; a mark only if it has one."""
+    for queue, move in moved.items():
+        yield name_of(OFFSET, queue), move.end
+        yield name_of(_MARKED, queue), move.end if move.mark is not None else -1
+        if move.mark is not None:
+            yield name_of(_STORE_MS, queue), move.mark.store_ms
+            yield name_of(_POSITION, queue), move.mark.position
 
 
 class IcebergTarget:
@@ -208,15 +293,13 @@ class IcebergTarget:
         catalog = SqlCatalog("pocketmq", uri=address, warehouse=where.as_uri())
         return cls(catalog, table, key=key, tombstone=tombstone)
 
-    def offsets(self, queues: Sequence[MessageQueue]) -> Offsets:
+    def stand(self, queues: Sequence[MessageQueue]) -> Checkpoint:
         """What the table's properties say."""
         if not self.catalog.table_exists(self.table):
-            return {}
-        properties = self.catalog.load_table(self.table).properties
-        said = {queue: properties.get(_name_of(queue)) for queue in queues}
-        return {queue: int(offset) for queue, offset in said.items() if offset is not None}
+            return Checkpoint({})
+        return of_texts(queues, self.catalog.load_table(self.table).properties.get)
 
-    def append(self, rows: pa.Table, moved: Mapping[MessageQueue, tuple[int, int]]) -> None:
+    def append(self, rows: pa.Table, moved: Moves) -> None:
         """One commit: rows appended; with a key, those that they replace are deleted in it."""
         namespace, _, _ = self.table.rpartition(".")
         self.catalog.create_namespace_if_not_exists(namespace)
@@ -230,9 +313,7 @@ class IcebergTarget:
             if replaced is not None:
                 transaction.delete(replaced)
             transaction.append(rows)
-            transaction.set_properties(
-                {_name_of(queue): str(end) for queue, (_, end) in moved.items()}
-            )
+            transaction.set_properties(texts(moved))
 
     def _of_the_same_keys(self, table: Any, rows: pa.Table) -> tuple[Any, pa.Table]:
         """The condition for rows of the table with the keys of new ones, and those rows."""
@@ -269,10 +350,6 @@ def _by_queue(rows: pa.Table, queues: Iterable[MessageQueue]) -> dict[MessageQue
             queue = MessageQueue(*(column[low].as_py() for column in columns))
             found[queue].append(batch.slice(low, high - low))
     return {queue: pa.Table.from_batches(each, rows.schema) for queue, each in found.items()}
-
-
-def _name_of(queue: MessageQueue) -> str:
-    return f"{PREFIX}{queue.topic}/{queue.broker_name}/{queue.queue_id}"
 
 
 def target_of(

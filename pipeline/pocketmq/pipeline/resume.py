@@ -1,0 +1,185 @@
+"""Where an export or a replay goes on in a queue, and what is lost by that.
+
+It stands at an offset of each queue and may know the mark of the message before it (`checkpoint`).
+What has happened to the queue since is told by its bounds and by that message as it is now:
+
+end below the offset               the topic was made anew, or the store was replaced
+another message before the offset  the same, and the queue has become longer since
+begin behind the offset            messages were removed before they were read
+a queue that is new, behind 0      the same
+
+Whoever writes marks also notes the offsets of all queues that there are, so a queue without one is
+new. Of what was written without marks, as before this version, only the bounds are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from pocketmq.pipeline.checkpoint import Checkpoint, Mark
+from pocketmq.pipeline.errors import DataLossError
+from pocketmq.pipeline.offsets import Offsets
+from pocketmq.pipeline.worker_log import log
+from pocketmq.protocol.message import MessageQueue
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Messages of one queue that are not read."""
+
+    queue: MessageQueue
+    wanted: int
+    """Where reading was to go on."""
+    found: int
+    """Where the queue begins, or ends, instead."""
+    count: int
+    """How many messages, as far as one knows: at least so many."""
+    what: str
+
+
+class Resumed(NamedTuple):
+    """Where reading begins in a queue."""
+
+    offset: int
+    loss: Loss | None = None
+    """What is not read, or not known to be read."""
+
+
+def marked_places(
+    stand: Checkpoint, bounds: Mapping[MessageQueue, tuple[int, int]]
+) -> dict[MessageQueue, int]:
+    """Offsets of the messages whose marks are to be compared, where they can still be stored."""
+    found = {}
+    for queue in stand.marks.keys() & bounds.keys():
+        low, high = bounds[queue]
+        at = stand.offsets[queue]
+        if low < at <= high:
+            found[queue] = at - 1
+    return found
+
+
+def is_known(queue: MessageQueue, stand: Checkpoint) -> bool:
+    """Whether the stand says where to go on: it has the queue, or its topic but not the queue."""
+    return queue in stand.offsets or any(each.topic == queue.topic for each in stand.marks)
+
+
+def resume(
+    queue: MessageQueue, stand: Checkpoint, bounds: tuple[int, int], now: Mark | None
+) -> Resumed:
+    """Where reading goes on in one queue.
+
+    Args:
+        queue: The queue.
+        stand: What was read before.
+        bounds: The queue's first stored offset, and the one behind its last.
+        now: Mark of the message before the offset, if it is stored.
+    """
+    low, high = bounds
+    at = stand.offsets.get(queue)
+    was = stand.marks.get(queue)
+    if at is None:
+        if low == 0 or not is_known(queue, stand):
+            return Resumed(low)
+        what = f"is new and begins at {low}: messages 0 to {low - 1} were removed before they were "
+        return Resumed(low, Loss(queue, 0, low, low, f"{what}read"))
+    if high < at:
+        what = f"offset {at} does not exist; the queue now ends at {high}"
+        return Resumed(low, Loss(queue, at, high, low, f"{what}: {_ANEW}"))
+    if None not in (was, now) and was != now:
+        return Resumed(low, Loss(queue, at, high, low, f"{_other(at, was, now)}: {_ANEW}"))
+    if at < low:
+        what = f"offsets {at} to {low - 1} ({low - at} messages) were removed before they were "
+        what += f"read; the queue now begins at {low}"
+        return Resumed(low, Loss(queue, at, low, low - at, what))
+    return Resumed(at)
+
+
+def gone(queue: MessageQueue, at: int) -> Loss:
+    """A queue that was read and is not there."""
+    what = f"there is no such queue any more; it was read up to offset {at}"
+    return Loss(queue, at, at, 0, what)
+
+
+def as_continued(stand: Checkpoint, starts: Offsets) -> Checkpoint:
+    """The stand without the marks of queues that are not read on from there."""
+    kept = {
+        queue: mark
+        for queue, mark in stand.marks.items()
+        if stand.offsets[queue] == starts.get(queue)
+    }
+    return Checkpoint(stand.offsets, kept)
+
+
+def moved_on(
+    stand: Checkpoint, moved: Mapping[MessageQueue, tuple[int, Mark | None]]
+) -> Checkpoint:
+    """The stand after some queues were read up to offsets; marks are of the message before."""
+    marks = {queue: mark for queue, mark in stand.marks.items() if queue not in moved}
+    marks |= {queue: mark for queue, (_, mark) in moved.items() if mark is not None}
+    return Checkpoint({**stand.offsets, **{queue: at for queue, (at, _) in moved.items()}}, marks)
+
+
+def check_unchanged(stand: Checkpoint, now: Mapping[MessageQueue, Mark]) -> None:
+    """Make sure that what was read meanwhile is of the queues that it was to be read of.
+
+    Args:
+        stand: What had been read before.
+        now: Marks of the messages before its offsets, as they are now.
+
+    Raises:
+        DataLossError: A queue is another one.
+    """
+    for queue, mark in sorted(now.items()):
+        was = stand.marks.get(queue)
+        if was is not None and was != mark:
+            at = stand.offsets[queue]
+            what = f"{_other(at, was, mark)}: {_ANEW} while it was read"
+            raise DataLossError(str(queue), at, at, what, advice="run it again to go on from there")
+
+
+class Losses:
+    """Stops a job at losses, or counts and tells them and lets it go on.
+
+    Args:
+        fails: Whether it stops.
+        advice: What the error says that can be done.
+    """
+
+    def __init__(self, *, fails: bool, advice: str) -> None:
+        self.fails = fails
+        self.advice = advice
+        self.count = 0
+        """Messages lost so far, as far as one knows: at least so many."""
+
+    def judge(self, found: Iterable[Loss | None]) -> None:
+        """Tell of losses.
+
+        Raises:
+            DataLossError: There are some, and that is to fail; it names the first.
+        """
+        losses = sorted((loss for loss in found if loss is not None), key=lambda loss: loss.queue)
+        if losses and self.fails:
+            first = losses[0]
+            others = f" (and {len(losses) - 1} more queues like it)" if len(losses) > 1 else ""
+            place = str(first.queue), first.wanted, first.found, first.what + others
+            raise DataLossError(*place, advice=self.advice)
+        for loss in losses:
+            self.count += loss.count
+            log.warning(
+                "messages.lost",
+                queue=str(loss.queue),
+                wanted=loss.wanted,
+                found=loss.found,
+                count=loss.count,
+                reason=loss.what,
+            )
+
+
+_ANEW: Final = "the topic was made anew, or the store was replaced"
+
+
+def _other(at: int, was: Mark | None, now: Mark | None) -> str:
+    stored = f"stored at {now.store_ms} ms and not at {was.store_ms} ms" if was and now else ""
+    return f"offset {at - 1} has another message than the one that was read ({stored})"
