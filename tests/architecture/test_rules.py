@@ -44,6 +44,20 @@ def test_each_rule_stands_on_the_page_of_its_letter() -> None:
         assert page_for(rule.id) == f"docs/rules/{rule.page}", rule.id
 
 
+_BARE_CODES = re.compile(r"\bcodes \d+.{0,12}|\bthe code \d+|\(code \d+\)")
+
+
+def test_codes_are_named_wherever_rules_speak_of_them() -> None:
+    """SYSTEM_BUSY (2), and not "the code 2": a reader does not know the numbers."""
+    bare = [
+        f"{page.name}:{number}: {found[0]}"
+        for page in sorted(FOLDER.glob("*.md"))
+        for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), start=1)
+        for found in _BARE_CODES.finditer(line)
+    ]
+    assert not bare, "\n".join(bare)
+
+
 def test_the_index_of_the_rule_book_names_every_page() -> None:
     index = (FOLDER / "README.md").read_text()
     pages = {*PAGE_OF_LETTER.values(), TIMERS}

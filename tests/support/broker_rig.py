@@ -193,7 +193,7 @@ class Voice:
         group: str = "readers",
         **fields: Any,
     ) -> int | None:
-        """QUERY_CONSUMER_OFFSET; None for code 22."""
+        """QUERY_CONSUMER_OFFSET; None for QUERY_NOT_FOUND (22)."""
         header = QueryConsumerOffsetRequestHeader(
             consumer_group=group, topic=topic, queue_id=queue_id, **fields
         )

@@ -196,7 +196,7 @@ class NameServerRig:
             channel.close()
 
     async def route(self, topic: str) -> TopicRouteData | None:
-        """The route as a client hears it; None for code 17."""
+        """The route as a client hears it; None for TOPIC_NOT_EXIST (17)."""
         reply = await self.ask(GetRouteInfoRequestHeader(topic=topic))
         if reply.code == ResponseCode.TOPIC_NOT_EXIST:
             return None
