@@ -62,7 +62,7 @@ def logs(store: MessageStore) -> int:
 
 def test_nothing_goes_while_it_is_young(store: MessageStore, disk: RoomyDisk) -> None:
     assert store._cleaner.run(FOUR_O_CLOCK + 71 * HOUR_MS) is None, "not at once again"
-    store._cleaner.run(FOUR_O_CLOCK + 48 * HOUR_MS)
+    assert store._cleaner.run(FOUR_O_CLOCK + 48 * HOUR_MS) is None
     assert logs(store) == 9
 
 
@@ -136,6 +136,26 @@ def test_queues_and_index_follow_the_log(store: MessageStore) -> None:  # S-73, 
     assert store.index.files[0].end_physical >= log_min
 
 
+def test_a_queue_file_stays_while_its_last_record_does(  # S-73
+    open_store: Make, message: Message, disk: RoomyDisk
+) -> None:
+    store = open_store(
+        disk=disk, mapped_file_size_commit_log=4096, mapped_file_size_consume_queue=4 * 20
+    )
+    store.put_messages([message(b"x" * 1000) for _ in range(18)])  # three in a file of the log
+    store._log_flusher.start(InlineWorker())
+    store._log_flusher.flush()
+    disk.used = 0.95
+    left = {3: [0, 4, 8, 12, 16], 6: [4, 8, 12, 16]}
+    for first, starts in left.items():  # 3 is the last in its queue's first file, and stays
+        store._cleaner._checkpoint.durable_offset = store.commit_log.files.files[0].end
+        store._cleaner.run(NOON)
+        queue = store.consume_queues.get("T", 0)
+        assert queue is not None
+        assert [file.start // 20 for file in queue.files.files] == starts
+        assert store.min_offset("T", 0) == first
+
+
 def test_a_consumer_too_far_behind_is_sent_to_the_first_offset(store: MessageStore) -> None:  # S-74
     view = store.get_message("T", 0, 0, 32)
     body = b"".join(view.records)
@@ -177,9 +197,9 @@ async def test_rounds_come_every_ten_seconds(  # S-70
     store.start()
     await clock.move_to(clock.time_ms() + 60_000)
     disk.used = 0.86
-    await clock.move_to(clock.time_ms() + 9_900)
+    await clock.move_to(clock.time_ms() + 9_999)
     assert logs(store) == 9
-    await clock.move_to(clock.time_ms() + 100)
+    await clock.move_to(clock.time_ms() + 1)
     assert logs(store) == 1
     await store.close()
 
