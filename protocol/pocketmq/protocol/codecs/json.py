@@ -24,6 +24,8 @@ _LANGUAGES: dict[str | int, int] = {code.name: int(code) for code in LanguageCod
     int(code): int(code) for code in LanguageCode
 }
 _LANGUAGE_NAMES = {int(code): code.name for code in LanguageCode}
+_NO_INT32 = -1 << 40
+"""A default that no number of a header has: numbers are always written."""
 
 
 class _HeaderIn(msgspec.Struct):
@@ -41,12 +43,12 @@ class _HeaderOut(msgspec.Struct, omit_defaults=True):
 
     code: int
     extFields: Mapping[str, str] | None = None
-    flag: int = -1
+    flag: int = _NO_INT32
     language: str = ""
-    opaque: int = -1 << 40
+    opaque: int = _NO_INT32
     remark: str | None = None
     serializeTypeCurrentRPC: str = ""
-    version: int = -1
+    version: int = _NO_INT32
 
 
 class JsonCodec(HeaderCodec):

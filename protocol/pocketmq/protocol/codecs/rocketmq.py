@@ -26,11 +26,8 @@ FIXED_BYTES = _FIXED.size
 
 _I16 = struct.Struct(">h")
 _I32 = struct.Struct(">i")
-_LONG_CODES = {
-    (int(code) & 0xFFFF) - (0x10000 if int(code) & 0x8000 else 0): int(code)
-    for code in RequestCode
-    if code > 0x7FFF
-}
+_LONG_CODES = {int(code) & 0xFFFF: int(code) for code in RequestCode if code > 0x7FFF}
+"""What is left of longer codes; none of them has bit 15, which would make it negative."""
 
 
 def fixed_part(header: Buffer) -> tuple[int, int, int]:
