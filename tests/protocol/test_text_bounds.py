@@ -72,6 +72,8 @@ def test_what_messages_have_in_common_has_marks_for_their_keys() -> None:
     [
         (f"A\x01b\x02UNIQ_KEY\x01{KEY}\x02KEYS\x01k\x02", KEY, "k"),
         (f"KEYS\x01k\x02UNIQ_KEY\x01{KEY}\x02", KEY, "k"),
+        (f"\x02KEYS\x01k\x02UNIQ_KEY\x01{KEY}\x02", KEY, "k"),
+        (f"\x02UNIQ_KEY\x01{KEY}\x02KEYS\x01k\x02", KEY, "k"),
         (f"UNIQ_KEY\x01{KEY[1:]}\x02", "", ""),
         (f"MY_UNIQ_KEY\x01{KEY}\x02MYKEYS\x01k\x02", "", ""),
         (f"A\x01b\x02MY_UNIQ_KEY\x01{KEY}\x02MYKEYS\x01k\x02", "", ""),
