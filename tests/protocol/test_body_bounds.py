@@ -100,6 +100,7 @@ def test_a_topic_without_attributes_is_registered(behind: bytes) -> None:
         (compressed(b"{}", 0), "it ends before the filter servers"),
         (compressed(b"{}", 0, b""), "body is no list"),
         (zlib.compress(bytes(100))[:-5], "it is cut short"),
+        (b"no stream of zlib", "compressed registration: .*incorrect header check"),
     ],
     ids=lambda value: value.replace(" ", "-") if isinstance(value, str) else "data",
 )
