@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from pocketmq.protocol.java import (
     bucket,
     java_hash,
+    java_integer,
     java_remainder,
     to_int32,
     utf16_key,
@@ -76,6 +77,30 @@ def test_strings_sort_by_utf16_unit(texts):  # A-1
 def test_casts_keep_the_low_bits(value):
     assert -(2**31) <= to_int32(value) < 2**31
     assert (to_int32(value) - value) % 2**32 == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "of_32", "of_64"),
+    [
+        *(("0", 0, 0), ("7", 7, 7), ("+7", 7, 7), ("-7", -7, -7), ("-0", 0, 0), ("000", 0, 0)),
+        ("2147483647", 2**31 - 1, 2**31 - 1),
+        ("2147483648", None, 2**31),
+        ("-2147483648", -(2**31), -(2**31)),
+        ("-2147483649", None, -(2**31) - 1),
+        ("9223372036854775807", None, 2**63 - 1),
+        ("9223372036854775808", None, None),
+        ("-9223372036854775808", None, -(2**63)),
+        ("-9223372036854775809", None, None),
+        ("0" * 5000 + "8", 8, 8),
+        *((text, None, None) for text in ("9" * 20, "9" * 5000, "", "+", "-", "--7", "+-7", "x")),
+        *((text, None, None) for text in (" 7", "7 ", "1_0", "1.0", "0x7", "\u00b2", "7\n")),
+    ],
+    ids=lambda value: str(value)[:22],
+)
+def test_a_number_is_one_where_java_reads_it(
+    text: str, of_32: int | None, of_64: int | None
+) -> None:
+    assert (java_integer(text), java_integer(text, 64)) == (of_32, of_64)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from pocketmq.protocol.errors import IllegalMessageError
 from pocketmq.protocol.properties import (
     decode_alike,
     decode_properties,
+    encode_again,
     encode_properties,
     stored_name,
     stored_value,
@@ -33,6 +34,13 @@ def test_entries_without_name_or_value_do_not_count(text):  # S-6
 
 def test_a_value_may_hold_the_first_separator_when_a_peer_wrote_it():
     assert decode_properties("a\x01b\x01c\x02") == {"a": "b\x01c"}
+    assert encode_again({"a": "b\x01c", "d": "e"}) == "a\x01b\x01c\x02d\x01e\x02"
+
+
+@given(st.text("ab\x01\x02"))
+def test_what_was_read_is_written_so_that_it_is_read_again(text):
+    found = decode_properties(text)
+    assert decode_properties(encode_again(found)) == found
 
 
 @given(property_maps)

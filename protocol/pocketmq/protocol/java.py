@@ -36,6 +36,23 @@ def to_int32(value: int) -> int:
     return ((value + 0x80000000) & 0xFFFFFFFF) - 0x80000000
 
 
+def java_integer(text: str, bits: int = 32) -> int | None:
+    """`Integer.parseInt`, with 64 bits `Long.parseLong`; None where Java throws.
+
+    Texts of any length cost no more than their length. Only ASCII digits are read.
+    """
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if not (digits.isascii() and digits.isdecimal()):
+        return None
+    digits = digits.lstrip("0")  # of which Java reads any number
+    if len(digits) > 19:
+        return None
+    value = int(digits or "0")
+    if text[0] == "-":
+        value = -value
+    return value if -(1 << bits - 1) <= value < 1 << bits - 1 else None
+
+
 def java_remainder(dividend: int, divisor: int) -> int:
     """Java's `%`, which keeps the dividend's sign; Python's takes the divisor's.
 

@@ -134,6 +134,14 @@ def encode_properties(properties: Mapping[str, str]) -> str:
     return text
 
 
+def encode_again(properties: Mapping[str, str]) -> str:
+    """`encode_properties` of what `decode_properties` read, which never fails.
+
+    A value that was read may hold 0x01. It forges nothing: the first one of an entry ends its name.
+    """
+    return "".join([f"{name}\x01{value}\x02" for name, value in properties.items()])
+
+
 def priority_of(properties: Mapping[str, str]) -> int:
     """The priority, 0 and up, that properties have; -1 without one or if Java reads none (V-1)."""
     digits = properties.get(PRIORITY, "").removeprefix("+")

@@ -90,7 +90,7 @@ def test_a_message_of_queue_0_comes_back_to_queue_0() -> None:  # B-92
     assert back.queue_id == 0
 
 
-def delivered(**properties: str) -> StoredMessage | None:
+def delivered(text: str = "", **properties: str) -> StoredMessage | None:
     stored = encode_record(
         topic=b"SCHEDULE_TOPIC_XXXX",
         queue_id=2,
@@ -105,7 +105,7 @@ def delivered(**properties: str) -> StoredMessage | None:
         reconsume_times=4,
         prepared_transaction_offset=0,
         body=b"hello",
-        properties=encode_properties(properties).encode(),
+        properties=(encode_properties(properties) + text).encode(),
     )
     return from_schedule_topic(decode_record(stored))
 
@@ -231,3 +231,10 @@ def test_a_slave_follows_its_masters_table() -> None:
     assert slave.unsaved.take()
     slave.follow(master.wrapper())
     assert not slave.unsaved, "there is nothing new"
+
+
+def test_a_separator_in_a_value_stays_there() -> None:
+    odd = "a\x01b\x01c\x02"  # RocketMQ takes it
+    due = delivered(odd, DELAY="3", REAL_TOPIC="orders", REAL_QID="2")
+    assert due is not None
+    assert decode_properties(due.properties.decode())["a"] == "b\x01c"

@@ -93,6 +93,18 @@ async def test_an_ack_in_the_last_moment_counts(rig: BrokerRig, voice: Voice) ->
     assert (await pop(voice)).bodies == []
 
 
+async def test_a_message_with_a_separator_in_a_value_comes_again_as_others_do(
+    rig: BrokerRig, voice: Voice
+) -> None:  # K-83, K-90
+    await voice.send(body=b"odd", properties="a\x01b\x01c\x02")
+    await voice.send(body=b"plain")
+    assert sorted((await pop(voice)).bodies) == [b"odd", b"plain"]
+    await rig.advance(REVIVED_S)
+    again = {popped.body: popped.message for popped in (await pop(voice)).messages}
+    assert sorted(again) == [b"odd", b"plain"]
+    assert again[b"odd"].properties["a"] == "b\x01c"
+
+
 async def test_a_changed_time_decides_when_a_message_comes_again(
     rig: BrokerRig, voice: Voice
 ) -> None:  # K-55

@@ -19,7 +19,7 @@ HOST = pack_host("127.0.0.1", 10911)
 GROUP = SubscriptionGroupConfig(group_name="readers")
 
 
-def record(reconsume_times: int = 0, **properties: str) -> bytes:
+def record(reconsume_times: int = 0, text: str = "", **properties: str) -> bytes:
     return encode_record(
         topic=b"orders",
         queue_id=2,
@@ -34,7 +34,7 @@ def record(reconsume_times: int = 0, **properties: str) -> bytes:
         reconsume_times=reconsume_times,
         prepared_transaction_offset=0,
         body=b"hello",
-        properties=encode_properties(properties).encode(),
+        properties=(encode_properties(properties) + text).encode(),
     )
 
 
@@ -99,3 +99,10 @@ def test_a_second_copy_keeps_the_first_origin_and_loses_an_old_delay() -> None: 
     assert properties["RETRY_TOPIC"] == "first"
     assert properties["ORIGIN_MESSAGE_ID"] == "ID1"
     assert "DELAY" not in properties
+
+
+def test_a_separator_in_a_value_stays_there() -> None:
+    again = decode_record(record(1, text="a\x01b\x01c\x02"))  # RocketMQ and a send take it
+    message, properties = sent_back(again, "%RETRY%readers", 0, 0, HOST)
+    assert properties["a"] == "b\x01c"
+    assert b"a\x01b\x01c\x02" in message.properties

@@ -176,11 +176,26 @@ def test_a_delivered_message_has_all_that_its_sender_gave_it() -> None:  # T-127
 
 
 @pytest.mark.parametrize(
-    "lacks", [{"REAL_TOPIC": ""}, {"REAL_QID": ""}, {"REAL_QID": "x"}, {"REAL_TOPIC": None}]
+    "lacks",
+    [
+        {"REAL_TOPIC": ""},
+        {"REAL_QID": ""},
+        {"REAL_QID": "x"},
+        {"REAL_TOPIC": None},
+        {"REAL_QID": "-1"},
+    ],
 )
 def test_what_does_not_say_where_it_belongs_is_not_delivered(lacks: dict[str, str | None]) -> None:
     properties = {name: text for name, text in (WAITED | lacks).items() if text is not None}
     assert delivery(record(TIMER_TOPIC, 4, properties), 1, 2) is None
+
+
+def test_a_separator_in_a_value_stays_there() -> None:
+    odd = record(TIMER_TOPIC, 4, WAITED, text="a\x01b\x01c\x02")  # RocketMQ and a send take it
+    message = delivery(odd, 1, 2)
+    assert message is not None
+    for copy in (message, rolled(odd)):
+        assert decode_properties(copy.properties.decode()).get("a") == "b\x01c"
 
 
 @pytest.mark.parametrize(("before", "after"), [(None, "1"), ("1", "2"), ("x", "1"), ("9", "10")])

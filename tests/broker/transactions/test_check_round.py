@@ -175,7 +175,7 @@ def test_a_shorter_immunity_than_the_usual_time_is_asked_for_earlier(queues: Que
     assert actions(queues, 1_001) == [("ASK", 0)]
 
 
-@pytest.mark.parametrize("text", ["-1", "soon"])
+@pytest.mark.parametrize("text", ["-1", "soon", "1_0", " 10", str(2**63), "9" * 5000])
 def test_an_immunity_that_is_none_is_the_usual_time(queues: Queues, text: str) -> None:
     queues.put(CHECK_IMMUNITY_TIME_IN_SECONDS=text)
     assert actions(queues, LIMITS.timeout_ms - 1) == [("RENEW", 0)]
@@ -184,10 +184,17 @@ def test_an_immunity_that_is_none_is_the_usual_time(queues: Queues, text: str) -
 
 
 def test_a_number_of_checks_that_is_none_counts_as_0(queues: Queues) -> None:
-    for text in ("", "x", "-3", "٣"):
+    for text in ("", "x", "-3", "٣", str(2**63), "9" * 5000):
         queues.put(TRANSACTION_CHECK_TIMES=text)
     steps, _ = queues.round(0, 0, LATER)
-    assert [step.changes for step in steps] == [((names.TRANSACTION_CHECK_TIMES, "1"),)] * 4
+    assert [step.changes for step in steps] == [((names.TRANSACTION_CHECK_TIMES, "1"),)] * 6
+
+
+@pytest.mark.parametrize("text", ["-1", "x", str(2**63), "9" * 5000])
+def test_a_first_place_that_is_none_holds_no_round_up(queues: Queues, text: str) -> None:
+    queues.put(CHECK_IMMUNITY_TIME_IN_SECONDS="60", TRAN_PREPARED_QUEUE_OFFSET=text)
+    queues.put()
+    assert actions(queues, LATER) == [("RENEW", 0), ("ASK", 1)]
 
 
 def test_what_was_stored_in_the_round_s_first_millisecond_waits(queues: Queues) -> None:

@@ -257,6 +257,15 @@ def test_every_copy_has_what_its_producer_gave_it() -> None:  # X-1, X-34, X-36
         assert decode_properties(copy.properties.decode()) == one.properties
 
 
+def test_every_copy_of_one_with_a_separator_in_a_value_has_it_too() -> None:
+    odd = "a\x01b\x01c\x02"  # RocketMQ and a send take it
+    real = "REAL_TOPIC\x01orders\x02REAL_QID\x012\x02"
+    one = record(HALF_TOPIC, 5, {}, text=real + odd)
+    assert renewed(one, {}).properties == given_up(one).properties == (real + odd).encode()
+    assert committed(read_half(one)).properties == (real + odd).encode()
+    assert committed(read_half(one), names_real_topic=False).properties == odd.encode()
+
+
 def test_without_a_key_it_has_none() -> None:
     one = record(HALF_TOPIC, 5, {names.REAL_TOPIC: "orders", names.REAL_QUEUE_ID: "2"})
     message = committed(read_half(one))

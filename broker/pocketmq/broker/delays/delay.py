@@ -17,7 +17,7 @@ from pocketmq.protocol.bodies.offsets import DelayOffsetTable
 from pocketmq.protocol.bodies.topics import DataVersion
 from pocketmq.protocol.hosts import pack_host, parse_host_text
 from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.properties import encode_properties
+from pocketmq.protocol.properties import encode_again
 from pocketmq.protocol.subscription import tags_code
 from pocketmq.protocol.validation import HALF_TOPIC, SCHEDULE_TOPIC
 
@@ -55,7 +55,7 @@ def to_schedule_topic(
     message.topic = SCHEDULE_TOPIC
     message.queue_id = level - 1
     message.delay_level = level
-    message.properties = encode_properties(properties).encode()
+    message.properties = encode_again(properties).encode()
     return message
 
 
@@ -89,7 +89,7 @@ def from_schedule_topic(record: MessageExt) -> StoredMessage | None:
         topic=topic,
         queue_id=max(0, level_of(properties.get(names.REAL_QUEUE_ID))),
         body=record.raw_body,
-        properties=encode_properties(properties).encode(),
+        properties=encode_again(properties).encode(),
         flag=record.flag,
         sys_flag=record.sys_flag,
         born_timestamp_ms=record.born_timestamp_ms,

@@ -30,7 +30,7 @@ from pocketmq.protocol.events.messages import MessagePulled
 from pocketmq.protocol.events.sink import Place
 from pocketmq.protocol.hosts import parse_host_text
 from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.properties import encode_properties
+from pocketmq.protocol.properties import encode_again
 from pocketmq.protocol.receipts import (
     ORDERED_QUEUE,
     ReceiptHandle,
@@ -316,7 +316,7 @@ class Popper:
             reconsume_times=message.reconsume_times,
             prepared_transaction_offset=message.prepared_transaction_offset,
             body=message.raw_body,
-            properties=encode_properties(properties).encode(),
+            properties=encode_again(properties).encode(),
         )
 
     def _get(

@@ -28,7 +28,7 @@ from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.errors import BadRequestError
 from pocketmq.protocol.message import MessageExt
 from pocketmq.protocol.metrics import POP_RETRIED, POP_REVIVE_READ
-from pocketmq.protocol.properties import MAX_PROPERTIES_BYTES, encode_properties
+from pocketmq.protocol.properties import MAX_PROPERTIES_BYTES, encode_again
 from pocketmq.protocol.receipts import pop_retry_topic, user_topic
 from pocketmq.protocol.record import decode_records
 from pocketmq.protocol.scalars import Perm
@@ -269,14 +269,14 @@ class ReviveService(Service):
         properties = dict(record.properties)
         if record.reconsume_times == 0 or names.FIRST_POP_TIME not in properties:
             properties[names.FIRST_POP_TIME] = str(point.pop_time_ms)
-        if len(encode_properties(properties).encode()) > MAX_PROPERTIES_BYTES:
+        if len(encode_again(properties).encode()) > MAX_PROPERTIES_BYTES:
             properties = dict(record.properties)
         host = self._core.address.packed
         message = StoredMessage(
             topic=topic,
             queue_id=min(record.queue_id, queues - 1),
             body=record.raw_body,
-            properties=encode_properties(properties).encode(),
+            properties=encode_again(properties).encode(),
             flag=record.flag,
             sys_flag=record.sys_flag,
             born_timestamp_ms=record.born_timestamp_ms,

@@ -6,7 +6,7 @@ from pocketmq.broker.store.stored_message import StoredMessage
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.headers.replies import ReplyMessageRequestHeader
 from pocketmq.protocol.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
-from pocketmq.protocol.properties import decode_properties, encode_properties
+from pocketmq.protocol.properties import decode_properties, encode_again
 from pocketmq.protocol.subscription import tags_code
 
 SendHeader = SendMessageRequestHeader | SendMessageRequestHeaderV2
@@ -39,7 +39,7 @@ def pushed(
         sys_flag=header.sys_flag,
         born_timestamp=header.born_timestamp,
         flag=header.flag,
-        properties=encode_properties(properties),
+        properties=encode_again(properties),
         reconsume_times=header.reconsume_times,
         unit_mode=header.unit_mode,
         born_host=born_host,
@@ -60,7 +60,7 @@ def stored(
         topic=header.topic,
         queue_id=queue_id,
         body=body,
-        properties=encode_properties(properties).encode(),
+        properties=encode_again(properties).encode(),
         flag=header.flag,
         sys_flag=0,
         born_timestamp_ms=header.born_timestamp,

@@ -24,7 +24,7 @@ from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import IllegalNameError
 from pocketmq.protocol.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
 from pocketmq.protocol.hosts import pack_host, parse_host_text
-from pocketmq.protocol.properties import decode_alike, encode_properties, priority_of
+from pocketmq.protocol.properties import decode_alike, encode_again, priority_of
 from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.protocol.subscription import tags_code
 from pocketmq.runtime.signals import Signal
@@ -199,7 +199,7 @@ class IncomingMessages:
             self._of_sends.apply(message, properties, now_ms)
             or self._rewrites.apply(message, properties, now_ms)
         ):
-            message.properties = encode_properties(properties).encode()
+            message.properties = encode_again(properties).encode()
         return message, queue_id
 
     def _stored(

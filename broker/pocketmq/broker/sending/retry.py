@@ -13,7 +13,7 @@ from pocketmq.protocol import properties as names
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
 from pocketmq.protocol.hosts import pack_host, parse_host_text
 from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.properties import encode_properties
+from pocketmq.protocol.properties import encode_again
 from pocketmq.protocol.subscription import tags_code
 
 FIRST_RETRY_LEVEL = 3
@@ -93,7 +93,7 @@ def sent_back(
         topic=topic,
         queue_id=queue_id,
         body=record.raw_body,
-        properties=encode_properties(properties).encode(),
+        properties=encode_again(properties).encode(),
         flag=record.flag,
         sys_flag=record.sys_flag,
         born_timestamp_ms=record.born_timestamp_ms,

@@ -11,6 +11,7 @@ from pocketmq.protocol.properties import (
     POP_CK,
     TRACE_SWITCH,
     UNIQ_KEY,
+    encode_again,
     encode_properties,
 )
 
@@ -45,10 +46,6 @@ class BrokerStamp:
         properties[UNIQ_KEY] = properties.get(UNIQ_KEY) or self.new_key()
 
     def complete(self, properties: dict[str, str]) -> bytes:
-        """A message's properties as they are stored; changes `properties` (B-18).
-
-        Raises:
-            IllegalMessageError: a name or value holds a separator.
-        """
+        """A message's properties as they are stored; changes `properties` (B-18)."""
         self.add_to(properties)
-        return encode_properties(properties).encode()
+        return encode_again(properties).encode()

@@ -21,7 +21,7 @@ from pocketmq.broker.timers.layout import DELETE, NORMAL, RECORD_SIZE, ROLL, Log
 from pocketmq.broker.timers.rules import NEVER_WAITED_MS
 from pocketmq.broker.timers.state import TimerState
 from pocketmq.protocol import properties as names
-from pocketmq.protocol.java import java_hash
+from pocketmq.protocol.java import java_hash, java_integer
 from pocketmq.protocol.message import MessageExt
 from pocketmq.protocol.metrics import DELAY_LATENCY, TIMER_ENQUEUED
 from pocketmq.protocol.properties import stored_name, stored_value
@@ -145,10 +145,13 @@ class TimerIntake:
         for record in records:
             end += record.store_size
             text = b"\x02" + log_bytes[end - record.properties_size : end]
-            out_ms = _number(stored_value(text, _OUT_MS))
+            out_ms = java_integer(stored_value(text, _OUT_MS) or "", 64)
             if out_ms is None:
                 log.warning("timers.no_time", offset=record.queue_offset)
-            elif self._is_delivered(record, out_ms):
+                continue
+            # A client may have written it, or a broker whose slots had another width.
+            out_ms = self._rules.floor(out_ms)
+            if self._is_delivered(record, out_ms):
                 continue  # or rolled: then its next record is in the topic too
             elif out_ms < write_ms:
                 if record.queue_offset not in late.offsets:
@@ -241,13 +244,6 @@ def _log_record(
         arrival.record.store_size,
         _topic_hash(arrival.topic),
     )
-
-
-def _number(text: str | None) -> int | None:
-    try:
-        return int(text) if text else None
-    except ValueError:
-        return None
 
 
 _topic_hash = lru_cache(maxsize=1024)(java_hash)

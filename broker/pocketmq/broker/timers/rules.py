@@ -11,8 +11,9 @@ from pocketmq.broker.timers.layout import BLANK_SLOTS, SLOTS
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.hosts import pack_host, parse_host_text
+from pocketmq.protocol.java import java_integer
 from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.properties import MAX_PROPERTIES_BYTES, encode_properties
+from pocketmq.protocol.properties import MAX_PROPERTIES_BYTES, encode_again
 from pocketmq.protocol.subscription import tags_code
 from pocketmq.protocol.validation import TIMER_TOPIC
 
@@ -170,7 +171,7 @@ def to_timer_topic(message: StoredMessage, properties: dict[str, str], out_ms: i
     properties[names.REAL_QUEUE_ID] = str(message.queue_id)
     message.topic = TIMER_TOPIC
     message.queue_id = 0
-    message.properties = encode_properties(properties).encode()
+    message.properties = encode_again(properties).encode()
 
 
 def check_room(stored: bytes) -> None:
@@ -218,9 +219,8 @@ def delivery(record: MessageExt, enqueued_ms: int, now_ms: int) -> StoredMessage
     topic = properties.get(names.REAL_TOPIC)
     if not topic:
         return None
-    try:
-        queue_id = int(properties.get(names.REAL_QUEUE_ID, ""))
-    except ValueError:
+    queue_id = java_integer(properties.get(names.REAL_QUEUE_ID, ""))
+    if queue_id is None or queue_id < 0:
         return None
     properties[names.TIMER_ENQUEUE_MS] = str(enqueued_ms)
     properties[names.TIMER_DEQUEUE_MS] = str(now_ms)
@@ -230,8 +230,8 @@ def delivery(record: MessageExt, enqueued_ms: int, now_ms: int) -> StoredMessage
 def rolled(record: MessageExt) -> StoredMessage:
     """The message as it is put into the wheel topic once more (T-122)."""
     properties = dict(record.properties)
-    times = properties.get(names.TIMER_ROLL_TIMES, "0")
-    properties[names.TIMER_ROLL_TIMES] = str(int(times) + 1 if times.isdigit() else 1)
+    times = java_integer(properties.get(names.TIMER_ROLL_TIMES, "")) or 0
+    properties[names.TIMER_ROLL_TIMES] = str(max(0, times) + 1)
     return _copy(record, TIMER_TOPIC, 0, properties)
 
 
@@ -242,7 +242,7 @@ def _copy(
         topic=topic,
         queue_id=queue_id,
         body=record.raw_body,
-        properties=encode_properties(properties).encode(),
+        properties=encode_again(properties).encode(),
         flag=record.flag,
         sys_flag=record.sys_flag,
         born_timestamp_ms=record.born_timestamp_ms,

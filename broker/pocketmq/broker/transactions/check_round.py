@@ -15,6 +15,7 @@ from typing import Protocol
 
 from pocketmq.broker.transactions.half_messages import immunity_ms, offsets_of
 from pocketmq.protocol import properties as names
+from pocketmq.protocol.java import java_integer
 from pocketmq.protocol.message import MessageExt
 
 MAX_ROUND_MS = 60_000
@@ -225,4 +226,4 @@ class CheckRound:
 
 
 def _count(text: str | None) -> int:
-    return int(text) if text and text.isascii() and text.isdigit() else 0
+    return max(0, java_integer(text or "", 64) or 0)

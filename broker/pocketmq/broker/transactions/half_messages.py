@@ -17,11 +17,13 @@ from pocketmq.broker.store.stored_message import StoredMessage
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.headers.transactions import EndTransactionRequestHeader
+from pocketmq.protocol.java import java_integer
 from pocketmq.protocol.message import MessageExt
 from pocketmq.protocol.properties import (
     KEY_MARK,
     KEYS_MARK,
     SharedProperties,
+    encode_again,
     encode_properties,
     read_alike,
 )
@@ -67,7 +69,7 @@ def to_half(message: StoredMessage, properties: dict[str, str]) -> None:
     properties[names.REAL_QUEUE_ID] = str(message.queue_id)
     message.topic, message.queue_id = HALF_TOPIC, 0
     message.sys_flag &= ~MessageSysFlag.TRANSACTION_MASK
-    message.properties = encode_properties(properties).encode()
+    message.properties = encode_again(properties).encode()
 
 
 def add_to_half(message: StoredMessage) -> None:
@@ -192,7 +194,7 @@ def _without_real_topic(half: Half) -> bytes:
     if _REAL_TOPIC in stored or _REAL_QUEUE in stored:
         own = (names.REAL_TOPIC, names.REAL_QUEUE_ID)
         left = {name: text for name, text in half.record.properties.items() if name not in own}
-        return encode_properties(left).encode()
+        return encode_again(left).encode()
     return stored
 
 
@@ -306,11 +308,8 @@ def check_end(
 
 def immunity_ms(text: str, default_ms: int) -> int:
     """How long a half message asked not to be checked; -1 and no number mean the default."""
-    try:
-        seconds = int(text)
-    except ValueError:
-        return default_ms
-    return default_ms if seconds == -1 else seconds * 1000
+    seconds = java_integer(text, 64)
+    return default_ms if seconds is None or seconds == -1 else seconds * 1000
 
 
 def _copy(half: MessageExt, topic: str, queue_id: int, properties: dict[str, str]) -> StoredMessage:
@@ -319,7 +318,7 @@ def _copy(half: MessageExt, topic: str, queue_id: int, properties: dict[str, str
         topic=topic,
         queue_id=queue_id,
         body=bytes(half.raw_body),
-        properties=encode_properties(properties).encode(),
+        properties=encode_again(properties).encode(),
         flag=half.flag,
         sys_flag=half.sys_flag,
         born_timestamp_ms=half.born_timestamp_ms,
