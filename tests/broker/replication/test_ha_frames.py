@@ -169,6 +169,21 @@ def test_other_bytes_are_refused_before_they_are_kept(
         list(reader.feed(data))  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize(
+    ("reader", "head"),
+    [
+        (FrameReader(), encode_plain_head(0, -1)),
+        (SlaveMessages(), bytes(4)),
+        (MasterMessages(), bytes(8)),  # what state and length tell
+    ],
+)
+def test_other_bytes_are_refused_as_soon_as_they_tell(reader: object, head: bytes) -> None:
+    for at in range(len(head) - 1):
+        assert list(reader.feed(head[at : at + 1])) == []  # type: ignore[attr-defined]
+    with pytest.raises(HaStreamError):
+        list(reader.feed(head[-1:]))  # type: ignore[attr-defined]
+
+
 def test_a_report_below_0_is_refused() -> None:
     with pytest.raises(HaStreamError, match="the peer is no slave"):
         ReportReader().feed(b"\xff" * 8)

@@ -131,3 +131,25 @@ def test_the_latest_decision_of_a_message_counts_and_is_kept_longest() -> None: 
     decisions.decided("c", Outcome.COMMIT)
     assert decisions.outcome("a") is Outcome.COMMIT
     assert decisions.outcome("b") is None
+
+
+def test_what_is_forgotten_is_not_written_any_more() -> None:
+    batches = OpBatches(lambda: OpLimits(max_chars=6, interval_s=3.0))
+    batches.add(0, [17, 18, 19], now=0.0)
+    batches.add(1, [20], now=0.0)
+    batches.forget()
+    assert (batches.waiting(), batches.due(9.0), batches.next_due_in_s(9.0)) == ([], [], None)
+    batches.add(0, [7], now=9.0)
+    assert batches.due(9.0) == []
+    assert batches.take(0, 12.0) == "7,"
+
+
+def test_a_broker_that_leads_no_more_knows_no_decision() -> None:  # B-101
+    decisions = Decisions()
+    decisions.opened("open")
+    decisions.decided("done", Outcome.COMMIT)
+    decisions.forget()
+    assert not decisions.is_open("open")
+    assert decisions.outcome("done") is None
+    decisions.opened("done")
+    assert decisions.is_open("done")
