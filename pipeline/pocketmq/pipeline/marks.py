@@ -9,8 +9,9 @@ import numpy as np
 
 from pocketmq.pipeline.checkpoint import Mark
 from pocketmq.pipeline.cluster_client import ClusterClient
+from pocketmq.pipeline.places import Place
 from pocketmq.pipeline.record_columns import positions_in, read_columns
-from pocketmq.pipeline.store_files import FileRow, QueueFiles
+from pocketmq.pipeline.store_files import FileRow, QueueFiles, log_files
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.scalars import PullSysFlag
@@ -51,6 +52,19 @@ async def read_marks(
 
     found = await client.each([queue for queue, offset in offsets.items() if offset >= 0], of)
     return {queue: mark for queue, mark in found.items() if mark is not None}
+
+
+def stored_marks(root: Place, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, Mark]:
+    """Marks of these messages of a store; those that are not stored are missing."""
+    found = {}
+    with log_files(root) as log:
+        for queue, offset in offsets.items():
+            files = QueueFiles(root, queue.topic, queue.queue_id)
+            with files.row:
+                mark = stored_mark(files, offset, log)
+            if mark is not None:
+                found[queue] = mark
+    return found
 
 
 def stored_mark(files: QueueFiles, offset: int, log: FileRow) -> Mark | None:

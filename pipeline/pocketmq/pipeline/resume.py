@@ -102,6 +102,16 @@ def gone(queue: MessageQueue, at: int) -> Loss:
     return Loss(queue, at, at, 0, what)
 
 
+def unreadable(queue: MessageQueue, at: int, end: int) -> Loss:
+    """A queue that its broker has and does not give out any more."""
+    what = (
+        f"cannot be read any more, and {end - at} messages from offset {at} on were not; give the "
+        f"topic its queues back (pocketmq topic create {queue.topic} --queues "
+        f"{queue.queue_id + 1}) until they are"
+    )
+    return Loss(queue, at, end, end - at, what)
+
+
 def as_continued(stand: Checkpoint, starts: Offsets) -> Checkpoint:
     """The stand without the marks of queues that are not read on from there."""
     kept = {

@@ -8,20 +8,24 @@ import pyarrow.parquet as pq
 import pytest
 
 from pocketmq.pipeline import read_store
-from pocketmq.pipeline.jobs.replay import (
-    ReplayOptions,
+from pocketmq.pipeline.checkpoint import Checkpoint, Mark
+from pocketmq.pipeline.jobs.replay import ReplayOptions, replay
+from pocketmq.pipeline.jobs.replay_pace import Pace, ReplayState
+from pocketmq.pipeline.jobs.replay_rows import (
+    COLUMNS,
+    Row,
     key_of,
     place_of,
     properties_of,
-    replay,
     rows_in_order,
 )
-from pocketmq.pipeline.jobs.replay_pace import Pace, ReplayState
 from pocketmq.pipeline.jobs.sources import source_of
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.runtime.errors import CallerError
 from pocketmq.runtime.manual_clock import ManualClock
 from support.spark_store import START_MS, open_store, put, stored
+
+NOTHING = Checkpoint({})
 
 
 def test_the_original_pace_is_kept_or_divided() -> None:
@@ -43,7 +47,8 @@ def test_a_state_comes_back_from_its_file(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "state.json"
     assert ReplayState.load(path, "store:a", "T") is None
     queue = MessageQueue("S", "broker-a", 3)
-    state = ReplayState("store:a", "T", {queue: 7}, {MessageQueue("T", "b", 0): 9})
+    marks = {queue: Mark(START_MS, 4711)}
+    state = ReplayState("store:a", "T", {queue: 7}, {MessageQueue("T", "b", 0): 9}, marks)
     state.save(path)
     assert ReplayState.load(path, "store:a", "T") == state
     with pytest.raises(CallerError, match="a replay of store:a to T"):
@@ -74,6 +79,10 @@ def root(tmp_path: Path) -> Path:
     return root
 
 
+def rows_of(source: str, stand: Checkpoint = NOTHING) -> list[Row]:
+    return list(rows_in_order(source_of(source, topics=["T"]).queues(COLUMNS, stand)))
+
+
 def test_rows_of_stores_and_tables_come_by_time_and_in_the_order_of_their_queues(
     root: Path, tmp_path: Path
 ) -> None:
@@ -81,22 +90,22 @@ def test_rows_of_stores_and_tables_come_by_time_and_in_the_order_of_their_queues
     rows = read_store(str(root), topic="T", brokerName="broker-a").read_all()
     pq.write_table(rows.slice(30), tmp_path / "table/a.parquet")
     pq.write_table(rows.slice(0, 30), tmp_path / "table/b.parquet")
-    of_store = list(rows_in_order(source_of(f"store:{root}", topics=["T"]), {}))
-    of_table = list(rows_in_order(source_of(f"parquet:{tmp_path / 'table'}"), {}))
-    assert of_table == of_store
+    of_store = rows_of(f"store:{root}")
+    of_table = rows_of(f"parquet:{tmp_path / 'table'}")
+    assert [row[:-1] for row in of_table] == [row[:-1] for row in of_store]
     assert len(of_store) == 60
     for queue_id in range(3):
         offsets = [row.offset for row in of_store if row.queue.queue_id == queue_id]
         assert offsets == list(range(20))
-    start = {MessageQueue("T", "broker-a", 1): 15}
+    start = Checkpoint({MessageQueue("T", "broker-a", 1): 15})
     for source in (f"store:{root}", f"parquet:{tmp_path / 'table'}"):
-        left = list(rows_in_order(source_of(source, topics=["T"]), start))
+        left = rows_of(source, start)
         assert len(left) == 45
         assert min(row.offset for row in left if row.queue.queue_id == 1) == 15
 
 
 def test_a_message_keeps_what_is_its_producers(root: Path) -> None:
-    row = next(rows_in_order(source_of(f"store:{root}", topics=["T"]), {}))
+    row = rows_of(f"store:{root}")[0]
     properties = properties_of(row)
     assert key_of(row) == "k0"
     assert place_of(row) == "T/broker-a/0/0"

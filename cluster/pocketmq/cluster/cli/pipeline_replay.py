@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from pocketmq.cluster.cli.output import Output, show
-from pocketmq.cluster.cli.pipeline_jobs import LOCAL, Nameservers, progress_bar
+from pocketmq.cluster.cli.pipeline_jobs import LOCAL, FailOnDataLoss, Nameservers, progress_bar
 from pocketmq.cluster.cli.tables import Table
 
 REPLAY_HELP = """Send the messages of a store, a table or a topic to a topic again.
@@ -18,7 +18,8 @@ SOURCE is store:DIR, parquet:DIR, delta:TABLE, iceberg:DIR/NAMESPACE.NAME or top
 go in the order of their store times, those with one key to one queue. Bodies, tags, keys and
 properties are kept; REPLAY_FROM, REPLAY_BORN_MS and REPLAY_STORE_MS say where and when they were.
 With --state a replay that was killed goes on: nothing is left out, and only sends under way at the
-kill may come twice.
+kill may come twice. Messages that the source lost before they were sent are an error, and so is a
+topic made anew or another store; --no-fail-on-data-loss counts them and goes on with what there is.
 
 \b
 Examples:
@@ -50,13 +51,14 @@ def replay(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what would be sent.")
     ] = False,
+    fail_on_data_loss: FailOnDataLoss = True,
     output: Output = None,
     nameservers: Nameservers = LOCAL,
 ) -> int:
     from pocketmq.pipeline.jobs.replay import Replayed, ReplayOptions
     from pocketmq.pipeline.jobs.replay import replay as run
 
-    options = ReplayOptions(speed, rate, state, state_rows)
+    options = ReplayOptions(speed, rate, state, state_rows, fail_on_data_loss=fail_on_data_loss)
     with progress_bar() as progress:
 
         def on_state(done: Replayed) -> None:
@@ -77,11 +79,14 @@ def replay(
         asdict(done),
         Table(
             "replay",
-            ("messages", "bytes", "keys", "seconds at least", "there before", "without body"),
+            (
+                *("messages", "bytes", "keys", "seconds at least"),
+                *("there before", "without body", "lost"),
+            ),
             [
                 (
                     *(done.messages, done.bytes, done.keys, round(done.lasts_s, 3)),
-                    *(done.already_sent, done.skipped_empty),
+                    *(done.already_sent, done.skipped_empty, done.lost),
                 )
             ],
         ),

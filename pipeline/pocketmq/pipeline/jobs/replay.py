@@ -11,60 +11,55 @@ its `msgId` again. What a broker sets anew is kept as properties:
     REPLAY_BORN_MS      its born timestamp
     REPLAY_STORE_MS     its store timestamp
 
-With a state file a replay goes on where it was. State is written after so many messages were
-acknowledged. Messages that were sent after that are recognised in the target by REPLAY_FROM, and
-are not sent again; only a send that was still under way when the process was killed may come twice.
+With a state file a replay goes on where it was. It stops if messages that it has not sent are gone
+meanwhile, or a queue is another one than it was (`resume`). State is written after so many messages
+were acknowledged. Messages that were sent after that are recognised in the target by REPLAY_FROM
+and REPLAY_STORE_MS, and are not sent again; only a send that was still under way when the process
+was killed may come twice.
 """
 
 from __future__ import annotations
 
-import heapq
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from pocketmq.pipeline.checkpoint import Checkpoint, Mark
+from pocketmq.pipeline.jobs.queue_rows import QueueRows, Source
 from pocketmq.pipeline.jobs.replay_pace import Pace, ReplayState
-from pocketmq.pipeline.jobs.sources import QueueRows, Source, source_of
-from pocketmq.protocol import properties as names
+from pocketmq.pipeline.jobs.replay_rows import (
+    COLUMNS,
+    FROM,
+    STORE_MS,
+    Row,
+    key_of,
+    place_of,
+    properties_of,
+    rows_in_order,
+)
+from pocketmq.pipeline.jobs.sources import source_of
+from pocketmq.pipeline.resume import Losses, check_unchanged, moved_on
 from pocketmq.protocol.java import bucket, java_hash
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.properties import encode_properties
 from pocketmq.protocol.validation import check_send_topic
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from pocketmq.pipeline.sender import Sender
     from pocketmq.pipeline.sink_rows import Batch
 
-FROM: Final = "REPLAY_FROM"
-BORN_MS: Final = "REPLAY_BORN_MS"
-STORE_MS: Final = "REPLAY_STORE_MS"
-COLUMNS: Final = (
-    *("topic", "brokerName", "queueId", "queueOffset", "body", "flag"),
-    *("bornTimestamp", "storeTimestamp", "properties"),
+ADVICE: Final = (
+    "run it with --no-fail-on-data-loss (ReplayOptions.fail_on_data_loss) to go on with what there "
+    "is, or name another state file to begin anew"
 )
 STATE_ROWS: Final = 10_000
 """Messages between two states."""
 
-_KEPT: Final = frozenset({names.KEYS, names.TAGS, names.SHARDING_KEY, names.UNIQ_KEY})
 _BATCH_ROWS: Final = 256
 _BATCH_BYTES: Final = 1024 * 1024
 _SOON_S: Final = 0.001
-
-
-class Row(NamedTuple):
-    """One message of the source; compares by store time, queue and offset."""
-
-    stored_ms: int
-    queue: MessageQueue
-    offset: int
-    body: bytes
-    flag: int
-    properties: Mapping[str, str]
-    born_ms: int
 
 
 @dataclass(slots=True)
@@ -76,6 +71,8 @@ class Replayed:
     """Of the bodies."""
     skipped_empty: int = 0
     """Messages without a body, which brokers refuse."""
+    lost: int = 0
+    """Messages that were removed before they were sent, as far as one knows."""
     already_sent: int = 0
     """Found in the target: a replay that was killed had sent them."""
     keys: int = 0
@@ -98,6 +95,9 @@ class ReplayOptions:
         state_rows: Messages between two states.
         group: Producer group.
         in_flight: Sends that may be unanswered at a time.
+        fail_on_data_loss: Whether to stop when messages that were not sent are gone, or a queue of
+            the source was made anew. Otherwise that is counted and logged, and what there is is
+            sent: of a queue made anew, all.
     """
 
     speed: float = 0.0
@@ -106,6 +106,7 @@ class ReplayOptions:
     state_rows: int = STATE_ROWS
     group: str = "pocketmq-replay"
     in_flight: int = 8
+    fail_on_data_loss: bool = True
 
 
 def replay(
@@ -131,6 +132,7 @@ def replay(
 
     Raises:
         CallerError: There is no such source or topic, or the state is of another replay.
+        DataLossError: The source has lost what the state says is still to be sent.
         BrokerError, RemotingError: A message could not be sent; run it again to go on.
     """
     options = options or ReplayOptions()
@@ -144,72 +146,13 @@ def replay(
     return work.run(is_resumed=state is not None, on_state=on_state)
 
 
-def rows_in_order(
-    source: Source, start: Mapping[MessageQueue, int], columns: tuple[str, ...] = COLUMNS
-) -> Iterator[Row]:
-    """Rows of all queues by store time; those of a queue stay in its order."""
-    return heapq.merge(*(_rows(each) for each in source.queues(columns, start)))
-
-
-def _rows(queue: QueueRows) -> Iterator[Row]:
-    latest = 0
-    for batch in queue.batches:
-        for row in _of_batch(batch, queue.queue):
-            # A broker's clock may have been set back: the order of the queue counts.
-            latest = max(latest, row.stored_ms)
-            yield row._replace(stored_ms=latest)
-
-
-def _of_batch(batch: pa.RecordBatch, queue: MessageQueue) -> Iterator[Row]:
-    import pyarrow as pa
-
-    def values(name: str) -> list[Any]:
-        column = batch.column(name)
-        if pa.types.is_timestamp(column.type):
-            column = column.cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
-        found: list[Any] = column.to_pylist()
-        return found
-
-    columns = ("storeTimestamp", "queueOffset", "body", "flag", "properties", "bornTimestamp")
-    for stored, offset, body, flag, pairs, born in zip(*map(values, columns), strict=True):
-        yield Row(stored, queue, offset, body or b"", flag, dict(pairs or ()), born)
-
-
-def key_of(row: Row) -> str:
-    """What decides the queue: messages with the same one keep their order."""
-    key = row.properties.get(names.SHARDING_KEY)
-    if key:
-        return key
-    words = row.properties.get(names.KEYS, "").split(names.KEY_SEPARATOR)
-    if words[0]:
-        return words[0]
-    return f"{row.queue.topic}/{row.queue.broker_name}/{row.queue.queue_id}"
-
-
-def place_of(row: Row) -> str:
-    """Where the message was; the value of REPLAY_FROM."""
-    queue = row.queue
-    return f"{queue.topic}/{queue.broker_name}/{queue.queue_id}/{row.offset}"
-
-
-def properties_of(row: Row) -> dict[str, str]:
-    """The properties that it is sent with."""
-    kept = {
-        name: text
-        for name, text in row.properties.items()
-        if name not in names.RESERVED or name in _KEPT
-    }
-    kept[FROM] = place_of(row)
-    kept[BORN_MS], kept[STORE_MS] = str(row.born_ms), str(row.stored_ms)
-    kept[names.WAIT] = "true"
-    return kept
-
-
 def _dry_run(source: Source, state: ReplayState | None, options: ReplayOptions) -> Replayed:
-    done = Replayed()
+    stand = Checkpoint({}) if state is None else Checkpoint(state.done, state.marks)
+    queues, lost = _queues(source, stand, options)
+    done = Replayed(lost=lost)
     pace = Pace(options.speed, options.rate)
     keys: set[str] = set()
-    for row in rows_in_order(source, state.done if state is not None else {}):
+    for row in rows_in_order(queues):
         if not row.body:
             done.skipped_empty += 1
             continue
@@ -218,6 +161,16 @@ def _dry_run(source: Source, state: ReplayState | None, options: ReplayOptions) 
         done.lasts_s = pace.due_s(row.stored_ms)
     done.keys = len(keys)
     return done
+
+
+def _queues(
+    source: Source, stand: Checkpoint, options: ReplayOptions
+) -> tuple[list[QueueRows], int]:
+    """What is to be sent, and the number of messages that are lost."""
+    queues = source.queues(COLUMNS, stand)
+    losses = Losses(fails=options.fail_on_data_loss, advice=ADVICE)
+    losses.judge(each.loss for each in queues)
+    return queues, losses.count
 
 
 def _count(done: Replayed, row: Row) -> None:
@@ -238,16 +191,22 @@ class _Replay:
     options: ReplayOptions
     _done: Replayed = field(default_factory=Replayed)
     _open: dict[MessageQueue, Batch] = field(default_factory=dict)
-    _next: dict[MessageQueue, int] = field(default_factory=dict)
-    """Of each queue of the source, the offset behind the last message that was handed over."""
+    _next: dict[MessageQueue, tuple[int, Mark | None]] = field(default_factory=dict)
+    """Of each queue of the source that has gone on since the last state, the offset behind the last
+    message that was handed over, and that message's mark."""
 
     def run(self, *, is_resumed: bool, on_state: Callable[[Replayed], None] | None) -> Replayed:
         """Send everything that is not done."""
+        stand = Checkpoint(self.state.done, self.state.marks)
+        rows, self._done.lost = _queues(self.source, stand, self.options)
+        # Where a queue begins is noted, so that what is removed from now on is missed.
+        self._next = {each.queue: (each.low, None) for each in rows if _has_moved(each, stand)}
+        for queue in self._next:
+            self.state.marks.pop(queue, None)
         sender = self._sender()
         queues = sender.queues_of(self.state.topic)
         clock = sender.access.client().clock
-        self._next = dict(self.state.done)
-        sent_before: set[str] = set()
+        sent_before: set[tuple[str, str]] = set()
         if is_resumed:
             # The ends in the file stay as they are until all before them is done.
             sent_before = self._sent_before()
@@ -257,12 +216,12 @@ class _Replay:
         start_s = clock.monotonic()
         since = 0
         try:
-            for row in rows_in_order(self.source, self.state.done):
-                self._next[row.queue] = row.offset + 1
+            for row in rows_in_order(rows):
+                self._next[row.queue] = (row.offset + 1, row.mark)
                 if not row.body:
                     self._done.skipped_empty += 1
                     continue
-                if sent_before and place_of(row) in sent_before:
+                if sent_before and (place_of(row), str(row.mark.store_ms)) in sent_before:
                     self._done.already_sent += 1
                     continue
                 wait_s = start_s + pace.due_s(row.stored_ms) - clock.monotonic()
@@ -318,19 +277,27 @@ class _Replay:
 
         self._flush(sender)
         sender.finish()
-        self.state.done.update(self._next)
+        stand = Checkpoint(self.state.done, self.state.marks)
+        before = {queue: stand.offsets[queue] - 1 for queue in stand.marks if queue in self._next}
+        if before:
+            check_unchanged(stand, self.source.marks(before))
+        now = moved_on(stand, self._next)
+        self.state.done.update(now.offsets)
+        self.state.marks = dict(now.marks)
+        self._next.clear()
         if self.options.state is not None:
             self.state.ends = shared_loop().run(sender.access.client().ends(queues))
             self.state.save(self.options.state)
 
-    def _sent_before(self) -> set[str]:
-        """REPLAY_FROM of what stands in the target behind the ends that the state knows."""
+    def _sent_before(self) -> set[tuple[str, str]]:
+        """What stands in the target behind the ends that the state knows: where it was, and when it
+        was stored there, since a topic made anew has the same places."""
         from pocketmq.pipeline.arrow_reads import read_topic
 
         starts: dict[str, dict[str, int]] = {}
         for queue, end in self.state.ends.items():
             starts.setdefault(queue.broker_name, {})[str(queue.queue_id)] = end
-        found: set[str] = set()
+        found: set[tuple[str, str]] = set()
         topic = self.state.topic
         rows = read_topic(
             topic,
@@ -341,10 +308,16 @@ class _Replay:
         )
         for batch in rows:
             for pairs in batch.column("properties").to_pylist():
-                place = dict(pairs or ()).get(FROM)
-                if place is not None:
-                    found.add(place)
+                said = dict(pairs or ())
+                if FROM in said:
+                    found.add((said[FROM], said.get(STORE_MS, "")))
         return found
+
+
+def _has_moved(queue: QueueRows, stand: Checkpoint) -> bool:
+    """Whether a queue is not read on where the stand is: it is new, or what follows is lost."""
+    at = stand.offsets.get(queue.queue)
+    return at is None or (queue.loss is not None and queue.low != at)
 
 
 def _wait(sender: Sender, wait_s: float) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pocketmq.pipeline.checkpoint import Mark
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.runtime.errors import CallerError
 
@@ -47,10 +48,14 @@ class ReplayState:
     source: str
     topic: str
     done: dict[MessageQueue, int] = field(default_factory=dict)
-    """Of each queue of the source, the offset behind the last message that was acknowledged."""
+    """Of each queue of the source, the offset behind the last message that was acknowledged, or its
+    begin."""
     ends: dict[MessageQueue, int] = field(default_factory=dict)
     """Of each queue of the target, its end when this was written: what was sent and is not in
     `done` stands behind it."""
+    marks: dict[MessageQueue, Mark] = field(default_factory=dict)
+    """Of the messages before `done`: how a queue made anew is noticed. States of earlier versions
+    have none."""
 
     @classmethod
     def load(cls, path: Path, source: str, topic: str) -> ReplayState | None:
@@ -65,9 +70,12 @@ class ReplayState:
             return None
         try:
             said: dict[str, Any] = json.loads(text)
-            found = cls(
-                said["source"], said["topic"], _offsets(said["done"]), _offsets(said["ends"])
-            )
+            marks = {
+                MessageQueue(topic, broker, queue_id): Mark.of(mark)
+                for topic, broker, queue_id, mark in said.get("marks", ())
+            }
+            offsets = _offsets(said["done"]), _offsets(said["ends"])
+            found = cls(said["source"], said["topic"], *offsets, marks)
         except (ValueError, KeyError, TypeError) as exc:
             raise CallerError(
                 f"{path}: no state of a replay: {exc}; delete it or name another"
@@ -86,6 +94,7 @@ class ReplayState:
             "topic": self.topic,
             "done": _listed(self.done),
             "ends": _listed(self.ends),
+            "marks": _listed({queue: str(mark) for queue, mark in self.marks.items()}),
         }
         path.parent.mkdir(parents=True, exist_ok=True)
         with part.open("w") as file:
@@ -102,8 +111,8 @@ def _offsets(listed: list[list[Any]]) -> dict[MessageQueue, int]:
     }
 
 
-def _listed(offsets: Mapping[MessageQueue, int]) -> list[list[Any]]:
+def _listed(by_queue: Mapping[MessageQueue, int | str]) -> list[list[Any]]:
     return [
-        [queue.topic, queue.broker_name, queue.queue_id, offset]
-        for queue, offset in sorted(offsets.items())
+        [queue.topic, queue.broker_name, queue.queue_id, by_queue[queue]]
+        for queue in sorted(by_queue)
     ]

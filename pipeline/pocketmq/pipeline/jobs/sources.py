@@ -10,43 +10,25 @@ Each gives the columns of the data sources (docs/spark-read.md), all at once or 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
+from pocketmq.pipeline.checkpoint import Checkpoint, Mark
+from pocketmq.pipeline.jobs.queue_rows import PLACE, QueueRows, Source
+from pocketmq.pipeline.jobs.table_source import TableSource
+from pocketmq.pipeline.offsets import Offsets
+from pocketmq.pipeline.resume import Loss, gone, marked_places, resume, unreadable
 from pocketmq.pipeline.row_filter import RowFilter
+from pocketmq.pipeline.worker_log import log
 from pocketmq.protocol.message import MessageQueue
-from pocketmq.runtime.errors import CallerError
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    import pyarrow.dataset as ds
+
+    from pocketmq.pipeline.cluster_client import ClusterClient
+    from pocketmq.pipeline.settings import ReadSettings
 
 KINDS: Final = ("store", "parquet", "delta", "iceberg", "topic")
-QUEUE_COLUMNS: Final = ("topic", "brokerName", "queueId", "queueOffset")
-
-
-class Source(Protocol):
-    """Messages as Arrow record batches."""
-
-    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """All messages with these columns; in a queue's order only within that queue."""
-
-    def queues(self, columns: Sequence[str], start: Mapping[MessageQueue, int]) -> list[QueueRows]:
-        """The messages of each queue from an offset on, in their order."""
-
-
-@dataclass(frozen=True, slots=True)
-class QueueRows:
-    """What one queue has to be read."""
-
-    queue: MessageQueue
-    low: int
-    """First offset."""
-    high: int
-    """The offset behind the last."""
-    batches: Iterator[pa.RecordBatch]
 
 
 def source_of(text: str, *, topics: Sequence[str] = (), nameservers: str = "") -> Source:
@@ -105,27 +87,47 @@ class StoreSource:
             for part in parts:
                 yield from scan.batches(part)
 
-    def queues(self, columns: Sequence[str], start: Mapping[MessageQueue, int]) -> list[QueueRows]:
+    def queues(self, columns: Sequence[str], stand: Checkpoint) -> list[QueueRows]:
         """What is stored now."""
         from pocketmq.pipeline import store_plan
+        from pocketmq.pipeline.marks import stored_mark
         from pocketmq.pipeline.store_bounds import Slice
         from pocketmq.pipeline.store_files import log_files
 
         found = []
+        columns = list(dict.fromkeys((*columns, PLACE)))
         for root in self.roots:
             chosen = store_plan.choose_queues(root, self.topics, RowFilter())
             with log_files(root.path) as log:
                 slices, _ = store_plan.snapshot(root, chosen, log)
-            for files, low, high in slices:
-                files.row.close()
-                queue = MessageQueue(files.topic, root.broker_name, files.queue_id)
-                low = max(low, min(start.get(queue, low), high))
-                part = store_plan.QueuePart(
-                    root.path,
-                    root.broker_name,
-                    (Slice(files.topic, files.queue_id, low, high),),
-                )
-                found.append(QueueRows(queue, low, high, _read_part(columns, part)))
+                for files, low, high in slices:
+                    queue = MessageQueue(files.topic, root.broker_name, files.queue_id)
+                    place = marked_places(stand, {queue: (low, high)}).get(queue, -1)
+                    now = stored_mark(files, place, log)
+                    files.row.close()
+                    begin, loss = resume(queue, stand, (low, high), now)
+                    part = store_plan.QueuePart(
+                        root.path,
+                        root.broker_name,
+                        (Slice(files.topic, files.queue_id, begin, high),),
+                    )
+                    found.append(QueueRows(queue, begin, high, _read_part(columns, part), loss))
+        there = {each.queue for each in found}
+        for queue, at in stand.offsets.items():
+            if queue not in there and (not self.topics or queue.topic in self.topics):
+                found.append(QueueRows(queue, at, at, iter(()), gone(queue, at)))
+        return found
+
+    def marks(self, offsets: Offsets) -> dict[MessageQueue, Mark]:
+        """Read from the files."""
+        from pocketmq.pipeline.marks import stored_marks
+
+        found: dict[MessageQueue, Mark] = {}
+        for root in self.roots:
+            here = {
+                queue: at for queue, at in offsets.items() if queue.broker_name == root.broker_name
+            }
+            found |= stored_marks(root.path, here)
         return found
 
 
@@ -157,138 +159,74 @@ class TopicSource:
 
         yield from read_topic(self.topic, columns=",".join(columns), **self.options)
 
-    def queues(self, columns: Sequence[str], start: Mapping[MessageQueue, int]) -> list[QueueRows]:
-        """Offsets before `start` must not have been removed."""
+    def queues(self, columns: Sequence[str], stand: Checkpoint) -> list[QueueRows]:
+        """Up to the present ends. A queue whose broker is away stays where it is."""
         from pocketmq.pipeline.loop import shared_loop
         from pocketmq.pipeline.settings import ReadSettings
-        from pocketmq.pipeline.topic_read import plan, reading
+        from pocketmq.pipeline.topic_read import reading
+        from pocketmq.pipeline.wire_read import PullPart
 
+        columns = list(dict.fromkeys((*columns, PLACE)))
         settings = ReadSettings({"topic": self.topic, "columns": ",".join(columns), **self.options})
         found = []
-        for part in shared_loop().run(plan(settings, RowFilter())):
-            low = max(part.start, min(start.get(part.queue, part.start), part.end))
+        for queue, low, high, loss in shared_loop().run(_topic_queues(settings, stand)):
             read = reading(settings, settings.columns, RowFilter())
-            rows = read.batches(replace(part, start=low))
-            found.append(QueueRows(part.queue, low, part.end, rows))
+            rows = read.batches(PullPart(queue, low, high)) if low < high else iter(())
+            found.append(QueueRows(queue, low, high, rows, loss))
         return found
 
+    def marks(self, offsets: Offsets) -> dict[MessageQueue, Mark]:
+        """Asked of the brokers."""
+        from pocketmq.pipeline.loop import shared_loop
+        from pocketmq.pipeline.marks import read_marks
+        from pocketmq.pipeline.settings import ReadSettings
 
-# -- tables ---------------------------------------------------------------------------------------
-
-
-class TableSource:
-    """A table that `pocketmq pipeline export` has made, or one with the same columns."""
-
-    def __init__(self, kind: str, where: str, topics: Sequence[str] = ()) -> None:
-        self.where = where
-        self.topics = tuple(topics)
-        self._dataset = _dataset(kind, where)
-        lacking = [name for name in QUEUE_COLUMNS if name not in self._dataset.schema.names]
-        if lacking:
-            raise CallerError(f"{where}: the table has no column {lacking[0]!r}; export it with it")
-
-    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """In the order of the files."""
-        self._check(columns)
-        yield from self._dataset.to_batches(columns=list(columns), filter=self._of_topics())
-
-    def queues(self, columns: Sequence[str], start: Mapping[MessageQueue, int]) -> list[QueueRows]:
-        """From the files whose offsets are wanted; a file's rows of a queue are held in memory."""
-        self._check(columns)
-        names = list(dict.fromkeys((*columns, "queueOffset")))
-        spans: dict[MessageQueue, list[tuple[int, int, ds.Fragment]]] = {}
-        for fragment in self._dataset.get_fragments():
-            for queue, low, high in self._spans(fragment):
-                spans.setdefault(queue, []).append((low, high, fragment))
-        found = []
-        for queue, listed in sorted(spans.items(), key=lambda item: item[0]):
-            listed.sort(key=lambda span: span[:2])
-            first = start.get(queue, 0)
-            low, high = max(first, listed[0][0]), max(span[1] for span in listed)
-            rows = _of_queue(self._dataset.schema, listed, queue, first, names)
-            found.append(QueueRows(queue, min(low, high), high, rows))
-        return found
-
-    def _check(self, columns: Sequence[str]) -> None:
-        for name in columns:
-            if name not in self._dataset.schema.names:
-                raise CallerError(f"{self.where}: the table has no column {name!r}")
-
-    def _of_topics(self) -> Any:
-        import pyarrow.compute as pc
-
-        return pc.field("topic").isin(list(self.topics)) if self.topics else None
-
-    def _spans(self, fragment: ds.Fragment) -> list[tuple[MessageQueue, int, int]]:
-        """First and one behind the last offset of each queue in a file."""
-        rows = fragment.to_table(
-            schema=self._dataset.schema, columns=list(QUEUE_COLUMNS), filter=self._of_topics()
-        )
-        sums = rows.group_by(list(QUEUE_COLUMNS[:3])).aggregate(
-            [("queueOffset", "min"), ("queueOffset", "max")]
-        )
-        return [
-            (
-                MessageQueue(row["topic"], row["brokerName"], row["queueId"]),
-                row["queueOffset_min"],
-                row["queueOffset_max"] + 1,
-            )
-            for row in sums.to_pylist()
-        ]
+        settings = ReadSettings({"topic": self.topic, **self.options})
+        client = settings.access.client()
+        return shared_loop().run(read_marks(client, settings.pull.group, offsets))
 
 
-def _of_queue(
-    schema: pa.Schema,
-    listed: Sequence[tuple[int, int, ds.Fragment]],
-    queue: MessageQueue,
-    start: int,
-    columns: list[str],
-) -> Iterator[pa.RecordBatch]:
-    """Rows of a queue by offset; files whose offsets overlap are read together."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
+async def _topic_queues(
+    settings: ReadSettings, stand: Checkpoint
+) -> list[tuple[MessageQueue, int, int, Loss | None]]:
+    """Each queue with the offsets that are to be read, and what is lost. On the shared loop."""
+    from pocketmq.pipeline import plan_reads
+    from pocketmq.pipeline.cluster_client import client_on_loop
+    from pocketmq.pipeline.marks import read_marks
 
-    wanted = (
-        (pc.field("topic") == queue.topic)
-        & (pc.field("brokerName") == queue.broker_name)
-        & (pc.field("queueId") == queue.queue_id)
-        & (pc.field("queueOffset") >= start)
-    )
-    bounds = []
-    end = -1
-    for number, (low, high, _) in enumerate(listed):
-        if low >= end:
-            bounds.append(number)
-        end = max(end, high)
-    for _, together in groupby(
-        range(len(listed)), key=lambda number: max(at for at in bounds if at <= number)
-    ):
-        chosen = [listed[number] for number in together]
-        if max(high for _, high, _ in chosen) <= start:
+    client = client_on_loop(settings.access)
+    queues = await plan_reads.find_queues(client, settings)
+    bounds = await client.bounds(queues)
+    now = await read_marks(client, settings.pull.group, marked_places(stand, bounds))
+    found: list[tuple[MessageQueue, int, int, Loss | None]] = []
+    for queue, (low, high) in bounds.items():
+        begin, loss = resume(queue, stand, (low, high), now.get(queue))
+        found.append((queue, begin, high, loss))
+    missing = {
+        queue: at
+        for queue, at in stand.offsets.items()
+        if queue not in bounds and queue.topic in settings.topics
+    }
+    lost = await _missing(client, missing)
+    return found + [(loss.queue, loss.wanted, loss.wanted, loss) for loss in lost]
+
+
+async def _missing(client: ClusterClient, missing: Mapping[MessageQueue, int]) -> list[Loss]:
+    """What is lost of queues that the topic does not have any more."""
+    if not missing:
+        return []
+    running = await client.brokers()
+    for name in sorted({queue.broker_name for queue in missing} - running):
+        log.warning("broker.missed", broker=name, reason="its queues stay where they are")
+    losses = []
+    for queue, at in missing.items():
+        if queue.broker_name not in running:
             continue
-        rows = pa.concat_tables(
-            [part.to_table(schema=schema, columns=columns, filter=wanted) for _, _, part in chosen]
-        )
-        yield from rows.sort_by("queueOffset").to_batches(max_chunksize=8192)
-
-
-def _dataset(kind: str, where: str) -> ds.Dataset:
-    import pyarrow.dataset as ds
-
-    from pocketmq.pipeline.lake import IcebergTarget
-    from pocketmq.pipeline.lake.delta import check_deltalake
-
-    if kind == "delta":
-        check_deltalake()
-        from deltalake import DeltaTable
-
-        return DeltaTable(where).to_pyarrow_dataset()
-    if kind == "iceberg":
-        folder, _, name = where.rpartition("/")
-        table = IcebergTarget.local(folder, name).catalog.load_table(name)
-        files = [task.file.file_path.removeprefix("file://") for task in table.scan().plan_files()]
-        return ds.dataset(files, format="parquet")
-    folder_path = Path(where)
-    if not folder_path.exists():
-        raise CallerError(f"there is no table {where!r}")
-    return ds.dataset(folder_path, format="parquet")  # it leaves out names that begin with a dot
+        route = await client.route(queue.topic)
+        names = {data.broker_name for data in route.broker_datas}
+        end = (await client.ends([queue]))[queue] if queue.broker_name in names else -1
+        if end > at:
+            losses.append(unreadable(queue, at, end))
+        elif end < at:
+            losses.append(gone(queue, at))
+    return losses

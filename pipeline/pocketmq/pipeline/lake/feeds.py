@@ -10,13 +10,13 @@ from pocketmq.pipeline import plan_reads
 from pocketmq.pipeline.arrow import Shape
 from pocketmq.pipeline.checkpoint import Checkpoint, Mark
 from pocketmq.pipeline.loop import shared_loop
-from pocketmq.pipeline.marks import read_marks, stored_mark
+from pocketmq.pipeline.marks import read_marks, stored_marks
 from pocketmq.pipeline.offsets import Offsets
 from pocketmq.pipeline.resume import Losses, Resumed, is_known, marked_places, resume
 from pocketmq.pipeline.row_filter import RowFilter
 from pocketmq.pipeline.settings import ReadSettings
 from pocketmq.pipeline.store_bounds import Slice
-from pocketmq.pipeline.store_files import QueueFiles, log_files
+from pocketmq.pipeline.store_files import log_files
 from pocketmq.pipeline.store_plan import (
     QueuePart,
     Root,
@@ -217,16 +217,10 @@ class StoreFeed:
 
     def marks(self, offsets: Offsets) -> dict[MessageQueue, Mark]:
         """Read from each store's files."""
-        found = {}
+        found: dict[MessageQueue, Mark] = {}
         for root in self._roots:
-            with log_files(root.path) as log:
-                for queue, offset in offsets.items():
-                    if self._of_queue[queue] is root:
-                        files = QueueFiles(root.path, queue.topic, queue.queue_id)
-                        with files.row:
-                            mark = stored_mark(files, offset, log)
-                        if mark is not None:
-                            found[queue] = mark
+            here = {queue: at for queue, at in offsets.items() if self._of_queue[queue] is root}
+            found |= stored_marks(root.path, here) if here else {}
         return found
 
     def batches(self, parts: Sequence[Range]) -> Iterator[pa.RecordBatch]:

@@ -1,0 +1,60 @@
+"""What a job reads of each queue: what stores, topics and tables have alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+from pocketmq.pipeline.checkpoint import Checkpoint, Mark
+from pocketmq.pipeline.offsets import Offsets
+from pocketmq.pipeline.resume import Loss
+from pocketmq.protocol.message import MessageQueue
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PLACE: Final = "physicalOffset"
+NO_PLACE: Final = -1
+"""In marks of rows of tables."""
+
+
+class Source(Protocol):
+    """Messages as Arrow record batches."""
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """All messages with these columns; in a queue's order only within that queue."""
+
+    def marks(self, offsets: Offsets) -> dict[MessageQueue, Mark]:
+        """Marks of these messages, as they are now; those that are not stored are missing."""
+
+    def queues(self, columns: Sequence[str], stand: Checkpoint) -> list[QueueRows]:
+        """The messages of each queue behind those that were read, in their order.
+
+        Args:
+            columns: Of the rows; stores and topics add the log offset, of which marks are made.
+            stand: Up to where each queue was read; others are read from their begin.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRows:
+    """What one queue has to be read."""
+
+    queue: MessageQueue
+    low: int
+    """First offset."""
+    high: int
+    """The offset behind the last."""
+    batches: Iterator[pa.RecordBatch]
+    loss: Loss | None = None
+    """What is not read although it was not read before, or not known to be."""
+
+
+def in_ms(column: pa.Array) -> pa.Array:
+    """Times as numbers of milliseconds since the epoch; numbers as they are."""
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
+    return column
