@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,8 +16,11 @@ from support.calls import Call, recorded_calls
 from support.eventually import eventually
 from support.memory_cluster import memory_cluster
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "architecture.md"
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "architecture.md"
 WALKS = ("one message, from send to consume", "a consumer dies")
+LATER = re.compile(r"the shortest of \d+ more: (\d+) calls in (\d+) files, (\d+) switches")
+TOLD = re.compile(r"a later one (\d+) calls in (\d+) files, with (\d+) switches")
 STEP = re.compile(r"^\d+\. \[([^]]+)\]\(\.\./[^)]+\) `([\w.]+)` ")
 
 
@@ -79,6 +84,25 @@ async def test_one_message_goes_the_way_that_the_page_says(tmp_path: Path) -> No
                 await cluster.advance(12)
     assert len(steps(WALKS[0])) > 30
     assert_in_order(WALKS[0], iter(calls))
+
+
+@pytest.mark.slow
+def test_the_way_of_one_message_is_as_long_as_the_page_says() -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "scripts" / "message_way.py"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    counted, told = LATER.search(done.stdout), TOLD.search(PAGE.read_text(encoding="utf-8"))
+    assert counted
+    assert told
+    _, *counts = map(int, counted.groups())
+    _, *limits = map(int, told.groups())
+    assert all(count <= limit for count, limit in zip(counts, limits, strict=True)), (
+        f"{counts} files and switches, docs/architecture.md says {limits}: see what"
+        " `scripts/message_way.py --calls` has that it had not, or tell it on the page"
+    )
 
 
 @pytest.mark.asyncio

@@ -37,6 +37,7 @@ class AfterPut:
 
     def __init__(self, commit_log: CommitLog, index: IndexService | None) -> None:
         self._log = commit_log
+        self._files = commit_log.files
         self._index = index
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_due = False
@@ -46,7 +47,7 @@ class AfterPut:
     def start(self) -> None:
         """Begin, on the running loop."""
         self._loop = asyncio.get_running_loop()
-        self._ready_at = self._log.max_offset
+        self._ready_at = self._files.max_offset
 
     def stop(self) -> None:
         """End; whoever closes the store writes what still waits."""
@@ -56,22 +57,22 @@ class AfterPut:
         """The log has grown."""
         if self._is_due or self._loop is None:
             return
-        grown = self._log.max_offset - self._ready_at
-        if grown >= ENOUGH_BYTES or self._index_waits():
+        index = self._index
+        if (index is not None and index.waiting >= ENOUGH_MESSAGES) or (
+            self._files.max_offset - self._ready_at >= ENOUGH_BYTES
+        ):
             self._is_due = True
             self._loop.call_soon(self._run)
-
-    def _index_waits(self) -> bool:
-        return self._index is not None and self._index.waiting >= ENOUGH_MESSAGES
 
     def _run(self) -> None:
         self._is_due = False
         if self._loop is None:  # the store was closed in between
             return
-        if self._index is not None and self._index_waits():
+        index = self._index
+        if index is not None and index.waiting >= ENOUGH_MESSAGES:
             try:
-                self._index.flush()
+                index.flush()
             except DiskError as exc:
                 log.error("index.write_failed", error=str(exc))  # tried again after the next put
         self._log.make_ready()
-        self._ready_at = self._log.max_offset
+        self._ready_at = self._files.max_offset
