@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pocketmq.client import Admin, MessageQueue
+from pocketmq.client import MessageQueue
+from pocketmq.pipeline import StreamFigures
+from pocketmq.pipeline.stream_figures import BatchFigures
+from support.eventually import eventually
+from support.forgetful import SHORT_LIVED, retain
 from support.spark_cluster import SparkCluster, spark_cluster
 from support.spark_query import Query, bodies, log_lines, send
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-SHORT_LIVED = (
-    *("--mapped-file-size-commit-log", str(64 * 1024), "--max-message-size", "4096"),
-    *("--file-reserved-time-h", "0", "--delete-when", ";".join(map(str, range(24)))),
-)
-"""A broker that deletes every file of its log but the last when it looks."""
 
 
 @pytest.fixture(scope="module")
@@ -30,16 +30,31 @@ def forgetful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster
         yield cluster
 
 
-def retain(cluster: SparkCluster, topic: str) -> int:
-    """Let retention do its work; the first offset that is left in queue 0."""
-    cluster.advance(3600)
-    return cluster.run(first_of(cluster, MessageQueue(topic, "broker-a", 0)))
+@contextmanager
+def listening(spark: SparkSession) -> Iterator[Callable[[Any], list[BatchFigures]]]:
+    """A function that gives the figures of a query's batches, once it has ended."""
+    told: list[BatchFigures] = []
+    listener = StreamFigures(told.append)
+    spark.streams.addListener(listener)
 
+    def figures(query: Any) -> list[BatchFigures]:
+        last = query.lastProgress["batchId"]
 
-async def first_of(cluster: SparkCluster, queue: MessageQueue) -> int:
-    """The first offset that a queue has."""
-    async with Admin(nameservers=cluster.nameservers) as admin:
-        return await admin.min_offset(queue)
+        async def wait() -> list[BatchFigures]:
+            name = str(query.id)
+
+            def is_told() -> bool:
+                return name in listener.last and listener.last[name].batch == last
+
+            await eventually(is_told, "the listener was told")
+            return [each for each in told if each.query == name]
+
+        return asyncio.run(wait())
+
+    try:
+        yield figures
+    finally:
+        spark.streams.removeListener(listener)
 
 
 def test_what_retention_removed_stops_a_stream_or_is_left_out(
@@ -57,8 +72,42 @@ def test_what_retention_removed_stops_a_stream_or_is_left_out(
         query.run()
     assert f"the queue now begins at {first}" in str(caught.value)
     assert query.rows() == list(range(10))
-    query.run(failOnDataLoss="false")
+    with listening(spark) as figures:
+        told = figures(query.run(failOnDataLoss="false"))
     assert query.rows() == [*range(10), *range(first, 200)]
+    assert [(each.rows, each.lost, each.unread) for each in told if each.rows] == [
+        (200 - first, first - 10, 0)
+    ]
+
+
+def test_what_retention_removes_while_a_batch_runs_is_told_by_the_listener(
+    spark: SparkSession, forgetful: SparkCluster, tmp_path: Path
+) -> None:
+    forgetful.create_topic("While", queues=1)
+    send(forgetful, "While", range(200), size=2000)
+    seen: list[int] = []
+    firsts: list[int] = []
+
+    def take(frame: DataFrame, _batch: int) -> None:
+        firsts.append(retain(forgetful, "While"))
+        seen.extend(bodies(frame))
+
+    stream = spark.readStream.format("pocketmq").options(
+        nameServer=forgetful.nameservers,
+        topic="While",
+        startingOffsets="earliest",
+        failOnDataLoss="false",
+    )
+    writer = stream.load().writeStream.foreachBatch(take).trigger(availableNow=True)
+    with listening(spark) as figures:
+        query = writer.option("checkpointLocation", str(tmp_path)).start()
+        query.awaitTermination()
+        told = figures(query)
+    assert firsts[0] > 0
+    assert seen == list(range(firsts[0], 200))
+    assert [(each.rows, each.lost, each.unread) for each in told if each.rows] == [
+        (200 - firsts[0], 0, firsts[0])
+    ]
 
 
 def test_what_retention_removed_stops_a_batch_or_is_counted(
@@ -117,8 +166,7 @@ def test_a_queue_that_appears_and_begins_behind_0_stops_a_stream_or_is_counted(
     forgetful.shape_topic("Appears", 2)
     newcomer = MessageQueue("Appears", "broker-a", 1)
     send(forgetful, "Appears", range(10, 200), size=2000, queue=newcomer)
-    retain(forgetful, "Appears")
-    first = forgetful.run(first_of(forgetful, newcomer))
+    first = retain(forgetful, "Appears", queue_id=1)
     assert 0 < first < 190
     says = rf"queueId=1\]: is new and begins at {first}: messages 0 to {first - 1}"
     with pytest.raises(Exception, match=says):

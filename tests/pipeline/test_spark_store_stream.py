@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,11 +11,13 @@ import pytest
 from pyspark.sql.datasource import EqualTo
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from pocketmq.pipeline import read_counts, read_store
+from pocketmq.pipeline import StreamFigures, read_counts, read_store
 from pocketmq.pipeline.errors import OptionError
 from pocketmq.pipeline.store_read import StoreSettings
 from pocketmq.pipeline.store_stream import StoreStreamReader
+from pocketmq.pipeline.stream_figures import BatchFigures
 from support import spark_store
+from support.eventually import eventually
 from support.object_store import object_store
 from support.spark_store import log_files, mixed, open_store, put, read_rows
 
@@ -53,6 +56,46 @@ def test_log_files_are_followed_as_they_close_each_message_once(
     by_queue = spark.read.format("pocketmq-store").load(str(root))
     expected = by_queue.where(f"physicalOffset < {int(files[-1].name)}").select("physicalOffset")
     assert sorted(row[0] for row in rows) == sorted(row[0] for row in expected.collect())
+
+
+def test_a_listener_is_told_of_a_stores_stream_and_of_the_files_that_it_lost(
+    spark: SparkSession, copy: Path, tmp_path: Path
+) -> None:
+    files = log_files(copy)
+    sizes = [path.stat().st_size for path in files]
+    frame = spark.readStream.format("pocketmq-store").options(failOnDataLoss="false")
+    listener = StreamFigures()
+    spark.streams.addListener(listener)
+
+    def run(**options: str) -> BatchFigures:
+        writer = frame.options(**options).load(str(copy)).writeStream.format("noop")
+        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        query = writer.queryName("log").trigger(availableNow=True).start()
+        query.awaitTermination()
+        last = query.lastProgress["batchId"]
+
+        def is_told() -> bool:
+            return "log" in listener.last and listener.last["log"].batch == last
+
+        asyncio.run(eventually(is_told, "the listener was told"))
+        return listener.last["log"]
+
+    try:
+        for path in files[1:]:
+            path.rename(path.with_suffix(".later"))
+        files[1].with_suffix(".later").rename(files[1])
+        now = run()
+        assert (now.log_bytes, now.log_lag_bytes, now.lost_files) == (sizes[0], 0, 0)
+        assert now.rows > 0
+        for path in files[2:]:
+            path.with_suffix(".later").rename(path)
+        for path in files[:2]:
+            path.unlink()
+        now = run()
+    finally:
+        spark.streams.removeListener(listener)
+    assert (now.log_bytes, now.log_lag_bytes) == (sum(sizes[2:-1]), 0)
+    assert (now.lost_files, now.remade) == (1, 0)
 
 
 def test_a_store_on_s3_has_the_rows_of_the_directory(

@@ -12,6 +12,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
 from pocketmq.pipeline.errors import CorruptRecordError, DataLossError, OptionError
 from pocketmq.pipeline.store_read import StoreSettings
 from pocketmq.pipeline.store_stream import StoreStreamReader
+from pocketmq.pipeline.stream_figures import BatchFigures, figures_of
 from support.spark_store import log_files, mixed, open_store, put, read_rows
 
 ALL = ReadAllAvailable()
@@ -120,6 +121,96 @@ def test_another_store_at_the_same_place_is_noticed(copy: Path) -> None:
         batch(stream(copy), at)
 
 
+def told(
+    reader: Any, start: dict[str, Any], limit: Any = None
+) -> tuple[BatchFigures, dict[str, Any]]:
+    """What the listener tells of the next batch; and its end."""
+    end = reader.latestOffset(start, limit or reader.getDefaultReadLimit())
+    latest = reader.reportLatestOffset()
+    rows = len(read_rows(reader, reader.partitions(start, end)))
+    source = {"endOffset": end, "latestOffset": latest, "numInputRows": rows}
+    found = figures_of({"id": "q", "batchId": 0, "sources": [source]})
+    assert found is not None
+    return found, end
+
+
+def test_a_listener_is_told_rows_bytes_and_lag_of_each_batch(copy: Path) -> None:
+    files = log_files(copy)
+    sizes = [path.stat().st_size for path in files]
+    reader = stream(copy, maxFilesPerTrigger="2")
+    at = reader.initialOffset()
+    behind = sum(sizes[:-1])
+    while behind:
+        now, at = told(reader, at)
+        behind -= now.log_bytes
+        assert now.rows > 0
+        assert 0 < now.log_bytes <= sum(sizes[:2])
+        assert (now.log_lag_bytes, now.log_lags) == (behind, {str(copy): behind})
+        assert (now.lost_files, now.remade, now.unread, now.lag) == (0, 0, None, 0)
+    now, _ = told(reader, at)
+    assert (now.rows, now.log_bytes, now.log_lag_bytes) == (0, 0, 0)
+
+
+def test_lost_files_are_counted_each_once(
+    copy: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(copy, other)
+    reader = stream(Path(f"{copy},{other}"), failOnDataLoss="false")
+    start = reader.initialOffset()
+    for root, gone in ((copy, 2), (other, 1)):
+        for path in log_files(root)[:gone]:
+            path.unlink()
+    now, at = told(reader, start)
+    assert (now.lost_files, now.remade) == (3, 0)
+    assert now.log_bytes == sum(p.stat().st_size for r in (copy, other) for p in log_files(r)[:-1])
+    assert sum("files.lost" in line for line in caplog.messages) == 2
+    log_files(copy)[0].unlink()  # it has been read
+    now, _ = told(reader, at)
+    assert now.lost_files == 3
+
+
+def test_of_a_store_that_was_replaced_the_files_that_had_been_seen_are_counted(copy: Path) -> None:
+    reader = stream(copy, failOnDataLoss="false", maxFilesPerTrigger="2")
+    _, at = told(reader, reader.initialOffset())
+    files = log_files(copy)
+    for path in files[2:]:
+        path.unlink()  # two are left, of which one is closed
+    now, _ = told(reader, at)
+    assert (now.lost_files, now.remade) == (len(files) - 1 - 2, 1)
+    assert now.rows > 0
+
+
+def test_of_a_store_that_was_replaced_by_a_longer_one_no_files_of_that_are_counted(
+    copy: Path, tmp_path: Path
+) -> None:
+    with open_store(tmp_path / "short") as short:
+        put(short, mixed(500))
+    reader = stream(tmp_path / "short", failOnDataLoss="false")
+    _, at = told(reader, reader.initialOffset(), ReadMaxFiles(1))
+    seen = len(log_files(tmp_path / "short")) - 1
+    assert 1 < seen < len(log_files(copy)) - 1
+    shutil.rmtree(tmp_path / "short")
+    shutil.copytree(copy, tmp_path / "short")
+    at[str(tmp_path / "short")]["mark"] += 1  # stores of tests are made at the same time
+    for _ in range(2):
+        now, at = told(reader, at)
+        assert (now.lost_files, now.remade) == (seen - 1, 1)
+
+
+def test_a_batch_that_another_process_planned_counts_its_files_and_no_more(copy: Path) -> None:
+    killed = stream(copy, maxFilesPerTrigger="1")
+    start = killed.initialOffset()
+    end = killed.latestOffset(start, killed.getDefaultReadLimit())
+    for path in log_files(copy)[:3]:
+        path.unlink()
+    again = stream(copy, failOnDataLoss="false")
+    assert again.partitions(start, end) == []
+    assert again.plan.counts()["lostFiles"] == 1
+    now, _ = told(again, end)
+    assert now.lost_files == 3
+
+
 def test_a_file_whose_copy_is_not_complete_is_an_error(copy: Path) -> None:
     path = log_files(copy)[1]
     data = path.read_bytes()
@@ -127,6 +218,16 @@ def test_a_file_whose_copy_is_not_complete_is_an_error(copy: Path) -> None:
     reader = stream(copy)
     with pytest.raises(CorruptRecordError, match=path.name):
         batch(reader, reader.initialOffset())
+
+
+def test_a_file_that_goes_while_its_task_runs_is_an_error(copy: Path) -> None:
+    reader = stream(copy, failOnDataLoss="false")
+    start = reader.initialOffset()
+    parts = reader.partitions(start, reader.latestOffset(start, ALL))
+    gone = log_files(copy)[0]
+    gone.unlink()
+    with pytest.raises(CorruptRecordError, match="neither a record nor the mark of a file's end"):
+        read_rows(reader, parts)
 
 
 def test_only_messages_can_be_followed(copy: Path) -> None:

@@ -249,6 +249,14 @@ class ClusterClient:
 
         return await self.each(queues, of)
 
+    async def starts(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
+        """First offset of each queue."""
+
+        async def of(queue: MessageQueue) -> int:
+            return await self.api.min_offset(await self.address(queue), queue)
+
+        return await self.each(queues, of)
+
     async def ends(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
         """One behind the last offset of each queue."""
 

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pocketmq.client.routes import subscribe_queues
 from pocketmq.pipeline.cluster_client import Bounds, ClusterClient
-from pocketmq.pipeline.errors import DataLossError, near
+from pocketmq.pipeline.errors import near
 from pocketmq.pipeline.offsets import EARLIEST, LATEST, Offsets, Position, check_known
 from pocketmq.pipeline.row_filter import RowFilter
 from pocketmq.pipeline.settings import ReadSettings
-from pocketmq.pipeline.worker_log import log
+from pocketmq.pipeline.stream_losses import LossPolicy, removed, short
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.validation import is_retry
 
@@ -114,27 +114,29 @@ def checked(
     settings: ReadSettings,
     offsets: Offsets,
     bounds: Mapping[MessageQueue, Bounds],
+    policy: LossPolicy | None = None,
 ) -> Offsets:
     """Check that the offsets are stored; moves those that are not, or raises.
+
+    Args:
+        settings: The options.
+        offsets: To be checked.
+        bounds: Of their queues.
+        policy: A stream's, which counts what is lost; without it that is only logged.
 
     Raises:
         DataLossError: One is not, and `failOnDataLoss` is set.
     """
     found = {}
+    losses = []
     for queue, offset in offsets.items():
         low, high = bounds[queue]
-        inside = min(max(offset, low), high)
-        if inside != offset:
-            if settings.pull.fail_on_data_loss:
-                raise DataLossError(str(queue), offset, low if offset < low else high)
-            log.warning(
-                "messages.lost",
-                queue=str(queue),
-                wanted=offset,
-                found=inside,
-                count=max(0, inside - offset),
-            )
-        found[queue] = inside
+        found[queue] = min(max(offset, low), high)
+        if offset < low:
+            losses.append(removed(queue, offset, low, low))
+        elif offset > high:
+            losses.append(short(queue, offset, high, 0))
+    (policy or LossPolicy(fails=settings.pull.fail_on_data_loss)).judge(losses)
     return found
 
 

@@ -18,7 +18,8 @@ from pocketmq.pipeline.store_read import StoreSettings, batches, find_stores
 from pocketmq.runtime.errors import CallerError
 
 if TYPE_CHECKING:
-    from pocketmq.pipeline.store_stream_plan import Stands, StoreStreamPlan
+    from pocketmq.pipeline.store_stands import Stands
+    from pocketmq.pipeline.store_stream_plan import StoreStreamPlan
 
 
 class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -48,7 +49,7 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @plainly
     def initialOffset(self) -> dict[str, Any]:
         """Where a new query begins; Spark calls it twice and must get the same result."""
-        from pocketmq.pipeline.store_stream_plan import to_tree
+        from pocketmq.pipeline.store_stands import to_tree
 
         if self._initial is None:
             self._initial = self.plan.initial(earliest=self.settings.starts_earliest)
@@ -62,7 +63,7 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @plainly
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Where the next batch ends; `start` while no file has closed."""
-        from pocketmq.pipeline.store_stream_plan import from_tree, to_tree
+        from pocketmq.pipeline.store_stands import from_tree, to_tree
 
         if not isinstance(limit, (ReadAllAvailable, ReadMaxFiles)):
             raise CallerError(f"pocketmq-store: a batch cannot be limited by {limit!r}")
@@ -80,15 +81,17 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plainly
     def reportLatestOffset(self) -> dict[str, Any]:
-        """The end of the closed files, for the query's progress."""
-        from pocketmq.pipeline.store_stream_plan import to_tree
+        """The end of the closed files, and what was counted, for the query's progress."""
+        from pocketmq.pipeline.checkpoint import COUNTS
+        from pocketmq.pipeline.store_stands import to_tree
 
-        return to_tree({name: each.stand(each.end) for name, each in self.plan.files().items()})
+        ends = {name: each.stand(each.end) for name, each in self.plan.files().items()}
+        return {**to_tree(ends), COUNTS: self.plan.counts()}
 
     @plainly
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Plan a task for each file."""
-        from pocketmq.pipeline.store_stream_plan import from_tree
+        from pocketmq.pipeline.store_stands import from_tree
 
         parts = self.plan.parts(from_tree(start), from_tree(end))
         return [InputPartition(part) for part in parts]

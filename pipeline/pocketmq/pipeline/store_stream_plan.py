@@ -3,50 +3,22 @@
 A file of the log is closed when a later one has a record: brokers write the next only then. So a
 stream is as far behind as the newest file is long, and needs neither queues nor a broker; it also
 follows log files that are copied to `s3://` as they close.
-
-What Spark stores: for each store the log offset behind the last file that was read, and the store
-time of that file's first record, by which a store made anew is noticed.
-
-    {"s3://bucket/broker-a": {"end": 2147483648, "mark": 1700000000000}}
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable
+from typing import Final
 
-from pocketmq.pipeline.errors import DataLossError
 from pocketmq.pipeline.store_files import FileRow, log_files
+from pocketmq.pipeline.store_losses import FileLoss, FileLossPolicy, removed, replaced
 from pocketmq.pipeline.store_plan import LogPart, Root
-from pocketmq.pipeline.worker_log import log as worker_log
+from pocketmq.pipeline.store_stands import Stand, Stands
 from pocketmq.protocol.ledger import HEAD_SIZE, record_place
 from pocketmq.protocol.store_layout import BLANK, FIXED_SIZE, MAGIC_V1, MAGIC_V2, RECORD
 
 _TIME_AT: Final = RECORD.offset_of("STORETIMESTAMP")
 _TIME_BYTES: Final = 8
-
-
-class Stand(NamedTuple):
-    """Where a stream stands in a store."""
-
-    end: int
-    """Log offset behind the last file that was read."""
-    mark: int | None = None
-    """Store time of that file's first record; None where no file was read."""
-
-
-Stands = dict[str, Stand]
-"""By the store's path."""
-
-
-def to_tree(stands: Mapping[str, Stand]) -> dict[str, Any]:
-    """What Spark stores."""
-    return {root: {"end": each.end, "mark": each.mark} for root, each in sorted(stands.items())}
-
-
-def from_tree(tree: Mapping[str, Any]) -> Stands:
-    """The reverse; the tree is sound, since we made it."""
-    return {root: Stand(int(each["end"]), each["mark"]) for root, each in tree.items()}
 
 
 class ClosedFiles:
@@ -56,6 +28,7 @@ class ClosedFiles:
         self.root = root
         with log_files(root.path) as log:
             self.first = log.start
+            self.length = log.lengths[0] if log.lengths else 0
             files = list(zip(log.starts, log.lengths, strict=True))
             while files and _first_time(log, files[-1][0]) is None:
                 files.pop()  # made beforehand, and empty
@@ -77,35 +50,30 @@ class ClosedFiles:
         """How many files there are between."""
         return sum(start <= at < end for at, _ in self.files)
 
-    def begin(self, stand: Stand, *, fails: bool) -> int:
-        """Where reading goes on.
+    def begin(
+        self, stand: Stand, seen: int, until: int | None = None
+    ) -> tuple[int, list[FileLoss]]:
+        """Where reading goes on, and what is lost by that.
 
-        Raises:
-            DataLossError: What comes after the stand is gone, and `fails`.
+        Args:
+            stand: Where the stream stands.
+            seen: End of the closed files when they were last looked at.
+            until: Where a batch that was planned before ends.
         """
+        name = str(self.root.path)
         known = self.times.get(max((at for at, _ in self.files if at < stand.end), default=-1))
         if self.end < stand.end or (None not in (stand.mark, known) and stand.mark != known):
-            what = (
-                f"the stream has read it up to log offset {stand.end}, and its closed files end at "
-                f"{self.end} or are others: the store was replaced"
-            )
-            self._lose(stand, self.first, what, fails=fails)
-            return self.first
+            files = self._files(max(0, seen - stand.end))
+            return self.first, [replaced(name, stand, self.first, self.end, files)]
         if self.first > stand.end:
-            what = (
-                f"the log begins at {self.first}, and the stream has read it up to {stand.end}: "
-                "files were removed before they were read"
-            )
-            self._lose(stand, self.first, what, fails=fails)
-            return self.first
-        return stand.end
+            gone = self.first if until is None else min(self.first, until)
+            files = self._files(gone - stand.end)
+            return self.first, [removed(name, stand, self.first, files)]
+        return stand.end, []
 
-    def _lose(self, stand: Stand, found: int, what: str, *, fails: bool) -> None:
-        if fails:
-            raise DataLossError(str(self.root.path), stand.end, found, what)
-        worker_log.warning(
-            "files.lost", store=str(self.root.path), wanted=stand.end, found=found, reason=what
-        )
+    def _files(self, log_bytes: int) -> int:
+        """How many files have so many bytes; all of a log's are equally long."""
+        return -(-log_bytes // self.length) if self.length else 0
 
     def parts(self, start: int, end: int) -> list[LogPart]:
         """A task for each file."""
@@ -138,8 +106,21 @@ class StoreStreamPlan:
 
     def __init__(self, roots: Callable[[], list[Root]], *, fails: bool) -> None:
         self._roots = roots()
-        self._fails = fails
+        self.policy = FileLossPolicy(fails=fails)
         self._target: dict[str, int] | None = None
+        self._seen: dict[str, int] = {}
+        """By store: end of the closed files when they were last looked at."""
+        self._judged: tuple[Stands, dict[str, int]] | None = None
+        """Where the last planned batch begins, and what had been seen before it."""
+        self._planned_bytes = 0
+
+    def counts(self) -> dict[str, int]:
+        """What this process has counted since the query started, and the size of the batch."""
+        return {
+            "logBytes": self._planned_bytes,
+            "lostFiles": self.policy.lost,
+            "remade": self.policy.replaced,
+        }
 
     def files(self) -> dict[str, ClosedFiles]:
         """What there is now, by the store's path."""
@@ -147,9 +128,10 @@ class StoreStreamPlan:
 
     def initial(self, *, earliest: bool) -> Stands:
         """Where a new stream begins."""
+        files = self.files()
+        self._seen = {name: each.end for name, each in files.items()}
         return {
-            name: each.stand(each.first if earliest else each.end)
-            for name, each in self.files().items()
+            name: each.stand(each.first if earliest else each.end) for name, each in files.items()
         }
 
     def set_target(self) -> None:
@@ -169,9 +151,13 @@ class StoreStreamPlan:
         found: Stands = {}
         files = self.files()
         begins: dict[str, int] = {}
+        self._planned_bytes = 0
         for name, each in files.items():
             found[name] = start.get(name, each.stand(each.first))
-            begins[name] = each.begin(found[name], fails=self._fails)
+            begins[name], losses = each.begin(found[name], self._seen.get(name, 0))
+            self.policy.judge(losses)
+        self._judged = (dict(start), self._seen)
+        self._seen = {name: each.end for name, each in files.items()}
         room = most
         waiting = {name: each.count(begins[name], each.end) for name, each in files.items()}
         for name in sorted(files, key=lambda name: -waiting[name]):
@@ -181,6 +167,7 @@ class StoreStreamPlan:
                 end = max(begin, min(end, self._target[name]))
             if room is not None:
                 room -= each.count(begin, end)
+            self._planned_bytes += end - begin
             if not end == begin == found[name].end:
                 found[name] = each.stand(end)
         return found
@@ -192,9 +179,15 @@ class StoreStreamPlan:
             DataLossError: Files are gone that belong to the batch.
         """
         found = []
+        seen: dict[str, int] = {}
+        if self._judged is not None and self._judged[0] == start:
+            seen = self._judged[1]
         for name, each in self.files().items():
             if name not in end:
                 continue
-            begin = each.begin(start.get(name, each.stand(each.first)), fails=self._fails)
-            found += each.parts(begin, end[name].end)
+            until = end[name].end
+            stand = start.get(name, each.stand(each.first))
+            begin, losses = each.begin(stand, seen.get(name, until), until)
+            self.policy.judge(losses)
+            found += each.parts(begin, until)
         return found

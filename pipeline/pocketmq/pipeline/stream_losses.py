@@ -1,5 +1,6 @@
 """What a stream would lose without a word: found by comparing its checkpoint with the cluster.
 
+begin behind the checkpoint     retention was faster
 end below the checkpoint        the topic was made anew, or the broker's store was lost
 another mark at the checkpoint  the same, and the queue has become longer since
 a queue that is new, behind 0   its first messages were removed before the stream knew of it
@@ -8,8 +9,9 @@ a queue that is gone            not all of it was read
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
 
 from pocketmq.pipeline.checkpoint import Checkpoint, Mark
 from pocketmq.pipeline.cluster_client import ClusterClient
@@ -18,6 +20,26 @@ from pocketmq.pipeline.marks import read_marks
 from pocketmq.pipeline.offsets import Offsets
 from pocketmq.pipeline.worker_log import log
 from pocketmq.protocol.message import MessageQueue
+
+
+class Kind(Enum):
+    """What has happened."""
+
+    REMOVED = "removed"
+    """Retention was faster than the stream."""
+    SHORT = "short"
+    """The queue ends before a batch that was planned does."""
+    LATE = "late"
+    """A new queue does not begin at 0."""
+    UNREADABLE = "unreadable"
+    """A queue's broker has it and does not give it out."""
+    REMADE = "remade"
+    DELETED = "deleted"
+
+    @property
+    def is_of_queue(self) -> bool:
+        """Whether the queue itself is gone, with messages that nobody may have seen."""
+        return self in (Kind.REMADE, Kind.DELETED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,38 +54,88 @@ class Loss:
     count: int
     """How many messages, as far as one knows: at least so many."""
     what: str
+    kind: Kind
+    mark: Mark | None = None
+    """Of the message before `wanted`, if it is known: tells queues of one name apart."""
 
 
-def remade(queue: MessageQueue, at: int, end: int, was: Mark | None, is_now: Mark | None) -> Loss:
-    """A queue that is not the one that was read."""
+def removed(queue: MessageQueue, at: int, low: int, until: int, mark: Mark | None = None) -> Loss:
+    """A queue that begins behind what is wanted of it.
+
+    Args:
+        queue: The queue.
+        at: The offset that is wanted.
+        low: Where the queue begins.
+        until: The end of what is wanted.
+        mark: Of the message before `at`, if it is known.
+    """
+    what = (
+        f"offsets {at} to {low - 1} ({low - at} messages) are not stored any more; the queue now "
+        f"begins at {low}"
+    )
+    return Loss(queue, at, low, max(0, min(low, until) - at), what, Kind.REMOVED, mark)
+
+
+def short(queue: MessageQueue, wanted: int, end: int, count: int) -> Loss:
+    """A queue that ends before an offset that is wanted of it."""
+    what = f"offset {wanted} does not exist; the queue now ends at {end}"
+    return Loss(queue, wanted, end, count, what, Kind.SHORT)
+
+
+def remade(
+    queue: MessageQueue,
+    at: int,
+    end: int,
+    was: Mark | None,
+    is_now: Mark | None,
+    *,
+    seen: int | None,
+    low: int = 0,
+) -> Loss:
+    """A queue that is not the one that was read.
+
+    Args:
+        queue: Its name.
+        at: Up to where the former one was read.
+        end: The end of this one.
+        was: Mark of the message before `at`.
+        is_now: Mark of the message that is there now.
+        seen: End of the former one when it was last looked at; None if it never was.
+        low: First offset of this one.
+    """
     what = f"the stream has read it up to offset {at}, and it ends at {end}"
     if was is not None and is_now is not None:
         what += f" with another message at offset {at - 1} (stored at {is_now.store_ms} ms and not "
         what += f"at {was.store_ms} ms)"
     what += ": the topic was made anew, or the broker's store was replaced"
-    return Loss(queue, at, end, 0, what)
+    return Loss(queue, at, end, _unread(at, seen) + low, what, Kind.REMADE, was)
 
 
 def late(queue: MessageQueue, low: int) -> Loss:
     """A new queue whose first messages were removed already."""
     what = f"is new and begins at {low}: messages 0 to {low - 1} were removed before they were read"
-    return Loss(queue, 0, low, low, what)
+    return Loss(queue, 0, low, low, what, Kind.LATE)
 
 
-def unreadable(queue: MessageQueue, at: int, end: int) -> Loss:
+def unreadable(queue: MessageQueue, at: int, end: int, mark: Mark | None = None) -> Loss:
     """A queue that its broker has and does not give out any more."""
     what = (
         f"cannot be read any more, and {end - at} messages from offset {at} on were not; give the "
         f"topic its queues back (pocketmq topic create {queue.topic} --queues "
         f"{queue.queue_id + 1}) until they are"
     )
-    return Loss(queue, at, end, end - at, what)
+    return Loss(queue, at, end, end - at, what, Kind.UNREADABLE, mark)
 
 
-def deleted(queue: MessageQueue, at: int) -> Loss:
-    """A queue whose broker runs without it."""
+def deleted(queue: MessageQueue, at: int, *, seen: int | None, mark: Mark | None = None) -> Loss:
+    """A queue whose broker runs without it; `seen` is its end when it was last looked at."""
     what = f"the topic was deleted on this broker; the stream had read the queue up to offset {at}"
-    return Loss(queue, at, at, 0, what)
+    return Loss(queue, at, at, _unread(at, seen), what, Kind.DELETED, mark)
+
+
+def _unread(at: int, seen: int | None) -> int:
+    """Messages that were seen of a queue which is gone, and not read."""
+    return 0 if seen is None else max(0, seen - at)
 
 
 class LossPolicy:
@@ -75,9 +147,18 @@ class LossPolicy:
 
     def __init__(self, *, fails: bool) -> None:
         self.fails = fails
-        self.lost = 0
+        self._told: dict[tuple[MessageQueue, int, Mark | None], Loss] = {}
+        """The largest loss at each place; a stream that waits there may meet it again, grown."""
+
+    @property
+    def lost(self) -> int:
         """Messages counted so far."""
-        self._told: set[tuple[MessageQueue, int, int]] = set()
+        return sum(loss.count for loss in self._told.values())
+
+    @property
+    def remade(self) -> int:
+        """Queues that were deleted or made anew, so far."""
+        return sum(loss.kind.is_of_queue for loss in self._told.values())
 
     def judge(self, losses: Collection[Loss]) -> None:
         """Tell of losses.
@@ -90,19 +171,40 @@ class LossPolicy:
             others = f" (and {len(losses) - 1} more queues like it)" if len(losses) > 1 else ""
             raise DataLossError(str(first.queue), first.wanted, first.found, first.what + others)
         for loss in losses:
-            place = (loss.queue, loss.wanted, loss.found)
-            if place in self._told:
+            place = (loss.queue, loss.wanted, loss.mark)
+            before = self._told.get(place)
+            if before is not None and before.kind is loss.kind and loss.count <= before.count:
                 continue
-            self._told.add(place)
-            self.lost += loss.count
+            count = loss.count if before is None else max(loss.count, before.count)
+            self._told[place] = replace(loss, count=count)
             log.warning(
                 "messages.lost",
                 queue=str(loss.queue),
                 wanted=loss.wanted,
                 found=loss.found,
-                count=loss.count,
+                count=count,
                 reason=loss.what,
             )
+
+    def take_back(self, queues: Collection[MessageQueue]) -> None:
+        """Queues can be read: what was counted because they could not is not lost."""
+        back = [
+            place
+            for place, loss in self._told.items()
+            if loss.kind is Kind.UNREADABLE and loss.queue in queues
+        ]
+        for place in back:
+            del self._told[place]
+
+
+@dataclass(frozen=True, slots=True)
+class Begins:
+    """Where reading goes on in each queue that there is, and what is lost by that."""
+
+    offsets: Offsets
+    lows: Offsets
+    """First offsets of the queues that have something to read."""
+    losses: Sequence[Loss]
 
 
 async def begins(
@@ -111,8 +213,11 @@ async def begins(
     start: Checkpoint,
     ends: Mapping[MessageQueue, int],
     to_compare: Collection[MessageQueue],
-) -> tuple[Offsets, list[Loss]]:
-    """Where reading goes on in each queue that there is, and what is lost by that.
+    *,
+    seen: Mapping[MessageQueue, int],
+    until: Mapping[MessageQueue, int] | None = None,
+) -> Begins:
+    """Find out where reading goes on.
 
     Args:
         client: Asks the brokers.
@@ -120,10 +225,12 @@ async def begins(
         start: Where the stream stands.
         ends: The queues that there are, and their ends.
         to_compare: Queues whose marks are compared.
+        seen: Ends of the queues when they were last looked at.
+        until: Where a batch that was planned before ends.
     """
+    until = ends if until is None else until
     found: Offsets = {}
     losses: list[Loss] = []
-    anew: list[MessageQueue] = []
     known = {queue: mark for queue, mark in start.marks.items() if queue in to_compare}
     places = {
         queue: start.offsets[queue] - 1
@@ -131,21 +238,23 @@ async def begins(
         if queue in ends and ends[queue] >= start.offsets[queue]
     }
     now = await read_marks(client, group, places)
+    gone = {
+        queue
+        for queue, end in ends.items()
+        if end < start.offsets.get(queue, 0) or (queue in now and now[queue] != known[queue])
+    }
+    begun = {queue: 0 if queue in gone else start.offsets.get(queue, 0) for queue in ends}
+    lows = await client.starts([queue for queue, end in ends.items() if begun[queue] < end])
     for queue, end in ends.items():
-        at = start.offsets.get(queue)
-        if at is None:
-            if end > 0:
-                anew.append(queue)
-        elif end < at:
-            losses.append(remade(queue, at, end, None, None))
-            anew.append(queue)
-        elif queue in now and now[queue] != known[queue]:
-            losses.append(remade(queue, at, end, known[queue], now[queue]))
-            anew.append(queue)
-        else:
-            found[queue] = at
-    for queue, bounds in (await client.bounds(anew)).items():
-        found[queue] = min(bounds.low, ends[queue])
-        if queue not in start.offsets and bounds.low > 0:
-            losses.append(late(queue, bounds.low))
-    return found, losses
+        at, low = start.offsets.get(queue), lows.get(queue, begun[queue])
+        if at is None and end == 0:
+            continue  # it becomes part of the checkpoint with its first message
+        found[queue] = min(max(begun[queue], low), end, max(begun[queue], until[queue]))
+        if queue in gone and at is not None:
+            was, is_now = start.marks.get(queue), now.get(queue)
+            losses.append(remade(queue, at, end, was, is_now, seen=seen.get(queue), low=low))
+        elif at is None and low > 0:
+            losses.append(late(queue, low))
+        elif at is not None and low > at:
+            losses.append(removed(queue, at, low, until[queue], start.marks.get(queue)))
+    return Begins(found, lows, losses)

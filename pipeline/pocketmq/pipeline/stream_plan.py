@@ -16,7 +16,15 @@ from pocketmq.pipeline.errors import BrokerAwayError
 from pocketmq.pipeline.marks import read_marks
 from pocketmq.pipeline.offsets import Offsets, gathered, split_ranges
 from pocketmq.pipeline.settings import ReadSettings
-from pocketmq.pipeline.stream_losses import Loss, LossPolicy, begins, deleted, unreadable
+from pocketmq.pipeline.stream_losses import (
+    Begins,
+    Loss,
+    LossPolicy,
+    begins,
+    deleted,
+    short,
+    unreadable,
+)
 from pocketmq.pipeline.wire_read import PullPart
 from pocketmq.pipeline.worker_log import log
 from pocketmq.protocol.message import MessageQueue
@@ -33,7 +41,10 @@ class StreamPlan:
         self.settings = settings
         self.policy = LossPolicy(fails=settings.pull.fail_on_data_loss)
         self._target: Offsets | None = None
-        self._judged: tuple[Checkpoint, Offsets] | None = None
+        self._judged: tuple[Checkpoint, Begins] | None = None
+        self._seen: Offsets = {}
+        """Ends of queues when they were last looked at, for what is lost with a queue."""
+        self._planned = 0
         self._was_compared = False
         self._away: set[str] = set()
 
@@ -42,9 +53,20 @@ class StreamPlan:
         """Whether the query reads what there is and ends."""
         return self._target is not None
 
-    def counts(self) -> dict[str, int]:
-        """What this process has counted since the query started."""
-        return {"repeated": self.client.repeated, "lost": self.policy.lost}
+    def counts(self) -> dict[str, int | None]:
+        """What this process has counted since the query started, and the size of the batch.
+
+        `planned` are the rows that the last planned batch is to have; None if the options leave out
+        messages on the way, so that nobody knows.
+        """
+        settings = self.settings
+        leaves_out = settings.pull.is_filtered or settings.dedupe or settings.permissive
+        return {
+            "repeated": self.client.repeated,
+            "lost": self.policy.lost,
+            "remade": self.policy.remade,
+            "planned": None if leaves_out else self._planned,
+        }
 
     async def initial(self) -> Checkpoint:
         """Where a new query begins."""
@@ -52,20 +74,21 @@ class StreamPlan:
         queues = await plan_reads.find_queues(client, settings, may_be_none=True)
         bounds = await client.bounds(queues)
         start = await plan_reads.resolve(client, settings, settings.start, bounds)
-        start = plan_reads.checked(settings, start, bounds)
+        start = plan_reads.checked(settings, start, bounds, self.policy)
+        self._seen = {queue: bounds[queue].high for queue in queues}
         if self._target is not None:  # what came since then is not read by this run
             self._target = {**start, **self._target}
         behind = {queue: at - 1 for queue, at in start.items() if at > bounds[queue].low}
         return Checkpoint(start, await read_marks(client, settings.pull.group, behind))
 
     async def ends(self) -> Offsets:
-        """The present end of every queue."""
-        queues = await plan_reads.find_queues(self.client, self.settings, may_be_none=True)
-        return await self.client.ends(queues)
+        """The present end of every queue that there is."""
+        return await self.client.ends(await plan_reads.present_queues(self.client, self.settings))
 
     async def set_target(self) -> None:
         """Read up to the present ends and no further; a queue that comes later is not read."""
-        self._target = await self.ends()
+        queues = await plan_reads.find_queues(self.client, self.settings, may_be_none=True)
+        self._target = await self.client.ends(queues)
 
     async def latest(self, start: Checkpoint, limit: Limit) -> Checkpoint:
         """Where the next batch ends; `start` while there is nothing to read, or too little.
@@ -74,22 +97,34 @@ class StreamPlan:
             DataLossError: Messages were lost, and that is to fail.
             BrokerAwayError, TopicAwayError: Brokers did not come back in time.
         """
-        client = self.client
-        ends = await client.ends(await self._present(start))
+        self._planned = 0
+        ends = await self.client.ends(await self._present(start))
+        self.policy.take_back(ends)
         moved = [queue for queue, end in ends.items() if start.offsets.get(queue) != end]
-        begin, losses = await begins(
-            client,
+        found = await begins(
+            self.client,
             self.settings.pull.group,
             start,
             ends,
             moved if self._was_compared else list(ends),
+            seen=self._seen,
         )
-        self.policy.judge(losses)
+        self.policy.judge(found.losses)
         self._was_compared = True
-        self._judged = (start, begin)
-        begin = {**start.offsets, **begin}  # a queue whose broker is away stays where it is
+        self._judged = (start, found)
+        self._see(ends, found)
+        begin = {**start.offsets, **found.offsets}  # where a broker is away, it stays where it is
         end = limit(begin, self._up_to_target(start, begin, ends))
-        return start if end is None else await self._marked(start, end, begin)
+        if end is None:
+            return start
+        self._planned = sum(end[queue] - begin[queue] for queue in end)
+        return await self._marked(start, end, begin)
+
+    def _see(self, ends: Offsets, found: Begins) -> None:
+        """Remember the ends. A queue made anew is met again until the stream has gone on from it,
+        and until then the end of the former one is what counts."""
+        anew = {loss.queue for loss in found.losses if loss.kind.is_of_queue}
+        self._seen |= {queue: end for queue, end in ends.items() if queue not in anew}
 
     def _up_to_target(self, start: Checkpoint, begin: Offsets, ends: Offsets) -> Offsets:
         found = {}
@@ -154,15 +189,15 @@ class StreamPlan:
         for queue in missing:
             if queue.broker_name not in running:
                 continue
-            at = start.offsets[queue]
+            at, mark = start.offsets[queue], start.marks.get(queue)
             route = routes[queue.topic]
             names = {data.broker_name for data in route.broker_datas} if route is not None else ()
             if queue.broker_name not in names:
-                losses.append(deleted(queue, at))
+                losses.append(deleted(queue, at, seen=self._seen.get(queue), mark=mark))
                 continue
             end = (await client.ends([queue]))[queue]
             if end > at:
-                losses.append(unreadable(queue, at, end))
+                losses.append(unreadable(queue, at, end, mark))
         return away, losses
 
     def _gave_up(self, away: list[MessageQueue]) -> BrokerAwayError:
@@ -185,11 +220,17 @@ class StreamPlan:
         """What each task reads: a queue that has something new, a part of it, or several queues."""
         settings, client = self.settings, self.client
         moved = [queue for queue in end.offsets if end.has_moved(queue, start)]
-        bounds = await client.bounds(moved)
-        begin = await self._begin(start, {queue: bounds[queue].high for queue in moved})
-        begin = plan_reads.checked(settings, begin, bounds)
-        ends = plan_reads.checked(settings, {queue: end.offsets[queue] for queue in moved}, bounds)
-        ranges = {queue: (begin[queue], ends[queue]) for queue in begin}
+        ends = await client.ends(moved)
+        found = await self._begins(start, end, ends)
+        ranges: dict[MessageQueue, tuple[int, int]] = {}
+        losses = []
+        for queue in found.offsets.keys() & ends.keys():
+            low, high = min(found.offsets[queue], ends[queue]), end.offsets[queue]
+            if high > ends[queue]:
+                count = max(0, high - max(ends[queue], found.offsets[queue]))
+                losses.append(short(queue, high, ends[queue], count))
+            ranges[queue] = (low, min(high, ends[queue]))
+        self.policy.judge(losses)
         numbers = plan_reads.kafka_partitions(list(end.offsets))
         least = 1 if settings.dedupe else settings.least_parts
         most = None if settings.dedupe else settings.most_part_rows
@@ -197,19 +238,25 @@ class StreamPlan:
         def part(queue: MessageQueue, low: int, high: int) -> PullPart:
             seen_from = -1
             if settings.dedupe and settings.dedupe_window:
-                seen_from = max(bounds[queue].low, low - settings.dedupe_window)
+                seen_from = max(found.lows[queue], low - settings.dedupe_window)
             return PullPart(queue, low, high, numbers[queue], seen_from)
 
         pieces = split_ranges(ranges, least, most)
         groups = gathered(pieces, settings.least_part_rows, settings.least_parts)
         return [tuple(part(*piece) for piece in group) for group in groups]
 
-    async def _begin(self, start: Checkpoint, ends: Offsets) -> Offsets:
+    async def _begins(self, start: Checkpoint, end: Checkpoint, ends: Offsets) -> Begins:
         """Where the batch begins in each queue; found again for a batch that is repeated."""
         if self._judged is not None and self._judged[0] == start:
-            known = self._judged[1]
-            return {queue: known[queue] for queue in ends if queue in known}
-        group = self.settings.pull.group
-        begin, losses = await begins(self.client, group, start, ends, list(ends))
-        self.policy.judge(losses)
-        return begin
+            return self._judged[1]
+        found = await begins(
+            self.client,
+            self.settings.pull.group,
+            start,
+            ends,
+            list(ends),
+            seen=end.offsets,
+            until=end.offsets,
+        )
+        self.policy.judge(found.losses)
+        return found
