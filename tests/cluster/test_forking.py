@@ -160,6 +160,7 @@ async def test_what_cannot_be_forked_is_executed(
 
 async def test_a_start_that_is_cancelled_at_any_moment_leaves_nothing(tmp_path: Path) -> None:
     server()
+    others = set(psutil.Process().children())
     for turns in range(0, 40, 4):
         process = nameserver(tmp_path)
         starting = asyncio.create_task(process.start())
@@ -170,9 +171,16 @@ async def test_a_start_that_is_cancelled_at_any_moment_leaves_nothing(tmp_path: 
             await starting
         assert not process.is_alive
 
+    def is_role(child: psutil.Process) -> bool:
+        try:
+            return str(tmp_path) in " ".join(child.cmdline())
+        except psutil.ZombieProcess:  # it has ended, and nobody has asked how
+            return child not in others
+        except psutil.NoSuchProcess:
+            return False
+
     def left() -> list[psutil.Process]:
-        mine = psutil.Process().children()
-        return [each for each in mine if str(tmp_path) in " ".join(each.cmdline())]
+        return [each for each in psutil.Process().children() if is_role(each)]
 
     await eventually(lambda: not left(), "no role is left")
 
