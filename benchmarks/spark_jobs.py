@@ -23,7 +23,7 @@ import pyarrow.dataset as ds
 from spark_loads import HEADERS, Figures, log_bytes, median_s
 
 from pocketmq.pipeline import read_store
-from pocketmq.pipeline.jobs.audit import audit
+from pocketmq.pipeline.jobs import audit
 from pocketmq.pipeline.lake import ParquetTarget, export
 from pocketmq.pipeline.places import LocalBytes
 from pocketmq.pipeline.record_columns import ROWS

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pocketmq.pipeline.jobs.audit import Audit, audit
+from pocketmq.pipeline.jobs.audit_job import Audit, audit
 from pocketmq.runtime.errors import CallerError
 from support.golden import unpack_store
 from support.spark_store import mixed, open_store, put

@@ -20,8 +20,8 @@ from pocketmq.pipeline.jobs.commit_samples import (
     samples_of_store,
 )
 from pocketmq.pipeline.jobs.hot_keys import HotKeys
-from pocketmq.pipeline.jobs.latency import BORN_TO_STORE, STORE_TO_COMMIT, latency
 from pocketmq.pipeline.jobs.latency_chart import bar, bars, draw
+from pocketmq.pipeline.jobs.latency_job import BORN_TO_STORE, STORE_TO_COMMIT, latency
 from pocketmq.pipeline.jobs.output import write_rows
 from pocketmq.pipeline.jobs.percentiles import DurationCounts, buckets, highest
 from pocketmq.runtime.errors import CallerError

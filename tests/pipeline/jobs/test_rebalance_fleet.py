@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import pytest
 
-from pocketmq.pipeline.jobs.rebalance_fleet import Fleet, FleetStep, memberships, simulate
+from pocketmq.pipeline.jobs.rebalance_fleet import Fleet, FleetStep, memberships, rebalance
 from pocketmq.protocol.allocation.by_name import STRATEGIES
 from pocketmq.protocol.allocation.preview import moved, preview
 from pocketmq.protocol.message import MessageQueue
@@ -16,7 +16,7 @@ FLEET = Fleet(groups=5, queues=37, consumers=6, brokers=3, steps=4, churn=0.3)
 
 
 def test_every_queue_has_one_consumer_at_all_times() -> None:
-    found = simulate(FLEET, list(STRATEGIES))
+    found = rebalance(FLEET, list(STRATEGIES))
     assert len(found) == 3 * 5
     for step in found:
         assert (step.groups, step.queues) == (5, 5 * 37)
@@ -40,7 +40,7 @@ def test_the_moves_are_those_of_the_groups_preview() -> None:
             for _, members in memberships(fleet, 0)
         ]
         expected = [0, moved(shares[0], shares[1]), moved(shares[1], shares[2])]
-        assert [step.moved for step in simulate(fleet, [name])] == expected
+        assert [step.moved for step in rebalance(fleet, [name])] == expected
 
 
 def test_processes_find_what_one_finds() -> None:
@@ -50,13 +50,13 @@ def test_processes_find_what_one_finds() -> None:
         return [asdict(step) for step in found]
 
     seen: list[tuple[int, int]] = []
-    shared = simulate(
+    shared = rebalance(
         fleet, ["circle"], workers=2, progress=lambda done, total: seen.append((done, total))
     )
-    assert facts(shared) == facts(simulate(fleet, ["circle"]))
+    assert facts(shared) == facts(rebalance(fleet, ["circle"]))
     assert seen[-1] == (40, 40)
 
 
 def test_a_fleet_without_consumers_is_refused() -> None:
     with pytest.raises(CallerError, match="0 consumers"):
-        simulate(Fleet(groups=1, queues=1, consumers=0), ["circle"])
+        rebalance(Fleet(groups=1, queues=1, consumers=0), ["circle"])

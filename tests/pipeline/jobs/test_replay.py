@@ -13,8 +13,9 @@ import pytest
 
 from pocketmq.client import Message, MessageQueue
 from pocketmq.pipeline import read_topic
-from pocketmq.pipeline.jobs.commit_samples import read_samples, sample
-from pocketmq.pipeline.jobs.replay import Replayed, ReplayOptions, replay
+from pocketmq.pipeline.jobs.commit_samples import read_samples
+from pocketmq.pipeline.jobs.offset_looks import sample
+from pocketmq.pipeline.jobs.replay_job import Replayed, ReplayOptions, replay
 from pocketmq.pipeline.lake import ParquetTarget, export
 from support.spark_cluster import SparkCluster, spark_cluster
 
@@ -23,7 +24,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from pocketmq.pipeline.jobs.replay import ReplayOptions, replay
+from pocketmq.pipeline.jobs.replay_job import ReplayOptions, replay
 from pocketmq.pipeline.sender import Sender
 source, topic, nameservers, state, batches = sys.argv[1:]
 send, sent = Sender.send, []

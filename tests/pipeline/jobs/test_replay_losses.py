@@ -13,7 +13,7 @@ import pytest
 from pocketmq.client import Message, MessageQueue
 from pocketmq.pipeline import read_topic
 from pocketmq.pipeline.errors import DataLossError
-from pocketmq.pipeline.jobs.replay import Replayed, ReplayOptions, replay
+from pocketmq.pipeline.jobs.replay_job import Replayed, ReplayOptions, replay
 from pocketmq.pipeline.lake import export, target_of
 from support.remade_store import remake, retain, write
 from support.spark_cluster import SparkCluster, spark_cluster

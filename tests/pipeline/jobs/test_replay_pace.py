@@ -9,7 +9,7 @@ import pytest
 
 from pocketmq.pipeline import read_store
 from pocketmq.pipeline.checkpoint import Checkpoint, Mark
-from pocketmq.pipeline.jobs.replay import ReplayOptions, replay
+from pocketmq.pipeline.jobs.replay_job import ReplayOptions, replay
 from pocketmq.pipeline.jobs.replay_pace import Pace, ReplayState
 from pocketmq.pipeline.jobs.replay_rows import (
     COLUMNS,

@@ -15,7 +15,7 @@ import fastavro
 import pyarrow.parquet as pq
 import pytest
 
-from pocketmq.pipeline.jobs.schemas.decode import decode
+from pocketmq.pipeline.jobs.schemas.decode import schema
 from pocketmq.pipeline.jobs.schemas.decoders import BadBodyError, decoder_of
 from pocketmq.pipeline.jobs.schemas.envelopes import LastChanges, changes
 from pocketmq.pipeline.jobs.schemas.evolution import misfits
@@ -218,7 +218,7 @@ def test_topics_become_tables_and_bodies_that_do_not_fit_a_table_of_bad_rows(
         put(store, [stored(b'{"id":"no"}', topic="clicks"), stored(PAYMENT, topic="payments")])
         put(store, [stored(b"?", topic="%RETRY%billing")])
     out = tmp_path / "tables"
-    done = decode(f"store:{root}", str(tmp_path / "schemas.json"), out)
+    done = schema(f"store:{root}", str(tmp_path / "schemas.json"), out)
     assert (done.rows, done.bad) == (7, 2)
     orders = table(out, "orders")
     assert [row["id"] for row in orders] == list(range(5))
@@ -235,10 +235,10 @@ def test_topics_become_tables_and_bodies_that_do_not_fit_a_table_of_bad_rows(
     assert bad["orders", 5]["body"] == b"broken"
     assert "$.id" in bad["clicks", 1]["reason"]
     with pytest.raises(CallerError, match="is not empty"):
-        decode(f"store:{root}", str(tmp_path / "schemas.json"), out)
+        schema(f"store:{root}", str(tmp_path / "schemas.json"), out)
     (tmp_path / "none.json").write_text("{}")
     with pytest.raises(CallerError, match="no schema of topic 'orders'"):
-        decode(f"store:{root}", str(tmp_path / "none.json"), tmp_path / "other", topics=["orders"])
+        schema(f"store:{root}", str(tmp_path / "none.json"), tmp_path / "other", topics=["orders"])
 
 
 def test_a_registry_says_with_which_schema_each_body_was_written(
@@ -261,9 +261,9 @@ def test_a_registry_says_with_which_schema_each_body_was_written(
             ],
         )
     with pytest.raises(CallerError, match="no schema with id 77"):
-        decode(f"store:{root}", confluent.address, tmp_path / "no", framed=True)
+        schema(f"store:{root}", confluent.address, tmp_path / "no", framed=True)
     confluent.add("payments-value", 77, "PROTOBUF", PROTO)
-    done = decode(f"store:{root}", confluent.address, tmp_path / "tables", framed=True)
+    done = schema(f"store:{root}", confluent.address, tmp_path / "tables", framed=True)
     assert (done.rows, done.bad) == (3, 2)
     assert [(row["id"], row["more"]) for row in table(tmp_path / "tables", "orders")] == [
         (1, None),
@@ -426,7 +426,7 @@ def test_change_events_become_rows_and_the_ends_of_keys_are_counted(tmp_path: Pa
     with open_store(root) as store:
         bodies = [json.dumps(event).encode() for event in (*DEBEZIUM, *CANAL)]
         put(store, [stored(body, topic="db") for body in [*bodies, b"null", b"{}"]])
-    done = decode(f"store:{root}", "", tmp_path / "tables", envelope=True, keys=["id"])
+    done = schema(f"store:{root}", "", tmp_path / "tables", envelope=True, keys=["id"])
     assert (done.rows, done.bad, done.empty) == (5 + 4, 1, 1)
     rows = table(tmp_path / "tables", "db")
     assert [row["operation"] for row in rows[:5]] == [

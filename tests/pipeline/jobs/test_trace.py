@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pocketmq.pipeline import read_store
-from pocketmq.pipeline.jobs.trace import Step, trace
+from pocketmq.pipeline.jobs.trace_job import Step, trace
 from pocketmq.runtime.manual_clock import ManualClock
 from support.spark_store import START_MS, open_store, put, stored
 

@@ -12,7 +12,7 @@ from pocketmq.cluster.cli.output import Output, Sentences, show, tell
 from pocketmq.cluster.cli.tables import Table
 
 if TYPE_CHECKING:
-    from pocketmq.pipeline.jobs.flights import Totals
+    from pocketmq.pipeline.jobs.flights_job import Totals
 
 FLIGHTS_HELP = """Compute the delay per carrier and hour from the flights of a topic, with Spark.
 
@@ -169,7 +169,7 @@ def flights(
     output: Output = None,
 ) -> int:
     from pocketmq.cluster.cli.pipeline_jobs import progress_bar
-    from pocketmq.pipeline.jobs.flights import FlightsJob
+    from pocketmq.pipeline.jobs.flights_job import FlightsJob
 
     with progress_bar() as progress:
 

@@ -106,8 +106,8 @@ def audit(
     out: Out = None,
     output: Output = None,
 ) -> int:
-    from pocketmq.pipeline.jobs.audit import Finding
-    from pocketmq.pipeline.jobs.audit import audit as run
+    from pocketmq.pipeline.jobs import Finding
+    from pocketmq.pipeline.jobs import audit as run
     from pocketmq.pipeline.jobs.output import check_path, write_rows
 
     if out is not None:
@@ -162,10 +162,10 @@ def latency(
     output: Output = None,
     nameservers: Nameservers = LOCAL,
 ) -> int:
-    from pocketmq.pipeline.jobs import latency as job
-    from pocketmq.pipeline.jobs import latency_chart
+    from pocketmq.pipeline.jobs import GroupRow, KeyRow, LatencyRow, QueueRow, latency_chart
+    from pocketmq.pipeline.jobs import latency as run
+    from pocketmq.pipeline.jobs import sample as take_samples
     from pocketmq.pipeline.jobs.chart import check_matplotlib
-    from pocketmq.pipeline.jobs.commit_samples import sample as take_samples
     from pocketmq.pipeline.jobs.output import check_path, write_rows
     from pocketmq.runtime.errors import CallerError
 
@@ -188,7 +188,7 @@ def latency(
         check_matplotlib()
     topics = [word.strip() for word in topic.split(",") if word.strip()]
     with progress_bar() as progress:
-        found = job.latency(
+        found = run(
             source,
             samples=samples,
             topics=topics,
@@ -196,7 +196,7 @@ def latency(
             on_batch=lambda done: progress("messages", done, None),
         )
     if out is not None:
-        write_rows(found.rows, out, job.LatencyRow)
+        write_rows(found.rows, out, LatencyRow)
     if chart is not None:
         latency_chart.draw(found.rows, chart)
     latencies = [
@@ -204,9 +204,9 @@ def latency(
         for row in dicts(found.rows)
     ]
     rest = (
-        ("group", found.groups, job.GroupRow),
-        ("queue", found.queues, job.QueueRow),
-        ("key", found.keys, job.KeyRow),
+        ("group", found.groups, GroupRow),
+        ("queue", found.queues, QueueRow),
+        ("key", found.keys, KeyRow),
     )
     show(
         output,
@@ -219,7 +219,7 @@ def latency(
             "queues": dicts(found.queues),
             "keys": dicts(found.keys),
         },
-        table_of("latency in ms", latencies, job.LatencyRow, most=most_of(output)),
+        table_of("latency in ms", latencies, LatencyRow, most=most_of(output)),
         *(table_of(name, dicts(rows), kind, most=most_of(output)) for name, rows, kind in rest),
         heading=f"{counted(found.messages, 'message')}; "
         f"{found.clock_ahead:,} stored before they were born; "
@@ -247,9 +247,9 @@ def trace(
     output: Output = None,
     nameservers: Nameservers = LOCAL,
 ) -> int:
+    from pocketmq.pipeline.jobs import Step
+    from pocketmq.pipeline.jobs import trace as run
     from pocketmq.pipeline.jobs.output import check_path, write_rows
-    from pocketmq.pipeline.jobs.trace import Step
-    from pocketmq.pipeline.jobs.trace import trace as run
 
     if out is not None:
         check_path(out)
@@ -306,15 +306,16 @@ def rebalance(
     out: Out = None,
     output: Output = None,
 ) -> int:
+    from pocketmq.pipeline.jobs import Fleet, FleetStep
+    from pocketmq.pipeline.jobs import rebalance as run
     from pocketmq.pipeline.jobs.output import check_path, write_rows
-    from pocketmq.pipeline.jobs.rebalance_fleet import Fleet, FleetStep, simulate
 
     if out is not None:
         check_path(out)
     fleet = Fleet(groups, queues, consumers, brokers, steps, churn, seed)
     names = [name.strip() for name in strategy.split(",") if name.strip()]
     with progress_bar() as progress:
-        found = simulate(
+        found = run(
             fleet,
             names,
             workers=workers,

@@ -55,8 +55,8 @@ def replay(
     output: Output = None,
     nameservers: Nameservers = LOCAL,
 ) -> int:
-    from pocketmq.pipeline.jobs.replay import Replayed, ReplayOptions
-    from pocketmq.pipeline.jobs.replay import replay as run
+    from pocketmq.pipeline.jobs import Replayed, ReplayOptions
+    from pocketmq.pipeline.jobs import replay as run
 
     options = ReplayOptions(speed, rate, state, state_rows, fail_on_data_loss=fail_on_data_loss)
     with progress_bar() as progress:

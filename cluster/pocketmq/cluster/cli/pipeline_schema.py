@@ -60,8 +60,8 @@ def decode(
     output: Output = None,
     nameservers: Nameservers = LOCAL,
 ) -> int:
-    from pocketmq.pipeline.jobs.schemas.decode import Decoded
-    from pocketmq.pipeline.jobs.schemas.decode import decode as run
+    from pocketmq.pipeline.jobs import Decoded
+    from pocketmq.pipeline.jobs import schema as run
 
     with progress_bar() as progress:
 
@@ -98,14 +98,10 @@ def check(
     ] = "backward",
     output: Output = None,
 ) -> int:
-    from pocketmq.pipeline.jobs.schemas.evolution import misfits
-    from pocketmq.pipeline.jobs.schemas.registry import registry_of
-    from pocketmq.runtime.errors import CallerError
+    from pocketmq.pipeline.jobs import schema_check as run
 
-    versions = registry_of(registry).versions(topic)
-    if not versions:
-        raise CallerError(f"the registry has no schema of topic {topic!r}")
-    found = misfits(versions, mode)
+    checked = run(topic, registry, mode=mode)
+    found = checked.misfits
     verdict = counted(len(found), "misfit") if found else f"all {mode} compatible"
     show(
         output,
@@ -115,7 +111,7 @@ def check(
             ("reading version", "of version", "what does not fit"),
             [(each.reader, each.writer, each.what) for each in found],
         ),
-        heading=f"{counted(len(versions), 'version')} of {topic}: {verdict}",
+        heading=f"{counted(checked.versions, 'version')} of {topic}: {verdict}",
     )
     return 1 if found else 0
 

@@ -1,24 +1,21 @@
 """When groups' committed offsets passed messages, as far as samples of the offsets can tell.
 
 Neither a log nor `consumerOffset.json` says when an offset was committed. So offsets are looked at
-again and again (`sample`), and a message counts as committed at the first look that has an offset
-behind it. That is late by at most the time since the look before, and by the interval at which the
-consumer commits (5 s in RocketMQ's push consumers).
+again and again (offset_looks.py), and a message counts as committed at the first look that has an
+offset behind it. That is late by at most the time since the look before, and by the interval at
+which the consumer commits (5 s in RocketMQ's push consumers).
 """
 
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from pocketmq.pipeline.loop import shared_loop
-from pocketmq.pipeline.settings import access_of_text
 from pocketmq.protocol.bodies.offsets import ConsumerOffsetTable
 from pocketmq.protocol.body import decode_json
 from pocketmq.protocol.errors import BadRequestError
@@ -135,7 +132,7 @@ def samples_of_store(root: Path, broker: str) -> Iterator[Sample]:
 
 
 def read_samples(path: Path) -> Iterator[Sample]:
-    """What `sample` has written; a last line that a kill cut off is left out.
+    """What `sample` of offset_looks.py has written; a last line that a kill cut off is left out.
 
     Raises:
         CallerError: The file is something else.
@@ -153,59 +150,3 @@ def read_samples(path: Path) -> Iterator[Sample]:
                 yield Sample(int(row["timeMs"]), row["broker"], offsets)
             except (ValueError, KeyError, TypeError, AttributeError) as exc:
                 raise CallerError(f"{path}: line {number} is no sample of offsets: {exc}") from exc
-
-
-def sample(
-    path: Path,
-    *,
-    nameservers: str,
-    every_s: float,
-    rounds: int,
-    on_round: Callable[[int], None] | None = None,
-) -> int:
-    """Look at the committed offsets of all brokers, and append what has changed to a file.
-
-    Args:
-        path: JSON lines; several runs may append to one file.
-        nameservers: Of the cluster.
-        every_s: Seconds between two looks: that is how exact `latency` will be.
-        rounds: How many looks.
-        on_round: Told how many are done.
-
-    Returns:
-        Lines written.
-    """
-    client = access_of_text("latency", nameservers).client()
-    last: dict[str, dict[str, dict[int, int]]] = {}
-    written = 0
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as file:
-        for number in range(rounds):
-            if number:
-                shared_loop().run(client.clock.sleep(every_s))
-            for broker, table in sorted(shared_loop().run(client.offset_tables()).items()):
-                now = client.clock.time_ms()
-                changed = _changed(last.get(broker, {}), table)
-                row: dict[str, Any] = {"timeMs": now, "broker": broker, "offsets": changed}
-                file.write(json.dumps(row) + "\n")
-                last[broker] = table
-                written += 1
-            file.flush()
-            os.fsync(file.fileno())
-            if on_round is not None:
-                on_round(number + 1)
-    return written
-
-
-def _changed(
-    old: Mapping[str, Mapping[int, int]], new: Mapping[str, Mapping[int, int]]
-) -> dict[str, dict[int, int]]:
-    found = {
-        name: {
-            queue: offset
-            for queue, offset in offsets.items()
-            if old.get(name, {}).get(queue) != offset
-        }
-        for name, offsets in new.items()
-    }
-    return {name: offsets for name, offsets in found.items() if offsets}

@@ -1,6 +1,6 @@
 """What strategies do to a whole fleet of groups while consumers come and go.
 
-    simulate(Fleet(groups=1_000, queues=1_000, consumers=20), ["averagely", "consistent-hash"])
+    rebalance(Fleet(groups=1_000, queues=1_000, consumers=20), ["averagely", "consistent-hash"])
 
 Every consumer's share is asked of the strategy that the client runs, as each member asks it for
 itself (`pocketmq.protocol.allocation`). Each step changes some consumers of each group: in every
@@ -105,7 +105,7 @@ class FleetStep:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
-def simulate(
+def rebalance(
     fleet: Fleet,
     strategies: Sequence[str],
     *,

@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pocketmq.pipeline.jobs.replay import FROM as REPLAY_FROM
-from pocketmq.pipeline.jobs.sources import Source, StoreSource, source_of
+from pocketmq.pipeline.installed import check_arrow
+from pocketmq.pipeline.jobs.queue_rows import Source
+from pocketmq.pipeline.jobs.replay_rows import FROM as REPLAY_FROM
+from pocketmq.pipeline.jobs.sources import StoreSource, source_of
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.validation import is_dlq, is_retry, is_system_topic
 
@@ -64,7 +66,9 @@ def trace(
 
     Raises:
         CallerError: There is no such source.
+        MissingToolError: PyArrow, NumPy or what reads such a table is not installed.
     """
+    check_arrow("trace")
     found = [source_of(source, nameservers=nameservers) for source in sources]
     rows = _search(found, {wanted}, by_key=True, on_batch=on_batch)
     ids = {name for row in rows for name in _ids(row)} - {wanted}

@@ -1,20 +1,8 @@
-"""Latencies, retries and skew of topics from their messages and samples of committed offsets.
-
-    latency("store:cluster/broker-a")
-
-    born to store     the record's two times: the clock of the producer and that of the broker
-    store to commit   the store time, and the first look at the committed offsets that found the
-                      message behind it (commit_samples.py says how late that is)
-
-Per topic, group and minute of the store time.
-"""
+"""What `latency` finds, summed up batch by batch: memory does not grow with the messages."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from itertools import chain
-from pathlib import Path
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -22,18 +10,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pocketmq.pipeline.fixed_fields import Ints
-from pocketmq.pipeline.jobs.commit_samples import CommitSamples, read_samples, samples_of_store
+from pocketmq.pipeline.jobs.commit_samples import CommitSamples
 from pocketmq.pipeline.jobs.hot_keys import HotKeys
+from pocketmq.pipeline.jobs.latency_job import (
+    BORN_TO_STORE,
+    STORE_TO_COMMIT,
+    GroupRow,
+    KeyRow,
+    Latencies,
+    LatencyRow,
+    QueueRow,
+)
 from pocketmq.pipeline.jobs.percentiles import DurationCounts
-from pocketmq.pipeline.jobs.sources import StoreSource, source_of
 from pocketmq.protocol.properties import KEY_SEPARATOR
 from pocketmq.protocol.validation import dlq_topic, is_dlq, is_retry, is_system_topic, retry_topic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-BORN_TO_STORE: Final = "born-to-store"
-STORE_TO_COMMIT: Final = "store-to-commit"
 COLUMNS: Final = (
     *("topic", "brokerName", "queueId", "queueOffset", "keys"),
     *("bornTimestamp", "storeTimestamp"),
@@ -42,118 +36,13 @@ MINUTE_MS: Final = 60_000
 MOST_HOT_KEYS: Final = 10
 
 
-@dataclass(frozen=True, slots=True)
-class LatencyRow:
-    """Percentiles of one minute, in ms; at most 0.2 % too high."""
-
-    measure: str
-    topic: str
-    group: str
-    """Empty for born to store."""
-    minute_ms: int
-    """Epoch ms at which the minute of the store times begins."""
-    count: int
-    p50_ms: int
-    p95_ms: int
-    p99_ms: int
-    p999_ms: int
-    max_ms: int
-    error_ms: int
-    """By at most so much they are too long, for the looks were so far apart."""
-
-
-@dataclass(frozen=True, slots=True)
-class QueueRow:
-    """How many messages of a topic a queue has got."""
-
-    topic: str
-    broker: str
-    queue_id: int
-    messages: int
-    skew: float
-    """Times the mean of the topic's queues."""
-
-
-@dataclass(frozen=True, slots=True)
-class KeyRow:
-    """One of the most frequent keys of a topic."""
-
-    topic: str
-    key: str
-    count: int
-    share: float
-    """Of the topic's messages with a key."""
-
-
-@dataclass(frozen=True, slots=True)
-class GroupRow:
-    """What a group's messages came to."""
-
-    group: str
-    topics: str
-    messages: int
-    """Of its topics."""
-    retries: int
-    dead_letters: int
-    retry_rate: float
-    """Retries for each message."""
-    dead_letter_rate: float
-    pending: int
-    """Messages that no look found committed."""
-
-
-@dataclass(slots=True)
-class Latencies:
-    """The result."""
-
-    messages: int = 0
-    clock_ahead: int = 0
-    """Messages that were stored before they were born: the producer's clock is ahead."""
-    committed_before: int = 0
-    """Messages that the first look found committed already: for these it is not known when."""
-    rows: list[LatencyRow] = field(default_factory=list)
-    queues: list[QueueRow] = field(default_factory=list)
-    keys: list[KeyRow] = field(default_factory=list)
-    groups: list[GroupRow] = field(default_factory=list)
-
-
-def latency(
-    source: str,
-    *,
-    samples: str | Path | None = None,
-    topics: Sequence[str] = (),
-    nameservers: str = "",
-    on_batch: Callable[[int], None] | None = None,
-) -> Latencies:
-    """Compute all from a store, a table or a topic.
-
-    Args:
-        source: As `source_of` takes it. A store also says what was committed when its offsets
-            were last written.
-        samples: A file of `commit_samples.sample`.
-        topics: Only these.
-        nameservers: For topics.
-        on_batch: Told how many messages were read.
-
-    Raises:
-        CallerError: There is no such source, or the samples are none.
-    """
-    found = source_of(source, topics=topics, nameservers=nameservers)
-    listed = [] if samples is None else [read_samples(Path(samples))]
-    if isinstance(found, StoreSource):
-        listed += [samples_of_store(Path(str(root.path)), root.broker_name) for root in found.roots]
-    return latency_of(
-        found.batches(COLUMNS), CommitSamples(chain.from_iterable(listed)), on_batch=on_batch
-    )
-
-
 def latency_of(
     batches: Iterable[pa.RecordBatch],
     samples: CommitSamples,
     *,
     on_batch: Callable[[int], None] | None = None,
 ) -> Latencies:
-    """The same from record batches with `COLUMNS`, of any reader."""
+    """The result of `latency` from record batches with `COLUMNS`, of any reader."""
     work = _Work(samples)
     for batch in batches:
         work.add(batch)

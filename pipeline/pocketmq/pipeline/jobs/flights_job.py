@@ -31,6 +31,43 @@ WATERMARK = "400 days"
 Totals = Mapping[str, CarrierDelay]
 
 
+def flights(
+    nameservers: str,
+    folder: str | Path,
+    *,
+    topic: str = "flights",
+    to_topic: str = "flight-delays",
+    window: str = "1 hour",
+    watermark: str = WATERMARK,
+    follow: bool = False,
+    on_batch: Callable[[int, Totals], None] | None = None,
+) -> Totals:
+    """Run a `FlightsJob`: on the topic's flights up to now, with `follow` until Ctrl-C.
+
+    Args:
+        nameservers: As for `FlightsJob`, and so are the others.
+        folder: For Parquet, the picture and Spark's checkpoint.
+        topic: The flights are read from it.
+        to_topic: The windows are sent to it; empty to send nothing.
+        window: Length of a window.
+        watermark: How late a flight may be.
+        follow: Whether to go on when the topic's end is reached.
+        on_batch: Called after each batch with its number and the totals so far.
+
+    Returns:
+        Carrier -> its delays.
+
+    Raises:
+        MissingToolError: PySpark, Java 17 or later, or matplotlib is not installed.
+        OptionError: A topic does not exist, or no name server answers.
+        JobError: Spark has ended the query.
+    """
+    job = FlightsJob(
+        nameservers, Path(folder), topic, to_topic, window, watermark, on_batch=on_batch
+    )
+    return job.run(follow=follow)
+
+
 @dataclass(slots=True)
 class FlightsJob:
     """One run of the job.

@@ -1,0 +1,40 @@
+"""Whether the packages are installed that PocketMQ alone does not bring.
+
+Whoever is called by a user asks here before it imports them, so what is missing is one error with
+the line that installs it.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Final
+
+from pocketmq.runtime.errors import MissingToolError
+
+_CALLED: Final = {"numpy": "NumPy", "pyarrow": "PyArrow"}
+
+
+def check_installed(needed_for: str, extra: str, *modules: str) -> None:
+    """Check that modules can be imported; imports none of them.
+
+    Args:
+        needed_for: What needs them, as it begins a sentence.
+        extra: Of `pocketmq`; it brings them.
+        modules: Top-level ones.
+
+    Raises:
+        MissingToolError: One is not there.
+    """
+    for name in modules:
+        if find_spec(name) is None:
+            called = _CALLED.get(name, name)
+            raise MissingToolError(called, needed_for, f"pip install 'pocketmq[{extra}]'")
+
+
+def check_arrow(needed_for: str) -> None:
+    """Check that PyArrow and NumPy are installed, with which messages become columns.
+
+    Raises:
+        MissingToolError: One is not.
+    """
+    check_installed(needed_for, "arrow", "pyarrow", "numpy")

@@ -1,0 +1,166 @@
+"""Decoded bodies as Parquet files: one series for each topic, and one for what does not fit."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pocketmq.pipeline.jobs.schemas.columns import (
+    BAD,
+    CHANGE,
+    NAMES,
+    arrow_schema,
+    fitting,
+    json_text,
+)
+from pocketmq.pipeline.jobs.schemas.decode import Decoded
+from pocketmq.pipeline.jobs.schemas.decoders import BadBodyError, TopicDecoder
+from pocketmq.pipeline.jobs.schemas.envelopes import changes
+from pocketmq.pipeline.jobs.schemas.registry import Registry
+from pocketmq.protocol.validation import is_dlq, is_retry, is_system_topic
+from pocketmq.runtime.errors import CallerError
+
+COLUMNS: Final = (
+    *("topic", "brokerName", "queueId", "queueOffset", "keys", "storeTimestamp", "body"),
+)
+ROWS_PER_FILE: Final = 100_000
+
+
+def is_internal(topic: str) -> bool:
+    """Retries, dead letters and system topics have no schema."""
+    return is_retry(topic) or is_dlq(topic) or is_system_topic(topic)
+
+
+class _Table:
+    """Rows that become files."""
+
+    def __init__(self, folder: Path, name: str, schema: pa.Schema) -> None:
+        self.schema = schema
+        self._folder, self._name = folder, name
+        self._rows: list[dict[str, Any]] = []
+        self._files = 0
+
+    def add(self, row: dict[str, Any]) -> Iterator[str]:
+        self._rows.append(row)
+        if len(self._rows) >= ROWS_PER_FILE:
+            yield self.write()
+
+    def write(self) -> str:
+        """Write what is there; the file's name."""
+        if not self._rows:
+            return ""
+        name = f"{self._name}-{self._files}.parquet"
+        part = self._folder / f".{name}.part"
+        pq.write_table(pa.Table.from_pylist(self._rows, self.schema), part)
+        part.rename(self._folder / name)
+        self._rows.clear()
+        self._files += 1
+        return name
+
+
+class Tables:
+    """The tables of all topics, and that of bad rows."""
+
+    def __init__(
+        self,
+        folder: Path,
+        done: Decoded,
+        registry: Registry | None,
+        framed: bool,
+        envelope: bool,
+        keys: tuple[str, ...],
+    ) -> None:
+        self.done = done
+        self._folder, self._registry = folder, registry
+        self._framed, self._envelope, self._keys = framed, envelope, keys
+        self._decoders: dict[str, Callable[[bytes], dict[str, Any]]] = {}
+        self._tables: dict[str, _Table] = {}
+        self._bad = _Table(folder, "bad", BAD)
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Decode one message."""
+        topic, body = row["topic"], row.pop("body") or b""
+        if topic not in self._decoders:
+            self._open(topic)
+        if self._envelope and body.strip() in (b"", b"null"):
+            self.done.empty += 1
+            return
+        try:
+            fields = self._decoders[topic](body)
+            made = list(self._rows(row, fields))
+        except BadBodyError as exc:
+            self.done.bad += 1
+            reason = str(exc)
+            short = reason.split(":")[0][:80]
+            if short in self.done.reasons or len(self.done.reasons) < 100:
+                self.done.reasons[short] = self.done.reasons.get(short, 0) + 1
+            self._put(self._bad, {**row, "reason": reason, "body": body})
+            return
+        for each in made:
+            self.done.rows += 1
+            self._put(self._tables[topic], each)
+
+    def _open(self, topic: str) -> None:
+        if self._registry is None:
+            if not self._envelope:
+                raise CallerError("name a registry of schemas, or read change events")
+            self._decoders[topic] = _plain_json
+            schema = CHANGE
+        else:
+            decoder = TopicDecoder(topic, self._registry, is_framed=self._framed)
+            self._decoders[topic] = decoder
+            schema = CHANGE if self._envelope else arrow_schema(decoder.newest)
+        self._tables[topic] = _Table(self._folder, topic.replace("%", "_"), schema)
+
+    def _rows(self, row: dict[str, Any], fields: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        if not self._envelope:
+            yield {**row, **self._columns(row["topic"], fields)}
+            return
+        for change in changes(fields, self._keys):
+            when = datetime.datetime.fromtimestamp(change.time_ms / 1000, datetime.UTC)
+            yield {
+                **row,
+                "operation": change.operation,
+                "table": change.table,
+                "key": json_text(list(change.key)),
+                "before": None if change.before is None else json_text(change.before),
+                "after": None if change.after is None else json_text(change.after),
+                "changeTimestamp": when,
+            }
+
+    def _columns(self, topic: str, fields: dict[str, Any]) -> dict[str, Any]:
+        found = {}
+        for column in self._tables[topic].schema:
+            if column.name in NAMES:
+                continue
+            name = column.name.removesuffix("_")
+            value = fields.get(column.name, fields.get(name))
+            if value is not None:
+                found[column.name] = fitting(column, value)
+        return found
+
+    def _put(self, table: _Table, row: dict[str, Any]) -> None:
+        self.done.files += table.add(row)
+
+    def finish(self) -> None:
+        """Write what is left."""
+        for table in (*self._tables.values(), self._bad):
+            name = table.write()
+            if name:
+                self.done.files.append(name)
+
+
+def _plain_json(body: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(body)
+    except ValueError as exc:
+        raise BadBodyError(f"no JSON: {exc}") from exc
+    if not isinstance(found, dict):
+        raise BadBodyError(f"it is {type(found).__name__} and no object")
+    return found
