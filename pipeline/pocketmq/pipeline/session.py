@@ -3,8 +3,10 @@
     from pocketmq.pipeline import session
     spark = session("flights")
 
-Any other session works too. This one has the settings that are easily forgotten: workers run the
-same Python, times are UTC, Spark listens on this machine only, and filters reach the sources.
+Any other session works too. This one has the settings that are easily forgotten: times are UTC, and
+filters reach the sources. Where Spark runs on this machine, workers also run the same Python, and
+it listens on loopback only. On a cluster its executors have to reach the driver and have a Python
+of their own, so both is left to Spark, as is all that spark-submit was given.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -27,9 +30,6 @@ if TYPE_CHECKING:
 LEAST_JAVA: Final = 17
 
 SETTINGS: Final[Mapping[str, str]] = {
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
-    "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
     "spark.python.authenticate.socketTimeout": "120s",
@@ -37,9 +37,15 @@ SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.pyspark.worker.logging.enabled": "true",
+}
+"""The settings of `session`; what spark-submit was given and the caller's take precedence."""
+ON_THIS_MACHINE: Final[Mapping[str, str]] = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "4",
 }
-"""The settings of `session`; the caller's settings take precedence."""
+"""Those where driver and executors are on this machine: `local` and `local-cluster`."""
 LATER_COMPILER: Final = (
     "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
     "-XX:Tier4CompileThreshold=150000"
@@ -48,7 +54,7 @@ LATER_COMPILER: Final = (
 
 In a stream's first minutes it takes more processor time than the batches. Loops over rows are as
 soon compiled as ever: it counts their rounds by themselves, and calls for each row are many."""
-HERE_ONLY: Final[Mapping[str, str]] = {
+IN_THIS_PROCESS: Final[Mapping[str, str]] = {
     "spark.driver.defaultJavaOptions": LATER_COMPILER,
     "spark.python.daemon.module": "pocketmq.pipeline.spark_daemon",
     "spark.sql.streaming.checkpointFileManagerClass": (
@@ -76,7 +82,8 @@ def session(
     Args:
         app_name: Its name in Spark's web pages.
         master: Where it runs; by default what `SPARK_MASTER` in the environment or spark-submit
-            says, or else all cores of this machine.
+            says, or else all cores of this machine. On a cluster, `PYSPARK_PYTHON` in the
+            environment names the Python of driver and executors; it is python3 otherwise.
         settings: Further settings of Spark, or other values for those made here.
 
     Raises:
@@ -85,19 +92,64 @@ def session(
     check_spark()
     from pyspark.sql import SparkSession
 
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    submitted = _submitted()
+    own = {**({"spark.master": master} if master else {}), **(settings or {})}
+    if from_environment := os.environ.get("SPARK_MASTER"):
+        own.setdefault("spark.master", from_environment)
+    if "spark.master" not in submitted:
+        own.setdefault("spark.master", "local[*]")
+    place = own.get("spark.master") or submitted["spark.master"]
+    if is_on_this_machine(place):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.appName(app_name)
-    chosen = master or os.environ.get("SPARK_MASTER")
-    if not chosen and "spark.master" not in os.environ.get("PYSPARK_SUBMIT_ARGS", ""):
-        chosen = "local[*]"
-    if chosen:
-        builder = builder.master(chosen)
-    is_here = sys.platform == "linux" and re.fullmatch(r"local(\[.*\])?", chosen or "")
-    for name, value in {**SETTINGS, **(HERE_ONLY if is_here else {}), **(settings or {})}.items():
+    for name, value in settings_for(place).items():
+        if name not in submitted:
+            own.setdefault(name, value)
+    for name, value in own.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def settings_for(master: str) -> dict[str, str]:
+    """What `session` sets of itself where Spark runs there."""
+    found = dict(SETTINGS)
+    if is_on_this_machine(master):
+        found |= ON_THIS_MACHINE
+        if not master.startswith("local-cluster") and sys.platform == "linux":
+            found |= IN_THIS_PROCESS
+    return found
+
+
+def is_on_this_machine(master: str) -> bool:
+    """Whether driver and executors are on one machine, so that loopback leads to both."""
+    return re.fullmatch(r"local(-cluster)?(\[.*\])?", master) is not None
+
+
+def submit_settings(words: str) -> dict[str, str]:
+    """Spark's settings among the words for spark-submit, as in PYSPARK_SUBMIT_ARGS."""
+    found = {}
+    given = iter(shlex.split(words))
+    for word in given:
+        name, is_joined, value = word.partition("=")
+        if name == "--master":
+            found["spark.master"] = value if is_joined else next(given, "")
+        elif name in ("--conf", "-c"):
+            setting = value if is_joined else next(given, "")
+            key, _, of_key = setting.partition("=")
+            found[key] = of_key
+    return found
+
+
+def _submitted() -> dict[str, str]:
+    """What spark-submit was given, if it has started this process or is to start the JVM."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return submit_settings(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()  # connects to spark-submit's JVM, which knows
+    return dict(SparkConf().getAll())
 
 
 def check_spark() -> None:
