@@ -7,19 +7,23 @@ import json
 import os
 import subprocess
 import sys
+import tarfile
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pocketmq.client import Message
-from pocketmq.pipeline.package import package
+from pocketmq.pipeline.package import UNPACKED, package
 from support.spark_cluster import SparkCluster
-from support.spark_standalone import connect_server, standalone
+from support.spark_standalone import Standalone, connect_server, standalone
 
 pytestmark = pytest.mark.timeout(600)
 SUPPORT = Path(__file__).resolve().parents[1] / "support"
 JOB = SUPPORT / "spark_cluster_job.py"
+BARE_DRIVER_JOB = SUPPORT / "spark_bare_driver_job.py"
 CONNECT_JOB = SUPPORT / "spark_connect_job.py"
 
 
@@ -44,26 +48,101 @@ def test_the_same_code_makes_the_same_files_and_a_zip_that_python_imports_from(
     assert ran.stdout.startswith(str(packed.code)), ran.stdout + ran.stderr
 
 
+@pytest.fixture(scope="module")
+def cluster(spark_programs: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
+    with standalone(tmp_path_factory.mktemp("standalone")) as started:
+        yield started
+
+
+FROM_PYTHON = """
+import json, sys
+from pathlib import Path
+from pocketmq.pipeline import session
+from pocketmq.pipeline.package import package
+
+small = {f"spark.{role}.memory": "512m" for role in ("driver", "executor")}
+packed = package(Path(sys.argv[2]))
+spark = session("from Python", master=sys.argv[1], settings={**packed.settings, **small})
+
+def where(_):
+    import msgspec, pocketmq.client
+    return [pocketmq.client.__file__, msgspec.__file__]
+
+context = spark.sparkContext
+print("FOUND", json.dumps([context.master, context.parallelize([0], 1).map(where).collect()]))
+spark.stop()
+"""
+
+
+def found_by(printed: str) -> Any:
+    """What a job says that it has found."""
+    line = next(line for line in printed.splitlines() if line.startswith("FOUND "))
+    return json.loads(line.removeprefix("FOUND "))
+
+
 @pytest.mark.java
 @pytest.mark.cluster
 def test_executors_of_a_standalone_cluster_need_no_installation(
-    spark_programs: None, spark_brokers: SparkCluster, tmp_path: Path
+    cluster: Standalone, spark_brokers: SparkCluster, tmp_path: Path
 ) -> None:
     for topic in ("Far", "FarCopy"):
         spark_brokers.create_topic(topic)
     spark_brokers.send([Message("Far", str(n).encode(), keys=str(n)) for n in range(400)])
     packed = package(tmp_path / "package")
-    with standalone(tmp_path / "standalone") as cluster:
-        printed = cluster.submit(
-            JOB, spark_brokers.nameservers, "Far", "FarCopy", options=packed.arguments
-        )
-    line = next(line for line in printed.splitlines() if line.startswith("FOUND "))
-    found = json.loads(line.removeprefix("FOUND "))
+    printed = cluster.submit(
+        JOB, spark_brokers.nameservers, "Far", "FarCopy", options=packed.arguments
+    )
+    found = found_by(printed)
     assert found["topic"] == found["copy"] == list(range(400))
     for place in found["places"]:
         code, compiled = place.split(" ")
         assert "/pocketmq-spark.zip/" in code
         assert "/pocketmq-deps/" in compiled
+
+
+@pytest.mark.java
+@pytest.mark.cluster
+def test_a_driver_that_lacks_the_package_too_registers_the_sources(
+    cluster: Standalone, spark_brokers: SparkCluster, tmp_path: Path
+) -> None:
+    """As in cluster mode; `session()` there takes what spark-submit says."""
+    spark_brokers.create_topic("Bare")
+    spark_brokers.send([Message("Bare", str(n).encode()) for n in range(400)])
+    packed = package(tmp_path / "package")
+    with tarfile.open(packed.dependencies) as archive:
+        archive.extractall(tmp_path / UNPACKED, filter="data")
+    printed = cluster.submit(
+        BARE_DRIVER_JOB,
+        *(spark_brokers.nameservers, "Bare"),
+        options=[*packed.arguments, "--conf", "spark.sql.shuffle.partitions=7"],
+        unpacked_in=tmp_path,
+    )
+    found = found_by(printed)
+    assert found["topic"] == list(range(400))
+    assert (found["master"], found["partitions"]) == (cluster.master, "7")
+    code, compiled = found["driver"]
+    assert "/pocketmq-spark.zip/" in code
+    assert compiled.startswith(str(tmp_path / UNPACKED))
+
+
+@pytest.mark.java
+@pytest.mark.cluster
+def test_session_starts_on_a_cluster_from_python_with_the_packed_files(
+    cluster: Standalone, tmp_path: Path
+) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", FROM_PYTHON, cluster.master, str(tmp_path / "package")],
+        capture_output=True,
+        text=True,
+        timeout=500,
+        env=dict(cluster.driver_env),
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    master, [[code, compiled]] = found_by(ran.stdout)
+    assert master == cluster.master
+    assert "pocketmq-spark.zip/" in code
+    assert "/pocketmq-deps/" in compiled
 
 
 @pytest.mark.java

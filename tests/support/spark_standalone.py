@@ -17,6 +17,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from pocketmq.pipeline.package import UNPACKED
 from support.spark_home import spark_home
 
 COMMAND = "python-of-the-test"
@@ -31,9 +32,24 @@ class Standalone:
     home: Path
     master: str
     driver_env: Mapping[str, str]
+    bare_env: Mapping[str, str]
 
-    def submit(self, job: Path, *arguments: str, options: Sequence[str] = ()) -> str:
-        """Run a job with spark-submit in client mode; what it prints."""
+    def submit(
+        self,
+        job: Path,
+        *arguments: str,
+        options: Sequence[str] = (),
+        unpacked_in: Path | None = None,
+    ) -> str:
+        """Run a job with spark-submit in client mode; what it prints.
+
+        Args:
+            job: The program.
+            arguments: What it is given.
+            options: What spark-submit is given.
+            unpacked_in: The driver has the executors' Python, runs in this folder, where archives
+                are unpacked, and has them on its path, as YARN and Kubernetes do in cluster mode.
+        """
         command = [
             *(str(self.home / "bin" / "spark-submit"), "--master", self.master),
             *("--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.ui.enabled=false"),
@@ -45,7 +61,8 @@ class Standalone:
             command,
             capture_output=True,
             text=True,
-            env=dict(self.driver_env),
+            env=dict(self.bare_env if unpacked_in else self.driver_env),
+            cwd=unpacked_in,
             timeout=500,
             check=False,
         )
@@ -62,7 +79,7 @@ def standalone(folder: Path, *, workers: int = 2) -> Iterator[Standalone]:
     env["PYSPARK_PYTHON"] = COMMAND
     env["PYSPARK_DRIVER_PYTHON"] = sys.executable
     driver = _on_path(env, folder / "driver-bin", Path(sys.executable))
-    executor = _on_path(env, folder / "executor-bin", _bare_python(folder / "bare"))
+    executor = _on_path(env, folder / "executor-bin", bare_python(folder / "bare"))
     with ExitStack() as stack:
         master = _started(
             stack,
@@ -82,7 +99,8 @@ def standalone(folder: Path, *, workers: int = 2) -> Iterator[Standalone]:
                 folder / f"worker-{number}.log",
                 r"Successfully registered with master (\S+)",
             )
-        yield Standalone(home, master, driver)
+        bare = {**executor, "PYSPARK_DRIVER_PYTHON": COMMAND, "PYTHONPATH": UNPACKED}
+        yield Standalone(home, master, driver, bare)
 
 
 def _on_path(env: Mapping[str, str], folder: Path, python: Path) -> dict[str, str]:
@@ -93,7 +111,7 @@ def _on_path(env: Mapping[str, str], folder: Path, python: Path) -> dict[str, st
     return {**env, "PATH": f"{folder}:{env['PATH']}"}
 
 
-def _bare_python(folder: Path) -> Path:
+def bare_python(folder: Path) -> Path:
     """A Python with PySpark and its dependencies, lent by this one, and nothing else."""
     venv.create(folder, with_pip=False)
     (packages,) = (folder / "lib").glob("python*/site-packages")

@@ -7,6 +7,11 @@ Spark puts a zip file on the path of its workers, and Python imports from it, bu
 module. So those travel as an archive that Spark unpacks beside each executor. Executors need the
 same Python version and platform as this machine, and PyArrow and NumPy, as PySpark itself does.
 
+A driver in cluster mode needs both too, and Spark has a setting of its own for its environment.
+
+Further packages come along on demand, each with what it needs, such as `s3fs` for stores at
+`s3://`. They go into the archive whatever their parts: some read data files beside their modules.
+
 Python sees a namespace package, which `pocketmq` is, in a zip file only if the file has an entry
 for the folder itself.
 """
@@ -17,12 +22,13 @@ import gzip
 import importlib.util
 import io
 import platform
+import re
 import sys
 import tarfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import distribution
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Final
 
@@ -35,12 +41,21 @@ PURE: Final = ("structlog", "aiofiles")
 COMPILED: Final = ("msgspec", "msgpack")
 OPTIONAL: Final = ("lz4", "zstandard")
 """Compiled as well, and taken along where they are installed."""
+OF_EXECUTORS: Final = frozenset({"pyspark", "py4j", "pyarrow", "numpy"})
+"""Never taken along."""
 CODE: Final = "pocketmq-spark.zip"
 DEPENDENCIES: Final = "pocketmq-deps.tar.gz"
 UNPACKED: Final = "pocketmq-deps"
 """The folder that Spark unpacks the dependencies into, beside each executor."""
+DRIVER_PATHS: Final[Mapping[str, str]] = {
+    "yarn": "spark.yarn.appMasterEnv.PYTHONPATH",
+    "kubernetes": "spark.kubernetes.driverEnv.PYTHONPATH",
+}
+"""Where the driver runs in the cluster: the setting of its PYTHONPATH."""
 
 _OLDEST: Final = (1980, 1, 1, 0, 0, 0)
+_REQUIREMENT: Final = re.compile(r"([\w.-]+)(?:\s*\[([^\]]*)\])?")
+_EXTRA: Final = re.compile(r"""\bextra\s*==\s*['"]([^'"]+)""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +75,14 @@ class Packed:
         ]
 
     @property
+    def cluster_mode(self) -> dict[str, list[str]]:
+        """What `spark-submit --deploy-mode cluster` is given besides, by cluster manager."""
+        return {
+            manager: ["--conf", f"{setting}={UNPACKED}"]
+            for manager, setting in DRIVER_PATHS.items()
+        }
+
+    @property
     def settings(self) -> dict[str, str]:
         """The same for a session that is made in Python."""
         return {
@@ -69,17 +92,26 @@ class Packed:
         }
 
 
-def package(folder: Path) -> Packed:
+def package(folder: Path, also: Sequence[str] = ()) -> Packed:
     """Write both files; the same versions make the same bytes.
 
+    Args:
+        folder: Where they are written; it is made.
+        also: Packages that executors lack besides, as pip calls them, such as `s3fs` or
+            `fastavro`. What they need comes along.
+
     Raises:
-        MissingToolError: A dependency is not installed here.
+        MissingToolError: A dependency, or one of these packages, is not installed here.
     """
+    code = dict(_code())
+    compiled = dict(_compiled())
+    for each in _with_needs(also):
+        compiled.update(_files_of(each))
     folder.mkdir(parents=True, exist_ok=True)
     packed = Packed(folder / CODE, folder / DEPENDENCIES)
     with zipfile.ZipFile(packed.code, "w") as archive:
         folders: set[str] = set()
-        for name, path in sorted(_code()):
+        for name, path in sorted(code.items()):
             for above in reversed(Path(name).parents):
                 if str(above) != "." and str(above) not in folders:
                     folders.add(str(above))
@@ -92,7 +124,7 @@ def package(folder: Path) -> Packed:
         gzip.GzipFile("", "wb", 6, file, mtime=0) as zipped,
         tarfile.open(fileobj=zipped, mode="w") as archive,
     ):
-        for name, path in sorted(_compiled()):
+        for name, path in sorted(compiled.items()):
             entry = tarfile.TarInfo(name)
             data = path.read_bytes()
             entry.size = len(data)
@@ -132,11 +164,42 @@ def _compiled() -> Iterator[tuple[str, Path]]:
             yield from _files(name)
 
 
+def _with_needs(names: Sequence[str]) -> Iterator[Distribution]:
+    """The packages, what they need, what that needs, and so on, each once."""
+    seen: set[tuple[str, str]] = set()
+    waiting = [(name, False) for name in names]
+    while waiting:
+        text, is_conditional = waiting.pop()
+        match = _REQUIREMENT.match(text.strip())
+        name, extras = (match[1], match[2] or "") if match else (text, "")
+        own = re.sub(r"[-_.]+", "-", name).lower()
+        if own in OF_EXECUTORS or (own, extras) in seen:
+            continue
+        seen.add((own, extras))
+        try:
+            found = distribution(name)
+        except (PackageNotFoundError, ValueError):
+            if is_conditional:
+                continue  # for another platform or Python
+            raise MissingToolError(name, "a package for Spark", f"pip install {name}") from None
+        yield found
+        for need in found.requires or ():
+            requirement, _, condition = need.partition(";")
+            extra = _EXTRA.search(condition)
+            if extra is None or extra[1] in re.split(r"\s*,\s*", extras):
+                waiting.append((requirement, bool(condition)))
+
+
 def _files(name: str) -> Iterator[tuple[str, Path]]:
-    """A distribution's files below site-packages."""
+    """The files of a distribution that PocketMQ needs."""
     if importlib.util.find_spec(name) is None:
         raise MissingToolError(name, "a package for Spark", "pip install 'pocketmq[spark]'")
-    for file in distribution(name).files or ():
+    return _files_of(distribution(name))
+
+
+def _files_of(found: Distribution) -> Iterator[tuple[str, Path]]:
+    """A distribution's files below site-packages."""
+    for file in found.files or ():
         path = Path(str(file.locate()))
         if ".." not in file.parts and "__pycache__" not in file.parts and path.is_file():
             yield str(file), path

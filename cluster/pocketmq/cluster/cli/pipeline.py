@@ -32,12 +32,15 @@ PACKAGE_HELP = """Write what a Spark cluster needs whose executors do not have P
 
 A zip file for --py-files has the code, an archive for --archives the dependencies with compiled
 parts, for executors with this Python version and platform; they need PyArrow and NumPy beside them.
-The driver needs `pip install 'pocketmq[spark]'`. Prints the command line for spark-submit.
+In client mode the driver needs `pip install 'pocketmq[spark]'`. Prints the command line for
+spark-submit, and what cluster mode needs besides. --with takes a further package along, and what it
+needs.
 
 \b
 Examples:
   pocketmq pipeline package             writes ./pocketmq-spark.zip and ./pocketmq-deps.tar.gz
   pocketmq pipeline package --out dist
+  pocketmq pipeline package --with s3fs  takes along what reads stores at s3://
 """
 
 EXPORT_HELP = """Add to a table what a topic has and the table has not.
@@ -55,6 +58,9 @@ Examples:
   pocketmq pipeline export orders --to delta:tables/orders --store cluster/broker-a
   pocketmq pipeline export orders --to delta:tables/latest --last-by keys --tombstone deleted
 """
+
+CLUSTERS = {"yarn": "YARN", "kubernetes": "Kubernetes"}
+"""Cluster managers whose drivers may run in the cluster, as they write themselves."""
 
 
 def register(app: typer.Typer) -> None:
@@ -128,22 +134,39 @@ def export(
 
 def package(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for both files.")] = Path("."),
+    also: Annotated[
+        list[str] | None,
+        typer.Option("--with", metavar="PACKAGE", help="Take this along; repeatable."),
+    ] = None,
     output: Sentences = None,
 ) -> int:
     from pocketmq.pipeline.package import package as make
     from pocketmq.pipeline.package import platform_name
 
-    packed = make(out)
-    if output == "json":
-        files = {"code": str(packed.code), "dependencies": str(packed.dependencies)}
-        tell(output, {**files, "platform": platform_name(), "arguments": list(packed.arguments)})
-        return 0
-    for path in (packed.code, packed.dependencies):
-        typer.echo(f"{path}  {path.stat().st_size:,} bytes")
-    typer.echo(f"for executors with {platform_name()}, PyArrow and NumPy:\n")
+    packed = make(out, also or ())
+    facts = {
+        "code": str(packed.code),
+        "dependencies": str(packed.dependencies),
+        "platform": platform_name(),
+        "arguments": packed.arguments,
+        "cluster_mode": packed.cluster_mode,
+    }
     pairs = zip(packed.arguments[::2], packed.arguments[1::2], strict=True)
-    lines = [f"  {name} {value} \\" for name, value in pairs]
-    typer.echo("\n".join(["spark-submit --master spark://HOST:7077 \\", *lines, "  your_job.py"]))
+    tell(
+        output,
+        facts,
+        *(f"{path}  {path.stat().st_size:,} bytes" for path in (packed.code, packed.dependencies)),
+        f"for executors with {platform_name()}, PyArrow and NumPy:\n",
+        "spark-submit --master spark://HOST:7077 \\",
+        *(f"  {name} {value} \\" for name, value in pairs),
+        "  your_job.py\n",
+        "with --deploy-mode cluster the driver lacks PocketMQ too: it calls",
+        "pocketmq.pipeline.register(spark), and spark-submit is given besides",
+        *(
+            f"  {CLUSTERS[manager]:<11} {' '.join(words)}"
+            for manager, words in packed.cluster_mode.items()
+        ),
+    )
     return 0
 
 
