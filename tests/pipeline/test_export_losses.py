@@ -6,6 +6,8 @@ From stores, for each kind of table; `test_export.py` has the same with brokers.
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -223,3 +225,33 @@ def test_a_table_without_marks_is_continued_and_has_them_from_then_on(
     remake(root, range(100, 140))
     with pytest.raises(DataLossError, match="offset 24 has another message"):
         export("T", target, stores=str(root))
+
+
+def test_the_command_says_how_to_go_on_and_does(root: Path, tmp_path: Path) -> None:
+    def run(*more: str) -> subprocess.CompletedProcess[str]:
+        words = ["pipeline", "export", "T", "--to", f"delta:{tmp_path / 'table'}"]
+        return subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "pocketmq.cluster.cli.main",
+                *words,
+                "--store",
+                str(root),
+                *more,
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    write(root, range(20))
+    assert run().returncode == 0
+    remake(root, range(100, 130))
+    stopped = run()
+    assert stopped.returncode != 0
+    said = " ".join(stopped.stderr.split())
+    assert "to go on with what there is, or export to another table" in said
+    assert "--no-fail-on-data-loss" in said
+    assert run("--no-fail-on-data-loss").returncode == 0
+    assert numbers("delta", tmp_path) == [*range(20), *range(100, 130)]

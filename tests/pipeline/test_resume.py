@@ -33,7 +33,7 @@ def test_a_queue_that_is_as_it_was_is_read_on(at: int) -> None:
 @pytest.mark.parametrize(
     ("at", "now", "count", "told"),
     [
-        (9, None, 1, r"offsets 9 to 9 \(1 messages\).*now begins at 10"),
+        (9, None, 1, r"offsets 9 to 9 \(1 message\).*now begins at 10"),
         (0, None, 10, r"offsets 0 to 9 \(10 messages\)"),
         (21, None, 10, "offset 21 does not exist; the queue now ends at 20: the topic was made"),
         (15, NOW, 10, "offset 14 has another message .*stored at 2000 ms and not at 1000 ms"),
@@ -69,7 +69,7 @@ def test_a_queue_that_nothing_is_noted_of_is_new_only_where_all_queues_are_noted
 def test_the_first_of_several_losses_is_named() -> None:
     stand = Checkpoint({QUEUE: 30, OTHER: 40})
     losses = [resume(queue, stand, (0, 20), None).loss for queue in (OTHER, QUEUE)]
-    with pytest.raises(DataLossError, match=r"queueId=0\]: offset 30 .* \(and 1 more queues like"):
+    with pytest.raises(DataLossError, match=r"queueId=0\]: offset 30 .* \(and 1 more queue like"):
         Losses(fails=True, advice="do this").judge(losses)
 
 

@@ -23,6 +23,7 @@ from pocketmq.pipeline.errors import DataLossError
 from pocketmq.pipeline.offsets import Offsets
 from pocketmq.pipeline.worker_log import log
 from pocketmq.protocol.message import MessageQueue
+from pocketmq.runtime.words import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +91,8 @@ def resume(
     if None not in (was, now) and was != now:
         return Resumed(low, Loss(queue, at, high, low, f"{_other(at, was, now)}: {_ANEW}"))
     if at < low:
-        what = f"offsets {at} to {low - 1} ({low - at} messages) were removed before they were "
-        what += f"read; the queue now begins at {low}"
+        what = f"offsets {at} to {low - 1} ({counted(low - at, 'message')}) were removed before "
+        what += f"they were read; the queue now begins at {low}"
         return Resumed(low, Loss(queue, at, low, low - at, what))
     return Resumed(at)
 
@@ -105,9 +106,9 @@ def gone(queue: MessageQueue, at: int) -> Loss:
 def unreadable(queue: MessageQueue, at: int, end: int) -> Loss:
     """A queue that its broker has and does not give out any more."""
     what = (
-        f"cannot be read any more, and {end - at} messages from offset {at} on were not; give the "
-        f"topic its queues back (pocketmq topic create {queue.topic} --queues "
-        f"{queue.queue_id + 1}) until they are"
+        f"cannot be read any more, and {counted(end - at, 'message')} from offset {at} on not read"
+        f"; give the topic its queues back (pocketmq topic create {queue.topic} --queues "
+        f"{queue.queue_id + 1}) until all is"
     )
     return Loss(queue, at, end, end - at, what)
 
@@ -172,7 +173,9 @@ class Losses:
         losses = sorted((loss for loss in found if loss is not None), key=lambda loss: loss.queue)
         if losses and self.fails:
             first = losses[0]
-            others = f" (and {len(losses) - 1} more queues like it)" if len(losses) > 1 else ""
+            others = (
+                f" (and {counted(len(losses) - 1, 'more queue')} like it)" if losses[1:] else ""
+            )
             place = str(first.queue), first.wanted, first.found, first.what + others
             raise DataLossError(*place, advice=self.advice)
         for loss in losses:

@@ -50,7 +50,11 @@ OPTIONS: Final = (
     Option("partitionBytes", "Bytes of the log per task.", "134217728"),
     Option("startingOffsets", "Streams: `earliest` or `latest`.", "earliest"),
     Option("maxFilesPerTrigger", "Streams: maximum files of the log in a batch."),
-    Option("failOnDataLoss", "Streams: whether files that are gone stop the query.", "true"),
+    Option(
+        "failOnDataLoss",
+        "Streams, exports: whether to stop when files or offsets are gone.",
+        "true",
+    ),
     Option("indexSlots", "Hash slots of an index file, if not a quarter of its entries."),
 )
 
