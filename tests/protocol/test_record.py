@@ -22,7 +22,6 @@ from pocketmq.protocol.record import (
     encode_record,
     pack_host,
     queue_offsets,
-    record_size,
 )
 from pocketmq.protocol.record_check import RecordKind, check_record
 from pocketmq.protocol.scalars import MessageSysFlag
@@ -79,8 +78,12 @@ def test_a_record_that_java_wrote_is_read_field_by_field():
     assert message.msg_id == message.offset_msg_id
 
 
-def test_the_fixed_part_has_91_bytes():  # S-5
-    assert len(RecordFields(topic=b"", body=b"").encode()) == FIXED_SIZE == 91
+def test_the_fixed_part_has_91_bytes_and_12_more_for_each_ipv6_host():  # S-5
+    fields = RecordFields(topic=b"", body=b"")
+    assert len(fields.encode()) == FIXED_SIZE == 91
+    v4, v6 = pack_host("127.0.0.1", 1), pack_host("::1", 1)
+    sizes = [len(fields.encode(born_host=v6, store_host=host)) for host in (v4, v6)]
+    assert sizes == [103, 115]
 
 
 def test_a_topic_over_127_bytes_makes_a_v2_record():  # S-5 [H]
@@ -126,9 +129,7 @@ def test_records_come_back_as_they_were_written(many, before):
         for message, fields, record in zip(messages, many, encoded, strict=True):
             assert_same(message, fields)
             assert bytes(message.record) == record
-            assert message.store_size == record_size(
-                len(fields.topic), len(fields.body), len(fields.properties), message.sys_flag
-            )
+            assert message.store_size == len(record)
     at = len(before)
     for fields, record in zip(many, encoded, strict=True):
         assert_same(decode_record(before + reply, at), fields)
@@ -234,9 +235,7 @@ def test_a_topic_may_be_as_long_as_its_field_tells(length):  # S-5
     message = decode_record(record)
     assert message.topic == "t" * length
     assert record[4:8] == (MAGIC_V1 if length < 128 else MAGIC_V2).to_bytes(4, "big", signed=True)
-    assert len(record) == record_size(
-        length, message.body_size, message.properties_size, message.sys_flag
-    )
+    assert len(record) == len(RecordFields(topic=b"").encode()) + length + (length > 127)
 
 
 def test_a_topic_longer_than_that_is_refused():
@@ -259,11 +258,19 @@ def test_what_is_wrong_with_a_record_is_told(at, value, says):
         decode_record(bytes(data))
 
 
-def test_a_v2_record_that_ends_inside_its_topics_length_is_told():
+@pytest.mark.parametrize(
+    ("body_size", "says"),
+    [
+        (1, "a topic of 0 bytes and the properties do not fill"),
+        (2, "inside the topic's length"),  # of whose two bytes one is left
+        (3, "a body of 3 bytes in a record of 91"),
+    ],
+)
+def test_what_is_missing_at_the_end_of_a_v2_record_is_told(body_size, says):
     data = bytearray(SMALLEST)
     data[4:8] = MAGIC_V2.to_bytes(4, "big", signed=True)
-    data[84:88] = (2).to_bytes(4, "big")  # the body, and then one byte of the length's two
-    with pytest.raises(RecordError, match="inside the topic's length"):
+    data[84:88] = body_size.to_bytes(4, "big")
+    with pytest.raises(RecordError, match=says):
         decode_record(bytes(data))
 
 

@@ -99,19 +99,6 @@ def crc(body: Buffer) -> int:
     return crc32(body) & 0x7FFFFFFF
 
 
-def record_size(topic_len: int, body_len: int, properties_len: int, sys_flag: int) -> int:
-    """Bytes that a record takes; lengths in bytes."""
-    return (
-        FIXED_SIZE
-        + topic_len
-        + (topic_len > MAX_TOPIC_BYTES_V1)
-        + body_len
-        + properties_len
-        + (V6_EXTRA if sys_flag & _BORN_V6 else 0)
-        + (V6_EXTRA if sys_flag & _STORE_V6 else 0)
-    )
-
-
 class Recordable(Protocol):
     """A message as a record holds it: everything but topic, offsets and store time."""
 
