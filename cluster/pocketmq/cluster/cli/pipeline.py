@@ -48,7 +48,7 @@ EXPORT_HELP = """Add to a table what a topic has and the table has not.
 Reads up to the topic's present end and stops; run it again for what came since. A run that was
 killed anywhere leaves nothing twice. Messages that were removed before they were exported are an
 error, and so is a topic made anew; --no-fail-on-data-loss counts them and goes on with what there
-is. Needs `pip install 'pocketmq[spark,lake]'`, and no Spark.
+is. Needs `pip install 'pocketmq[lake]'`, and no Spark.
 
 \b
 Examples:
@@ -97,13 +97,17 @@ def export(
     ] = "",
     rows_per_commit: Annotated[int, typer.Option(min=1, help="Most rows of a commit.")] = 100_000,
     fail_on_data_loss: pipeline_jobs.FailOnDataLoss = True,
+    out: pipeline_jobs.Out = None,
     output: Output = None,
 ) -> int:
     from dataclasses import asdict
 
+    from pocketmq.pipeline.jobs.output import check_path, write_rows
     from pocketmq.pipeline.lake import Exported, target_of
     from pocketmq.pipeline.lake import export as run
 
+    if out is not None:
+        check_path(out)
     with pipeline_jobs.progress_bar() as progress:
 
         def on_commit(done: Exported) -> None:
@@ -119,6 +123,8 @@ def export(
             failOnDataLoss=str(fail_on_data_loss).lower(),
             **({} if store else {"nameServer": nameservers}),
         )
+    if out is not None:
+        write_rows([done], out, Exported)
     show(
         output,
         asdict(done),

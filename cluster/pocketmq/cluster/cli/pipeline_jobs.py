@@ -166,7 +166,7 @@ def latency(
     from pocketmq.pipeline.jobs import latency as run
     from pocketmq.pipeline.jobs import sample as take_samples
     from pocketmq.pipeline.jobs.chart import check_matplotlib
-    from pocketmq.pipeline.jobs.output import check_path, write_rows
+    from pocketmq.pipeline.jobs.output import ResultTable, check_path, write_tables
     from pocketmq.runtime.errors import CallerError
 
     if bool(source) == (sample is not None):
@@ -195,19 +195,20 @@ def latency(
             nameservers=nameservers,
             on_batch=lambda done: progress("messages", done, None),
         )
+    rest = (
+        ("group", found.groups, GroupRow),
+        ("queue", found.queues, QueueRow),
+        ("key", found.keys, KeyRow),
+    )
     if out is not None:
-        write_rows(found.rows, out, LatencyRow)
+        beside = (ResultTable(f"{name}s", rows, kind) for name, rows, kind in rest)
+        write_tables(out, ResultTable("", found.rows, LatencyRow), *beside)
     if chart is not None:
         latency_chart.draw(found.rows, chart)
     latencies = [
         {**row, "minute_ms": latency_chart.minute_text(row["minute_ms"])}
         for row in dicts(found.rows)
     ]
-    rest = (
-        ("group", found.groups, GroupRow),
-        ("queue", found.queues, QueueRow),
-        ("key", found.keys, KeyRow),
-    )
     show(
         output,
         {

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from pocketmq.cluster.cli.output import Output, show
-from pocketmq.cluster.cli.pipeline_jobs import LOCAL, FailOnDataLoss, Nameservers, progress_bar
+from pocketmq.cluster.cli.pipeline_jobs import LOCAL, FailOnDataLoss, Nameservers, Out, progress_bar
 from pocketmq.cluster.cli.tables import Table
 
 REPLAY_HELP = """Send the messages of a store, a table or a topic to a topic again.
@@ -52,12 +52,16 @@ def replay(
         bool, typer.Option("--dry-run", help="Only say what would be sent.")
     ] = False,
     fail_on_data_loss: FailOnDataLoss = True,
+    out: Out = None,
     output: Output = None,
     nameservers: Nameservers = LOCAL,
 ) -> int:
     from pocketmq.pipeline.jobs import Replayed, ReplayOptions
     from pocketmq.pipeline.jobs import replay as run
+    from pocketmq.pipeline.jobs.output import check_path, write_rows
 
+    if out is not None:
+        check_path(out)
     options = ReplayOptions(speed, rate, state, state_rows, fail_on_data_loss=fail_on_data_loss)
     with progress_bar() as progress:
 
@@ -73,6 +77,8 @@ def replay(
             dry_run=dry_run,
             on_state=on_state,
         )
+    if out is not None:
+        write_rows([done], out, Replayed)
     verb = "would be sent" if dry_run else "sent"
     show(
         output,

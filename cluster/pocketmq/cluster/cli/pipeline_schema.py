@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from pocketmq.cluster.cli.output import Output, show
-from pocketmq.cluster.cli.pipeline_jobs import LOCAL, Nameservers, progress_bar
+from pocketmq.cluster.cli.pipeline_jobs import LOCAL, Nameservers, Out, progress_bar
 from pocketmq.cluster.cli.tables import Table
 from pocketmq.runtime.words import counted
 
@@ -49,7 +49,7 @@ def register(group: typer.Typer) -> None:
 
 def decode(
     source: Annotated[str, typer.Argument(help="Where the messages are.")],
-    out: Annotated[Path, typer.Argument(metavar="DIR", help="Folder for the tables.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder for the tables.")],
     registry: Where = "",
     topic: Annotated[str, typer.Option(help="Only these topics, separated by commas.")] = "",
     framed: Annotated[
@@ -57,11 +57,17 @@ def decode(
     ] = False,
     envelope: Annotated[bool, typer.Option("--envelope", help="Bodies are change events.")] = False,
     keys: Annotated[str, typer.Option(help="Columns of the primary key.")] = "",
+    out: Out = None,
     output: Output = None,
     nameservers: Nameservers = LOCAL,
 ) -> int:
     from pocketmq.pipeline.jobs import Decoded
     from pocketmq.pipeline.jobs import schema as run
+    from pocketmq.pipeline.jobs.output import ResultTable, check_path, write_tables
+    from pocketmq.pipeline.jobs.schemas.decode import Reason
+
+    if out is not None:
+        check_path(out)
 
     with progress_bar() as progress:
 
@@ -71,7 +77,7 @@ def decode(
         done = run(
             source,
             registry,
-            out,
+            folder,
             topics=_words(topic),
             framed=framed,
             envelope=envelope,
@@ -79,12 +85,17 @@ def decode(
             nameservers=nameservers,
             on_batch=on_batch,
         )
-    reasons = sorted(done.reasons.items(), key=lambda item: -item[1])[:10]
+    reasons = [Reason(*item) for item in sorted(done.reasons.items(), key=lambda item: -item[1])]
+    if out is not None:
+        did = ResultTable("", [done], Decoded, without=("reasons",))
+        write_tables(out, did, ResultTable("reasons", reasons, Reason))
     show(
         output,
         asdict(done),
-        Table("reason", ("bad rows", "reason"), [(count, reason) for reason, count in reasons]),
-        heading=f"{counted(done.rows, 'row')} in {out}, {counted(done.bad, 'bad row')}",
+        Table(
+            "reason", ("bad rows", "reason"), [(each.count, each.reason) for each in reasons[:10]]
+        ),
+        heading=f"{counted(done.rows, 'row')} in {folder}, {counted(done.bad, 'bad row')}",
         summary=Table("schema", ("rows", "bad rows"), [(done.rows, done.bad)]),
     )
     return 1 if done.bad else 0
@@ -96,12 +107,19 @@ def check(
     mode: Annotated[
         Literal["backward", "forward", "full"], typer.Option(help="Who must be able to read.")
     ] = "backward",
+    out: Out = None,
     output: Output = None,
 ) -> int:
+    from pocketmq.pipeline.jobs import Misfit
     from pocketmq.pipeline.jobs import schema_check as run
+    from pocketmq.pipeline.jobs.output import check_path, write_rows
 
+    if out is not None:
+        check_path(out)
     checked = run(topic, registry, mode=mode)
     found = checked.misfits
+    if out is not None:
+        write_rows(found, out, Misfit)
     verdict = counted(len(found), "misfit") if found else f"all {mode} compatible"
     show(
         output,

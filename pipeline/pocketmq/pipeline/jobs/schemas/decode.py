@@ -21,6 +21,14 @@ from pocketmq.pipeline.jobs.schemas.registry import Registry, registry_of
 from pocketmq.runtime.errors import CallerError
 
 
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why bodies are bad, and how many."""
+
+    reason: str
+    count: int
+
+
 @dataclass(slots=True)
 class Decoded:
     """What was done."""
