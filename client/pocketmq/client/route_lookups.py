@@ -1,4 +1,18 @@
-"""`RouteLookups`: asks name servers for routes, once for all who want the same one now."""
+"""`RouteLookups`: asks name servers for routes, once for all who want the same one now.
+
+A *route* says which brokers have a topic, where they are, and how many queues each has. Clients ask
+for those of their topics when they need them first and every 30 s from then on (P-3), so a client
+may be that late to see a new broker. A hundred sends to a topic that is not known yet ask once, and
+wait for the same answer.
+
+A topic that nobody knows may still be sent to (P-14), where brokers make topics by themselves:
+
+    orders?     TOPIC_NOT_EXIST (17)
+    TBW102?     broker-a, 8 queues; the route of orders is taken to be this one, with 4 queues
+    send        to orders, queue 2 of broker-a, which makes the topic
+
+Call `publish_info` to send, `refresh_route` to know, `suspect_route` when a request failed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,20 @@
-"""Clients join and leave: HEART_BEAT (34), UNREGISTER_CLIENT (35), closing (B-20 to B-30)."""
+"""Clients join and leave: HEART_BEAT (34), UNREGISTER_CLIENT (35), closing (B-20 to B-30).
+
+A broker learns who consumes from heartbeats alone. Each client sends one every 30 s to each broker
+that it knows, with all its groups and what they subscribe to. Who is in a group, and with which
+connection, is what a broker has to say about it; the members themselves decide who gets which
+queue, and begin when they are told of a change (B-24):
+
+    0 s     HEART_BEAT of A: group billing, orders with tag new    billing = {A}
+            the group and %RETRY%billing are made if nobody did so before (B-21)
+    5 s     HEART_BEAT of B: the same                              billing = {A, B}; A, B are told
+    9 s     the connection of A ends: its process was killed       billing = {B}; B is told
+    35 s    HEART_BEAT of B, its last: the machine vanishes
+    160 s   no heartbeat for more than 120 s                       billing = {}; nobody is told
+
+The last one is found by silent_clients.py, which looks every 10 s (B-27). consumers.py keeps the
+groups, and is pure.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,19 @@
-"""Answers held requests when a message arrives or time is up; closed channels' are dropped."""
+"""Long polling: answers held requests when a message arrives or time is up.
+
+A pull that finds nothing is not answered. It is kept, and answered by the message that ends its
+wait; so a consumer gets a message without asking again and again, and an idle one costs a request
+every 15 s (B-70). The table (hold_table.py) is pure; this class brings it the signals:
+
+    0.0 s    a pull of orders/0 from offset 7 finds nothing: held
+    2.3 s    a message is stored at offset 7: `arrived` takes the pull out, and it is run again
+             after the append, in the same turn of the loop; it finds the message
+    2.3 s    the consumer's next pull, from offset 8: held, and nothing comes
+    17.3 s   its time is up: the next sweep runs it again, and PULL_NOT_FOUND (19) is the answer
+
+`arrived` looks at tags codes before it wakes anybody. The sweep, every 5 s, ends what is overdue
+and finds messages that no signal told of (B-71). Pops are held in the same way. A closed
+connection's requests are dropped.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,15 @@
-"""How far a group has come in each queue, in memory (C-43, C-65, C-67). Pure."""
+"""How far a group has come in each queue, in memory (C-43, C-65, C-67). Pure.
+
+An *offset* here is the next one to consume: 17 means that 0 to 16 are done. It is the smallest
+offset that is not consumed, so a message that takes long holds it back:
+
+    pulled 10 11 12 13, consumed 11, then 10, then 13      advance(10)  advance(12)  advance(12)
+
+A crash then repeats 12 and 13 and loses nothing. Offsets go to the broker later: with each pull,
+and every 5 s (offset_store.py). An offset never falls by what a listener reports (`increase_only`);
+only a reset by an operator, or an offset that the broker calls illegal, sets a smaller one, and
+`freeze` keeps listeners that still run from moving it back up.
+"""
 
 from __future__ import annotations
 

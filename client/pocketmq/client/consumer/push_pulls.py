@@ -1,4 +1,22 @@
-"""A push consumer's pulls: whether one is sent now, what it says, and what its answer brings."""
+"""A push consumer's pulls: whether one is sent now, what it says, and what its answer brings.
+
+A push consumer pulls. For each queue that it owns one `PullRequest` goes round, and nothing else
+asks for messages of that queue. The pull service (pull_service.py) drives it and asks here:
+
+    before_pull   is the queue still ours, is there room for more? (flow control, C-36)
+    pull_header   from which offset, how many messages, and the offset to commit on the way (C-37)
+    pulled        take the answer; in how many ms to pull again (C-41 to C-44)
+
+Queue orders/0, offsets from 0 on; the broker has messages 0 to 39 when the consumer begins:
+
+    pull from 0     FOUND, 32 messages, next offset 32     buffered and given to listeners; at once
+    pull from 32    FOUND, 8 messages, next offset 40      as well
+    pull from 40    held by the broker until a message comes or 15 s are over (B-70)
+    ...             a listener is slow: over 1,000 messages wait in the buffer; no pull for 50 ms
+
+What the listener has consumed is committed by the pulls: each carries the smallest offset that is
+not consumed yet.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,19 @@
-"""A push consumer's queues: taking them and giving them up."""
+"""A push consumer's queues: taking them and giving them up.
+
+The rebalance (rebalance/planner.py) decides which queues are ours and calls this class to carry it
+out. Taking a queue and giving it up are mirror images, and the offset is what is handed over:
+
+    take     [lock]  find_start_offset: where the group goes on   start_pulling: buffer, first pull
+    give up  persist the offset    wait for the listener, [unlock]    forget offset and buffer
+
+Orderly consumers alone lock. Of two members, a second one comes, and orders/1 changes its owner:
+
+    one      drops the claim: what its listeners still hold counts no more
+             writes offset 17 to the broker, then forgets orders/1
+    two      asks the broker for the offset: 17; pulls from there, in 5.x after 500 ms
+
+A message that `one` was still consuming comes to `two` again: each message at least once.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,14 @@
 """Prepares a message for sending: UNIQ_KEY, compressed body, properties, header (P-43, P-44).
 
-Made once per send; every try of the send shares it, so that duplicates share one key.
+Made once per send; every try of the send shares it, so that duplicates share one key. What a
+message says beside its body travels as one text, and is stored as it came:
+
+    Message("orders", b"hello", tags="new", keys="order-17")
+
+    KEYS=order-17; TAGS=new; WAIT=true; UNIQ_KEY=7F00...0001;      "=": byte 0x01, ";": byte 0x02
+
+A body of 4 KiB or more is compressed, and a bit of the header's `sys_flag` says so. `message` and
+`batch` prepare; `header` is called for each try, because the queue and the moment of birth differ.
 """
 
 from __future__ import annotations
