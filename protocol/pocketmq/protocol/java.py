@@ -53,16 +53,6 @@ def java_integer(text: str, bits: int = 32) -> int | None:
     return value if -(1 << bits - 1) <= value < 1 << bits - 1 else None
 
 
-def java_remainder(dividend: int, divisor: int) -> int:
-    """Java's `%`, which keeps the dividend's sign; Python's takes the divisor's.
-
-    Raises:
-        ZeroDivisionError: `divisor` is 0.
-    """
-    remainder = abs(dividend) % abs(divisor)
-    return -remainder if dividend < 0 else remainder
-
-
 def bucket(hash_value: int, buckets: int) -> int:
     """`Math.abs(hash % buckets)`: remainder first, so the result is never negative (P-51)."""
     return abs(hash_value) % buckets
