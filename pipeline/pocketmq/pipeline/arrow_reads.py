@@ -4,7 +4,8 @@
     duckdb.from_arrow(read_store("cluster/broker-a", topic="orders")).aggregate("count(*)")
 
 The readers stream: a batch is read when the one before it was taken, so a topic may be larger than
-memory. Options are those of the data sources (docs/spark-options.md).
+memory. Options are those of the data sources (docs/spark-options.md). Both need PyArrow and NumPy,
+which the extra `pocketmq[arrow]` brings.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from pocketmq.pipeline.installed import check_arrow
 from pocketmq.pipeline.row_filter import RowFilter
 
 if TYPE_CHECKING:
@@ -28,7 +30,9 @@ def read_topic(topic: str, **options: str) -> pa.RecordBatchReader:
     Raises:
         OptionError: An option is wrong, or the topic does not exist.
         DataLossError: While reading, if offsets are not stored any more.
+        MissingToolError: PyArrow or NumPy is not installed.
     """
+    check_arrow("read_topic")
     from pocketmq.pipeline.loop import shared_loop
     from pocketmq.pipeline.settings import ReadSettings
     from pocketmq.pipeline.topic_read import plan, reading
@@ -50,7 +54,9 @@ def read_store(path: str, **options: str) -> pa.RecordBatchReader:
     Raises:
         OptionError: An option is wrong.
         CorruptRecordError: While reading, if a record is broken and the mode is FAILFAST.
+        MissingToolError: PyArrow or NumPy is not installed.
     """
+    check_arrow("read_store")
     from pocketmq.pipeline import store_read
 
     settings = store_read.StoreSettings({"path": path, **options})

@@ -17,7 +17,7 @@ ZONE = "America/New_York"
 def check_matplotlib() -> None:
     """Raise `MissingToolError` if matplotlib is not installed; call it before a long job."""
     if importlib.util.find_spec("matplotlib") is None:
-        raise MissingToolError("matplotlib", "the picture", "pip install 'pocketmq[spark]'")
+        raise MissingToolError("matplotlib", "the picture", "pip install matplotlib")
 
 
 def draw(delays: DataFrame, path: Path) -> None:

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pocketmq.pipeline.checkpoint import Checkpoint, Mark
+from pocketmq.pipeline.installed import check_arrow
 from pocketmq.pipeline.jobs.queue_rows import QueueRows, Source
 from pocketmq.pipeline.jobs.replay_pace import Pace, ReplayState
 from pocketmq.pipeline.jobs.replay_rows import (
@@ -134,7 +135,9 @@ def replay(
         CallerError: There is no such source or topic, or the state is of another replay.
         DataLossError: The source has lost what the state says is still to be sent.
         BrokerError, RemotingError: A message could not be sent; run it again to go on.
+        MissingToolError: PyArrow, NumPy or what reads such a table is not installed.
     """
+    check_arrow("replay")
     options = options or ReplayOptions()
     check_send_topic(topic)
     found = source_of(source, topics=topics, nameservers=nameservers)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from pocketmq.pipeline.checkpoint import Checkpoint
+from pocketmq.pipeline.installed import check_arrow
 from pocketmq.pipeline.lake.notes import Move, Moves
 from pocketmq.pipeline.offsets import Offsets
 from pocketmq.pipeline.resume import as_continued, check_unchanged, moved_on
@@ -74,7 +75,9 @@ def export(
     Raises:
         OptionError: An option is wrong, or the topic does not exist.
         DataLossError: Messages were removed before they were exported, or a topic was made anew.
+        MissingToolError: PyArrow or NumPy is not installed.
     """
+    check_arrow("export")
     from pocketmq.pipeline.lake.feeds import StoreFeed, TopicFeed
 
     feed: Feed
