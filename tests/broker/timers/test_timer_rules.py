@@ -190,6 +190,13 @@ def test_what_does_not_say_where_it_belongs_is_not_delivered(lacks: dict[str, st
     assert delivery(record(TIMER_TOPIC, 4, properties), 1, 2) is None
 
 
+@pytest.mark.parametrize("queue_id", [0, 2**31 - 1])
+def test_any_queue_may_be_where_it_belongs(queue_id: int) -> None:
+    message = delivery(record(TIMER_TOPIC, 4, WAITED | {"REAL_QID": str(queue_id)}), 1, 2)
+    assert message is not None
+    assert message.queue_id == queue_id
+
+
 def test_a_separator_in_a_value_stays_there() -> None:
     odd = record(TIMER_TOPIC, 4, WAITED, text="a\x01b\x01c\x02")  # RocketMQ and a send take it
     message = delivery(odd, 1, 2)
@@ -198,7 +205,13 @@ def test_a_separator_in_a_value_stays_there() -> None:
         assert decode_properties(copy.properties.decode()).get("a") == "b\x01c"
 
 
-@pytest.mark.parametrize(("before", "after"), [(None, "1"), ("1", "2"), ("x", "1"), ("9", "10")])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        *((None, "1"), ("1", "2"), ("x", "1"), ("9", "10"), ("0", "1"), ("-7", "1"), ("²", "1")),
+        *((str(2**31 - 1), str(2**31)), (str(2**31), "1")),
+    ],
+)
 def test_each_roll_is_counted(before: str | None, after: str) -> None:  # T-122
     properties = WAITED if before is None else WAITED | {"TIMER_ROLL_TIMES": before}
     message = rolled(record(TIMER_TOPIC, 4, properties))
