@@ -88,13 +88,14 @@ def _row(each: OptionDescription) -> str:
     default = as_text(each.default)
     if default and each.unit:
         default += f" {each.unit}"
+    of = f" Of: {', '.join(each.roles)}." if each.roles else ""
     cells = (
         f"`{each.flag}`",
         f"`{each.env}`",
         f"`{each.rocketmq_name}`",
         kind,
         f"`{default}`" if default else "",
-        each.help.replace("|", "\\|"),
+        each.help.replace("|", "\\|") + of,
         "yes" if each.live else "",
         each.rule,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -272,6 +273,15 @@ def test_config_show_tells_values_and_where_they_come_from(tmp_path: Path) -> No
         r"broker.port = 10921 +# environment POCKETMQ_BROKER_PORT: ", lines["broker.port"]
     )
     assert shown.stderr == "unknown and ignored: unknownThing\n"
+
+
+@pytest.mark.parametrize("role", ["nameserver", "broker", "controller"])
+def test_config_show_tells_the_limits_that_a_role_has(role: str) -> None:
+    limits = {"nameserver": "routes", "broker": "slaves", "controller": "replicas_per_name"}
+    shown = pocketmq("config", "show", role, "-o", "json")
+    names = {each["option"] for each in json.loads(shown.stdout)}
+    assert "budget.peer_memory_bytes" in names
+    assert {of for of, name in limits.items() if f"budget.{name}" in names} == {role}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What one peer, and all peers together, may cost a nameserver or a broker.
+"""What one peer, and all peers together, may cost a nameserver, a broker or a controller.
 
 Every limit stands here and nowhere else; `pocketmq config show` shows them, and
 docs/reliability.md tells of them. Each is far above what real clients do, and low enough that no
@@ -19,10 +19,14 @@ from pocketmq.runtime.options import option
 
 MIB = 1024 * 1024
 
+NAMESERVER = ("nameserver",)
+BROKER = ("broker",)
+CONTROLLER = ("controller",)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """What peers may cost; the same options for nameservers and brokers."""
+    """What peers may cost; all roles take the same table, and each reads what concerns it."""
 
     section: ClassVar[str] = "budget"
 
@@ -61,6 +65,7 @@ class Budget:
         help="Body of a broker's registration, and what it inflates to.",
         live=True,
         within=(1, inf),
+        roles=NAMESERVER,
     )
     settings_bytes: int = option(
         64 * 1024,
@@ -74,24 +79,28 @@ class Budget:
         help="Topics that a broker registers at a nameserver.",
         live=True,
         within=(1, inf),
+        roles=NAMESERVER,
     )
     queues_per_topic: int = option(
         16_384,
         help="Queues of one topic, on brokers and in registrations.",
         live=True,
         within=(1, inf),
+        roles=NAMESERVER + BROKER,
     )
     routes: int = option(
         200_000,
         help="Topics times brokers that a nameserver keeps; what is known may change.",
         live=True,
         within=(1, inf),
+        roles=NAMESERVER,
     )
     brokers: int = option(
         2_000,
         help="Brokers, and names of brokers, that a nameserver keeps; known ones may change.",
         live=True,
         within=(1, inf),
+        roles=NAMESERVER,
     )
     name_chars: int = option(
         1_024,
@@ -105,54 +114,99 @@ class Budget:
         help="Key-value configuration of a nameserver, names and values.",
         live=True,
         within=(1, inf),
+        roles=NAMESERVER,
     )
     groups_per_heartbeat: int = option(
         500,
         help="Groups of consumers and of producers in one heartbeat.",
         live=True,
         within=(1, inf),
+        roles=BROKER,
     )
     subscriptions_per_heartbeat: int = option(
         5_000,
         help="Subscriptions in one heartbeat, over all its groups.",
         live=True,
         within=(1, inf),
+        roles=BROKER,
     )
     subscription_chars: int = option(
         16_384,
         help="Length of a subscription's expression, in a heartbeat and in a pull.",
         live=True,
         within=(1, inf),
+        roles=BROKER,
     )
     held_pulls_per_connection: int = option(
         10_000,
         help="Pulls of one connection that may wait for messages at once.",
         live=True,
         within=(1, inf),
+        roles=BROKER,
     )
     records: int = option(
         20_000,
         help="Topics, and groups, from which on none is created by itself; tools still create.",
         live=True,
         within=(1, inf),
+        roles=BROKER,
     )
     records_per_request: int = option(
         1_000,
         help="Topics, or groups, that a tool creates or changes in one request.",
         live=True,
         within=(1, inf),
+        roles=BROKER,
     )
     queue_locks: int = option(
         100_000,
         help="Queues that orderly consumers of all groups have locked at once.",
         live=True,
         within=(1, inf),
+        roles=BROKER,
     )
     offsets: int = option(
         100_000,
         help="Offsets that a broker keeps: of a group in a queue.",
         live=True,
         within=(1, inf),
+        roles=BROKER,
+    )
+    slaves: int = option(
+        64,
+        help="Connections to a broker's replication port; more are closed at once.",
+        live=True,
+        within=(1, inf),
+        roles=BROKER,
+    )
+    broker_names: int = option(
+        10_000,
+        help="Names of brokers that controllers keep.",
+        live=True,
+        within=(1, inf),
+        roles=CONTROLLER,
+    )
+    replicas_per_name: int = option(
+        64,
+        help="Replicas of one broker name that controllers keep.",
+        live=True,
+        within=(1, inf),
+        roles=CONTROLLER,
+    )
+    replicas: int = option(
+        20_000,
+        help="Replicas that controllers keep, and as many heartbeats.",
+        live=True,
+        within=(1, inf),
+        roles=CONTROLLER,
+    )
+    replica_bytes: int = option(
+        4 * MIB,
+        unit="bytes",
+        help="Names, addresses and claims of the replicas that controllers keep.",
+        live=True,
+        within=(1, inf),
+        roles=CONTROLLER,
     )
 
     def check(

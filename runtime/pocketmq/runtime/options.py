@@ -31,6 +31,7 @@ class _Declared:
     secret: bool
     live: bool
     within: tuple[float, float] | None
+    roles: tuple[str, ...]
 
 
 def option(
@@ -43,6 +44,7 @@ def option(
     secret: bool = False,
     live: bool = False,
     within: tuple[float, float] | None = None,
+    roles: tuple[str, ...] = (),
 ) -> Any:
     """Declare a field of a configuration dataclass.
 
@@ -55,8 +57,9 @@ def option(
         secret: Its value is shown nowhere.
         live: A change acts at once in a running process; else after a restart.
         within: The least and the greatest number that it may be.
+        roles: Who reads it, of those that take its class; empty: all of them.
     """
-    declared = {_MARK: _Declared(help, unit, rule, rocketmq_name, secret, live, within)}
+    declared = {_MARK: _Declared(help, unit, rule, rocketmq_name, secret, live, within, roles)}
     if isinstance(default, (list, dict, set)):
         return dataclasses.field(default_factory=lambda: type(default)(default), metadata=declared)
     return dataclasses.field(default=default, metadata=declared)
@@ -86,6 +89,8 @@ class OptionDescription:
     """A change acts at once in a running process."""
     within: tuple[float, float] | None
     """The least and the greatest number allowed."""
+    roles: tuple[str, ...]
+    """Who reads it, of those that take its class; empty: all of them."""
     choices: tuple[str, ...]
     """The allowed words, for an enum or Literal."""
     annotation: Any
@@ -153,6 +158,7 @@ def _describe(config_class: type[Any]) -> Iterator[OptionDescription]:
             secret=declared.secret,
             live=declared.live,
             within=declared.within,
+            roles=declared.roles,
             choices=choices(annotation),
             annotation=annotation,
         )

@@ -96,6 +96,8 @@ def show(
     for config_class in classes:
         loaded = load(config_class, {}, os.environ, config, broker_conf=broker_conf)
         for each in describe(config_class):
+            if each.roles and role not in each.roles:
+                continue
             origin = loaded.origins[each.name]
             if changed and origin == "default":
                 continue
