@@ -13,6 +13,7 @@ from pocketmq.controller.errors import (
     TooManyProposalsError,
     UndecidedError,
 )
+from pocketmq.controller.limits import Limits
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import BadRequestError
 
@@ -51,12 +52,21 @@ def test_messages_and_logs_of_strangers_are_named() -> None:
     [
         commands.ApplyId("c", "a", 1, "a:1;x"),
         commands.SetAddress("c", "a", 1, "a:2"),
+        commands.ApplyId("c", "a", 1, "a:1;x", Limits(1, 2, 3, 4)),
         commands.AlterSet("a", 1, 2, [1, 2], 3, [1]),
         commands.Clean("c", "a", [], True, [1]),
     ],
 )
 def test_a_command_of_the_log_is_read_as_it_was_written(command: commands.Command) -> None:
     assert commands.decode(commands.encode(command)) == command
+
+
+def test_a_claim_of_an_older_version_brings_its_limits_of_then() -> None:
+    found = commands.decode(
+        '{"type":"apply-id","cluster":"c","name":"a","broker_id":1,"check_code":"x"}'
+    )
+    assert isinstance(found, commands.ApplyId)
+    assert found.limits == Limits(10_000, 64, 2**63 - 1, 2**63 - 1)
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"type":"of-a-newer-version"}', '{"type":"clean"}'])

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
-from pocketmq.controller import commands, replicas
+from pocketmq.controller import commands
+from pocketmq.controller.limits import Limits
 from pocketmq.controller.replicas import Outcome, Replicas
 from pocketmq.protocol.codes import ResponseCode
 
@@ -12,6 +11,12 @@ from pocketmq.protocol.codes import ResponseCode
 def apply_id(state: Replicas, broker_id: int, *, name: str = "a", cluster: str = "c") -> Outcome:
     claim = f"{name}-{broker_id}:1;claim"
     return state.apply(commands.ApplyId(cluster, name, broker_id, claim))
+
+
+def refusal(state: Replicas, broker_id: int, limits: Limits, *, name: str = "a") -> str:
+    """What a claim under limits is told; empty: it is taken."""
+    claim = f"{name}-{broker_id}:1;claim"
+    return str(state.apply(commands.ApplyId("c", name, broker_id, claim, limits)).remark or "")
 
 
 def registered(*ids: int) -> Replicas:
@@ -41,18 +46,73 @@ def test_an_address_is_the_claim_s_first_word_until_it_changes() -> None:  # D-2
     assert found.remark.startswith("id 2 of a is not registered")
 
 
-def test_names_replicas_and_ids_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:  # D-20
-    monkeypatch.setattr(replicas, "MOST_NAMES", 1)
-    monkeypatch.setattr(replicas, "MOST_REPLICAS", 2)
+def test_names_replicas_and_ids_are_bounded() -> None:  # D-20
     state = registered(1)
-    assert "at most 1 broker names" in str(apply_id(state, 1, name="b").remark)
-    assert "ids from 1 on" in str(apply_id(state, 0).remark)
-    assert apply_id(state, 2).code == 0
-    assert "may have 2 replicas" in str(apply_id(state, 3).remark)
-    assert apply_id(state, 2).code == 0  # the same claim again
+    few = Limits(names=1, replicas_per_name=2)
+    assert "at most 1 broker names (budget.broker_names)" in refusal(state, 1, few, name="b")
+    assert "ids from 1 on" in refusal(state, 0, few)
+    assert refusal(state, 2, few) == ""
+    assert "may have 2 replicas (budget.replicas_per_name)" in refusal(state, 3, few)
+    assert refusal(state, 2, few) == ""  # the same claim again
     assert (state.next_id("a"), state.next_id("b")) == (3, 1)
     assert (state.get("a"), state.get("b")) == (state.groups["a"], None)
     assert "belongs to cluster c" in str(apply_id(state, 1, cluster="d").remark)
+
+
+def test_replicas_of_all_names_are_bounded_together() -> None:
+    state = registered(1, 2)
+    few = Limits(replicas=3)
+    assert refusal(state, 1, few, name="b") == ""
+    for name, broker_id in (("a", 3), ("b", 2), ("c", 1)):
+        found = refusal(state, broker_id, few, name=name)
+        assert "at most 3 replicas (budget.replicas)" in found
+    assert state.get("c") is None
+    assert clean(state, 2).code == 0
+    assert refusal(state, 1, few, name="c") == ""  # the place is free again
+
+
+def test_what_the_replicas_have_as_texts_is_bounded() -> None:
+    state = registered(1)
+    there = state.kept.size_bytes
+    claim = len('"b""c""b-1:1""b-1:1;claim"')  # name, cluster, address and claim in a snapshot
+    assert "(budget.replica_bytes)" in refusal(
+        state, 1, Limits(size_bytes=there + claim - 1), name="b"
+    )
+    assert refusal(state, 1, Limits(size_bytes=there + claim), name="b") == ""
+    full = Limits(size_bytes=there + claim)
+
+    def move(address: str) -> str:
+        return str(state.apply(commands.SetAddress("c", "a", 1, address, full)).remark or "")
+
+    assert "(budget.replica_bytes)" in move("a-1:12")
+    assert move("a-2:1") == ""
+    assert move("x:1") == ""
+    assert move("a-1:1") == ""
+    assert state.groups["a"].address_of(1) == "a-1:1"
+
+
+def test_what_is_kept_is_counted_the_same_after_a_snapshot() -> None:
+    state = registered(1, 2, 3)
+    for name in ("b", "c"):
+        assert apply_id(state, 1, name=name).code == 0
+    assert state.apply(commands.SetAddress("c", "a", 2, "elsewhere:10911")).code == 0
+    assert clean(state, 3).code == 0
+    assert state.apply(commands.Clean("", "b", [], True, [])).code == 0
+    copy = Replicas()
+    copy.restore(state.snapshot())
+    assert vars(copy.kept) == vars(state.kept)
+    assert (state.kept.names, state.kept.replicas) == (2, 3)
+    for name in ("a", "c"):
+        assert state.apply(commands.Clean("", name, [], True, [])).code == 0
+    assert vars(state.kept) == vars(Replicas().kept)
+
+
+def test_a_limit_below_what_is_there_refuses_only_more() -> None:
+    state = registered(1, 2)
+    low = Limits(names=1, replicas_per_name=1, replicas=1, size_bytes=1)
+    assert refusal(state, 1, low) == ""
+    assert "budget." in refusal(state, 3, low)
+    assert state.apply(commands.SetAddress("c", "a", 1, "a:1", low)).code == 0
 
 
 def elect(state: Replicas, asked_by: int, *, name: str = "a", **more: object) -> Outcome:

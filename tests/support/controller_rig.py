@@ -14,6 +14,7 @@ from pocketmq.controller.config import ControllerConfig
 from pocketmq.controller.server import Controller, ControllerSeams
 from pocketmq.protocol.bodies.controller import ElectMasterResponseBody, SyncStateSet
 from pocketmq.protocol.body import decode_body, encode_body
+from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command, Encoding
 from pocketmq.protocol.dispatch import Dispatcher, Peer, Reply, handles
@@ -175,6 +176,7 @@ class ControllerRig:
     network: MemoryNetwork
     peers: str
     options: dict[str, Any]
+    budget: Budget = DEFAULT_BUDGET
     files: dict[str, MemoryFiles] = field(default_factory=dict)
     controllers: dict[str, Controller] = field(default_factory=dict)
     brokers: list[BrokerInQuestion] = field(default_factory=list)
@@ -194,6 +196,7 @@ class ControllerRig:
                 self.files.setdefault(own_id, MemoryFiles()),
                 seed=int(own_id[1:]) + 1,
             ),
+            budget=self.budget,
             on_failure=lambda _task, error: self.failures.append(error),
         )
         await controller.start()
@@ -285,11 +288,13 @@ def elected(reply: Command) -> ElectMasterResponseBody:
 
 
 @asynccontextmanager
-async def controllers(count: int = 1, **options: Any) -> AsyncIterator[ControllerRig]:
+async def controllers(
+    count: int = 1, *, budget: Budget = DEFAULT_BUDGET, **options: Any
+) -> AsyncIterator[ControllerRig]:
     """Running controllers n0, n1, ... of which one leads and serves."""
     names = [f"n{at}" for at in range(count)]
     peers = ";".join(f"{name}-127.0.0.1:{9877 + at}" for at, name in enumerate(names))
-    rig = ControllerRig(ManualClock(START_MS), MemoryNetwork(), peers, options)
+    rig = ControllerRig(ManualClock(START_MS), MemoryNetwork(), peers, options, budget)
     try:
         for name in names:
             await rig.start(name)

@@ -1,7 +1,7 @@
 """What controllers agree on: commands, in the order of their log. Values only.
 
 A command is decided when it is applied, on every controller alike. So it brings along what only the
-proposer can know: who was alive, and what it took the state to be (I-15).
+proposer can know: who was alive, what it took the state to be (I-15), and its limits.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TypeAlias
 import msgspec
 
 from pocketmq.controller.election import Candidate
+from pocketmq.controller.limits import Limits
 from pocketmq.protocol.errors import BadRequestError
 from pocketmq.protocol.scalars import Int32, Int64
 
@@ -22,6 +23,7 @@ class ApplyId(msgspec.Struct, frozen=True, tag="apply-id"):
     name: str
     broker_id: Int64
     check_code: str
+    limits: Limits = Limits()
 
 
 class SetAddress(msgspec.Struct, frozen=True, tag="set-address"):
@@ -31,6 +33,7 @@ class SetAddress(msgspec.Struct, frozen=True, tag="set-address"):
     name: str
     broker_id: Int64
     address: str
+    limits: Limits = Limits()
 
 
 class Elect(msgspec.Struct, frozen=True, tag="elect"):

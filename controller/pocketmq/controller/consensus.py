@@ -183,6 +183,8 @@ class Consensus:
         step = self.raft.take()
         for each in step.applied:
             self._apply(each)
+        if self.applied_index - self.raft.log.snapshot.index >= COMPACT_EVERY:
+            self.raft.compact(self.applied_index, self.replicas.snapshot())
         if step.write is not None or step.messages:
             self._unsent.append(step)
             self._latch.wakeup()
@@ -240,8 +242,6 @@ class Consensus:
                 else:
                     future.set_exception(NotLeadingError(self.raft.leader))
         self._on_outcome(outcome)
-        if each.index - self.raft.log.snapshot.index >= COMPACT_EVERY:
-            self.raft.compact(each.index, self.replicas.snapshot())
 
     def _lost(self, index: int) -> None:
         _, future = self._waiting.pop(index)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import structlog
 
 from pocketmq.controller import commands
 from pocketmq.controller.consensus import Consensus
 from pocketmq.controller.errors import NotLeadingError, TooManyProposalsError
-from pocketmq.controller.liveness import LiveBrokers
-from pocketmq.controller.replicas import BY_CONTROLLER, Outcome, ReplicaGroup
+from pocketmq.controller.liveness import LiveBroker, LiveBrokers
+from pocketmq.controller.replica_group import ReplicaGroup
+from pocketmq.controller.replicas import BY_CONTROLLER, Outcome
 from pocketmq.protocol.codes import ResponseCode, response_name
 from pocketmq.protocol.dispatch import Peer
 from pocketmq.protocol.events.roles import Elected
@@ -19,6 +20,12 @@ from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.periodic import PeriodicService
 
 FIRST_SCAN_S = 2.0
+
+MOST_AT_ONCE = 256
+"""Elections that one scan begins; the next one follows at once."""
+
+MOST_LINES = 100
+"""Dead brokers that one scan names in the log; of the others it says how many they are."""
 
 log = structlog.get_logger()
 
@@ -92,23 +99,29 @@ class Elections:
         now = self._clock.monotonic()
         if now < self._settled_at:
             return
-        for broker in self._live.expire(now):
-            log.info(
-                "broker.dead", broker=broker.key.name, broker_id=broker.key.broker_id,
-                silent_s=round(now - broker.seen_at, 1), closed=broker.closed_at is not None,
-            )  # fmt: skip
+        dead = self._live.expire(now)
+        _tell(dead, now)
+        for broker in dead:
             group = self._consensus.replicas.get(broker.key.name)
             if group is not None and group.master_id == broker.key.broker_id:
                 self._lost[broker.key.name] = "silent" if broker.closed_at is None else "closed"
         if not self._consensus.serves:
             return
+        begun = 0
         for name, group in list(self._consensus.replicas.with_master()):
-            if not self._live.is_alive(name, group.master_id, now):
+            if name in self._under_way or self._live.is_alive(name, group.master_id, now):
+                continue
+            if begun == MOST_AT_ONCE:
+                self._scan.wakeup()
+                return
+            try:
                 self._elect(name, group, now)
+            except (NotLeadingError, TooManyProposalsError) as exc:  # so are all others refused
+                log.info("election.postponed", broker=name, reason=str(exc))
+                return
+            begun += 1
 
     def _elect(self, name: str, group: ReplicaGroup, now: float) -> None:
-        if name in self._under_way:
-            return
         command = commands.Elect(
             "",
             name,
@@ -118,11 +131,7 @@ class Elections:
             self._allows_unclean(),
             group.master_epoch,
         )
-        try:
-            future = self._consensus.decide(command)
-        except (NotLeadingError, TooManyProposalsError) as exc:
-            log.info("election.postponed", broker=name, reason=str(exc))
-            return
+        future = self._consensus.decide(command)
         self._under_way.add(name)
         future.add_done_callback(lambda done: self._decided(name, done))
 
@@ -139,3 +148,13 @@ class Elections:
                 "election.failed", broker=name, code=response_name(outcome.code),
                 reason=outcome.remark,
             )  # fmt: skip
+
+
+def _tell(dead: Sequence[LiveBroker], now: float) -> None:
+    for broker in dead[:MOST_LINES]:
+        log.info(
+            "broker.dead", broker=broker.key.name, broker_id=broker.key.broker_id,
+            silent_s=round(now - broker.seen_at, 1), closed=broker.closed_at is not None,
+        )  # fmt: skip
+    if len(dead) > MOST_LINES:
+        log.info("brokers.dead", more=len(dead) - MOST_LINES)

@@ -17,8 +17,6 @@ HEARTBEAT_TIMEOUT_S = 10.0
 """Where a heartbeat announces none."""
 
 MOST_TIMEOUT_S = 3600.0
-MOST_BROKERS = 20_000
-"""Heartbeats of more are not kept."""
 
 
 class LiveKey(NamedTuple):
@@ -68,12 +66,9 @@ class LiveBrokers:
         """What a replica told last, dead or alive."""
         return self._brokers.get(key)
 
-    def put(self, broker: LiveBroker) -> bool:
-        """Note a heartbeat; False when the table is full. Values replace older ones (W-10)."""
-        if broker.key not in self._brokers and len(self._brokers) >= MOST_BROKERS:
-            return False
+    def put(self, broker: LiveBroker) -> None:
+        """Note a heartbeat; values replace older ones (W-10)."""
         self._brokers[broker.key] = broker
-        return True
 
     def is_alive(self, name: str, broker_id: int | None, now: float) -> bool:
         """Whether a replica counts as alive."""

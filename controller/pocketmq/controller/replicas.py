@@ -18,6 +18,8 @@ import msgspec
 
 from pocketmq.controller import commands
 from pocketmq.controller.election import elect
+from pocketmq.controller.limits import Kept, text_bytes
+from pocketmq.controller.replica_group import FIRST_ID, Replica, ReplicaGroup
 from pocketmq.protocol.bodies.controller import (
     ElectMasterResponseBody,
     ReplicaIdentity,
@@ -33,41 +35,9 @@ from pocketmq.protocol.headers.controller import (
     ApplyBrokerIdResponseHeader,
     ElectMasterResponseHeader,
 )
+from pocketmq.runtime.words import counted
 
-FIRST_ID = 1
 BY_CONTROLLER = -1
-MOST_NAMES = 10_000
-MOST_REPLICAS = 64
-"""Bounds of what peers can make controllers keep."""
-
-
-class Replica(msgspec.Struct, array_like=True):
-    """One broker process behind a name."""
-
-    address: str
-    check_code: str
-    """What it claimed its id with; the same claim again is the same broker."""
-
-
-class ReplicaGroup(msgspec.Struct, omit_defaults=True):
-    """All that is known of one broker name."""
-
-    cluster: str
-    replicas: dict[int, Replica] = {}
-    next_id: int = FIRST_ID
-    master_id: int | None = None
-    master_epoch: int = 0
-    in_sync: set[int] = set()
-    set_epoch: int = 0
-
-    def address_of(self, broker_id: int | None) -> str | None:
-        """Where a replica is."""
-        replica = None if broker_id is None else self.replicas.get(broker_id)
-        return None if replica is None else replica.address
-
-    def sync_state_set(self) -> SyncStateSet:
-        """The set as it is told to brokers."""
-        return SyncStateSet(sync_state_set=set(self.in_sync), sync_state_set_epoch=self.set_epoch)
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -88,6 +58,8 @@ class Replicas:
 
     def __init__(self) -> None:
         self.groups: dict[str, ReplicaGroup] = {}
+        self.kept = Kept()
+        """How much it all is."""
 
     # -- reading --------------------------------------------------------------------------------
 
@@ -143,6 +115,11 @@ class Replicas:
             msgspec.MsgspecError: the text is none.
         """
         self.groups = msgspec.json.decode(text, type=dict[str, ReplicaGroup]) if text else {}
+        self.kept = Kept()
+        for name, group in self.groups.items():
+            self.kept.add(text_bytes(name, group.cluster), names=1)
+            for replica in group.replicas.values():
+                self.kept.add(replica.size_bytes, replicas=1)
 
     # -- changing -------------------------------------------------------------------------------
 
@@ -170,12 +147,9 @@ class Replicas:
                     f"nobody of {name} is registered yet, so the first id is {FIRST_ID} and not"
                     f" {broker_id}; ask for the next id",
                 )
-            if len(self.groups) >= MOST_NAMES:
-                return _refused(f"controllers keep at most {MOST_NAMES} broker names; clean some")
-            group = self.groups[name] = ReplicaGroup(command.cluster)
         elif group.cluster != command.cluster:
             return _other_cluster(name, group, command.cluster)
-        holder = group.replicas.get(broker_id)
+        holder = None if group is None else group.replicas.get(broker_id)
         if holder is not None and holder.check_code != command.check_code:
             return Outcome(
                 ResponseCode.CONTROLLER_BROKER_ID_INVALID,
@@ -183,20 +157,45 @@ class Replicas:
                 " next id",
             )
         if holder is None:
-            if len(group.replicas) >= MOST_REPLICAS or broker_id < FIRST_ID:
-                return _refused(f"{name} may have {MOST_REPLICAS} replicas with ids from 1 on")
-            address = command.check_code.partition(";")[0]
-            group.replicas[broker_id] = Replica(address, command.check_code)
-            group.next_id += 1
+            refused = self._add(command, group)
+            if refused is not None:
+                return refused
         return Outcome(
             header=ApplyBrokerIdResponseHeader(cluster_name=command.cluster, broker_name=name)
         )
+
+    def _add(self, command: commands.ApplyId, group: ReplicaGroup | None) -> Outcome | None:
+        """A new replica, and its name if that is new too; the outcome if there is no room."""
+        name, most = command.name, command.limits.replicas_per_name
+        if command.broker_id < FIRST_ID or (group is not None and len(group.replicas) >= most):
+            return _refused(
+                f"{name} may have {counted(most, 'replica')} (budget.replicas_per_name), with ids"
+                " from 1 on"
+            )
+        replica = Replica(command.check_code.partition(";")[0], command.check_code)
+        names, size_bytes = 0, replica.size_bytes
+        if group is None:
+            names, size_bytes = 1, size_bytes + text_bytes(name, command.cluster)
+        why = self.kept.refusal(command.limits, size_bytes, names=names, replicas=1)
+        if why is not None:
+            return _refused(why)
+        self.kept.add(size_bytes, names=names, replicas=1)
+        if group is None:
+            group = self.groups[name] = ReplicaGroup(command.cluster)
+        group.replicas[command.broker_id] = replica
+        group.next_id += 1
+        return None
 
     def _set_address(self, command: commands.SetAddress) -> Outcome:
         group = self.groups.get(command.name)
         replica = None if group is None else group.replicas.get(command.broker_id)
         if replica is None:
             return not_registered(command.name, command.broker_id)
+        more_bytes = text_bytes(command.address) - text_bytes(replica.address)
+        why = self.kept.refusal(command.limits, more_bytes)
+        if why is not None:
+            return _refused(why)
+        self.kept.add(more_bytes)
         replica.address = command.address
         return Outcome()
 
@@ -325,12 +324,15 @@ class Replicas:
                     f"without {sorted(ids)} nobody of {name} is in sync; clean the whole name, or"
                     " force it with isCleanLivingBroker and elect another by unclean election"
                 )
-        for each in ids:
-            group.replicas.pop(each, None)
+        for each in ids or list(group.replicas):
+            replica = group.replicas.pop(each, None)
+            if replica is not None:
+                self.kept.add(-replica.size_bytes, replicas=-1)
             group.in_sync.discard(each)
             if group.master_id == each:
                 group.master_id = None
-        if not ids or not group.replicas:
+        if not group.replicas:
+            self.kept.add(-text_bytes(name, group.cluster), names=-1)
             del self.groups[name]
         return Outcome()
 

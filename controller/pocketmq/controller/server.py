@@ -18,6 +18,7 @@ from pocketmq.controller.journal_file import JournalFile
 from pocketmq.controller.links import ControllerLinks, RoleNotices
 from pocketmq.controller.liveness import LiveBrokers, LiveKey
 from pocketmq.controller.processors.admin import AdminProcessor, SettingsProcessor
+from pocketmq.controller.processors.bounds import Bounds
 from pocketmq.controller.processors.brokers import BrokerProcessor
 from pocketmq.controller.processors.raft import RaftProcessor
 from pocketmq.controller.raft.group import Group
@@ -176,12 +177,14 @@ class Controller:
         }
 
     def _add_processors(self) -> None:
-        config, consensus = self.config, self.consensus
+        config, consensus, bounds = self.config, self.consensus, Bounds(self.dispatcher.budget)
         self.dispatcher.add(
             RaftProcessor(consensus, config.group),
-            BrokerProcessor(consensus, self.live, self._clock, allows_unclean=self._allows_unclean),
+            BrokerProcessor(
+                consensus, self.live, self._clock, bounds, allows_unclean=self._allows_unclean
+            ),
             AdminProcessor(
-                consensus, self.live, self._clock, members=self.members, group=config.group
+                consensus, self.live, self._clock, bounds, members=self.members, group=config.group
             ),
             SettingsProcessor(self.options, self._options_writer),
             self._control,

@@ -81,6 +81,11 @@ BatchProcessor: TypeAlias = Callable[[Sequence[Any], Sequence[Command]], Sequenc
 Defer: TypeAlias = Callable[[Callable[[], None]], object]
 """Calls a function when this turn of the event loop is over."""
 
+_SETTINGS = (
+    RequestCode.UPDATE_BROKER_CONFIG,
+    RequestCode.UPDATE_NAMESRV_CONFIG,
+    RequestCode.UPDATE_CONTROLLER_CONFIG,
+)
 GATHER_LIMIT = 64
 """When so many requests of batch processors are gathered, they are processed: their bytes should
 still be in the processor's cache."""
@@ -186,7 +191,7 @@ class Dispatcher:
             raise ValueError(f"request code {code} has two processors")
         self.single[int(code)] = processor
         header = REQUEST_HEADERS.get(int(code))
-        if code in (RequestCode.UPDATE_BROKER_CONFIG, RequestCode.UPDATE_NAMESRV_CONFIG):
+        if code in _SETTINGS:
             self._body_limit[int(code)] = "settings_bytes"
         elif header is not None and header.BODY is not None:
             is_registration = code == RequestCode.REGISTER_BROKER

@@ -10,6 +10,7 @@ from pocketmq.controller import commands
 from pocketmq.controller.consensus import Consensus
 from pocketmq.controller.errors import ControllerRefusedError
 from pocketmq.controller.liveness import LiveBrokers
+from pocketmq.controller.processors.bounds import Bounds
 from pocketmq.controller.processors.deciding import decide
 from pocketmq.protocol.bodies.controller import BrokerReplicasInfo
 from pocketmq.protocol.body import encode_body
@@ -26,8 +27,6 @@ from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.live_options import LiveOptions
 from pocketmq.runtime.shared_writes import SharedWrites
 
-MOST_NAMES_ASKED = 10_000
-
 
 class AdminProcessor:
     """Answers tools.
@@ -36,6 +35,7 @@ class AdminProcessor:
         consensus: The group's state, and its way to change it.
         live: Who is alive.
         clock: When.
+        bounds: Of what is asked.
         members: Id -> address of all controllers.
         group: Their name.
     """
@@ -45,6 +45,7 @@ class AdminProcessor:
         consensus: Consensus,
         live: LiveBrokers,
         clock: Clock,
+        bounds: Bounds,
         *,
         members: Mapping[str, str],
         group: str,
@@ -52,6 +53,7 @@ class AdminProcessor:
         self._consensus = consensus
         self._live = live
         self._clock = clock
+        self._bounds = bounds
         self._members = members
         self._group = group
 
@@ -76,6 +78,7 @@ class AdminProcessor:
     def sync_state_data(self, _peer: Peer, request: Command) -> Reply:
         """Replicas of some broker names; those that are unknown are left out."""
         self._consensus.check_serving()
+        self._bounds.check_body(request)
         table = BrokerReplicasInfo()
         replicas, now = self._consensus.replicas, self._clock.monotonic()
         for name in _names(request):
@@ -93,7 +96,9 @@ class AdminProcessor:
         """Forget replicas that will not come back (D-26)."""
         header = request.header(CleanControllerBrokerDataRequestHeader)
         self._consensus.check_serving()
+        self._bounds.check_lengths(header.broker_name, header.cluster_name or "")
         ids = _ids(header.broker_controller_ids_to_clean or "")
+        self._bounds.check_ids(ids)
         now = self._clock.monotonic()
         command = commands.Clean(
             header.cluster_name or "",
@@ -124,7 +129,7 @@ class SettingsProcessor:
 
 
 def _names(request: Command) -> list[str]:
-    """The body is a list of names: JSON, or msgpack in encoding 77."""
+    """The body is a list of names, JSON, or msgpack in encoding 77; each counts once."""
     body = bytes(request.body_view)
     if not body:
         return []
@@ -135,12 +140,7 @@ def _names(request: Command) -> list[str]:
             names = msgspec.json.decode(body, type=list[str])
     except msgspec.MsgspecError as exc:
         raise BadRequestError(f"the body is no list of broker names: {exc}") from exc
-    if len(names) > MOST_NAMES_ASKED:
-        raise ControllerRefusedError(
-            ResponseCode.CONTROLLER_INVALID_REQUEST,
-            f"{len(names)} names are more than {MOST_NAMES_ASKED}; ask in parts",
-        )
-    return names
+    return list(dict.fromkeys(names))
 
 
 def _ids(text: str) -> list[int]:

@@ -12,6 +12,7 @@ from pocketmq.controller.consensus import Consensus
 from pocketmq.controller.election import LOWEST_PRIORITY, Candidate
 from pocketmq.controller.errors import ControllerRefusedError
 from pocketmq.controller.liveness import LiveBroker, LiveBrokers, LiveKey, timeout_s
+from pocketmq.controller.processors.bounds import Bounds
 from pocketmq.controller.processors.deciding import decide, reply_of
 from pocketmq.controller.replicas import Outcome, not_registered
 from pocketmq.protocol.bodies.controller import SyncStateSet
@@ -33,8 +34,6 @@ from pocketmq.protocol.headers.controller import (
 from pocketmq.protocol.headers.route import BrokerHeartbeatRequestHeader
 from pocketmq.runtime.clock import Clock
 
-MOST_NAME_LENGTH = 255
-
 log = structlog.get_logger()
 
 
@@ -45,6 +44,7 @@ class BrokerProcessor:
         consensus: The group's state, and its way to change it.
         live: Who is alive.
         clock: When.
+        bounds: Of what is asked.
         allows_unclean: Whether a replica that is not in sync may be elected.
     """
 
@@ -53,12 +53,14 @@ class BrokerProcessor:
         consensus: Consensus,
         live: LiveBrokers,
         clock: Clock,
+        bounds: Bounds,
         *,
         allows_unclean: Callable[[], bool],
     ) -> None:
         self._consensus = consensus
         self._live = live
         self._clock = clock
+        self._bounds = bounds
         self._allows_unclean = allows_unclean
 
     @handles(RequestCode.BROKER_HEARTBEAT)
@@ -69,9 +71,11 @@ class BrokerProcessor:
             raise ControllerRefusedError(
                 ResponseCode.CONTROLLER_INVALID_REQUEST, "a heartbeat needs the broker's id"
             )
-        _check_name(header.broker_name)
+        self._bounds.check_names(header.broker_name, header.broker_addr)
         key = LiveKey(header.broker_name, header.broker_id)
         before = self._live.get(key)
+        if before is None:
+            self._bounds.check_heartbeats(len(self._live) + 1)
         now = self._clock.monotonic()
         is_elsewhere = before is not None and before.address != header.broker_addr
         if before is not None and is_elsewhere and self._is_alive(*key):
@@ -88,7 +92,7 @@ class BrokerProcessor:
             -1 if header.max_offset is None else header.max_offset,
             LOWEST_PRIORITY if header.election_priority is None else header.election_priority,
         )
-        is_kept = self._live.put(
+        self._live.put(
             LiveBroker(
                 key,
                 header.broker_addr,
@@ -99,8 +103,6 @@ class BrokerProcessor:
                 peer,
             )
         )
-        if not is_kept:
-            raise ControllerRefusedError(ResponseCode.SYSTEM_BUSY, "too many brokers")
         if before is None:
             log.info("broker.alive", broker=key.name, broker_id=key.broker_id, peer=peer.address)
         return request.reply(remark="Heart beat success")
@@ -122,13 +124,15 @@ class BrokerProcessor:
     def apply_id(self, peer: Peer, request: Command) -> Reply:
         """Claim an id (D-21)."""
         header = request.header(ApplyBrokerIdRequestHeader)
-        for text in (header.broker_name, header.cluster_name, header.register_check_code):
-            _check_name(text)
+        self._bounds.check_names(
+            header.broker_name, header.cluster_name, header.register_check_code
+        )
         command = commands.ApplyId(
             header.cluster_name,
             header.broker_name,
             header.applied_broker_id,
             header.register_check_code,
+            self._bounds.limits,
         )
         return decide(self._consensus, peer, request, command)
 
@@ -147,7 +151,7 @@ class BrokerProcessor:
                 f"{name} belongs to cluster {group.cluster}, not {header.cluster_name}; two"
                 " clusters need controllers of their own, or other broker names",
             )
-        _check_name(header.broker_address)
+        self._bounds.check_names(header.broker_address)
         held = self._live.get(LiveKey(name, broker_id))
         is_other = held is not None and held.address != header.broker_address
         if held is not None and is_other and self._is_alive(name, broker_id):
@@ -156,7 +160,9 @@ class BrokerProcessor:
             )
         if group.replicas[broker_id].address == header.broker_address:
             return self._registered(request, header)
-        command = commands.SetAddress(header.cluster_name, name, broker_id, header.broker_address)
+        command = commands.SetAddress(
+            header.cluster_name, name, broker_id, header.broker_address, self._bounds.limits
+        )
         future = self._consensus.decide(command)
         future.add_done_callback(lambda done: self._address_set(peer, request, header, done))
         return None
@@ -186,6 +192,8 @@ class BrokerProcessor:
         body = decode_request_body(request, SyncStateSet)
         name = header.broker_name
         in_sync = sorted(body.sync_state_set or ())
+        self._bounds.check_lengths(name)
+        self._bounds.check_ids(in_sync)
         command = commands.AlterSet(
             name,
             header.master_broker_id,
@@ -202,6 +210,7 @@ class BrokerProcessor:
         header = request.header(ElectMasterRequestHeader)
         self._consensus.check_serving()
         name = header.broker_name
+        self._bounds.check_lengths(name, header.cluster_name)
         group = self._consensus.replicas.get(name)
         if group is None:
             return reply_of(request, not_registered(name, None))
@@ -259,12 +268,3 @@ def _taken(key: LiveKey, address: str) -> str:
         f"id {key.broker_id} of {key.name} is in use by the living broker at {address}; a copied"
         " store must be started without its brokerIdentity file"
     )
-
-
-def _check_name(text: str) -> None:
-    """Bound what peers make controllers keep."""
-    if not text or len(text) > MOST_NAME_LENGTH:
-        raise ControllerRefusedError(
-            ResponseCode.CONTROLLER_INVALID_REQUEST,
-            f"names and addresses have 1 to {MOST_NAME_LENGTH} characters, not {len(text)}",
-        )

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pocketmq.controller.raft.messages import Entry, Snapshot
+from pocketmq.controller.raft.messages import MOST_ENTRIES, Entry, Snapshot
 
-MOST_ENTRIES = 256
 MOST_CHARACTERS = 256 * 1024
 """What one `Append` holds at most; a single longer entry travels alone."""
 

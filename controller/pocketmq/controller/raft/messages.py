@@ -6,11 +6,14 @@ numbers from 1; 0 means "none". Times are seconds on the clock of the member tha
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 import msgspec
 
 from pocketmq.protocol.scalars import Int64
+
+MOST_ENTRIES = 256
+"""What one `Append` holds at most."""
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
@@ -55,7 +58,7 @@ class Append(msgspec.Struct, frozen=True, array_like=True, tag="append"):
     term: Int64
     previous_index: Int64
     previous_term: Int64
-    entries: list[Entry]
+    entries: Annotated[list[Entry], msgspec.Meta(max_length=MOST_ENTRIES)]
     commit_index: Int64
     sent_at: float
     """On the leader's clock; the reply repeats it."""

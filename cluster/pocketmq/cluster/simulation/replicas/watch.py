@@ -29,7 +29,7 @@ from pocketmq.cluster.simulation.replicas.machines import (
 from pocketmq.cluster.simulation.replicas.plan import NAMESERVER, REPLICAS, ReplicaPlan
 from pocketmq.cluster.simulation.trace import Trace
 from pocketmq.controller.consensus import Consensus
-from pocketmq.controller.replicas import ReplicaGroup
+from pocketmq.controller.replica_group import ReplicaGroup
 from pocketmq.nameserver.server import NameServer
 from pocketmq.protocol.bodies.route import MASTER_ID
 from pocketmq.protocol.codes import ResponseCode
