@@ -5,19 +5,16 @@
 
 from __future__ import annotations
 
-import os
-import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from pocketmq.client import Message
-from support.reader import distributions, installed_by, readers_python
-from support.spark_cluster import SparkCluster, spark_cluster
+from support.reader import Reader, blocks, distributions, installed_by, readers_python, shown
+from support.spark_cluster import spark_cluster
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-ADDRESS = "127.0.0.1:9876"
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
@@ -30,49 +27,8 @@ work.mkdir()
 """What the pages before docs/spark-tables.md have defined for its export."""
 
 
-def blocks(text: str) -> list[tuple[str, str]]:
-    return re.findall(r"^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-
-
 def section(page: str, title: str) -> str:
     return page.split(f"\n## {title}\n")[1].split("\n## ")[0]
-
-
-class Reader:
-    """Types what a page shows, in a folder that has the cluster's stores as the page has them."""
-
-    def __init__(self, page: str, folder: Path, cluster: SparkCluster) -> None:
-        self.folder = folder
-        self.cluster = cluster
-        self.python = readers_python(folder, installed_by(page))
-
-    def run(self, *words: str) -> str:
-        known = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
-        done = subprocess.run(
-            [str(self.python), *words],
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            timeout=100,
-            check=False,
-            env=known | {"NAMESRV_ADDR": self.cluster.nameservers, "HOME": str(self.folder)},
-        )
-        assert (done.returncode, done.stderr) == (0, ""), (words, done.stdout, done.stderr)
-        return done.stdout
-
-    def commands(self, text: str) -> None:
-        for line in text.splitlines():
-            words = line.removeprefix("$ ").split()
-            if words[:2] not in (["pip", "install"], ["pocketmq", "up"]):
-                assert words[0] == "pocketmq", line
-                self.run("-m", "pocketmq.cluster.cli.main", *words[1:])
-
-    def program(self, text: str) -> str:
-        return self.run("-c", text.replace(ADDRESS, self.cluster.nameservers))
-
-
-def shown(text: str) -> list[str]:
-    return [line.rstrip() for line in text.strip().splitlines()]
 
 
 def test_polars_duckdb_and_pandas_read_as_the_page_says(tmp_path: Path) -> None:
@@ -82,7 +38,7 @@ def test_polars_duckdb_and_pandas_read_as_the_page_says(tmp_path: Path) -> None:
     assert not names & {"pyspark", "deltalake", "pyiceberg", "matplotlib"}
     programs = 0
     with spark_cluster(tmp_path / "cluster", brokers=1) as cluster:
-        reader = Reader(page, tmp_path, cluster)
+        reader = Reader(page, tmp_path, cluster.nameservers)
         printed = ""
         for language, text in blocks(page):
             if language == "console":
@@ -107,7 +63,7 @@ def test_tables_are_exported_as_the_page_says_without_spark(tmp_path: Path) -> N
         else:
             expected += text
     with spark_cluster(tmp_path / "cluster", brokers=1) as cluster:
-        reader = Reader(page, tmp_path, cluster)
+        reader = Reader(page, tmp_path, cluster.nameservers)
         cluster.create_topic("orders", queues=2)
         tags = ("new", "new", "paid", "paid")
         cluster.send([Message("orders", b"body", tags=tag) for tag in tags])

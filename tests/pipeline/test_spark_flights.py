@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from pocketmq.cluster.demo.data import TOTAL_FLIGHTS, Summary, find_csv, flights, summarise
-from pocketmq.pipeline.jobs.carriers import FLIGHT, CarrierDelay, table
 from pocketmq.pipeline.jobs import FlightsJob
+from pocketmq.pipeline.jobs.carriers import FLIGHT, CarrierDelay, table
 from pocketmq.pipeline.sink import WriteSettings, send_rows
 from support.spark_cluster import SparkCluster
 

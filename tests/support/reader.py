@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import subprocess
 import tomllib
 import venv
 from collections.abc import Iterator
@@ -20,6 +22,13 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS = "pocketmq"
+ADDRESS = "127.0.0.1:9876"
+"""Name servers on the pages."""
+
+
+def blocks(page: str) -> list[tuple[str, str]]:
+    """Language and text of each block."""
+    return re.findall(r"^```(\w+)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
 
 
 def installed_by(page: str) -> list[str]:
@@ -85,3 +94,52 @@ def _link(found: Distribution, packages: Path) -> None:
             made.add(folder)
         with suppress(FileExistsError):  # what two packages share
             os.symlink(f"{source}/{name}", f"{target}/{name}")
+
+
+class Reader:
+    """Types what a page shows, in a folder that has the cluster's stores as the page has them."""
+
+    def __init__(self, page: str, folder: Path, nameservers: str) -> None:
+        self.folder = folder
+        self.nameservers = nameservers
+        self.python = readers_python(folder, installed_by(page))
+
+    def run(self, *words: str) -> str:
+        """What Python with these words prints, without an error."""
+        known = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+        done = subprocess.run(
+            [str(self.python), *words],
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+            env=known | {"NAMESRV_ADDR": self.nameservers, "HOME": str(self.folder)},
+        )
+        assert (done.returncode, done.stderr) == (0, ""), (words, done.stdout, done.stderr)
+        return done.stdout
+
+    def commands(self, text: str) -> dict[str, str]:
+        """What each line of a block printed; the installation and the cluster are there already."""
+        printed = {}
+        for line in text.splitlines():
+            words = line.removeprefix("$ ").split()
+            if words[:2] in (["pip", "install"], ["pocketmq", "up"]):
+                continue
+            if words[:2] == ["cp", "-r"]:
+                shutil.copytree(self.folder / words[2], self.folder / words[3])
+                continue
+            assert words[0] == "pocketmq", line
+            printed[line.removeprefix("$ ")] = self.run(
+                "-m", "pocketmq.cluster.cli.main", *words[1:]
+            )
+        return printed
+
+    def program(self, text: str) -> str:
+        """What a block in Python prints."""
+        return self.run("-c", text.replace(ADDRESS, self.nameservers))
+
+
+def shown(text: str) -> list[str]:
+    """The lines of an output, to compare."""
+    return [line.rstrip() for line in text.strip().splitlines()]

@@ -1,15 +1,13 @@
-"""`docs/jobs.md` does what it says: each command is run, in the page's order."""
+"""`docs/jobs.md` does what it says: each block is run in the page's order, where only what the page
+installs is installed."""
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from support.reader import Reader, blocks, distributions, installed_by, shown
 from support.spark_cluster import spark_cluster
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "jobs.md"
@@ -17,33 +15,28 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "jobs.md"
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 
-def commands() -> list[str]:
-    blocks = re.findall(r"^```console\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    return [line.removeprefix("$ ") for block in blocks for line in block.splitlines()]
-
-
-def test_every_command_runs(tmp_path: Path) -> None:
-    (schemas,) = re.findall(r"^```json\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    (tmp_path / "schemas.json").write_text(schemas)
-    shown: dict[str, str] = {}
+def test_every_block_runs(tmp_path: Path) -> None:
+    page = PAGE.read_text()
+    names = {found.name for found in distributions(installed_by(page))}
+    assert "pyarrow" in names
+    assert not names & {"pyspark", "polars", "duckdb"}
+    printed: dict[str, str] = {}
+    program = ""
     with spark_cluster(tmp_path / "cluster", brokers=1) as cluster:
-        for line in commands():
-            words = line.split()
-            if words[0] == "pocketmq":
-                words = [sys.executable, "-m", "pocketmq.cluster.cli.main", *words[1:]]
-            done = subprocess.run(
-                words,
-                cwd=tmp_path,
-                capture_output=True,
-                text=True,
-                check=False,
-                env=os.environ | {"NAMESRV_ADDR": cluster.nameservers},
-            )
-            assert (done.returncode, done.stderr) == (0, ""), (line, done.stdout, done.stderr)
-            shown[line] = done.stdout
+        reader = Reader(page, tmp_path, cluster.nameservers)
+        (schemas,) = (text for language, text in blocks(page) if language == "json")
+        (tmp_path / "schemas.json").write_text(schemas)
+        for language, text in blocks(page):
+            if language == "console":
+                printed |= reader.commands(text)
+            elif language == "python":
+                program = reader.program(text)
+            elif language == "text":
+                assert shown(program) == shown(text)
+    assert program
     of = {
         line.split()[2] + ("-table" if "-o table" in line else ""): text
-        for line, text in shown.items()
+        for line, text in printed.items()
         if " pipeline " in line
     }
     latencies = [line.split("\t") for line in of["latency"].splitlines()]
@@ -58,5 +51,9 @@ def test_every_command_runs(tmp_path: Path) -> None:
     assert of["trace"].count("replayed from orders/broker-a/") == 2
     assert "consistent-hash" in of["rebalance"]
     assert of["schema"].splitlines()[0] == "1\t0"
-    for name in ("latency.svg", "latency.parquet", "findings.json", "replay.json"):
+    for name in (
+        *("latency.svg", "latency.parquet", "latency-groups.parquet", "latency-queues.parquet"),
+        *("latency-keys.parquet", "findings.json", "replay.json", "replayed.json"),
+        *("misfits.parquet", "decoded.parquet", "decoded-reasons.parquet", "groups.parquet"),
+    ):
         assert (tmp_path / name).exists(), name
