@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pocketmq.pipeline.jobs.schemas.decode import schema
-from pocketmq.pipeline.jobs.schemas.decoders import BadBodyError, decoder_of
+from pocketmq.pipeline.jobs.schemas.decoders import BadBodyError, TopicDecoder, decoder_of
 from pocketmq.pipeline.jobs.schemas.envelopes import LastChanges, changes
 from pocketmq.pipeline.jobs.schemas.evolution import misfits
 from pocketmq.pipeline.jobs.schemas.registry import RegistryError, Schema, registry_of
@@ -170,9 +170,10 @@ class FakeRegistry:
             return versions and [each["version"] for each in versions]
         return versions[int(path[3]) - 1]
 
-    def add(self, subject: str, number: int, kind: str, text: str) -> None:
+    def add(self, subject: str, number: int, kind: str, text: str, **more: Any) -> None:
         listed = self.subjects.setdefault(subject, [])
         said = {"subject": subject, "id": number, "version": len(listed) + 1, "schema": text}
+        said |= more
         listed.append(said if kind == "AVRO" else {**said, "schemaType": kind})
 
     def close(self) -> None:
@@ -271,6 +272,37 @@ def test_a_registry_says_with_which_schema_each_body_was_written(
     ]
     assert [row["id"] for row in table(tmp_path / "tables", "payments")] == [7]
     assert registry_of(confluent.address).versions("unknown") == []
+
+
+@pytest.mark.parametrize(
+    ("indexes", "said"),
+    [
+        (b"\x02\x02", "it is message 1 of its file; only the first is read"),
+        (b"\x04\x00\x00", "it is message 0.0 of its file; only the first is read"),
+    ],
+    ids=["second", "nested in the first"],
+)
+def test_protobuf_of_another_message_than_the_files_first_is_bad(
+    indexes: bytes, said: str, confluent: FakeRegistry
+) -> None:
+    confluent.add("payments-value", 3, "PROTOBUF", PROTO)
+    decode = TopicDecoder("payments", registry_of(confluent.address), is_framed=True)
+    for first in (b"\x00", b"\x02\x00"):  # both mean the first
+        assert decode(framed(3, first + PAYMENT))["id"] == "7"
+    with pytest.raises(BadBodyError, match=said):
+        decode(framed(3, indexes + PAYMENT))
+
+
+def test_a_schema_with_references_is_refused_by_its_subject(confluent: FakeRegistry) -> None:
+    money = {"name": "shop.Money", "subject": "money", "version": 1}
+    text = record({"name": "price", "type": "shop.Money"})
+    confluent.add("orders-value", 5, "AVRO", text, references=[money])
+    with pytest.raises(
+        CallerError, match=r"schema 5 refers to subject 'money'.*register it as one"
+    ):
+        registry_of(confluent.address).versions("orders")
+    with pytest.raises(CallerError, match="schema 5 refers to subject 'money'"):
+        registry_of(confluent.address).by_id(5)
 
 
 def test_a_registry_that_is_away_is_named() -> None:

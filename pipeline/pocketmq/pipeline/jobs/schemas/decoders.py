@@ -73,10 +73,13 @@ class TopicDecoder:
 def _without_indexes(body: bytes) -> bytes:
     """Without the list that says which message of the file it is; a lone 0 is the first."""
     count, at = _zigzag(body, 0)
+    indexes = []
     for _ in range(count):
         index, at = _zigzag(body, at)
-        if index:
-            raise BadBodyError(f"it is message {index} of its file; only the first is read")
+        indexes.append(index)
+    if indexes not in ([], [0]):  # a path: the second one leads to a message within the first
+        path = ".".join(map(str, indexes))
+        raise BadBodyError(f"it is message {path} of its file; only the first is read")
     return body[at:]
 
 

@@ -46,13 +46,17 @@ class Registry(Protocol):
     """Where schemas come from."""
 
     def versions(self, topic: str) -> list[Schema]:
-        """Every version, oldest first; none for a topic without a schema."""
+        """Every version, oldest first; none for a topic without a schema.
+
+        Raises:
+            CallerError: One of them refers to schemas of other subjects.
+        """
 
     def by_id(self, schema_id: int) -> Schema:
         """The schema with which a body says that it was written.
 
         Raises:
-            CallerError: There is none.
+            CallerError: There is none, or it refers to schemas of other subjects.
         """
 
 
@@ -152,7 +156,13 @@ class HttpRegistry:
 
 def _of_answer(said: Any, version: int) -> Schema:
     try:
-        kind = str(said.get("schemaType", "AVRO"))
-        return Schema(kind, said["schema"], int(said.get("version", version)), int(said["id"]))
+        kind, schema_id = str(said.get("schemaType", "AVRO")), int(said["id"])
+        referred = said.get("references")
+        if referred:
+            raise CallerError(
+                f"schema {schema_id} refers to subject {referred[0]['subject']!r}, and references "
+                "are not followed; register it as one schema that has all its types"
+            )
+        return Schema(kind, said["schema"], int(said.get("version", version)), schema_id)
     except (AttributeError, KeyError, TypeError, ValueError) as exc:
         raise RegistryError(f"not an answer of a schema registry: {said!r}") from exc
