@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import tomllib
 import venv
@@ -127,7 +126,7 @@ class Reader:
             if words[:2] in (["pip", "install"], ["pocketmq", "up"]):
                 continue
             if words[:2] == ["cp", "-r"]:
-                shutil.copytree(self.folder / words[2], self.folder / words[3])
+                subprocess.run(words, cwd=self.folder, check=True)  # holes of files stay holes
                 continue
             assert words[0] == "pocketmq", line
             printed[line.removeprefix("$ ")] = self.run(
