@@ -11,6 +11,7 @@ from pocketmq.broker.timers.counts import TimerCounts
 from pocketmq.broker.timers.layout import TimerMetrics
 from pocketmq.broker.transactions.counts import TransactionCounts, TransactionMetrics
 from pocketmq.protocol.body import encode_json
+from pocketmq.protocol.metrics import COMMITS, FINISH_LATENCY, ROLLBACKS
 
 
 def test_each_change_counts_and_is_to_be_saved() -> None:
@@ -55,3 +56,15 @@ def test_what_was_stored_is_counted_on_after_a_restart() -> None:
     later.load(msgspec.json.decode(encode_json(halves.wrapper()), type=TransactionMetrics))
     later.change("a", -1, 200)
     assert (later.of("a"), later.version.counter) == (1, 2)
+
+
+def test_what_is_decided_is_open_no_more_and_is_measured() -> None:
+    meters = Meters()
+    halves = TransactionCounts(meters)
+    halves.change("a", 9, 100)
+    halves.committed("a", [999, 1_000, -5, 1_001_000], 200)
+    halves.rolled_back("a", 300)
+    assert (halves.of("a"), halves.table()["a"].time_stamp) == (4, 300)
+    assert (meters.counts[COMMITS]["a",], meters.counts[ROLLBACKS]["a",]) == (4, 1)
+    seconds = meters.distributions[FINISH_LATENCY]["a",]
+    assert (sum(seconds.counts), seconds.total) == (4, 0 + 1 + 0 + 1_001)
