@@ -4,11 +4,13 @@
          decoder, CRC the body, pack the record, one slice assignment per read, a reply from a
          fixed template. No tables, no checks, no consume queue.
 `bare`   only splits frames and answers each with a fixed reply: the time of loop and sockets.
+`buffered`  does the same as an `asyncio.BufferedProtocol`, which gives the loop the buffer to read
+         into: one copy of each read less.
 `pull`   answers every request with one prebuilt pull reply.
 `java`   is name server and broker of RocketMQ's Java client: answers what it sends with success at
          once, and looks at nothing but code and opaque. No broker lets that client send faster.
 
-`python ceiling.py floor|bare|pull|java --port 0` prints `READY port=...`.
+`python ceiling.py floor|bare|buffered|pull|java --port 0` prints `READY port=...`.
 """
 
 from __future__ import annotations
@@ -63,6 +65,20 @@ def reply_template(encoding: Encoding) -> tuple[bytes, bytes]:
     return before, after
 
 
+def whole_frames(data: bytes | bytearray, end: int) -> tuple[list[tuple[int, int, int]], int]:
+    """Header, body and end of each whole frame, and where the first one begins that is not."""
+    frames = []
+    at = 0
+    while end - at >= 8:
+        total, word = _WORDS.unpack_from(data, at)
+        stop = at + 4 + total
+        if stop > end:
+            break
+        frames.append((at + 8, at + 8 + (word & 0xFFFFFF), stop))
+        at = stop
+    return frames, at
+
+
 class Splitter(asyncio.Protocol):
     """Splits frames and passes all of a read to `answer`."""
 
@@ -75,15 +91,7 @@ class Splitter(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self.rest:
             data = self.rest + data
-        frames = []
-        at, end = 0, len(data)
-        while end - at >= 8:
-            total, word = _WORDS.unpack_from(data, at)
-            stop = at + 4 + total
-            if stop > end:
-                break
-            frames.append((at + 8, at + 8 + (word & 0xFFFFFF), stop))
-            at = stop
+        frames, at = whole_frames(data, len(data))
         self.rest = data[at:]
         if frames:
             self.transport.write(b"".join(self.answer(data, frames)))
@@ -99,6 +107,30 @@ class Bare(Splitter):
 
     def answer(self, data: bytes, frames: list[tuple[int, int, int]]) -> list[bytes]:
         return [self.reply] * len(frames)
+
+
+class Buffered(asyncio.BufferedProtocol):
+    """As `Bare`, in a buffer of its own."""
+
+    def __init__(self) -> None:
+        self.buffer = bytearray(1 << 18)
+        self.view = memoryview(self.buffer)
+        self.end = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self.view[self.end :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.end += nbytes
+        frames, at = whole_frames(self.buffer, self.end)
+        left = self.end - at
+        self.view[:left] = self.view[at : self.end]
+        self.end = left
+        if frames:
+            self.transport.write(b"".join([Bare.reply] * len(frames)))
 
 
 class Floor(Splitter):
@@ -237,10 +269,10 @@ def pull_reply(records: bytes) -> tuple[bytes, bytes]:
 
 
 async def serve(kind: str, port: int, encoding: Encoding, records: bytes) -> None:
-    protocol: type[Splitter]
-    if kind == "bare":
+    protocol: type[Splitter | Buffered]
+    if kind in ("bare", "buffered"):
         Bare.reply = (123456789).to_bytes(4, "big").join(reply_template(Encoding.MSGPACK))
-        protocol = Bare
+        protocol = Bare if kind == "bare" else Buffered
     elif kind == "pull":
         Pull.before, Pull.after = pull_reply(records)
         protocol = Pull
@@ -263,7 +295,7 @@ async def serve(kind: str, port: int, encoding: Encoding, records: bytes) -> Non
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kind", choices=["floor", "bare", "pull", "java"])
+    parser.add_argument("kind", choices=["floor", "bare", "buffered", "pull", "java"])
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--encoding", choices=["msgpack", "json"], default="msgpack")
     parser.add_argument("--records", help="file with the records of a pull reply")
