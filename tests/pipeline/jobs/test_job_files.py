@@ -14,7 +14,7 @@ from pocketmq.cluster.cli.main import main
 from pocketmq.pipeline.jobs import KeyRow, LatencyRow, write_rows
 from support.spark_store import open_store, put, stored
 
-SCHEMAS = """{"T": [
+SCHEMAS = """{"orders": [
   {"type": "JSON", "schema": {"properties": {"id": {"type": "integer"}}, "required": ["id"]}},
   {"type": "JSON", "schema": {"properties": {"id": {"type": "string"}}, "required": ["id"]}}
 ]}"""
@@ -25,7 +25,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three messages, two of them with one key and no JSON; a retry and a dead letter."""
     root = tmp_path_factory.mktemp("store") / "broker-a"
     with open_store(root) as store:
-        put(store, [stored(b'{"id":"1"}'), *(stored(b"x", keys="often") for _ in range(2))])
+        put(store, [stored(b'{"id":"1"}', topic="orders")])
+        put(store, [stored(b"x", topic="orders", keys="often") for _ in range(2)])
         put(store, [stored(b"x", topic="%RETRY%billing"), stored(b"x", topic="%DLQ%billing")])
     return root
 
@@ -48,13 +49,13 @@ def test_latency_writes_all_its_tables(root: Path, tmp_path: Path, suffix: str) 
     run("latency", f"store:{root}", "--out", out)
     (row,) = rows_of(out)
     assert (row["measure"], row["topic"], row["count"], row["p99_ms"]) == (
-        *("born-to-store", "T", 3),
+        *("born-to-store", "orders", 3),
         5,
     )
     (group,) = rows_of(tmp_path / f"latency-groups{suffix}")
     assert (group["group"], group["retries"], group["dead_letters"]) == ("billing", 1, 1)
     (queue,) = rows_of(tmp_path / f"latency-queues{suffix}")
-    assert (queue["topic"], queue["messages"], queue["skew"]) == ("T", 3, 1.0)
+    assert (queue["topic"], queue["messages"], queue["skew"]) == ("orders", 3, 1.0)
     (key,) = rows_of(tmp_path / f"latency-keys{suffix}")
     assert (key["key"], key["count"]) == ("often", 2)
     assert len(list(tmp_path.iterdir())) == 4
@@ -62,14 +63,14 @@ def test_latency_writes_all_its_tables(root: Path, tmp_path: Path, suffix: str) 
 
 def test_replay_writes_what_it_did(root: Path, tmp_path: Path) -> None:
     out = tmp_path / "replay.parquet"
-    run("replay", f"store:{root}", "again", "--topic", "T", "--dry-run", "--out", out)
+    run("replay", f"store:{root}", "again", "--topic", "orders", "--dry-run", "--out", out)
     (row,) = rows_of(out)
     assert (row["messages"], row["bytes"]) == (3, 12)
 
 
 def test_export_writes_what_it_did(root: Path, tmp_path: Path) -> None:
     out = tmp_path / "export.json"
-    words = ("export", "T", "--store", root, "--to", f"parquet:{tmp_path / 'table'}")
+    words = ("export", "orders", "--store", root, "--to", f"parquet:{tmp_path / 'table'}")
     run(*words, "--out", out)
     (row,) = rows_of(out)
     assert (row["rows"], row["commits"], row["lost"]) == (3, 1, 0)
@@ -81,10 +82,10 @@ def test_schema_writes_what_it_did_and_why_bodies_are_bad(root: Path, tmp_path: 
     registry, out = tmp_path / "schemas.json", tmp_path / "schema.parquet"
     registry.write_text(SCHEMAS)
     words = ("schema", f"store:{root}", tmp_path / "tables", "--registry", registry)
-    run(*words, "--topic", "T", "--out", out, status=1)
+    run(*words, "--topic", "orders", "--out", out, status=1)
     (row,) = rows_of(out)
     assert (row["rows"], row["bad"], row["empty"]) == (1, 2, 0)
-    assert row["files"] == ["T-0.parquet", "bad-0.parquet"]
+    assert row["files"] == ["orders-0.parquet", "bad-0.parquet"]
     (reason,) = rows_of(tmp_path / "schema-reasons.parquet")
     assert (reason["reason"], reason["count"]) == ("no JSON", 2)
 
@@ -92,7 +93,7 @@ def test_schema_writes_what_it_did_and_why_bodies_are_bad(root: Path, tmp_path: 
 def test_schema_check_writes_the_misfits(tmp_path: Path) -> None:
     registry, out = tmp_path / "schemas.json", tmp_path / "misfits.jsonl"
     registry.write_text(SCHEMAS)
-    run("schema-check", "T", "--registry", registry, "--out", out, status=1)
+    run("schema-check", "orders", "--registry", registry, "--out", out, status=1)
     (row,) = rows_of(out)
     assert (row["reader"], row["writer"]) == (2, 1)
     assert "id" in row["what"]
@@ -103,9 +104,9 @@ def test_schema_check_writes_the_misfits(tmp_path: Path) -> None:
     [
         ("latency", "store:{root}"),
         ("replay", "store:{root}", "again", "--dry-run"),
-        ("export", "T", "--store", "{root}", "--to", "parquet:{folder}/table"),
+        ("export", "orders", "--store", "{root}", "--to", "parquet:{folder}/table"),
         ("schema", "store:{root}", "{folder}/tables", "--envelope"),
-        ("schema-check", "T", "--registry", "{folder}/none.json"),
+        ("schema-check", "orders", "--registry", "{folder}/none.json"),
         ("audit", "{root}"),
         ("trace", "often", "store:{root}"),
         ("rebalance",),
@@ -122,7 +123,7 @@ def test_a_name_that_means_no_format_is_refused_before_the_job(
 def test_a_table_without_rows_has_the_columns_of_one_with_rows(tmp_path: Path) -> None:
     write_rows([], tmp_path / "none.parquet", LatencyRow)
     write_rows([], tmp_path / "keys.parquet", KeyRow)
-    write_rows([KeyRow("T", "often", 2, 1.0)], tmp_path / "key.parquet", KeyRow)
+    write_rows([KeyRow("orders", "often", 2, 1.0)], tmp_path / "key.parquet", KeyRow)
     none = pq.read_schema(tmp_path / "none.parquet")
     assert none.field("minute_ms").type == pa.int64()
     assert pq.read_schema(tmp_path / "keys.parquet") == pq.read_schema(tmp_path / "key.parquet")

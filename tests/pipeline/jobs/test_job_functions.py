@@ -59,3 +59,18 @@ def test_schema_check_gives_the_misfits_of_a_topics_versions(tmp_path: Path) -> 
 def test_schema_check_says_which_topic_has_no_schema(tmp_path: Path) -> None:
     with pytest.raises(CallerError, match=r"no schema of topic 'orders'"):
         jobs.schema_check("orders", str(registry(tmp_path, "integer")))
+
+
+def test_flights_runs_the_job_that_its_arguments_say(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    ran: list[tuple[jobs.FlightsJob, bool]] = []
+
+    def run(job: jobs.FlightsJob, *, follow: bool) -> dict[str, object]:
+        ran.append((job, follow))
+        return {}
+
+    monkeypatch.setattr(jobs.FlightsJob, "run", run)
+    options = {"topic": "in", "to_topic": "out", "window": "2 hours", "watermark": "3 days"}
+    assert jobs.flights("here:1", str(tmp_path), follow=True, **options) == {}
+    assert ran == [(jobs.FlightsJob("here:1", tmp_path, **options), True)]

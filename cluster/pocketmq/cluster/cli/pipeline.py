@@ -197,24 +197,23 @@ def flights(
     follow: Annotated[bool, typer.Option("--follow", help="Keep reading until Ctrl-C.")] = False,
     output: Output = None,
 ) -> int:
-    from pocketmq.cluster.cli.pipeline_jobs import progress_bar
-    from pocketmq.pipeline.jobs.flights_job import FlightsJob
+    from pocketmq.pipeline.jobs import flights as run
 
-    with progress_bar() as progress:
+    with pipeline_jobs.progress_bar() as progress:
 
         def on_batch(_: int, totals: Totals) -> None:
             progress("flights", sum(row.flights for row in totals.values()), None)
 
-        job = FlightsJob(
+        totals = run(
             nameservers,
             out,
             topic=topic,
             to_topic=to,
             window=window,
             watermark=watermark,
+            follow=follow,
             on_batch=on_batch,
         )
-        totals = job.run(follow=follow)
     means = {name: None if row.mean is None else float(row.mean) for name, row in totals.items()}
     columns = ("carrier", "flights", "departed", "mean delay in minutes")
     show(
