@@ -29,6 +29,7 @@ from pocketmq.protocol.java import (
         ("polygenelubricants", -2147483648),
         ("polygenelubricantr", 2147483647),
         ("hello world", 1794106052),
+        (">17]|", 58773923),  # 62, 93 and 124 are multiples of 31
         ("\u00e9", 233),
         ("\u4f60\u597d", 652829),  # 31 * 0x4f60 + 0x597d
         ("\U0001f600", 1772899),  # 31 * 0xd83d + 0xde00

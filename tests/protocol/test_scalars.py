@@ -86,5 +86,3 @@ def test_perm_bits_read_as_rights():  # E-40, E-41, E-42
 def test_the_transaction_type_is_two_bits_of_the_sys_flag():  # E-42
     flag = MessageSysFlag.COMPRESSED | MessageSysFlag.TRANSACTION_PREPARED
     assert MessageSysFlag.transaction_type(flag) == MessageSysFlag.TRANSACTION_PREPARED
-    committed = MessageSysFlag.with_transaction_type(flag, MessageSysFlag.TRANSACTION_COMMIT)
-    assert committed == MessageSysFlag.COMPRESSED | MessageSysFlag.TRANSACTION_COMMIT

@@ -13,7 +13,6 @@ from pocketmq.protocol.validation import (
     check_client_group,
     check_group,
     check_message,
-    check_properties,
     check_send_topic,
     check_topic,
     dlq_topic,
@@ -163,12 +162,6 @@ def test_a_body_that_is_no_bytes_is_refused(body):
 def test_a_chosen_queue_must_be_the_topics():  # P-24
     with pytest.raises(IllegalMessageError, match="another topic"):
         check_message(Message("T", b"x"), queue=MessageQueue("U", "b", 0))
-
-
-def test_properties_have_at_most_32767_bytes():  # S-6
-    check_properties(bytes(32767))
-    with pytest.raises(IllegalMessageError):
-        check_properties(bytes(32768))
 
 
 @given(batches())

@@ -123,8 +123,3 @@ class MessageSysFlag:
     def transaction_type(sys_flag: int) -> int:
         """One of the four TRANSACTION_* values."""
         return sys_flag & MessageSysFlag.TRANSACTION_MASK
-
-    @staticmethod
-    def with_transaction_type(sys_flag: int, transaction_type: int) -> int:
-        """The same flag with another transaction type, for commit and roll back (B-100, B-103)."""
-        return sys_flag & ~MessageSysFlag.TRANSACTION_MASK | transaction_type

@@ -13,7 +13,6 @@ from pocketmq.protocol import properties as names
 from pocketmq.protocol.compression import DEFAULT_MAX_BODY_BYTES
 from pocketmq.protocol.errors import IllegalMessageError, IllegalNameError
 from pocketmq.protocol.message import Message, MessageQueue
-from pocketmq.protocol.properties import MAX_PROPERTIES_BYTES
 
 RETRY_PREFIX: Final = "%RETRY%"
 DLQ_PREFIX: Final = "%DLQ%"
@@ -240,20 +239,6 @@ def check_message(
     if queue is not None and queue.topic != message.topic:
         raise IllegalMessageError(
             f"the chosen queue is {queue}, another topic's", topic=message.topic
-        )
-
-
-def check_properties(encoded: bytes, *, topic: str = "") -> None:
-    """Pass a property string that fits a record (S-6).
-
-    Raises:
-        IllegalMessageError: it is longer than a record's int16 can say.
-    """
-    if len(encoded) > MAX_PROPERTIES_BYTES:
-        raise IllegalMessageError(
-            f"its properties take {len(encoded)} bytes, {MAX_PROPERTIES_BYTES} fit; "
-            "put long values into the body",
-            topic=topic,
         )
 
 
