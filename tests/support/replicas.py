@@ -11,6 +11,7 @@ from pocketmq.broker.server import Broker
 from pocketmq.broker.store import Disk, MessageStore, StoreConfig
 from pocketmq.nameserver.config import NameServerConfig
 from pocketmq.nameserver.server import NameServer
+from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.events.sink import NO_EVENTS, EventSink
 from pocketmq.protocol.transport.memory import MemoryNetwork
@@ -69,6 +70,7 @@ class ReplicaRig:
         store_options = {key: options.pop(key) for key in list(options) if key.startswith("flush_")}
         port = options.pop("port", 11000 + 100 * len(self.brokers))
         disk: Disk | None = options.pop("disk", None)
+        budget: Budget = options.pop("budget", DEFAULT_BUDGET)
         config = BrokerConfig(
             nameservers=(self.nameserver.address,), data=self.folder / name, port=port, **options
         )
@@ -79,6 +81,7 @@ class ReplicaRig:
             self._profile,
             store_config=StoreConfig(**(SMALL_FILES | store_options)),
             disk=disk,
+            budget=budget,
             events=self._events,
         )
         await broker.start()

@@ -11,6 +11,7 @@ import pytest
 from pocketmq.broker.replication.ha_frames import encode_head, encode_report
 from pocketmq.broker.role_names import BrokerRole
 from pocketmq.broker.server import Broker
+from pocketmq.protocol.budget import Budget
 from support.eventually import eventually
 from support.replicas import ReplicaRig, log_of
 
@@ -93,6 +94,34 @@ async def test_half_a_report_waits_and_silence_ends_the_connection(tmp_path: Pat
         await rig.advance(14)
         assert raw.lost
         assert sent.queue_offset == 0
+
+
+async def test_strangers_that_hold_every_place_are_dropped_and_a_slave_follows(
+    tmp_path: Path,
+) -> None:  # H-34
+    async with ReplicaRig(tmp_path) as rig:
+        master = await rig.start("master")
+        await (await rig.voice(master)).send("orders", b"x")
+        strangers = [await dialled(rig, master) for _ in range(64)]
+        one_more = await dialled(rig, master)
+        await eventually(lambda: one_more.lost, "there is no place for another")
+        slave = await rig.start("slave", broker_role=BrokerRole.SLAVE, broker_id=1)
+        await rig.advance(15)
+        assert not any(stranger.lost for stranger in strangers)
+        assert log_of(slave.store) == b"", "a slave finds none either"
+        await rig.advance(10)
+        assert all(stranger.lost for stranger in strangers)
+        await rig.same_logs()
+        assert len(master.subjects.replication.slaves.connections) == 1
+
+
+async def test_slaves_have_as_many_places_as_the_budget_says(tmp_path: Path) -> None:
+    async with ReplicaRig(tmp_path) as rig:
+        master = await rig.start("master", budget=Budget(slaves=1))
+        first, second = await dialled(rig, master), await dialled(rig, master)
+        await eventually(lambda: second.lost, "there is no place for another")
+        assert not first.lost
+        assert len(master.subjects.replication.slaves.connections) == 1
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,7 @@ def assemble_replication(core: BrokerCore, network: Network) -> Replication:
         clock,
         rules,
         port,
+        core.budget,
         partial(EpochSlaveConnection, epochs=lambda: epochs.table, sync=sync)
         if by_controller
         else SlaveConnection,

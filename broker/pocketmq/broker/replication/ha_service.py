@@ -13,11 +13,13 @@ from pocketmq.broker.replication.slave_connection import SlaveConnection
 from pocketmq.broker.role import RoleState
 from pocketmq.broker.store import MessageStore
 from pocketmq.broker.subject import Service
+from pocketmq.protocol.budget import BudgetSource
 from pocketmq.protocol.transport.network import Listener, Network
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.errors import PortInUseError
 from pocketmq.runtime.periodic import AT_REST, PeriodicService
 from pocketmq.runtime.signals import Signal
+from pocketmq.runtime.words import counted
 
 log = structlog.get_logger()
 
@@ -35,8 +37,6 @@ MakeConnection: TypeAlias = Callable[
 """With the arguments of `SlaveConnection`."""
 
 TICK_S = 1.0
-MAX_SLAVES = 64
-"""Connections beyond it are closed at once."""
 
 
 class HaService(Service):
@@ -49,6 +49,7 @@ class HaService(Service):
         clock: heartbeats and silence.
         rules: sizes and times.
         where: host and port.
+        budget: how many connections it has.
         connection: makes one of a slave; controller mode's are others.
     """
 
@@ -60,6 +61,7 @@ class HaService(Service):
         clock: Clock,
         rules: HaRules,
         where: HaPort,
+        budget: BudgetSource,
         connection: MakeConnection = SlaveConnection,
     ) -> None:
         self.acks_moved: Signal[[]] = Signal()
@@ -70,6 +72,7 @@ class HaService(Service):
         self._clock = clock
         self._rules = rules
         self._where = where
+        self._budget = budget
         self._connection = connection
         self._connections: dict[SlaveConnection, None] = {}
         self._listener: Listener | None = None
@@ -129,8 +132,9 @@ class HaService(Service):
     def _opened(self, connection: SlaveConnection) -> None:
         if not self._role.leads:
             connection.drop("this broker is a slave itself")
-        elif len(self._connections) >= MAX_SLAVES:
-            connection.drop(f"{MAX_SLAVES} slaves are connected already")
+        elif len(self._connections) >= self._budget().slaves:
+            there = counted(len(self._connections), "connection")
+            connection.drop(f"there are {there} already (budget.slaves)")
         else:
             self._connections[connection] = None
             if not self._listens:

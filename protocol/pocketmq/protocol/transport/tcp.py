@@ -8,6 +8,7 @@ import socket
 from pocketmq.protocol.command import VERSION_5_3_3, Encoding
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.errors import ConnectError
+from pocketmq.protocol.transport.accepted_stream import AcceptedStream
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.network import (
     MakeProtocol,
@@ -116,7 +117,9 @@ class TcpNetwork:
     async def listen(self, host: str, port: int, make: MakeProtocol) -> TcpStreams:
         check_port(port)
         try:
-            server = await asyncio.get_running_loop().create_server(make, host, port)
+            server = await asyncio.get_running_loop().create_server(
+                lambda: AcceptedStream(make(), descriptors.ACCEPTED), host, port
+            )
         except OSError as exc:
             raise bind_error(exc, host, port) from exc
         return TcpStreams(server)
