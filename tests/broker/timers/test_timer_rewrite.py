@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.store.stored_message import StoredMessage
 from pocketmq.broker.timers.rewrite import timer_rewrite
 from pocketmq.broker.timers.rules import TimerRules
 from pocketmq.protocol import properties as names
+from pocketmq.protocol.properties import MAX_PROPERTIES_BYTES
 from pocketmq.protocol.receipts import RecallHandle
 from pocketmq.protocol.validation import TIMER_TOPIC
 from support.half_queue import HERE
@@ -55,6 +57,13 @@ def test_what_is_due_goes_to_its_own_topic(properties: dict[str, str]) -> None:
     message, before = sent(), dict(properties)
     assert REWRITE(message, properties, NOW_MS) is False
     assert (message.topic, properties, message.recall_handle) == ("orders", before, None)
+
+
+def test_properties_that_leave_its_delivery_no_room_are_refused() -> None:
+    room = MAX_PROPERTIES_BYTES - 200
+    assert REWRITE(sent(), LATER | {"a": "x" * (room - 100)}, NOW_MS) is True
+    with pytest.raises(RequestRefusedError, match="because its delivery adds some"):
+        REWRITE(sent(), LATER | {"a": "x" * room}, NOW_MS)
 
 
 def test_a_delay_level_goes_before_every_time() -> None:  # B-91

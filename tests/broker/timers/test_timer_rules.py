@@ -61,6 +61,7 @@ def test_the_defaults_are_those_of_rocketmq() -> None:  # T-101
     ("properties", "out_ms"),
     [
         ({names.TIMER_DELAY_SEC: "2"}, 1_700_000_002_000),
+        ({names.TIMER_DELAY_SEC: "86400"}, 1_700_086_400_000),
         ({names.TIMER_DELAY_MS: "1"}, 1_700_000_000_000),
         ({names.TIMER_DELAY_MS: "1499"}, 1_700_000_001_000),
         ({names.TIMER_DELAY_MS: "1500"}, 1_700_000_001_000),  # on a slot's edge: the one before
@@ -94,6 +95,11 @@ def test_a_cancel_has_to_come_before_the_time() -> None:  # T-135
     assert late.code == ResponseCode.MESSAGE_ILLEGAL
     early = cancel | {names.TIMER_DELIVER_MS: str(NOW_MS + 501)}
     assert RULES.out_ms(early, NOW_MS) == NOW_MS + 500
+
+
+def test_what_is_no_cancel_may_be_due_already() -> None:  # T-105, K-55
+    assert RULES.out_ms_of(NOW_MS, NOW_MS) is None
+    assert RULES.out_ms_of(NOW_MS + 501, NOW_MS) == NOW_MS + 500
 
 
 def test_without_timers_every_time_is_refused() -> None:

@@ -144,6 +144,8 @@ def test_what_waits_is_counted_by_how_far_ahead_it_is() -> None:
         wheel.add(slot_ms, 0, change)
     assert wheel.ahead(10_000, [5, 60]) == [(5, 6), (60, 24)]
     assert wheel.ahead(10_000, []) == []
+    wheel.add(10_000 + 3_600_000, 0, 64)
+    assert wheel.ahead(10_000, [3_600]) == [(3_600, 62)]
 
 
 def test_the_numbers_of_the_files_are_rocketmq_s() -> None:  # T-111, T-112

@@ -103,6 +103,7 @@ PIECES = st.sampled_from([
     f"UNIQ_KEY\x01{LONG}\x02KEYS\x017\x02__transactionId__\x01{LONG}\x02REAL_TOPIC\x01orders\x02"
 )
 @example(f"UNIQ_KEY\x01{LONG}\x02REAL_TOPIC\x01{LONG}\x02")
+@example(f"UNIQ_KEY\x01{LONG}\x02KEYS\x017\x02KEYS\x018\x02REAL_TOPIC\x01orders\x02")
 def test_a_half_message_read_from_memory_is_the_same_as_read_in_full(text: str) -> None:
     for _ in range(2):  # the second time it is remembered
         read = read_half(record(HALF_TOPIC, 1, {}, text=text))
