@@ -77,6 +77,8 @@ class RoleEvents:
         """Ids of clients in other processes that told events."""
         self._expected: set[str] = set()
         """Roles and client processes that start."""
+        self._looked_us = 0
+        """When the last look began."""
         self._merge = EventMerge()
         self._remoting = RemotingClient(TcpNetwork())
         self._decoder = msgspec.json.Decoder(AnyEvent)
@@ -101,6 +103,7 @@ class RoleEvents:
     async def fetch(self) -> list[Event]:
         """What happened since the last call, in causal order."""
         names = [name for name in self._roles.names if self._roles.state(name) == "running"]
+        began_us = real_us()
         self._expect(set(self._roles.starting), set(names).union(self._roles.clients))
         for name in set(self._roles.names).difference(names):
             if name not in self._expected:
@@ -119,16 +122,28 @@ class RoleEvents:
             if source.removeprefix("client ") not in self._clients.logs:
                 del self._known[source]
                 self._merge.gone(source)
+        self._looked_us = began_us
+        self._expect_new({*names, *clients})
         return self._merge.ready()
 
     def _expect(self, starting: set[str], running: set[str]) -> None:
-        """Wait for those that start: what they tell first is older than what others tell then."""
-        now_us = real_us()
+        """Wait for those that start: what they tell first is older than what others tell then.
+
+        They were not there at the last look, and may have told something since.
+        """
         for name in starting:
-            self._merge.expect(name, now_us)
+            self._merge.expect(name, self._looked_us)
         for name in self._expected.difference(starting, running):  # it did not come up
             self._merge.gone(name)
         self._expected = starting
+
+    def _expect_new(self, asked: set[str]) -> None:
+        """Wait for those that came while others were asked, too."""
+        names = {name for name in self._roles.names if self._roles.state(name) == "running"}
+        new = names.union(self._roles.starting, self._roles.clients).difference(asked)
+        for name in new:
+            self._merge.expect(name, self._looked_us)
+        self._expected |= new
 
     def _read(self, source: str, events: EventLog) -> None:
         reading = events.read(self._known.get(source, self._first))
