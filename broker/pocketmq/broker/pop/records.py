@@ -8,11 +8,12 @@ Then every message of a check point that no ack names is delivered once more.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TypeVar
+from typing import Annotated, Final, TypeVar
 
 import msgspec
 
 from pocketmq.protocol.errors import BadRequestError
+from pocketmq.protocol.scalars import Int32, Int64
 
 CHECK_POINT_TAG = "ck"
 ACK_TAG = "ack"
@@ -20,6 +21,17 @@ BATCH_ACK_TAG = "bAck"
 
 AHEAD_MS = 1000
 """A check point is due this much before its acks (K-70)."""
+MOST_MESSAGES = 255
+"""Of one check point at most; a pop hands out 32."""
+
+MOST_MESSAGES: Final = 32
+"""Of one check point: `bm` is an int of Java's, and no pop takes more."""
+
+MAX_BODY_BYTES: Final = 65_536
+"""Longer ones are not read: anyone may send to the topic, and a record has less than 2 KB."""
+
+LONGEST_AHEAD_MS: Final = 10_000
+"""Timers deliver a check point 2 s before it is due at most; no other waits longer than this."""
 
 MergeKey = tuple[str, str, int, int, int, str]
 """What matches an ack to its check point: topic, group, queue, start offset, pop time, broker."""
@@ -48,22 +60,22 @@ class CheckPoint(
 ):
     """Messages of one queue that one pop handed out. Fields stand in the order they are written."""
 
-    bit_map: int = msgspec.field(default_factory=lambda: 0)
+    bit_map: Int64 = msgspec.field(default_factory=lambda: 0)
     """Bit i: the message at `distances[i]` is acknowledged."""
     broker_name: str | None = None
     group: str
-    distances: list[int] | None = None
+    distances: Annotated[list[Int32], msgspec.Meta(max_length=MOST_MESSAGES)] | None = None
     """Queue offsets, counted from `start_offset`; None in what old brokers wrote."""
-    invisible_ms: int
-    count: int
-    pop_time_ms: int
-    queue_id: int
-    revive_time_ms: int = msgspec.field(default_factory=lambda: 0)
+    invisible_ms: Int64
+    count: Annotated[int, msgspec.Meta(ge=0, le=MOST_MESSAGES)]
+    pop_time_ms: Int64
+    queue_id: Int32
+    revive_time_ms: Int64 = msgspec.field(default_factory=lambda: 0)
     """Derived; written, and ignored when read."""
-    revive_offset: int = msgspec.field(default_factory=lambda: 0)
+    revive_offset: Int64 = msgspec.field(default_factory=lambda: 0)
     put_again: str | None = None
     """How often it was stored again because a message could not be delivered."""
-    start_offset: int
+    start_offset: Int64
     suspended: bool | None = None
     """Its revival counts no try (K-57); None, and not written, before RocketMQ 5.5."""
     topic: str
@@ -106,6 +118,20 @@ class CheckPoint(
             return False
         self.bit_map |= 1 << index
         return True
+
+    def stored_at(self, stored_ms: int) -> None:
+        """It was read in the revive topic, where it was stored at a time.
+
+        One that a client wrote may name any time, and all behind it would wait for that.
+        """
+        self.revive_time_ms = min(self.revive_time_ms, stored_ms + LONGEST_AHEAD_MS)
+
+    def acknowledge_all(self, offsets: Iterable[int]) -> None:
+        """`acknowledge` each, however many there are."""
+        named = frozenset(offsets)
+        for index in range(self.count):
+            if self.offset_of(index) in named:
+                self.bit_map |= 1 << index
 
     def open_offsets(self) -> list[int]:
         """Queue offsets that nobody acknowledged."""
@@ -177,13 +203,13 @@ class Ack(
 ):
     """One acknowledged message, or with `offsets` several of one check point."""
 
-    offset: int
-    offsets: list[int] | None = None
+    offset: Int64
+    offsets: list[Int64] | None = None
     broker_name: str | None = None
     group: str
-    pop_time_ms: int
-    queue_id: int
-    start_offset: int
+    pop_time_ms: Int64
+    queue_id: Int32
+    start_offset: Int64
     topic: str
 
     @property
@@ -234,7 +260,18 @@ def decode_check_point(body: bytes | memoryview) -> CheckPoint:
     Raises:
         BadRequestError: it is none.
     """
-    return _decode(body, CheckPoint)
+    point = _decode(body, CheckPoint)
+    longs = (point.start_offset, point.pop_time_ms, point.invisible_ms, point.revive_time_ms)
+    if not (
+        all(map(_is_long, longs))
+        and 0 <= point.queue_id < 1 << 31
+        and 0 <= point.count <= MOST_MESSAGES
+        and -(1 << 31) <= point.bit_map < 1 << MOST_MESSAGES  # Java's 32nd bit is its sign
+        and (not point.distances or point.count <= len(point.distances) <= MOST_MESSAGES)
+        and all(_is_long(point.start_offset + each) for each in point.distances or ())
+    ):
+        raise BadRequestError("no record of the revive topic: a number is out of range")
+    return point
 
 
 def decode_ack(body: bytes | memoryview) -> Ack:
@@ -244,14 +281,21 @@ def decode_ack(body: bytes | memoryview) -> Ack:
         BadRequestError: it is none.
     """
     try:
-        return _decode(body, Ack)
+        ack = _decode(body, Ack)
     except BadRequestError:
         fields = _decode(body, dict[str, object])
         renamed = {_SHORT.get(name, name): value for name, value in fields.items()}
         try:
-            return msgspec.convert(renamed, Ack, strict=False)
+            ack = msgspec.convert(renamed, Ack, strict=False)
         except msgspec.ValidationError as exc:
             raise BadRequestError(f"no record of the revive topic: {exc}") from exc
+    if len(ack.offsets or ()) > MOST_MESSAGES:
+        raise BadRequestError("no record of the revive topic: too many offsets")
+    return ack
+
+
+def _is_long(number: int) -> bool:
+    return -(1 << 63) <= number < 1 << 63
 
 
 _SHORT = {
@@ -270,6 +314,8 @@ _encode = msgspec.json.encode
 
 
 def _decode(body: bytes | memoryview, cls: type[RecordT]) -> RecordT:
+    if len(body) > MAX_BODY_BYTES:
+        raise BadRequestError(f"no record of the revive topic: {len(body)} bytes")
     try:
         return msgspec.json.decode(body, type=cls, strict=False)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
