@@ -21,9 +21,6 @@ BATCH_ACK_TAG = "bAck"
 
 AHEAD_MS = 1000
 """A check point is due this much before its acks (K-70)."""
-MOST_MESSAGES = 255
-"""Of one check point at most; a pop hands out 32."""
-
 MOST_MESSAGES: Final = 32
 """Of one check point: `bm` is an int of Java's, and no pop takes more."""
 
@@ -261,14 +258,12 @@ def decode_check_point(body: bytes | memoryview) -> CheckPoint:
         BadRequestError: it is none.
     """
     point = _decode(body, CheckPoint)
-    longs = (point.start_offset, point.pop_time_ms, point.invisible_ms, point.revive_time_ms)
+    distances = point.distances or ()
     if not (
-        all(map(_is_long, longs))
-        and 0 <= point.queue_id < 1 << 31
-        and 0 <= point.count <= MOST_MESSAGES
-        and -(1 << 31) <= point.bit_map < 1 << MOST_MESSAGES  # Java's 32nd bit is its sign
-        and (not point.distances or point.count <= len(point.distances) <= MOST_MESSAGES)
-        and all(_is_long(point.start_offset + each) for each in point.distances or ())
+        point.queue_id >= 0
+        and (not distances or point.count <= len(distances))
+        and all(map(_is_long, (point.start_offset + each for each in distances)))
+        and _is_long(point.pop_time_ms + point.invisible_ms)
     ):
         raise BadRequestError("no record of the revive topic: a number is out of range")
     return point
@@ -281,17 +276,14 @@ def decode_ack(body: bytes | memoryview) -> Ack:
         BadRequestError: it is none.
     """
     try:
-        ack = _decode(body, Ack)
+        return _decode(body, Ack)
     except BadRequestError:
         fields = _decode(body, dict[str, object])
         renamed = {_SHORT.get(name, name): value for name, value in fields.items()}
         try:
-            ack = msgspec.convert(renamed, Ack, strict=False)
+            return msgspec.convert(renamed, Ack, strict=False)
         except msgspec.ValidationError as exc:
             raise BadRequestError(f"no record of the revive topic: {exc}") from exc
-    if len(ack.offsets or ()) > MOST_MESSAGES:
-        raise BadRequestError("no record of the revive topic: too many offsets")
-    return ack
 
 
 def _is_long(number: int) -> bool:

@@ -57,9 +57,7 @@ class RevivePlanner:
         """An ack was read; it is ignored when its check point is settled already (K-82)."""
         self.next_offset = offset + 1
         for at in self._by_key.get(ack.key(self._own_broker), ()):
-            point = self._open[at]
-            for each in ack.acknowledged:
-                point.acknowledge(each)
+            self._open[at].acknowledge_all(ack.acknowledged)
 
     def skip(self, offset: int) -> None:
         """A record that is neither was read."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from pocketmq.broker.core import BrokerCore
+from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.groups.subscription_groups import SubscriptionGroupManager
 from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
 from pocketmq.broker.pop.progress import PopProgress
@@ -31,7 +32,7 @@ from pocketmq.protocol.metrics import POP_RETRIED, POP_REVIVE_READ
 from pocketmq.protocol.properties import MAX_PROPERTIES_BYTES, encode_again
 from pocketmq.protocol.receipts import pop_retry_topic, user_topic
 from pocketmq.protocol.record import decode_records
-from pocketmq.protocol.scalars import Perm
+from pocketmq.protocol.scalars import INT32_MAX, Perm
 from pocketmq.protocol.subscription import tags_code
 from pocketmq.protocol.validation import REVIVE_GROUP, is_retry
 from pocketmq.runtime.periodic import AT_REST, PeriodicService
@@ -166,11 +167,12 @@ class ReviveService(Service):
             offset = record.queue_offset
             try:
                 if record.tags == CHECK_POINT_TAG:
-                    point = decode_check_point(record.body)
+                    point = decode_check_point(record.raw_body)
+                    point.stored_at(record.store_timestamp_ms)
                     self._meters.add(POP_REVIVE_READ, point.group, point.topic, queue, "CK")
                     planner.check_point(offset, point)
                 elif record.tags in (ACK_TAG, BATCH_ACK_TAG):
-                    ack = decode_ack(record.body)
+                    ack = decode_ack(record.raw_body)
                     self._meters.add(POP_REVIVE_READ, ack.group, ack.topic, queue, "ACK")
                     planner.ack(offset, ack)
                 else:
@@ -282,14 +284,17 @@ class ReviveService(Service):
             born_timestamp_ms=record.born_timestamp_ms,
             born_host=host,
             store_host=host,
-            reconsume_times=record.reconsume_times + (not point.suspended),
+            reconsume_times=min(record.reconsume_times + (not point.suspended), INT32_MAX),
             tags_code=tags_code(properties.get(names.TAGS)),
             uniq_key=properties.get(names.UNIQ_KEY),
             keys=properties.get(names.KEYS),
             wait_store_ok=False,
         )
         if names.DELAY in properties:
-            self._rewrites.apply(message, properties, now_ms)
+            try:
+                self._rewrites.apply(message, properties, now_ms)
+            except RequestRefusedError as exc:  # it would be refused again, and hold all others up
+                log.warning("revive.not_delayed", topic=point.topic, reason=str(exc))
         return message
 
 
