@@ -51,6 +51,15 @@ async def test_messages_are_handed_out_once_and_not_again_when_acknowledged(
     assert "%RETRY%poppers_orders" not in rig.broker.topics.table
 
 
+async def test_a_check_point_waits_in_the_timers_until_a_second_before_its_time(
+    rig: BrokerRig, voice: Voice
+) -> None:  # K-70
+    await fill(voice, 1)
+    await pop(voice, invisible_time=30_000)
+    point = next(m for m in await rig.queue(TIMER_TOPIC) if m.tags == "ck")
+    assert int(point.properties["TIMER_DELIVER_MS"]) == rig.clock.time_ms() + 30_000 - 1000
+
+
 async def test_what_is_not_acknowledged_in_time_comes_again_and_counts(
     rig: BrokerRig, voice: Voice
 ) -> None:  # K-83, K-90
