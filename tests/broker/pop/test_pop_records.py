@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -104,3 +106,58 @@ def test_numbers_may_stand_in_quotes() -> None:  # as fastjson reads them
     point = java_text("record.ck").replace('"so":7', '"so":"7"').replace('"q":3', '"q":"3"')
     assert '"so":"7"' in point
     assert decode_check_point(point.encode()).encode().decode() == java_text("record.ck")
+
+
+POINT = {"so": 0, "pt": 0, "it": 0, "bm": 0, "n": 1, "q": 0, "t": "T", "c": "G", "d": [0]}
+LONGS = (2**63 - 1, -(2**63))
+
+
+@pytest.mark.parametrize(
+    "fits",
+    [
+        *({"so": end, "d": [0]} for end in LONGS),
+        {"so": 2**63 - 8, "d": [7]},
+        *({"pt": end} for end in LONGS),
+        {"pt": 2**63 - 8, "it": 7},
+        {"q": 0},
+        {"n": 0},
+        {"n": 2, "d": [0, 1]},
+        {"n": 1, "d": [0, 1]},
+        {"n": 32, "d": None},
+    ],
+)
+def test_a_check_point_with_numbers_at_their_ends_is_read(fits: dict[str, object]) -> None:
+    assert decode_check_point(json.dumps(POINT | fits).encode()).topic == "T"
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"so": 2**63 - 8, "d": [8]},
+        {"so": -(2**63), "d": [-1]},
+        {"pt": 2**63 - 8, "it": 8},
+        {"pt": -(2**63), "it": -1},
+        {"q": -1},
+        {"n": -1},
+        {"n": 33, "d": None},
+        {"n": 2, "d": [0]},
+    ],
+)
+def test_a_check_point_with_a_number_beyond_is_none(broken: dict[str, object]) -> None:
+    with pytest.raises(BadRequestError, match="no record of the revive topic"):
+        decode_check_point(json.dumps(POINT | broken).encode())
+
+
+def test_a_record_has_65536_bytes_at_most() -> None:
+    body = json.dumps(POINT).encode()
+    assert decode_check_point(body.ljust(65_536)).count == 1
+    with pytest.raises(BadRequestError, match="65537 bytes"):
+        decode_check_point(body.ljust(65_537))
+
+
+def test_a_check_point_is_due_10_s_after_it_was_stored_at_the_latest() -> None:
+    point = check_point(7)
+    point.stored_at(POPPED_MS)
+    assert point.revive_time_ms == POPPED_MS + 6000
+    point.stored_at(POPPED_MS - 5000)  # by hand: timers store it 2 s before that at most
+    assert point.revive_time_ms == POPPED_MS + 5000
