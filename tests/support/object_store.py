@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -48,7 +49,10 @@ def object_store() -> Iterator[ObjectStore]:
     running.start()
     try:
         host, port = running.get_host_and_port()
-        store = ObjectStore(f"http://{host}:{port}")
+        endpoint = f"http://{host}:{port}"
+        # What servers of this process had before is kept in it, beyond their end.
+        urlopen(Request(f"{endpoint}/moto-api/reset", method="POST")).close()
+        store = ObjectStore(endpoint)
         store.files.mkdir(BUCKET)
         yield store
     finally:
