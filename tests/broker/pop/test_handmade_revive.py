@@ -51,6 +51,12 @@ ACKS: list[dict[str, object]] = [
 BODIES = [b"", b"{}", b"no JSON", b"\xff", b"[" * 2_000, b'{"x":' * 500, b"null"]
 
 
+def name_of(changes: dict[str, object]) -> str:
+    """Short, and unique."""
+    text = str(changes)
+    return f"{text[:30]}-{len(text)}"
+
+
 @pytest.fixture
 async def rig(tmp_path: Path) -> AsyncIterator[BrokerRig]:
     """With one revive queue, which all share."""
@@ -79,14 +85,14 @@ async def both_come_again(rig: BrokerRig, *records: tuple[str, bytes]) -> None:
     assert passed[0] >= len(records) + 2, "it reads the same again after a restart"
 
 
-@pytest.mark.parametrize("changes", POINTS, ids=lambda changes: str(changes)[:30])
+@pytest.mark.parametrize("changes", POINTS, ids=name_of)
 async def test_a_check_point_that_no_pop_made(rig: BrokerRig, changes: dict[str, object]) -> None:
     await fill(await rig.voice(), 1)
     body = text_of(POINT | changes)
     await both_come_again(rig, ("ck", body), ("ck", body))
 
 
-@pytest.mark.parametrize("changes", ACKS, ids=lambda changes: str(changes)[:30])
+@pytest.mark.parametrize("changes", ACKS, ids=name_of)
 async def test_an_ack_that_nobody_sent(rig: BrokerRig, changes: dict[str, object]) -> None:
     point = ("ck", text_of(POINT | {key: changes[key] for key in changes if key in POINT}))
     body = text_of(ACK | changes)

@@ -16,10 +16,11 @@ from pocketmq.protocol import properties as names
 from pocketmq.protocol.bodies.offsets import DelayOffsetTable
 from pocketmq.protocol.bodies.topics import DataVersion
 from pocketmq.protocol.hosts import pack_host, parse_host_text
+from pocketmq.protocol.java import java_integer
 from pocketmq.protocol.message import MessageExt
 from pocketmq.protocol.properties import encode_again
 from pocketmq.protocol.subscription import tags_code
-from pocketmq.protocol.validation import HALF_TOPIC, SCHEDULE_TOPIC
+from pocketmq.protocol.validation import NOT_ALLOWED_SEND, SCHEDULE_TOPIC
 
 _CLEARED = (
     names.DELAY,
@@ -30,11 +31,8 @@ _CLEARED = (
 
 
 def level_of(text: str | None) -> int:
-    """The DELAY property as a number; 0 when it is missing or no number."""
-    try:
-        return int(text) if text else 0
-    except ValueError:
-        return 0
+    """The DELAY property as a number; 0 when it is missing or no int of Java's."""
+    return java_integer(text or "") or 0
 
 
 def to_schedule_topic(
@@ -75,12 +73,12 @@ def delay_rewrite(max_level: int) -> Rewrite:
 def from_schedule_topic(record: MessageExt) -> StoredMessage | None:
     """The message as it is delivered, or None for one that must not be (B-92).
 
-    DELAY goes, the store host stays that of the first put. A half message never waits here: one
-    that names its topic is dropped, and so is one that names no topic at all.
+    DELAY goes, the store host stays that of the first put. One that names no topic is dropped, and
+    so is one that names a topic which nobody may send to: half messages never wait here.
     """
     properties = dict(record.properties)
     topic = properties.get(names.REAL_TOPIC)
-    if not topic or topic == HALF_TOPIC:
+    if not topic or topic in NOT_ALLOWED_SEND:
         return None
     for name in _CLEARED:
         properties.pop(name, None)

@@ -84,8 +84,11 @@ class ScheduleMessageService(Service):
     def arrived(
         self, _topic: str, queue_id: int, _max_offset: int, due_at_ms: Sequence[int]
     ) -> None:
-        """Messages of SCHEDULE_TOPIC_XXXX became readable; their tags codes are due times."""
-        if self._planner.arrived(queue_id + 1, due_at_ms[0]):
+        """Messages of SCHEDULE_TOPIC_XXXX became readable; their tags codes are due times.
+
+        A queue that is no level holds what no broker put there: nobody reads it.
+        """
+        if queue_id < self._planner.max_level and self._planner.arrived(queue_id + 1, due_at_ms[0]):
             self._service.wakeup()
 
     async def _run(self) -> float:

@@ -28,6 +28,7 @@ from pocketmq.protocol.headers.send import SendMessageResponseHeader
 from pocketmq.protocol.ids import offset_msg_id
 from pocketmq.protocol.scalars import Perm
 from pocketmq.protocol.transport.channel import Channel
+from pocketmq.protocol.validation import NOT_ALLOWED_SEND
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.words import counted
 
@@ -118,6 +119,11 @@ class ReplyProcessor:
         Raises:
             RequestRefusedError: TOPIC_NOT_EXIST (17), NO_PERMISSION (16), MESSAGE_ILLEGAL (13).
         """
+        if header.topic in NOT_ALLOWED_SEND:
+            raise RequestRefusedError(
+                ResponseCode.NO_PERMISSION,
+                f"topic {header.topic} is the broker's own; replies go to <cluster>_REPLY_TOPIC",
+            )
         config = self._topics.get(header.topic)
         if config is None:
             raise RequestRefusedError(

@@ -15,7 +15,7 @@ from pocketmq.protocol.java import java_integer
 from pocketmq.protocol.message import MessageExt
 from pocketmq.protocol.properties import MAX_PROPERTIES_BYTES, encode_again
 from pocketmq.protocol.subscription import tags_code
-from pocketmq.protocol.validation import TIMER_TOPIC
+from pocketmq.protocol.validation import NOT_ALLOWED_SEND, TIMER_TOPIC
 
 NEVER_WAITED_MS = 2**63 - 1
 """TIMER_ENQUEUE_MS of a message that was due before it came into the wheel (T-101)."""
@@ -208,6 +208,9 @@ def is_deleted(record: MessageExt, deleted: set[str]) -> bool:
 def delivery(record: MessageExt, enqueued_ms: int, now_ms: int) -> StoredMessage | None:
     """The message as it is delivered; None when it does not say where to (T-127).
 
+    Nor does one that names a topic which nobody may send to, or the wheel topic itself: only a
+    client that wrote the message into the wheel topic by hand does.
+
     The properties stay, the timer's own among them: a revived pop reads TIMER_DELIVER_MS again.
 
     Args:
@@ -217,7 +220,7 @@ def delivery(record: MessageExt, enqueued_ms: int, now_ms: int) -> StoredMessage
     """
     properties = dict(record.properties)
     topic = properties.get(names.REAL_TOPIC)
-    if not topic:
+    if not topic or topic == TIMER_TOPIC or topic in NOT_ALLOWED_SEND:
         return None
     queue_id = java_integer(properties.get(names.REAL_QUEUE_ID, ""))
     if queue_id is None or queue_id < 0:

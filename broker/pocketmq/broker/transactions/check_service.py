@@ -130,23 +130,29 @@ class TransactionCheck:
         half = step.half
         assert half is not None
         if step.action is Action.GIVE_UP:
-            self._on_give_up(half)
-            result = self._puts.put(given_up(half))
-            log.warning(
-                "transaction.given_up",
-                group=half.properties.get(names.PRODUCER_GROUP),
-                topic=half.properties.get(names.REAL_TOPIC),
-                msg_id=half.msg_id,
-                status=result.status.name,
-            )
-            return result.status is PutStatus.PUT_OK
+            return self._give_up(half)
         result = self._puts.put(renewed(half, dict(step.changes)))
+        if result.status in _NEVER:  # there is no room for the number of its checks
+            return self._give_up(half)
         if result.status is not PutStatus.PUT_OK:
             log.warning("transaction.renew_failed", status=result.status.name)
             return False
         if step.action is Action.ASK:
             self._puts.when_safe([result], lambda status: self._ask(status, result))
         return True
+
+    def _give_up(self, half: MessageExt) -> bool:
+        """Put it aside; False when that has to be tried again."""
+        self._on_give_up(half)
+        result = self._puts.put(given_up(half))
+        log.warning(
+            "transaction.given_up",
+            group=half.properties.get(names.PRODUCER_GROUP),
+            topic=half.properties.get(names.REAL_TOPIC),
+            msg_id=half.msg_id,
+            status=result.status.name,
+        )
+        return result.status is PutStatus.PUT_OK or result.status in _NEVER
 
     def _ask(self, status: PutStatus, result: PutResult) -> None:
         """Ask a producer of the group, now that the half message is safe in its new place."""
@@ -155,6 +161,9 @@ class TransactionCheck:
         record = self._store.commit_log.record_at(result.physical_offset)
         if status is PutStatus.PUT_OK and record is not None:  # else the next round does
             self._questions.ask(decode_record(record))
+
+
+_NEVER = frozenset({PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED})
 
 
 class _Queues:

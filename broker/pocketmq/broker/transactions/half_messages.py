@@ -30,7 +30,12 @@ from pocketmq.protocol.properties import (
 from pocketmq.protocol.record import encode_record
 from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.protocol.subscription import tags_code
-from pocketmq.protocol.validation import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
+from pocketmq.protocol.validation import (
+    HALF_TOPIC,
+    NOT_ALLOWED_SEND,
+    OP_HALF_TOPIC,
+    TRANS_CHECK_MAX_TIME_TOPIC,
+)
 
 _REAL_TOPIC, _REAL_QUEUE = names.REAL_TOPIC.encode(), names.REAL_QUEUE_ID.encode()
 
@@ -158,13 +163,15 @@ def committed(half: Half, *, names_real_topic: bool = True) -> StoredMessage:
         names_real_topic: REAL_TOPIC and REAL_QID stay among its properties (X-1).
 
     Raises:
-        RequestRefusedError: SYSTEM_ERROR (1): it names no topic, so it is no half message.
+        RequestRefusedError: SYSTEM_ERROR (1): it names no topic that may be sent to, so it is no
+            half message.
     """
     record, traits = half.record, half.traits
     topic = traits.topic
-    if not topic or topic in (HALF_TOPIC, OP_HALF_TOPIC):
+    if not topic or topic in NOT_ALLOWED_SEND:
         raise RequestRefusedError(
-            ResponseCode.SYSTEM_ERROR, "the record there is no half message: it names no topic"
+            ResponseCode.SYSTEM_ERROR,
+            "the record there is no half message: it names no topic that may be sent to",
         )
     return StoredMessage(
         topic,
@@ -251,7 +258,8 @@ def offsets_of(op: MessageExt) -> list[int]:
     if op.tags != REMOVED:
         return []
     text = bytes(op.raw_body).decode("utf-8", "replace")
-    return [int(part) for part in text.split(",") if part.isascii() and part.isdigit()]
+    parts = text.split(",")
+    return [int(part) for part in parts if part.isascii() and part.isdigit() and len(part) < 20]
 
 
 def outcome_of(header: EndTransactionRequestHeader) -> Outcome:
@@ -333,7 +341,4 @@ def _copy(half: MessageExt, topic: str, queue_id: int, properties: dict[str, str
 
 
 def _number(text: str | None) -> int:
-    try:
-        return int(text) if text else 0
-    except ValueError:
-        return 0
+    return java_integer(text or "") or 0
