@@ -19,6 +19,8 @@ from pocketmq.runtime.errors import MissingToolError
 from support.object_store import object_store
 from support.spark_standalone import bare_python
 
+pytestmark = pytest.mark.slow
+
 READS_A_STORE = """
 import json, sys
 import s3fs

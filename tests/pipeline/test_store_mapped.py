@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql.datasource import EqualTo, GreaterThan
+from pyspark.sql.datasource import EqualTo, GreaterThan, GreaterThanOrEqual
 
 from pocketmq.pipeline import arrow, read_store
+from pocketmq.pipeline.checkpoint import Mark
 from pocketmq.pipeline.errors import CorruptRecordError
-from pocketmq.pipeline.places import LocalBytes
+from pocketmq.pipeline.marks import stored_marks
+from pocketmq.pipeline.places import LocalBytes, place_of
 from pocketmq.pipeline.read_counts import ReadCounts
 from pocketmq.protocol.hosts import pack_host
+from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.scalars import MessageSysFlag
 from support import spark_store
 from support.spark_store import by_place, log_files, open_store, put, stored
@@ -90,6 +93,23 @@ def test_hosts_of_ipv6_shift_what_is_behind_them(tmp_path: Path) -> None:
     assert len(heads) == 30
     assert [{**row, "keys": None} for row in heads] == whole
     assert {row["bornHost"] for row in heads} == {"[2001:db8::7]:5000", "127.0.0.1:10911"}
+
+
+def test_times_of_messages_with_ipv6_hosts_are_found(tmp_path: Path) -> None:
+    host = pack_host("2001:db8::7", 5000)
+    with open_store(tmp_path / "s") as store:
+        for _ in range(30):
+            message = stored(b"x", queue_id=0)
+            message.born_host, message.sys_flag = host, int(MessageSysFlag.BORN_HOST_V6)
+            put(store, [message])
+    columns = "queueOffset,storeTimestamp"
+    rows = spark_store.rows(path=str(tmp_path / "s"), columns=columns)
+    time_ms = rows[0]["storeTimestamp"]
+    since = datetime.fromtimestamp(time_ms / 1000, UTC)
+    wanted = [GreaterThanOrEqual(("storeTimestamp",), since)]
+    assert spark_store.rows(wanted, path=str(tmp_path / "s"), columns=columns) == rows
+    [mark] = stored_marks(place_of(str(tmp_path / "s")), {MessageQueue("T", "s", 0): 0}).values()
+    assert mark == Mark(time_ms, 0)
 
 
 def test_the_last_file_of_a_store_in_use_is_not_mapped(

@@ -8,6 +8,7 @@ import pytest
 
 from pocketmq.protocol.record import encode_record
 from pocketmq.protocol.record_check import RecordKind, check_record
+from pocketmq.protocol.store_layout import FIXED_SIZE, store_time_ms
 from support.golden import unpack_store
 
 
@@ -44,6 +45,7 @@ def test_each_record_of_a_real_rocketmq_re_encodes_to_the_same_bytes(
                 properties=bytes(message.raw_properties),
             )
             assert again == data[at : at + checked.size]
+            assert store_time_ms(data[at : at + FIXED_SIZE]) == message.store_timestamp_ms
             records += 1
             wide += len(message.topic) > 127
             at += checked.size

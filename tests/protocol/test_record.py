@@ -25,7 +25,7 @@ from pocketmq.protocol.record import (
 )
 from pocketmq.protocol.record_check import RecordKind, check_record
 from pocketmq.protocol.scalars import MessageSysFlag
-from pocketmq.protocol.store_layout import FIXED_SIZE, MAGIC_V1, MAGIC_V2
+from pocketmq.protocol.store_layout import FIXED_SIZE, MAGIC_V1, MAGIC_V2, store_time_ms
 from support.cost import peak_bytes
 from support.strategies import RecordFields, mutated, packed_hosts, record_fields
 
@@ -130,6 +130,7 @@ def test_records_come_back_as_they_were_written(many, before):
             assert_same(message, fields)
             assert bytes(message.record) == record
             assert message.store_size == len(record)
+            assert store_time_ms(record[:FIXED_SIZE]) == fields.store_timestamp_ms
     at = len(before)
     for fields, record in zip(many, encoded, strict=True):
         assert_same(decode_record(before + reply, at), fields)

@@ -15,11 +15,10 @@ from pocketmq.pipeline.store_files import FileRow, QueueFiles, log_files
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.scalars import PullSysFlag
-from pocketmq.protocol.store_layout import FILLER_SIZE, FIXED_SIZE, RECORD
+from pocketmq.protocol.store_layout import FILLER_SIZE, FIXED_SIZE, RECORD, store_time_ms
 from pocketmq.protocol.subscription import SUB_ALL
 
 _OFFSET_AT: Final = RECORD.offset_of("QUEUEOFFSET")
-_TIME_AT: Final = RECORD.offset_of("STORETIMESTAMP")
 
 
 async def read_marks(
@@ -78,4 +77,4 @@ def stored_mark(files: QueueFiles, offset: int, log: FileRow) -> Mark | None:
         return None
     if int.from_bytes(head[_OFFSET_AT : _OFFSET_AT + 8], "big") != offset:
         return None
-    return Mark(int.from_bytes(head[_TIME_AT : _TIME_AT + 8], "big"), position)
+    return Mark(store_time_ms(head), position)

@@ -15,29 +15,22 @@ new. Of what was written without marks, as before this version, only the bounds 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from pocketmq.pipeline.checkpoint import Checkpoint, Mark
 from pocketmq.pipeline.errors import DataLossError
+from pocketmq.pipeline.losses import (
+    MADE_ANEW,
+    Loss,
+    begins_late,
+    ends_early,
+    is_away,
+    refuse,
+    tell,
+)
 from pocketmq.pipeline.offsets import Offsets
-from pocketmq.pipeline.worker_log import log
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.runtime.words import counted
-
-
-@dataclass(frozen=True, slots=True)
-class Loss:
-    """Messages of one queue that are not read."""
-
-    queue: MessageQueue
-    wanted: int
-    """Where reading was to go on."""
-    found: int
-    """Where the queue begins, or ends, instead."""
-    count: int
-    """How many messages, as far as one knows: at least so many."""
-    what: str
 
 
 class Resumed(NamedTuple):
@@ -83,13 +76,12 @@ def resume(
     if at is None:
         if low == 0 or not is_known(queue, stand):
             return Resumed(low)
-        what = f"is new and begins at {low}: messages 0 to {low - 1} were removed before they were "
-        return Resumed(low, Loss(queue, 0, low, low, f"{what}read"))
+        return Resumed(low, Loss(queue, 0, low, low, begins_late(low)))
     if high < at:
-        what = f"offset {at} does not exist; the queue now ends at {high}"
-        return Resumed(low, Loss(queue, at, high, low, f"{what}: {_ANEW}"))
+        what = f"{ends_early(at, high)}: {MADE_ANEW}"
+        return Resumed(low, Loss(queue, at, high, low, what))
     if None not in (was, now) and was != now:
-        return Resumed(low, Loss(queue, at, high, low, f"{_other(at, was, now)}: {_ANEW}"))
+        return Resumed(low, Loss(queue, at, high, low, f"{_other(at, was, now)}: {MADE_ANEW}"))
     if at < low:
         what = f"offsets {at} to {low - 1} ({counted(low - at, 'message')}) were removed before "
         what += f"they were read; the queue now begins at {low}"
@@ -105,12 +97,7 @@ def gone(queue: MessageQueue, at: int) -> Loss:
 
 def unreadable(queue: MessageQueue, at: int, end: int) -> Loss:
     """A queue that its broker has and does not give out any more."""
-    what = (
-        f"cannot be read any more, and {counted(end - at, 'message')} from offset {at} on not read"
-        f"; give the topic its queues back (pocketmq topic create {queue.topic} --queues "
-        f"{queue.queue_id + 1}) until all is"
-    )
-    return Loss(queue, at, end, end - at, what)
+    return Loss(queue, at, end, end - at, is_away(queue, at, end))
 
 
 def as_continued(stand: Checkpoint, starts: Offsets) -> Checkpoint:
@@ -146,7 +133,7 @@ def check_unchanged(stand: Checkpoint, now: Mapping[MessageQueue, Mark]) -> None
         was = stand.marks.get(queue)
         if was is not None and was != mark:
             at = stand.offsets[queue]
-            what = f"{_other(at, was, mark)}: {_ANEW} while it was read"
+            what = f"{_other(at, was, mark)}: {MADE_ANEW} while it was read"
             raise DataLossError(str(queue), at, at, what, advice="run it again to go on from there")
 
 
@@ -172,25 +159,10 @@ class Losses:
         """
         losses = sorted((loss for loss in found if loss is not None), key=lambda loss: loss.queue)
         if losses and self.fails:
-            first = losses[0]
-            others = (
-                f" (and {counted(len(losses) - 1, 'more queue')} like it)" if losses[1:] else ""
-            )
-            place = str(first.queue), first.wanted, first.found, first.what + others
-            raise DataLossError(*place, advice=self.advice)
+            refuse(losses, self.advice)
         for loss in losses:
             self.count += loss.count
-            log.warning(
-                "messages.lost",
-                queue=str(loss.queue),
-                wanted=loss.wanted,
-                found=loss.found,
-                count=loss.count,
-                reason=loss.what,
-            )
-
-
-_ANEW: Final = "the topic was made anew, or the store was replaced"
+            tell(loss)
 
 
 def _other(at: int, was: Mark | None, now: Mark | None) -> str:

@@ -13,13 +13,10 @@ from typing import Final
 
 from pocketmq.pipeline.row_filter import Range, RowFilter
 from pocketmq.pipeline.store_files import FileRow, QueueFiles
-from pocketmq.protocol.store_layout import FILLER_SIZE, RECORD
+from pocketmq.protocol.store_layout import FILLER_SIZE, FIXED_SIZE, store_time_ms
 
 SLACK_MS: Final = 60_000
 """So far back a broker's clock may have been set, and rows are found by their time all the same."""
-
-_TIME_AT: Final = RECORD.offset_of("STORETIMESTAMP")
-_TIME_BYTES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +65,10 @@ def _in_time(files: QueueFiles, low: int, high: int, times: Range, log: FileRow)
         found = files.entries(number, number + 1)
         if not len(found) or found["size"][0] == FILLER_SIZE:
             raise _NoRecordError
-        data = log.read(int(found["offset"][0]) + _TIME_AT, _TIME_BYTES)
-        if len(data) < _TIME_BYTES:
+        head = log.read(int(found["offset"][0]), FIXED_SIZE)
+        if len(head) < FIXED_SIZE:
             raise _NoRecordError
-        return int.from_bytes(data, "big")
+        return store_time_ms(head)
 
     try:
         first, last = low, high

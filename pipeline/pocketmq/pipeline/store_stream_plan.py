@@ -8,17 +8,13 @@ follows log files that are copied to `s3://` as they close.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 from pocketmq.pipeline.store_files import FileRow, log_files
 from pocketmq.pipeline.store_losses import FileLoss, FileLossPolicy, removed, replaced
 from pocketmq.pipeline.store_plan import LogPart, Root
 from pocketmq.pipeline.store_stands import Stand, Stands
 from pocketmq.protocol.ledger import HEAD_SIZE, record_place
-from pocketmq.protocol.store_layout import BLANK, FIXED_SIZE, MAGIC_V1, MAGIC_V2, RECORD
-
-_TIME_AT: Final = RECORD.offset_of("STORETIMESTAMP")
-_TIME_BYTES: Final = 8
+from pocketmq.protocol.store_layout import BLANK, FIXED_SIZE, MAGIC_V1, MAGIC_V2, store_time_ms
 
 
 class ClosedFiles:
@@ -93,7 +89,7 @@ def _first_time(log: FileRow, start: int) -> int | None:
     _, magic = BLANK.struct.unpack_from(head)
     if magic not in (MAGIC_V1, MAGIC_V2):
         return None
-    return int.from_bytes(head[_TIME_AT : _TIME_AT + _TIME_BYTES], "big")
+    return store_time_ms(head)
 
 
 class StoreStreamPlan:

@@ -15,10 +15,9 @@ from enum import Enum
 
 from pocketmq.pipeline.checkpoint import Checkpoint, Mark
 from pocketmq.pipeline.cluster_client import ClusterClient
-from pocketmq.pipeline.errors import DataLossError
+from pocketmq.pipeline.losses import Loss, begins_late, ends_early, is_away, refuse, tell
 from pocketmq.pipeline.marks import read_marks
 from pocketmq.pipeline.offsets import Offsets
-from pocketmq.pipeline.worker_log import log
 from pocketmq.protocol.message import MessageQueue
 
 
@@ -43,23 +42,17 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
+class StreamLoss(Loss):
     """Messages of one queue that a stream will not read."""
 
-    queue: MessageQueue
-    wanted: int
-    """Where the stream stands in it."""
-    found: int
-    """Where the queue begins, or ends, instead."""
-    count: int
-    """How many messages, as far as one knows: at least so many."""
-    what: str
     kind: Kind
     mark: Mark | None = None
     """Of the message before `wanted`, if it is known: tells queues of one name apart."""
 
 
-def removed(queue: MessageQueue, at: int, low: int, until: int, mark: Mark | None = None) -> Loss:
+def removed(
+    queue: MessageQueue, at: int, low: int, until: int, mark: Mark | None = None
+) -> StreamLoss:
     """A queue that begins behind what is wanted of it.
 
     Args:
@@ -73,13 +66,12 @@ def removed(queue: MessageQueue, at: int, low: int, until: int, mark: Mark | Non
         f"offsets {at} to {low - 1} ({low - at} messages) are not stored any more; the queue now "
         f"begins at {low}"
     )
-    return Loss(queue, at, low, max(0, min(low, until) - at), what, Kind.REMOVED, mark)
+    return StreamLoss(queue, at, low, max(0, min(low, until) - at), what, Kind.REMOVED, mark)
 
 
-def short(queue: MessageQueue, wanted: int, end: int, count: int) -> Loss:
+def short(queue: MessageQueue, wanted: int, end: int, count: int) -> StreamLoss:
     """A queue that ends before an offset that is wanted of it."""
-    what = f"offset {wanted} does not exist; the queue now ends at {end}"
-    return Loss(queue, wanted, end, count, what, Kind.SHORT)
+    return StreamLoss(queue, wanted, end, count, ends_early(wanted, end), Kind.SHORT)
 
 
 def remade(
@@ -91,7 +83,7 @@ def remade(
     *,
     seen: int | None,
     low: int = 0,
-) -> Loss:
+) -> StreamLoss:
     """A queue that is not the one that was read.
 
     Args:
@@ -108,29 +100,26 @@ def remade(
         what += f" with another message at offset {at - 1} (stored at {is_now.store_ms} ms and not "
         what += f"at {was.store_ms} ms)"
     what += ": the topic was made anew, or the broker's store was replaced"
-    return Loss(queue, at, end, _unread(at, seen) + low, what, Kind.REMADE, was)
+    return StreamLoss(queue, at, end, _unread(at, seen) + low, what, Kind.REMADE, was)
 
 
-def late(queue: MessageQueue, low: int) -> Loss:
+def late(queue: MessageQueue, low: int) -> StreamLoss:
     """A new queue whose first messages were removed already."""
-    what = f"is new and begins at {low}: messages 0 to {low - 1} were removed before they were read"
-    return Loss(queue, 0, low, low, what, Kind.LATE)
+    return StreamLoss(queue, 0, low, low, begins_late(low), Kind.LATE)
 
 
-def unreadable(queue: MessageQueue, at: int, end: int, mark: Mark | None = None) -> Loss:
+def unreadable(queue: MessageQueue, at: int, end: int, mark: Mark | None = None) -> StreamLoss:
     """A queue that its broker has and does not give out any more."""
-    what = (
-        f"cannot be read any more, and {end - at} messages from offset {at} on were not; give the "
-        f"topic its queues back (pocketmq topic create {queue.topic} --queues "
-        f"{queue.queue_id + 1}) until they are"
-    )
-    return Loss(queue, at, end, end - at, what, Kind.UNREADABLE, mark)
+    what = is_away(queue, at, end)
+    return StreamLoss(queue, at, end, end - at, what, Kind.UNREADABLE, mark)
 
 
-def deleted(queue: MessageQueue, at: int, *, seen: int | None, mark: Mark | None = None) -> Loss:
+def deleted(
+    queue: MessageQueue, at: int, *, seen: int | None, mark: Mark | None = None
+) -> StreamLoss:
     """A queue whose broker runs without it; `seen` is its end when it was last looked at."""
     what = f"the topic was deleted on this broker; the stream had read the queue up to offset {at}"
-    return Loss(queue, at, at, _unread(at, seen), what, Kind.DELETED, mark)
+    return StreamLoss(queue, at, at, _unread(at, seen), what, Kind.DELETED, mark)
 
 
 def _unread(at: int, seen: int | None) -> int:
@@ -147,7 +136,7 @@ class LossPolicy:
 
     def __init__(self, *, fails: bool) -> None:
         self.fails = fails
-        self._told: dict[tuple[MessageQueue, int, Mark | None], Loss] = {}
+        self._told: dict[tuple[MessageQueue, int, Mark | None], StreamLoss] = {}
         """The largest loss at each place; a stream that waits there may meet it again, grown."""
 
     @property
@@ -160,16 +149,14 @@ class LossPolicy:
         """Queues that were deleted or made anew, so far."""
         return sum(loss.kind.is_of_queue for loss in self._told.values())
 
-    def judge(self, losses: Collection[Loss]) -> None:
+    def judge(self, losses: Collection[StreamLoss]) -> None:
         """Tell of losses.
 
         Raises:
             DataLossError: There are some, and that is to fail; it names the first.
         """
         if losses and self.fails:
-            first = min(losses, key=lambda loss: loss.queue)
-            others = f" (and {len(losses) - 1} more queues like it)" if len(losses) > 1 else ""
-            raise DataLossError(str(first.queue), first.wanted, first.found, first.what + others)
+            refuse(losses)
         for loss in losses:
             place = (loss.queue, loss.wanted, loss.mark)
             before = self._told.get(place)
@@ -177,14 +164,7 @@ class LossPolicy:
                 continue
             count = loss.count if before is None else max(loss.count, before.count)
             self._told[place] = replace(loss, count=count)
-            log.warning(
-                "messages.lost",
-                queue=str(loss.queue),
-                wanted=loss.wanted,
-                found=loss.found,
-                count=count,
-                reason=loss.what,
-            )
+            tell(self._told[place])
 
     def take_back(self, queues: Collection[MessageQueue]) -> None:
         """Queues can be read: what was counted because they could not is not lost."""
@@ -204,7 +184,7 @@ class Begins:
     offsets: Offsets
     lows: Offsets
     """First offsets of the queues that have something to read."""
-    losses: Sequence[Loss]
+    losses: Sequence[StreamLoss]
 
 
 async def begins(
@@ -230,7 +210,7 @@ async def begins(
     """
     until = ends if until is None else until
     found: Offsets = {}
-    losses: list[Loss] = []
+    losses: list[StreamLoss] = []
     known = {queue: mark for queue, mark in start.marks.items() if queue in to_compare}
     places = {
         queue: start.offsets[queue] - 1

@@ -18,8 +18,8 @@ from pocketmq.pipeline.offsets import Offsets, gathered, split_ranges
 from pocketmq.pipeline.settings import ReadSettings
 from pocketmq.pipeline.stream_losses import (
     Begins,
-    Loss,
     LossPolicy,
+    StreamLoss,
     begins,
     deleted,
     short,
@@ -179,12 +179,12 @@ class StreamPlan:
 
     async def _why(
         self, start: Checkpoint, missing: Collection[MessageQueue]
-    ) -> tuple[list[MessageQueue], list[Loss]]:
+    ) -> tuple[list[MessageQueue], list[StreamLoss]]:
         """Queues whose brokers are away; and what of the others is lost."""
         client = self.client
         running = await client.brokers()
         away = [queue for queue in missing if queue.broker_name not in running]
-        losses: list[Loss] = []
+        losses: list[StreamLoss] = []
         routes = {topic: await client.route_now(topic) for topic in {q.topic for q in missing}}
         for queue in missing:
             if queue.broker_name not in running:

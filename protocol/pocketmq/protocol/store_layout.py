@@ -7,10 +7,12 @@ the readers of consume queues and index files take theirs from the others.
 
 from __future__ import annotations
 
+import struct
 from typing import Final
 
 from pocketmq.protocol.hosts import HOST_V4_BYTES, HOST_V6_BYTES
 from pocketmq.protocol.layout import Field, Layout
+from pocketmq.protocol.scalars import MessageSysFlag
 
 MAGIC_V1: Final = -626843481
 """0xDAA320A7."""
@@ -67,6 +69,22 @@ BODY_AT: Final = RECORD.offset_of("BODY")
 FIXED_SIZE: Final = BODY_AT + 3
 """91: bytes beside body, topic and properties, with IPv4 hosts and a V1 topic."""
 V6_EXTRA: Final = HOST_V6_BYTES - HOST_V4_BYTES
+
+_SYS_FLAG_AT: Final = RECORD.offset_of("SYSFLAG")
+_STORE_TIME_AT: Final = RECORD.offset_of("STORETIMESTAMP")
+_INT32: Final = struct.Struct(">i")
+_INT64: Final = struct.Struct(">q")
+
+
+def store_time_ms(record: bytes | bytearray | memoryview) -> int:
+    """When a record was stored; its first `FIXED_SIZE` bytes are enough.
+
+    An IPv6 host of the producer stands before the time, and moves it.
+    """
+    is_v6 = _INT32.unpack_from(record, _SYS_FLAG_AT)[0] & MessageSysFlag.BORN_HOST_V6
+    time_ms: int = _INT64.unpack_from(record, _STORE_TIME_AT + (V6_EXTRA if is_v6 else 0))[0]
+    return time_ms
+
 
 # behaviour 58
 QUEUE_ENTRY: Final = Layout(

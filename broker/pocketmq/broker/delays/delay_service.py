@@ -145,7 +145,7 @@ class ScheduleMessageService(Service):
         results = self._store.put_messages(messages)
         now = self._clock.monotonic()
         for message, result, end in zip(messages, results, ends, strict=True):
-            if result.status in _NEVER:
+            if result.status.is_of_message:
                 log.error("delayed.undeliverable", level=level, offset=end - 1)
                 continue  # it would fail again, and the level would stand still behind it
             if result.status is not PutStatus.PUT_OK:
@@ -160,8 +160,6 @@ class ScheduleMessageService(Service):
             return False
         return True
 
-
-_NEVER = frozenset({PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED})
 
 _MOVED = frozenset(
     {

@@ -1,13 +1,14 @@
 """NOTIFY_CONSUMER_IDS_CHANGED (40): notifies members that their group changed (B-24 to B-26).
 
-A notice says only "look again": members ask for the list (38) and share the queues out anew. It is
-a hint, sent oneway and never repeated; a member that misses it looks by itself within 20 s (C-20).
+A notice says only "look again": members ask who is in the group (GET_CONSUMER_LIST_BY_GROUP, 38)
+and share the queues out anew. It is a hint, sent oneway and never repeated; a member that misses it
+looks by itself within 20 s (C-20).
 
 Changes of one turn of the loop are told once, however many they are. Ten members whose heartbeats
 come in one turn make ten notices, one for each, and not a hundred:
 
     turn 1    heartbeats of c1, ..., c10 are read: the group changed ten times
-    turn 2    40 to c1, ..., c10
+    turn 2    a notice to c1, ..., c10
 
 Whether a change is told at all is decided by consumer_changes.py, which is pure.
 """

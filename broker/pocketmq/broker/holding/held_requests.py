@@ -5,8 +5,8 @@ wait; so a consumer gets a message without asking again and again, and an idle o
 every 15 s (B-70). The table (hold_table.py) is pure; this class brings it the signals:
 
     0.0 s    a pull of orders/0 from offset 7 finds nothing: held
-    2.3 s    a message is stored at offset 7: `arrived` takes the pull out, and it is run again
-             after the append, in the same turn of the loop; it finds the message
+    2.3 s    a message is stored at offset 7: `arrived` takes the pull out, and in the next turn
+             of the loop it is run again; it finds the message
     2.3 s    the consumer's next pull, from offset 8: held, and nothing comes
     17.3 s   its time is up: the next sweep runs it again, and PULL_NOT_FOUND (19) is the answer
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.groups.subscription_groups import SubscriptionGroupManager
+from pocketmq.broker.pop.records import MOST_MESSAGES
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
 from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.codes import ResponseCode
@@ -12,7 +13,6 @@ from pocketmq.protocol.headers.pop import PopMessageRequestHeader
 from pocketmq.protocol.scalars import Perm
 from pocketmq.runtime.words import counted
 
-MOST_MESSAGES = 32
 LATE_MS = 500
 
 

@@ -225,7 +225,7 @@ class ReviveService(Service):
             message = self._retry(point, record)
             [result] = self._store.put_messages([message])
             self._meters.add(POP_RETRIED, point.group, point.topic, result.status.name)
-            if result.status in _NEVER:
+            if result.status.is_of_message:
                 log.error("revive.undeliverable", topic=point.topic, offset=offset)
                 continue
             if result.status is not PutStatus.PUT_OK:
@@ -296,6 +296,3 @@ class ReviveService(Service):
             except RequestRefusedError as exc:  # it would be refused again, and hold all others up
                 log.warning("revive.not_delayed", topic=point.topic, reason=str(exc))
         return message
-
-
-_NEVER = frozenset({PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED})

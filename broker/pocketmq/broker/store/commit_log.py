@@ -38,7 +38,6 @@ from pocketmq.broker.store.stored_message import (
     QueueBatch,
     StoredMessage,
 )
-from pocketmq.protocol.hosts import HOST_V4_BYTES, HOST_V6_BYTES
 from pocketmq.protocol.message import Buffer
 from pocketmq.protocol.properties import MAX_PROPERTIES_BYTES
 from pocketmq.protocol.record import (
@@ -48,7 +47,13 @@ from pocketmq.protocol.record import (
 )
 from pocketmq.protocol.record_batch import BatchLengths, batch_lengths, batch_records
 from pocketmq.protocol.scalars import MessageSysFlag
-from pocketmq.protocol.store_layout import FIXED_SIZE, MAGIC_V1, MAGIC_V2, RECORD
+from pocketmq.protocol.store_layout import (
+    FIXED_SIZE,
+    MAGIC_V1,
+    MAGIC_V2,
+    RECORD,
+    store_time_ms,
+)
 from pocketmq.runtime.errors import DiskError, DiskFullError
 
 log = structlog.get_logger()
@@ -73,10 +78,6 @@ UNCOUNTED = (MessageSysFlag.TRANSACTION_PREPARED, MessageSysFlag.TRANSACTION_ROL
 OFFSET_AT = RECORD.offset_of("PHYSICALOFFSET")
 """Where a record holds its own physical offset (S-5)."""
 _OFFSET = struct.Struct(">q")
-SYS_FLAG_AT = RECORD.offset_of("SYSFLAG")
-_STORE_TIME_AT = RECORD.offset_of("STORETIMESTAMP")
-_V6_EXTRA = HOST_V6_BYTES - HOST_V4_BYTES
-_INT32 = struct.Struct(">i")
 _SIZE_MAGIC_OFFSET = struct.Struct(f">ii{OFFSET_AT - 8}xq")
 
 
@@ -318,12 +319,7 @@ class CommitLog:
     def store_time(self, physical_offset: int) -> int:
         """Store timestamp of the record at `physical_offset`; -1 when it cannot be read."""
         record = self.record_at(physical_offset)
-        if record is None:
-            return -1
-        (sys_flag,) = _INT32.unpack_from(record, SYS_FLAG_AT)
-        at = _STORE_TIME_AT + (_V6_EXTRA if sys_flag & MessageSysFlag.BORN_HOST_V6 else 0)
-        time_ms: int = _OFFSET.unpack_from(record, at)[0]
-        return time_ms
+        return -1 if record is None else store_time_ms(record)
 
 
 def _failed(error: DiskError, messages: int) -> PutStatus:

@@ -94,6 +94,11 @@ class PutStatus(Enum):
     """An append took longer than a second; the system writes back (B-160)."""
     UNKNOWN_ERROR = "UNKNOWN_ERROR"
 
+    @property
+    def is_of_message(self) -> bool:
+        """Whether the message itself is at fault: no later put of it can succeed."""
+        return self in (PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED)
+
 
 class PutResult(msgspec.Struct, gc=False):
     """Where a message went. The four numbers are 0 unless it was stored."""

@@ -179,7 +179,7 @@ class TimerDelivery:
         results = self._store.put_messages(messages) if messages else ()
         now = self._clock.monotonic()
         for message, result in zip(messages, results, strict=True):
-            if result.status in _NEVER:
+            if result.status.is_of_message:
                 log.error("timers.undeliverable", status=result.status.name)
             elif result.status is not PutStatus.PUT_OK:
                 log.warning("timers.put_failed", status=result.status.name)
@@ -188,6 +188,3 @@ class TimerDelivery:
                 self._delivered_end = result.physical_offset + result.size
                 self._stats.note_put(message.topic, 1, result.size, now)
         return True
-
-
-_NEVER = frozenset({PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED})

@@ -132,7 +132,7 @@ class TransactionCheck:
         if step.action is Action.GIVE_UP:
             return self._give_up(half)
         result = self._puts.put(renewed(half, dict(step.changes)))
-        if result.status in _NEVER:  # there is no room for the number of its checks
+        if result.status.is_of_message:  # there is no room for the number of its checks
             return self._give_up(half)
         if result.status is not PutStatus.PUT_OK:
             log.warning("transaction.renew_failed", status=result.status.name)
@@ -152,7 +152,7 @@ class TransactionCheck:
             msg_id=half.msg_id,
             status=result.status.name,
         )
-        return result.status is PutStatus.PUT_OK or result.status in _NEVER
+        return result.status is PutStatus.PUT_OK or result.status.is_of_message
 
     def _ask(self, status: PutStatus, result: PutResult) -> None:
         """Ask a producer of the group, now that the half message is safe in its new place."""
@@ -161,9 +161,6 @@ class TransactionCheck:
         record = self._store.commit_log.record_at(result.physical_offset)
         if status is PutStatus.PUT_OK and record is not None:  # else the next round does
             self._questions.ask(decode_record(record))
-
-
-_NEVER = frozenset({PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED})
 
 
 class _Queues:

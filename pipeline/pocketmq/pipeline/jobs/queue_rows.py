@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from pocketmq.pipeline.checkpoint import Checkpoint, Mark
+from pocketmq.pipeline.losses import Loss
 from pocketmq.pipeline.offsets import Offsets
-from pocketmq.pipeline.resume import Loss
 from pocketmq.protocol.message import MessageQueue
 
 if TYPE_CHECKING:

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 from pocketmq.pipeline.checkpoint import Checkpoint, Mark
 from pocketmq.pipeline.jobs.queue_rows import PLACE, QueueRows, Source
 from pocketmq.pipeline.jobs.table_source import TableSource
+from pocketmq.pipeline.losses import Loss
 from pocketmq.pipeline.offsets import Offsets
-from pocketmq.pipeline.resume import Loss, gone, marked_places, resume, unreadable
+from pocketmq.pipeline.resume import gone, marked_places, resume, unreadable
 from pocketmq.pipeline.row_filter import RowFilter
 from pocketmq.pipeline.worker_log import log
 from pocketmq.protocol.message import MessageQueue
