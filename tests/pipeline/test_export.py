@@ -18,6 +18,7 @@ from pocketmq.pipeline import read_store, read_topic
 from pocketmq.pipeline.errors import DataLossError
 from pocketmq.pipeline.lake import DeltaTarget, Exported, IcebergTarget, ParquetTarget, export
 from pocketmq.pipeline.lake import target_of as lake_target
+from pocketmq.pipeline.lake.notes import Scope
 from pocketmq.runtime.errors import CallerError
 from support.spark_cluster import SparkCluster, spark_cluster
 
@@ -191,10 +192,9 @@ LAST_OF_KEY_2 = ["2:49"]
 
 
 def test_a_folder_of_another_export_is_refused(tmp_path: Path) -> None:
-    queue = MessageQueue("T", "b", 0)
     (tmp_path / "T~b~0~0~9.parquet").touch()
     with pytest.raises(CallerError, match="no file of such an export"):
-        ParquetTarget(tmp_path, key="keys").stand([queue])
+        ParquetTarget(tmp_path, key="keys").stand(Scope(["T"], ["b"], []))
     with pytest.raises(CallerError, match="say which column"):
         lake_target("parquet:x", tombstone="gone")
 
@@ -228,6 +228,77 @@ def test_a_topic_made_anew_stops_an_export_however_long_it_is_or_is_added(
     send(130, 140)
     assert run().rows == 10
     assert numbers(read()) == [*range(20), *range(100, 140)]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "delta", "iceberg"])
+def test_queues_that_go_away_are_named_if_they_have_messages_that_were_not_exported(
+    cluster: SparkCluster, tmp_path: Path, kind: str
+) -> None:
+    topic = f"Shrunk-{kind}"
+    cluster.create_topic(topic)
+    target, read = target_of(kind, tmp_path)
+
+    def send(start: int, end: int, queue_id: int) -> None:
+        queue = MessageQueue(topic, "broker-b", queue_id)
+        cluster.send([Message(topic, b"%d" % each) for each in range(start, end)], queue=queue)
+
+    def run(**options: str) -> Exported:
+        return export(topic, target, nameServer=cluster.nameservers, **options)
+
+    send(0, 5, queue_id=3)
+    assert run().rows == 5
+    cluster.shape_topic(topic, 2)
+    assert run() == Exported()  # all of it was read
+    cluster.shape_topic(topic, 4)
+    send(5, 12, queue_id=3)
+    cluster.shape_topic(topic, 2)
+    send(12, 14, queue_id=0)
+    with pytest.raises(DataLossError) as caught:
+        run()
+    assert str(caught.value) == (
+        f"MessageQueue [topic={topic}, brokerName=broker-b, queueId=3]: cannot be read any more, "
+        f"and 7 messages from offset 5 on not read; give the topic its queues back (pocketmq topic "
+        f"create {topic} --queues 4) until all is; set failOnDataLoss=false "
+        "(--no-fail-on-data-loss) to go on with what there is, or export to another table"
+    )
+    assert numbers(read()) == list(range(5))
+    done = run(failOnDataLoss="false")
+    assert (done.rows, done.lost) == (2, 7)
+    assert numbers(read()) == [*range(5), 12, 13]
+    stores = ",".join(str(cluster.store(name)) for name in ("broker-a", "broker-b"))
+    at_stores = ParquetTarget(tmp_path / "stores")
+    assert export(topic, at_stores, stores=stores).rows == 14  # the files still have the queue
+    cluster.shape_topic(topic, 4)
+    assert run().rows == 7
+    assert numbers(read()) == list(range(14))
+
+
+@pytest.mark.parametrize("kind", ["parquet", "delta", "iceberg"])
+def test_a_topic_made_anew_with_fewer_queues_names_those_that_are_gone_once(
+    cluster: SparkCluster, tmp_path: Path, kind: str
+) -> None:
+    topic = f"Fewer-{kind}"
+    cluster.create_topic(topic)
+    target, read = target_of(kind, tmp_path)
+
+    def send(start: int, end: int, queue_id: int) -> None:
+        queue = MessageQueue(topic, "broker-a", queue_id)
+        cluster.send([Message(topic, b"%d" % each) for each in range(start, end)], queue=queue)
+
+    def run(**options: str) -> Exported:
+        return export(topic, target, nameServer=cluster.nameservers, **options)
+
+    send(0, 5, queue_id=3)
+    assert run().rows == 5
+    cluster.remake_topic(topic, queues=2)
+    with pytest.raises(
+        DataLossError, match=r"queueId=3\]: there is no such queue any more; it was"
+    ):
+        run()
+    assert run(failOnDataLoss="false").rows == 0
+    send(5, 8, queue_id=1)
+    assert run().rows == 3
+    assert numbers(read()) == list(range(8))
 
 
 def test_topics_and_stores_are_read_without_spark(cluster: SparkCluster) -> None:

@@ -1,4 +1,4 @@
-"""An export stops, or counts, when what it stands on is gone: topics made anew, retention.
+"""An export stops, or counts, when what it stands on is gone: topics, queues, retention.
 
 From stores, for each kind of table; `test_export.py` has the same with brokers.
 """
@@ -6,8 +6,10 @@ From stores, for each kind of table; `test_export.py` has the same with brokers.
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -225,6 +227,116 @@ def test_a_table_without_marks_is_continued_and_has_them_from_then_on(
     remake(root, range(100, 140))
     with pytest.raises(DataLossError, match="offset 24 has another message"):
         export("T", target, stores=str(root))
+
+
+def fill(root: Path, numbers: Iterable[int], queue_id: int) -> None:
+    with open_store(root) as store:
+        for number in numbers:
+            put(store, [stored(b"%d" % number, queue_id=queue_id)])
+
+
+@pytest.mark.parametrize("key", ["", "uniqKey"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_queue_that_a_store_does_not_have_any_more_stops_an_export_and_is_told_once(
+    kind: str, key: str, root: Path, tmp_path: Path
+) -> None:
+    def run(**options: str) -> Exported:
+        return export("T", target_of(where(kind, tmp_path), key=key), stores=str(root), **options)
+
+    fill(root, range(4), 0)
+    fill(root, range(4, 11), 2)
+    assert run().rows == 11
+    fill(root, range(11, 13), 0)
+    shutil.rmtree(root / "consumequeue/T/2")
+    with pytest.raises(DataLossError) as caught:
+        run()
+    assert str(caught.value).startswith(
+        "MessageQueue [topic=T, brokerName=broker-a, queueId=2]: there is no such queue any more; "
+        "it was read up to offset 7; set failOnDataLoss=false (--no-fail-on-data-loss)"
+    )
+    assert numbers(kind, tmp_path) == list(range(11))
+    assert run(failOnDataLoss="false").rows == 2
+    fill(root, range(13, 15), 0)
+    shutil.rmtree(root / "consumequeue/T/2")  # which the store had made again from its log
+    assert run().rows == 2
+    assert run() == Exported()
+    assert numbers(kind, tmp_path) == list(range(15))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_queue_that_comes_back_is_read_on_and_missed_again_when_it_goes_again(
+    kind: str, root: Path, tmp_path: Path
+) -> None:
+    target = target_of(where(kind, tmp_path))
+    queue, aside = root / "consumequeue/T/1", tmp_path / "aside"
+    fill(root, range(3), 0)
+    fill(root, range(3, 8), 1)
+    export("T", target, stores=str(root))
+    queue.rename(aside)
+    assert export("T", target, stores=str(root), failOnDataLoss="false").commits == 1
+    assert export("T", target, stores=str(root)) == Exported()
+    aside.rename(queue)
+    assert export("T", target, stores=str(root)).rows == 0
+    queue.rename(aside)
+    with pytest.raises(
+        DataLossError, match=r"queueId=1\]: there is no such queue any more; it was"
+    ):
+        export("T", target, stores=str(root))
+    aside.rename(queue)
+    fill(root, range(8, 10), 1)
+    assert export("T", target, stores=str(root)).rows == 2
+    assert numbers(kind, tmp_path) == list(range(10))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_queue_that_comes_back_as_another_one_is_noticed(
+    kind: str, root: Path, tmp_path: Path
+) -> None:
+    target = target_of(where(kind, tmp_path))
+    queue, aside = root / "consumequeue/T/1", tmp_path / "aside"
+    fill(root, range(3), 0)
+    fill(root, range(3, 8), 1)
+    export("T", target, stores=str(root))
+    queue.rename(aside)
+    export("T", target, stores=str(root), failOnDataLoss="false")
+    aside.rename(queue)
+    export("T", target, stores=str(root))
+    shutil.rmtree(root)
+    fill(root, range(100, 103), 2)
+    fill(root, range(103, 110), 1)
+    fill(root, range(103, 104), 0)
+    with pytest.raises(DataLossError, match=r"\(and 1 more queue like it\)"):
+        export("T", target, stores=str(root))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_stores_that_are_exported_one_after_the_other_do_not_miss_each_other(
+    kind: str, root: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "broker-b"
+    target = target_of(where(kind, tmp_path))
+    fill(root, range(3), 0)
+    fill(other, range(3, 8), 1)
+    for store, rows in ((root, 3), (other, 5)):
+        assert export("T", target, stores=str(store)).rows == rows
+    assert export("T", target, stores=str(root)) == Exported()
+    fill(other, range(8, 10), 0)
+    shutil.rmtree(other / "consumequeue/T/1")
+    with pytest.raises(DataLossError, match=r"broker-b, queueId=1\]: there is no such queue"):
+        export("T", target, stores=f"{root},{other}")
+
+
+def test_a_delta_table_of_an_earlier_version_misses_a_queue_too(root: Path, tmp_path: Path) -> None:
+    fill(root, range(20), 0)
+    made = tmp_path / "made"
+    export("T", target_of(f"parquet:{made}"), stores=str(root))
+    rows = ds.dataset(made, format="parquet").to_table()
+    noted = [Transaction(f"pocketmq.offset:T/broker-a/{number}", 20) for number in range(2)]
+    write_deltalake(
+        tmp_path / "table", rows, commit_properties=CommitProperties(app_transactions=noted)
+    )
+    with pytest.raises(DataLossError, match=r"queueId=1\]: there is no such queue any more"):
+        export("T", target_of(where("delta", tmp_path)), stores=str(root))
 
 
 def test_the_command_says_how_to_go_on_and_does(root: Path, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pocketmq.pipeline.resume import (
     Resumed,
     as_continued,
     check_unchanged,
+    left,
     marked_places,
     moved_on,
     resume,
@@ -64,6 +65,22 @@ def test_a_queue_that_nothing_is_noted_of_is_new_only_where_all_queues_are_noted
     assert (
         loss.what == "is new and begins at 10: messages 0 to 9 were removed before they were read"
     )
+
+
+def test_a_queue_that_is_not_there_is_missed_once_and_what_is_left_of_it_each_time() -> None:
+    stand = Checkpoint({QUEUE: 5}, {QUEUE: WAS})
+    told = Checkpoint({QUEUE: 5}, {QUEUE: WAS}, {QUEUE})
+    assert left(QUEUE, stand, 5) is None
+    for end in (None, 4):
+        losses = Losses(fails=False, advice="")
+        losses.judge([left(QUEUE, stand, end)])
+        assert (losses.count, losses.gone) == (0, {QUEUE})
+        assert left(QUEUE, told, end) is None
+    for each in (stand, told):
+        losses = Losses(fails=False, advice="")
+        losses.judge([left(QUEUE, each, 7)])
+        assert (losses.count, losses.gone) == (2, set())
+    assert not moved_on(told, {QUEUE: (6, NOW)}).gone
 
 
 def test_the_first_of_several_losses_is_named() -> None:

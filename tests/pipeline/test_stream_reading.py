@@ -188,6 +188,19 @@ def test_queues_that_went_away_when_all_of_them_was_read_are_no_loss(
     assert batch(reader, before, after) == list(range(40, 50))
 
 
+def test_a_topic_made_anew_with_fewer_queues_stops_the_stream_and_names_those_that_are_gone(
+    cluster: SparkCluster,
+) -> None:
+    cluster.create_topic("Fewer")
+    last = cluster.queues("Fewer")[3]
+    cluster.send([Message("Fewer", b"1")] * 5, queue=last)
+    reader = stream(cluster, "Fewer", startingOffsets="earliest")
+    before = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    cluster.remake_topic("Fewer", queues=2)
+    with pytest.raises(DataLossError, match=r"queueId=3\]: the topic was deleted on this broker"):
+        reader.latestOffset(before, ReadAllAvailable())
+
+
 def test_a_batch_that_is_repeated_after_its_topic_was_made_anew_notices_it(
     cluster: SparkCluster,
 ) -> None:

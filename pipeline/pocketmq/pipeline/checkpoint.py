@@ -11,7 +11,7 @@ topic has `@` in its name. Checkpoints without marks are read too; they notice l
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -48,6 +48,8 @@ class Checkpoint:
     """The next offset of each queue."""
     marks: Mapping[MessageQueue, Mark] = field(default_factory=dict)
     """Of the message before it; queues without one are missing."""
+    gone: Set[MessageQueue] = frozenset()
+    """Of exports and replays: queues that have gone away, as was told; they may come back."""
 
     def tree(self) -> dict[str, Any]:
         """In the shape of the JSON."""

@@ -7,6 +7,7 @@ end below the offset               the topic was made anew, or the store was rep
 another message before the offset  the same, and the queue has become longer since
 begin behind the offset            messages were removed before they were read
 a queue that is new, behind 0      the same
+no such queue                      it went away, with what was not read of it
 
 Whoever writes marks also notes the offsets of all queues that there are, so a queue without one is
 new. Of what was written without marks, as before this version, only the bounds are compared.
@@ -15,6 +16,7 @@ new. Of what was written without marks, as before this version, only the bounds 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from pocketmq.pipeline.checkpoint import Checkpoint, Mark
@@ -89,15 +91,25 @@ def resume(
     return Resumed(at)
 
 
-def gone(queue: MessageQueue, at: int) -> Loss:
-    """A queue that was read and is not there."""
-    what = f"there is no such queue any more; it was read up to offset {at}"
-    return Loss(queue, at, at, 0, what)
+@dataclass(frozen=True, slots=True)
+class Gone(Loss):
+    """A queue that was read and is not there; told once, as long as it does not come back."""
 
 
-def unreadable(queue: MessageQueue, at: int, end: int) -> Loss:
-    """A queue that its broker has and does not give out any more."""
-    return Loss(queue, at, end, end - at, is_away(queue, at, end))
+def left(queue: MessageQueue, stand: Checkpoint, end: int | None = None) -> Loss | None:
+    """What is lost of a queue that was read, and that its topic does not have any more.
+
+    Args:
+        queue: The queue.
+        stand: What was read before.
+        end: The offset behind its last where it is still stored, and not given out; None if it is
+            not stored.
+    """
+    at = stand.offsets[queue]
+    if end is None or end < at:
+        what = f"there is no such queue any more; it was read up to offset {at}"
+        return None if queue in stand.gone else Gone(queue, at, at, 0, what)
+    return Loss(queue, at, end, end - at, is_away(queue, at, end)) if end > at else None
 
 
 def as_continued(stand: Checkpoint, starts: Offsets) -> Checkpoint:
@@ -107,7 +119,7 @@ def as_continued(stand: Checkpoint, starts: Offsets) -> Checkpoint:
         for queue, mark in stand.marks.items()
         if stand.offsets[queue] == starts.get(queue)
     }
-    return Checkpoint(stand.offsets, kept)
+    return Checkpoint(stand.offsets, kept, stand.gone)
 
 
 def moved_on(
@@ -116,7 +128,8 @@ def moved_on(
     """The stand after some queues were read up to offsets; marks are of the message before."""
     marks = {queue: mark for queue, mark in stand.marks.items() if queue not in moved}
     marks |= {queue: mark for queue, (_, mark) in moved.items() if mark is not None}
-    return Checkpoint({**stand.offsets, **{queue: at for queue, (at, _) in moved.items()}}, marks)
+    offsets = {**stand.offsets, **{queue: at for queue, (at, _) in moved.items()}}
+    return Checkpoint(offsets, marks, stand.gone - moved.keys())
 
 
 def check_unchanged(stand: Checkpoint, now: Mapping[MessageQueue, Mark]) -> None:
@@ -150,6 +163,8 @@ class Losses:
         self.advice = advice
         self.count = 0
         """Messages lost so far, as far as one knows: at least so many."""
+        self.gone: set[MessageQueue] = set()
+        """Queues that are not there any more."""
 
     def judge(self, found: Iterable[Loss | None]) -> None:
         """Tell of losses.
@@ -162,6 +177,8 @@ class Losses:
             refuse(losses, self.advice)
         for loss in losses:
             self.count += loss.count
+            if isinstance(loss, Gone):
+                self.gone.add(loss.queue)
             tell(loss)
 
 

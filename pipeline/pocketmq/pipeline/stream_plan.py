@@ -14,6 +14,7 @@ from pocketmq.pipeline.checkpoint import Checkpoint
 from pocketmq.pipeline.cluster_client import ClusterClient
 from pocketmq.pipeline.errors import BrokerAwayError
 from pocketmq.pipeline.marks import read_marks
+from pocketmq.pipeline.missing_queues import look_for, tell_away
 from pocketmq.pipeline.offsets import Offsets, gathered, split_ranges
 from pocketmq.pipeline.settings import ReadSettings
 from pocketmq.pipeline.stream_losses import (
@@ -26,7 +27,6 @@ from pocketmq.pipeline.stream_losses import (
     unreadable,
 )
 from pocketmq.pipeline.wire_read import PullPart
-from pocketmq.pipeline.worker_log import log
 from pocketmq.protocol.message import MessageQueue
 
 Limit = Callable[[Offsets, Offsets], Offsets | None]
@@ -181,24 +181,16 @@ class StreamPlan:
         self, start: Checkpoint, missing: Collection[MessageQueue]
     ) -> tuple[list[MessageQueue], list[StreamLoss]]:
         """Queues whose brokers are away; and what of the others is lost."""
-        client = self.client
-        running = await client.brokers()
-        away = [queue for queue in missing if queue.broker_name not in running]
+        found = await look_for(self.client, missing)
         losses: list[StreamLoss] = []
-        routes = {topic: await client.route_now(topic) for topic in {q.topic for q in missing}}
-        for queue in missing:
-            if queue.broker_name not in running:
-                continue
+        for queue in sorted(missing):
             at, mark = start.offsets[queue], start.marks.get(queue)
-            route = routes[queue.topic]
-            names = {data.broker_name for data in route.broker_datas} if route is not None else ()
-            if queue.broker_name not in names:
+            end = found.ends.get(queue, at)
+            if queue in found.deleted or end < at:
                 losses.append(deleted(queue, at, seen=self._seen.get(queue), mark=mark))
-                continue
-            end = (await client.ends([queue]))[queue]
-            if end > at:
+            elif end > at:
                 losses.append(unreadable(queue, at, end, mark))
-        return away, losses
+        return found.away, losses
 
     def _gave_up(self, away: list[MessageQueue]) -> BrokerAwayError:
         names = ", ".join(sorted({queue.broker_name for queue in away}))
@@ -210,8 +202,7 @@ class StreamPlan:
 
     def _tell(self, away: list[MessageQueue]) -> None:
         names = {queue.broker_name for queue in away}
-        for name in sorted(names - self._away):
-            log.warning("broker.missed", broker=name, reason="its queues stay where they are")
+        tell_away(names - self._away)
         self._away = names
 
     # -- batches --------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from pocketmq.pipeline.jobs.replay_job import Replayed, ReplayOptions, replay
 from pocketmq.pipeline.lake import export, target_of
 from support.remade_store import remake, retain, write
 from support.spark_cluster import SparkCluster, spark_cluster
+from support.spark_store import open_store, put, stored
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
@@ -192,6 +193,8 @@ def test_a_store_that_was_replaced_stops_a_replay(cluster: SparkCluster, tmp_pat
     shutil.rmtree(root)
     write(root, range(3), topic="Other")
     job.stops("there is no such queue any more; it was read up to offset 105")
+    assert job.run(fails=False).messages == 3
+    assert job.run() == Replayed()  # it has been told
 
 
 @pytest.mark.parametrize("kind", ["topic", "store"])
@@ -241,6 +244,23 @@ def test_a_table_that_was_replaced_stops_a_replay(
     export("T", target_of(f"parquet:{table}"), stores=str(root))
     job.stops(why)
     assert job.run(fails=False).messages == count
+    assert job.run() == Replayed()
+
+
+def test_a_queue_that_a_table_does_not_have_any_more_stops_a_replay(
+    cluster: SparkCluster, tmp_path: Path
+) -> None:
+    root, table = tmp_path / "broker-a", tmp_path / "table"
+    job = Job(cluster, f"parquet:{table}", "To-table-gone", tmp_path)
+    with open_store(root) as store:
+        for number in range(20):
+            put(store, [stored(b"%d" % number, queue_id=number % 2)])
+    export("T", target_of(f"parquet:{table}"), stores=str(root))
+    assert job.run().messages == 20
+    for file in table.glob("T~broker-a~1~*"):
+        file.unlink()
+    job.stops(r"queueId=1\]: there is no such queue any more; it was read up to offset 10")
+    assert job.run(fails=False) == Replayed()
     assert job.run() == Replayed()
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from pocketmq.pipeline.checkpoint import Checkpoint, Mark
 from pocketmq.pipeline.losses import Loss
 from pocketmq.pipeline.offsets import Offsets
+from pocketmq.pipeline.resume import left
 from pocketmq.protocol.message import MessageQueue
 
 if TYPE_CHECKING:
@@ -49,6 +50,30 @@ class QueueRows:
     batches: Iterator[pa.RecordBatch]
     loss: Loss | None = None
     """What is not read although it was not read before, or not known to be."""
+
+
+def gone_queues(
+    found: Sequence[QueueRows], stand: Checkpoint, topics: Sequence[str]
+) -> list[QueueRows]:
+    """Those that were read and that a store or a table does not have any more.
+
+    Args:
+        found: What it has.
+        stand: What was read before.
+        topics: Only these; all if there are none.
+    """
+    there = {each.queue for each in found}
+    missing = [
+        queue
+        for queue in stand.offsets
+        if queue not in there and (not topics or queue.topic in topics)
+    ]
+    losses = [left(queue, stand) for queue in missing]
+    return [
+        QueueRows(loss.queue, loss.wanted, loss.wanted, iter(()), loss)
+        for loss in losses
+        if loss is not None
+    ]
 
 
 def in_ms(column: pa.Array) -> pa.Array:

@@ -150,9 +150,9 @@ def replay(
 
 
 def _dry_run(source: Source, state: ReplayState | None, options: ReplayOptions) -> Replayed:
-    stand = Checkpoint({}) if state is None else Checkpoint(state.done, state.marks)
-    queues, lost = _queues(source, stand, options)
-    done = Replayed(lost=lost)
+    stand = Checkpoint({}) if state is None else state.stand
+    queues, losses = _queues(source, stand, options)
+    done = Replayed(lost=losses.count)
     pace = Pace(options.speed, options.rate)
     keys: set[str] = set()
     for row in rows_in_order(queues):
@@ -168,12 +168,12 @@ def _dry_run(source: Source, state: ReplayState | None, options: ReplayOptions) 
 
 def _queues(
     source: Source, stand: Checkpoint, options: ReplayOptions
-) -> tuple[list[QueueRows], int]:
-    """What is to be sent, and the number of messages that are lost."""
+) -> tuple[list[QueueRows], Losses]:
+    """What is to be sent, and what is lost."""
     queues = source.queues(COLUMNS, stand)
     losses = Losses(fails=options.fail_on_data_loss, advice=ADVICE)
     losses.judge(each.loss for each in queues)
-    return queues, losses.count
+    return queues, losses
 
 
 def _count(done: Replayed, row: Row) -> None:
@@ -200,8 +200,10 @@ class _Replay:
 
     def run(self, *, is_resumed: bool, on_state: Callable[[Replayed], None] | None) -> Replayed:
         """Send everything that is not done."""
-        stand = Checkpoint(self.state.done, self.state.marks)
-        rows, self._done.lost = _queues(self.source, stand, self.options)
+        stand = self.state.stand
+        rows, losses = _queues(self.source, stand, self.options)
+        self._done.lost = losses.count
+        self.state.gone = (self.state.gone - {each.queue for each in rows}) | losses.gone
         # Where a queue begins is noted, so that what is removed from now on is missed.
         self._next = {each.queue: (each.low, None) for each in rows if _has_moved(each, stand)}
         for queue in self._next:
@@ -280,7 +282,7 @@ class _Replay:
 
         self._flush(sender)
         sender.finish()
-        stand = Checkpoint(self.state.done, self.state.marks)
+        stand = self.state.stand
         before = {queue: stand.offsets[queue] - 1 for queue in stand.marks if queue in self._next}
         if before:
             check_unchanged(stand, self.source.marks(before))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pocketmq.pipeline.checkpoint import Mark
+from pocketmq.pipeline.checkpoint import Checkpoint, Mark
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.runtime.errors import CallerError
 
@@ -56,6 +56,13 @@ class ReplayState:
     marks: dict[MessageQueue, Mark] = field(default_factory=dict)
     """Of the messages before `done`: how a queue made anew is noticed. States of earlier versions
     have none."""
+    gone: set[MessageQueue] = field(default_factory=set)
+    """Queues that have gone away, as was told."""
+
+    @property
+    def stand(self) -> Checkpoint:
+        """Up to where the source was read."""
+        return Checkpoint(self.done, self.marks, self.gone)
 
     @classmethod
     def load(cls, path: Path, source: str, topic: str) -> ReplayState | None:
@@ -75,7 +82,8 @@ class ReplayState:
                 for topic, broker, queue_id, mark in said.get("marks", ())
             }
             offsets = _offsets(said["done"]), _offsets(said["ends"])
-            found = cls(said["source"], said["topic"], *offsets, marks)
+            gone = {MessageQueue(*each) for each in said.get("gone", ())}
+            found = cls(said["source"], said["topic"], *offsets, marks, gone)
         except (ValueError, KeyError, TypeError) as exc:
             raise CallerError(
                 f"{path}: no state of a replay: {exc}; delete it or name another"
@@ -95,6 +103,7 @@ class ReplayState:
             "done": _listed(self.done),
             "ends": _listed(self.ends),
             "marks": _listed({queue: str(mark) for queue, mark in self.marks.items()}),
+            "gone": [[each.topic, each.broker_name, each.queue_id] for each in sorted(self.gone)],
         }
         path.parent.mkdir(parents=True, exist_ok=True)
         with part.open("w") as file:

@@ -14,19 +14,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pocketmq.pipeline.checkpoint import Checkpoint, Mark
-from pocketmq.pipeline.jobs.queue_rows import PLACE, QueueRows, Source
+from pocketmq.pipeline.jobs.queue_rows import PLACE, QueueRows, Source, gone_queues
 from pocketmq.pipeline.jobs.table_source import TableSource
 from pocketmq.pipeline.losses import Loss
 from pocketmq.pipeline.offsets import Offsets
-from pocketmq.pipeline.resume import gone, marked_places, resume, unreadable
+from pocketmq.pipeline.resume import marked_places, resume
 from pocketmq.pipeline.row_filter import RowFilter
-from pocketmq.pipeline.worker_log import log
 from pocketmq.protocol.message import MessageQueue
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pocketmq.pipeline.cluster_client import ClusterClient
     from pocketmq.pipeline.settings import ReadSettings
 
 KINDS: Final = ("store", "parquet", "delta", "iceberg", "topic")
@@ -113,11 +111,7 @@ class StoreSource:
                         (Slice(files.topic, files.queue_id, begin, high),),
                     )
                     found.append(QueueRows(queue, begin, high, _read_part(columns, part), loss))
-        there = {each.queue for each in found}
-        for queue, at in stand.offsets.items():
-            if queue not in there and (not self.topics or queue.topic in self.topics):
-                found.append(QueueRows(queue, at, at, iter(()), gone(queue, at)))
-        return found
+        return found + gone_queues(found, stand, self.topics)
 
     def marks(self, offsets: Offsets) -> dict[MessageQueue, Mark]:
         """Read from the files."""
@@ -194,6 +188,7 @@ async def _topic_queues(
     from pocketmq.pipeline import plan_reads
     from pocketmq.pipeline.cluster_client import client_on_loop
     from pocketmq.pipeline.marks import read_marks
+    from pocketmq.pipeline.missing_queues import missing_losses
 
     client = client_on_loop(settings.access)
     queues = await plan_reads.find_queues(client, settings)
@@ -203,31 +198,8 @@ async def _topic_queues(
     for queue, (low, high) in bounds.items():
         begin, loss = resume(queue, stand, (low, high), now.get(queue))
         found.append((queue, begin, high, loss))
-    missing = {
-        queue: at
-        for queue, at in stand.offsets.items()
-        if queue not in bounds and queue.topic in settings.topics
-    }
-    lost = await _missing(client, missing)
+    missing = [
+        queue for queue in stand.offsets if queue not in bounds and queue.topic in settings.topics
+    ]
+    lost = await missing_losses(client, stand, missing)
     return found + [(loss.queue, loss.wanted, loss.wanted, loss) for loss in lost]
-
-
-async def _missing(client: ClusterClient, missing: Mapping[MessageQueue, int]) -> list[Loss]:
-    """What is lost of queues that the topic does not have any more."""
-    if not missing:
-        return []
-    running = await client.brokers()
-    for name in sorted({queue.broker_name for queue in missing} - running):
-        log.warning("broker.missed", broker=name, reason="its queues stay where they are")
-    losses = []
-    for queue, at in missing.items():
-        if queue.broker_name not in running:
-            continue
-        route = await client.route(queue.topic)
-        names = {data.broker_name for data in route.broker_datas}
-        end = (await client.ends([queue]))[queue] if queue.broker_name in names else -1
-        if end > at:
-            losses.append(unreadable(queue, at, end))
-        elif end < at:
-            losses.append(gone(queue, at))
-    return losses

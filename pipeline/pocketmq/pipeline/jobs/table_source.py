@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pocketmq.pipeline.checkpoint import Checkpoint, Mark
-from pocketmq.pipeline.jobs.queue_rows import NO_PLACE, QueueRows, in_ms
+from pocketmq.pipeline.jobs.queue_rows import NO_PLACE, QueueRows, gone_queues, in_ms
 from pocketmq.pipeline.offsets import Offsets
 from pocketmq.pipeline.resume import resume
 from pocketmq.protocol.message import MessageQueue
@@ -40,8 +40,8 @@ class TableSource:
     def queues(self, columns: Sequence[str], stand: Checkpoint) -> list[QueueRows]:
         """From the files whose offsets are wanted; a file's rows of a queue are held in memory.
 
-        A table may lack rows, since it keeps some tags or the last row of a key: only one that ends
-        before the stand, or has another row there, is a loss.
+        A table may lack rows, since it keeps some tags or the last row of a key: only a queue that
+        ends before the stand, has another row there or none at all is a loss.
         """
         self._check(columns)
         names = list(dict.fromkeys((*columns, "queueOffset")))
@@ -60,7 +60,7 @@ class TableSource:
             first, loss = resume(queue, stand, bounds, same)
             rows = _of_queue(self._dataset.schema, listed, queue, first, names)
             found.append(QueueRows(queue, min(max(first, low), high), high, rows, loss))
-        return found
+        return found + gone_queues(found, stand, self.topics)
 
     def marks(self, offsets: Offsets) -> dict[MessageQueue, Mark]:
         """None: a table that is replaced while it is read has other files."""

@@ -10,13 +10,13 @@ before that (a mark), so that a topic made anew is noticed, however long it has 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from pocketmq.pipeline.checkpoint import Checkpoint
 from pocketmq.pipeline.installed import check_arrow
-from pocketmq.pipeline.lake.notes import Move, Moves
+from pocketmq.pipeline.lake.notes import Move, Moves, Scope
 from pocketmq.pipeline.offsets import Offsets
 from pocketmq.pipeline.resume import as_continued, check_unchanged, moved_on
 from pocketmq.protocol.message import MessageQueue
@@ -32,8 +32,9 @@ ROWS_PER_COMMIT: Final = 100_000
 class Target(Protocol):
     """A table that remembers how far each queue was exported."""
 
-    def stand(self, queues: Sequence[MessageQueue]) -> Checkpoint:
-        """The next offset of those queues that it has, and the mark of the message before it."""
+    def stand(self, scope: Scope) -> Checkpoint:
+        """Of all queues that it has of these topics, whether they are still there or not, the next
+        offset and the mark of the message before it."""
 
     def append(self, rows: pa.Table, moved: Moves) -> None:
         """Add rows, and note in the same commit how far the table goes in these queues."""
@@ -74,7 +75,8 @@ def export(
 
     Raises:
         OptionError: An option is wrong, or the topic does not exist.
-        DataLossError: Messages were removed before they were exported, or a topic was made anew.
+        DataLossError: Messages were removed before they were exported, a topic was made anew, or a
+            queue went away.
         MissingToolError: PyArrow or NumPy is not installed.
     """
     check_arrow("export")
@@ -85,19 +87,30 @@ def export(
         feed = StoreFeed({"path": stores, "topic": topic, **options})
     else:
         feed = TopicFeed({"topic": topic, **options})
-    stand = target.stand(feed.queues())
+    stand = target.stand(feed.scope())
     ranges = feed.ranges(stand)
     starts = {each.queue: each.start for each in ranges}
+    told = {
+        queue: Move(at, at, stand.marks.get(queue), is_gone=True)
+        for queue, at in stand.offsets.items()
+        if queue in feed.gone
+    }
     stand = as_continued(stand, starts)
     # The first commit notes where each queue begins: what is removed before the queue has rows
     # in the table is missed then.
-    begins = {queue: at for queue, at in starts.items() if stand.offsets.get(queue) != at}
+    begins = {
+        queue: at
+        for queue, at in starts.items()
+        if stand.offsets.get(queue) != at or queue in stand.gone
+    }
+    # What was told of queues is noted even if there is nothing to read, and is not told again.
+    is_told = bool(told or begins.keys() & stand.offsets.keys())
     done = Exported(lost=feed.lost)
-    for chunk in _chunks(ranges, rows_per_commit):
+    for chunk in _chunks(ranges, rows_per_commit, is_told=is_told):
         rows, moved = _read(feed, chunk, stand, begins)
-        target.append(rows, moved)
+        target.append(rows, {**moved, **told})
         stand = moved_on(stand, {queue: (move.end, move.mark) for queue, move in moved.items()})
-        begins = {}
+        begins, told = {}, {}
         done = Exported(
             done.rows + len(rows), done.bytes + rows.nbytes, done.commits + 1, feed.lost
         )
@@ -125,7 +138,9 @@ def _read(
         spans[part.queue] = (start, part.end)
     # The new marks are taken first, and the old ones compared last: if those have not changed, the
     # queue was the same all the while.
-    marks = feed.marks({queue: end - 1 for queue, (start, end) in spans.items() if start < end})
+    ends = {queue: end - 1 for queue, (start, end) in spans.items() if start < end}
+    marks = {queue: mark for queue, mark in stand.marks.items() if queue not in ends}
+    marks |= feed.marks(ends)
     rows = pa.Table.from_batches(feed.batches(chunk), arrow_schema(feed.columns))
     before = {queue: stand.offsets[queue] - 1 for queue in stand.marks if queue in spans}
     check_unchanged(stand, feed.marks(before))
@@ -135,8 +150,9 @@ def _read(
     }
 
 
-def _chunks(parts: list[Range], most: int) -> Iterator[list[Range]]:
-    """The parts in their order, cut so that a chunk has at most so many offsets."""
+def _chunks(parts: list[Range], most: int, *, is_told: bool) -> Iterator[list[Range]]:
+    """The parts in their order, cut so that a chunk has at most so many offsets; if something was
+    told, one chunk at least."""
     chunk: list[Range] = []
     room = most
     for part in parts:
@@ -149,5 +165,5 @@ def _chunks(parts: list[Range], most: int) -> Iterator[list[Range]]:
             if room == 0:
                 yield chunk
                 chunk, room = [], most
-    if chunk:
+    if chunk or (is_told and not any(part.start < part.end for part in parts)):
         yield chunk

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from pocketmq.pipeline import plan_reads
 from pocketmq.pipeline.arrow import Shape
 from pocketmq.pipeline.checkpoint import Checkpoint, Mark
+from pocketmq.pipeline.lake.notes import Scope
 from pocketmq.pipeline.loop import shared_loop
+from pocketmq.pipeline.losses import Loss
 from pocketmq.pipeline.marks import read_marks, stored_marks
+from pocketmq.pipeline.missing_queues import missing_losses, tell_away
 from pocketmq.pipeline.offsets import Offsets
-from pocketmq.pipeline.resume import Losses, Resumed, is_known, marked_places, resume
+from pocketmq.pipeline.resume import Losses, Resumed, is_known, left, marked_places, resume
 from pocketmq.pipeline.row_filter import RowFilter
 from pocketmq.pipeline.settings import ReadSettings
 from pocketmq.pipeline.store_bounds import Slice
@@ -66,14 +69,18 @@ class Feed(Protocol):
     def lost(self) -> int:
         """With `failOnDataLoss=false`: messages that were not there, so far."""
 
-    def queues(self) -> list[MessageQueue]:
-        """All of them, in order."""
+    @property
+    def gone(self) -> Collection[MessageQueue]:
+        """With `failOnDataLoss=false`: queues that were exported and are not there any more."""
+
+    def scope(self) -> Scope:
+        """Its topics, the brokers it asks, and all queues that there are."""
 
     def ranges(self, stand: Checkpoint) -> list[Range]:
         """What each queue has behind what was exported; it may be nothing.
 
         Raises:
-            DataLossError: Offsets are not stored any more, or the queue is another one.
+            DataLossError: Offsets are not stored any more, or the queue is another one or gone.
         """
 
     def marks(self, offsets: Offsets) -> dict[MessageQueue, Mark]:
@@ -106,16 +113,24 @@ class TopicFeed:
         """What was removed before the export began, or meanwhile."""
         return self._losses.count + self._read.lost
 
-    def queues(self) -> list[MessageQueue]:
+    @property
+    def gone(self) -> Collection[MessageQueue]:
+        """Those whose brokers run without them."""
+        return self._losses.gone
+
+    def scope(self) -> Scope:
         """As the name servers know them."""
-        return sorted(self._queues)
+        brokers = shared_loop().run(self._client.brokers())
+        named = {queue.broker_name for queue in self._queues}
+        return Scope({queue.topic for queue in self._queues}, brokers | named, self._queues)
 
     def ranges(self, stand: Checkpoint) -> list[Range]:
         """Up to the present ends."""
-        resumed, ends = shared_loop().run(
-            _resumed(self._client, self._settings, self._queues, stand)
-        )
-        self._losses.judge(each.loss for each in resumed.values())
+        loop = shared_loop()
+        resumed, ends = loop.run(_resumed(self._client, self._settings, self._queues, stand))
+        missing = stand.offsets.keys() - set(self._queues)
+        lost = loop.run(missing_losses(self._client, stand, missing))
+        self._losses.judge([*(each.loss for each in resumed.values()), *lost])
         return [
             Range(queue, each.offset, max(each.offset, ends[queue]))
             for queue, each in sorted(resumed.items())
@@ -198,9 +213,16 @@ class StoreFeed:
         """What was removed before the export began."""
         return self._losses.count
 
-    def queues(self) -> list[MessageQueue]:
-        """Those that have a directory."""
-        return sorted(self._of_queue)
+    @property
+    def gone(self) -> Collection[MessageQueue]:
+        """Those that have no directory any more in their broker's store."""
+        return self._losses.gone
+
+    def scope(self) -> Scope:
+        """Queues are those that have a directory."""
+        brokers = {root.broker_name for root in self._roots}
+        topics = {queue.topic for queue in self._of_queue} | set(self._settings.topics)
+        return Scope(topics, brokers, list(self._of_queue))
 
     def ranges(self, stand: Checkpoint) -> list[Range]:
         """Up to what was stored when this feed was made."""
@@ -209,11 +231,18 @@ class StoreFeed:
             queue: resume(queue, stand, bounds, now.get(queue))
             for queue, bounds in sorted(self._bounds.items())
         }
-        self._losses.judge(each.loss for each in resumed.values())
+        self._losses.judge([*(each.loss for each in resumed.values()), *self._missing(stand)])
         return [
             Range(queue, each.offset, max(each.offset, self._bounds[queue][1]))
             for queue, each in resumed.items()
         ]
+
+    def _missing(self, stand: Checkpoint) -> list[Loss | None]:
+        """What is lost of queues that these stores do not have; brokers of others are not asked."""
+        brokers = {root.broker_name for root in self._roots}
+        missing = stand.offsets.keys() - self._of_queue.keys()
+        tell_away({queue.broker_name for queue in missing} - brokers)
+        return [left(queue, stand) for queue in missing if queue.broker_name in brokers]
 
     def marks(self, offsets: Offsets) -> dict[MessageQueue, Mark]:
         """Read from each store's files."""

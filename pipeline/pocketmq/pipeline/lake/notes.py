@@ -2,14 +2,16 @@
 
     pocketmq.offset:orders/broker-a/0    20
     pocketmq.mark:orders/broker-a/0      20 1700000000000@4711
+    pocketmq.gone:orders/broker-a/0      20
 
 A mark (`checkpoint.Mark`) names the offset that it belongs to: an earlier version moves offsets and
-leaves marks as they are. Tables of earlier versions have offsets only.
+leaves marks as they are. So does the note of a queue that has gone away, which is empty for others.
+Tables of earlier versions have offsets only, or no such notes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 from pocketmq.pipeline.checkpoint import Checkpoint, Mark
@@ -18,6 +20,17 @@ from pocketmq.protocol.message import MessageQueue
 
 OFFSET: Final = "pocketmq.offset:"
 MARK: Final = "pocketmq.mark:"
+GONE: Final = "pocketmq.gone:"
+
+
+class Scope(NamedTuple):
+    """What an export reads."""
+
+    topics: Collection[str]
+    brokers: Collection[str]
+    """Those whose queues it can find out about; a table may know queues of others."""
+    queues: Collection[MessageQueue]
+    """Those that there are now."""
 
 
 class Move(NamedTuple):
@@ -29,6 +42,8 @@ class Move(NamedTuple):
     """Of the message before the end."""
     is_anew: bool = False
     """Whether it begins before what the table has: the topic was made anew."""
+    is_gone: bool = False
+    """Whether the queue has gone away, and the table keeps how far it went."""
 
 
 Moves = Mapping[MessageQueue, Move]
@@ -44,31 +59,40 @@ def texts(moved: Moves) -> dict[str, str]:
     noted = {name_of(OFFSET, queue): str(move.end) for queue, move in moved.items()}
     for queue, move in moved.items():
         noted[name_of(MARK, queue)] = "" if move.mark is None else f"{move.end} {move.mark}"
+        noted[name_of(GONE, queue)] = str(move.end) if move.is_gone else ""
     return noted
 
 
-def of_texts(queues: Sequence[MessageQueue], noted: Callable[[str], str | None]) -> Checkpoint:
-    """The reverse: how far the table goes in those queues that it has.
+def of_texts(topics: Collection[str], noted: Mapping[str, str]) -> Checkpoint:
+    """The reverse: how far the table goes in all queues of these topics that it has.
 
     Args:
-        queues: Those that are asked for.
-        noted: The text under a name; None if there is none.
+        topics: Those that are asked for.
+        noted: All notes of the table, by name; other names may be among them.
     """
     offsets: Offsets = {}
-    marks: dict[MessageQueue, str] = {}
-    for queue in queues:
-        offset = noted(name_of(OFFSET, queue))
-        if offset is not None:
-            offsets[queue] = int(offset)
-            marks[queue] = noted(name_of(MARK, queue)) or ""
-    return Checkpoint(offsets, marks_of(offsets, marks))
+    for name, offset in noted.items():
+        if name.startswith(OFFSET):
+            topic, _, place = name.removeprefix(OFFSET).partition("/")
+            broker, _, queue_id = place.rpartition("/")
+            if topic in topics:
+                offsets[MessageQueue(topic, broker, int(queue_id))] = int(offset)
+    return stand_of(offsets, noted)
 
 
-def marks_of(offsets: Offsets, marks: Mapping[MessageQueue, str]) -> dict[MessageQueue, Mark]:
-    """The marks, as text, that belong to these offsets."""
-    found = {}
-    for queue, text in marks.items():
-        offset, _, mark = text.partition(" ")
-        if mark and int(offset) == offsets[queue]:
-            found[queue] = Mark.of(mark)
-    return found
+def stand_of(offsets: Offsets, noted: Mapping[str, str]) -> Checkpoint:
+    """How far a table goes, with the marks and the queues gone away that belong to these offsets.
+
+    Args:
+        offsets: Of all queues that are asked for and that it has.
+        noted: Its other notes, by name.
+    """
+    marks = {}
+    gone = set()
+    for queue, at in offsets.items():
+        offset, _, mark = noted.get(name_of(MARK, queue), "").partition(" ")
+        if mark and int(offset) == at:
+            marks[queue] = Mark.of(mark)
+        if noted.get(name_of(GONE, queue)) == str(at):
+            gone.add(queue)
+    return Checkpoint(offsets, marks, gone)

@@ -4,7 +4,7 @@ What each has of which queue stands in the table itself, and is written with the
 
     Parquet   in the files' names: <topic>~<broker>~<queue>~<start>~<end>.parquet; marks in their
               metadata
-    Delta     in its transactions (`txn`): an application for each number, which is its version
+    Delta     in its transactions (`txn`): an application for each number (`delta_notes`)
     Iceberg   in the table's properties, set in the same commit as the rows
 
 After a topic was made anew its offsets come a second time. Its rows are added beside those that
@@ -15,22 +15,24 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from pocketmq.pipeline.checkpoint import Checkpoint, Mark
+from pocketmq.pipeline.checkpoint import Checkpoint
+from pocketmq.pipeline.lake import delta_notes
 from pocketmq.pipeline.lake.delta import check_deltalake
 from pocketmq.pipeline.lake.last_rows import LastRows, last_rows, merge, merged
 from pocketmq.pipeline.lake.notes import (
+    GONE,
     MARK,
     OFFSET,
     Move,
     Moves,
-    marks_of,
-    name_of,
+    Scope,
     of_texts,
+    stand_of,
     texts,
 )
 from pocketmq.protocol.message import MessageQueue
@@ -38,12 +40,10 @@ from pocketmq.runtime.errors import CallerError, MissingToolError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from deltalake import DeltaTable
 
 LAST_ROWS: Final = "last-rows.parquet"
 _FILE: Final = re.compile(r"(.+)~(.+)~(\d+)~(\d+)~(\d+)(?:~again(\d+))?\.parquet")
-_MARKED: Final = "pocketmq.marked:"
-_STORE_MS: Final = "pocketmq.store-ms:"
-_POSITION: Final = "pocketmq.position:"
 
 
 class ParquetTarget:
@@ -66,19 +66,17 @@ class ParquetTarget:
         self.key = key
         self.tombstone = tombstone
 
-    def stand(self, queues: Sequence[MessageQueue]) -> Checkpoint:
+    def stand(self, scope: Scope) -> Checkpoint:
         """The ends in the files' names, or in the one file's metadata."""
-        if self.key:
-            self._files()
-            path = self.folder / LAST_ROWS
-            noted = _metadata(path) if path.exists() else {}
-            return of_texts(queues, noted.get)
         last = self._files()
-        offsets = {queue: last[queue].end for queue in queues if queue in last}
-        marks = {
-            queue: _metadata(last[queue].path).get(name_of(MARK, queue), "") for queue in offsets
-        }
-        return Checkpoint(offsets, marks_of(offsets, marks))
+        if self.key:
+            path = self.folder / LAST_ROWS
+            return of_texts(scope.topics, _metadata(path) if path.exists() else {})
+        last = {queue: each for queue, each in last.items() if queue.topic in scope.topics}
+        noted: dict[str, str] = {}
+        for each in last.values():
+            noted |= _metadata(each.path)
+        return stand_of({queue: each.end for queue, each in last.items()}, noted)
 
     def _files(self) -> dict[MessageQueue, _Last]:
         """The last file of each queue.
@@ -94,7 +92,7 @@ class ParquetTarget:
             if match is None:
                 continue
             queue = MessageQueue(match[1], match[2], int(match[3]))
-            last = _Last(int(match[6] or 0), int(match[5]), path)
+            last = _Last(int(match[6] or 0), int(match[5]), int(match[4]), path)
             found[queue] = max(found.get(queue, last), last)
         return found
 
@@ -154,6 +152,8 @@ class _Last(NamedTuple):
     again: int
     """How often the topic had been made anew."""
     end: int
+    start: int
+    """Equal to the end in a file that has no rows and only notes something."""
     path: Path
 
 
@@ -164,7 +164,7 @@ def _metadata(path: Path) -> dict[str, str]:
     return {
         name.decode(): text.decode()
         for name, text in metadata.items()
-        if name.startswith((OFFSET.encode(), MARK.encode()))
+        if name.startswith((OFFSET.encode(), MARK.encode(), GONE.encode()))
     }
 
 
@@ -201,35 +201,30 @@ class DeltaTarget:
         self.storage_options = dict(storage_options or {})
         check_deltalake()
 
-    def stand(self, queues: Sequence[MessageQueue]) -> Checkpoint:
-        """The versions of the queues' transactions."""
+    def stand(self, scope: Scope) -> Checkpoint:
+        """The versions of the queues' transactions; of brokers outside of the scope none."""
+        table = self._existing()
+        return Checkpoint({}) if table is None else delta_notes.stand(table, scope)
+
+    def _existing(self) -> DeltaTable | None:
         from deltalake import DeltaTable
 
         if not DeltaTable.is_deltatable(self.table, self.storage_options):
-            return Checkpoint({})
-        table = DeltaTable(self.table, storage_options=self.storage_options)
-
-        def versions(kind: str, of: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
-            said = {queue: table.transaction_version(name_of(kind, queue)) for queue in of}
-            return {queue: version for queue, version in said.items() if version is not None}
-
-        offsets = versions(OFFSET, queues)
-        marked = [queue for queue, at in versions(_MARKED, offsets).items() if at == offsets[queue]]
-        times, positions = versions(_STORE_MS, marked), versions(_POSITION, marked)
-        return Checkpoint(offsets, {each: Mark(times[each], positions[each]) for each in marked})
+            return None
+        return DeltaTable(self.table, storage_options=self.storage_options)
 
     def append(self, rows: pa.Table, moved: Moves) -> None:
         """One commit: rows appended, or with a key merged."""
-        from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+        from deltalake import CommitProperties, Transaction, write_deltalake
 
+        existing = self._existing()
+        notes = delta_notes.transactions(existing, moved)
         properties = CommitProperties(
             max_commit_retries=0,  # another export's commit would repeat these rows
-            app_transactions=[Transaction(*each) for each in _transactions(moved)],
+            app_transactions=[Transaction(*each) for each in notes],
         )
-        options = self.storage_options
-        is_there = DeltaTable.is_deltatable(self.table, options)
-        if self.key and is_there:
-            merge(DeltaTable(self.table, storage_options=options), self._last(rows), properties)
+        if self.key and existing is not None:
+            merge(existing, self._last(rows), properties)
             return
         if self.key:
             last = self._last(rows)
@@ -238,22 +233,12 @@ class DeltaTarget:
             self.table,
             rows,
             mode="append",
-            storage_options=options,
+            storage_options=self.storage_options,
             commit_properties=properties,
         )
 
     def _last(self, rows: pa.Table) -> LastRows:
         return last_rows(rows, self.key, self.tombstone)
-
-
-def _transactions(moved: Moves) -> Iterator[tuple[str, int]]:
-    """Applications and versions, which say where each queue ends; a mark only if it has one."""
-    for queue, move in moved.items():
-        yield name_of(OFFSET, queue), move.end
-        yield name_of(_MARKED, queue), move.end if move.mark is not None else -1
-        if move.mark is not None:
-            yield name_of(_STORE_MS, queue), move.mark.store_ms
-            yield name_of(_POSITION, queue), move.mark.position
 
 
 class IcebergTarget:
@@ -293,11 +278,11 @@ class IcebergTarget:
         catalog = SqlCatalog("pocketmq", uri=address, warehouse=where.as_uri())
         return cls(catalog, table, key=key, tombstone=tombstone)
 
-    def stand(self, queues: Sequence[MessageQueue]) -> Checkpoint:
+    def stand(self, scope: Scope) -> Checkpoint:
         """What the table's properties say."""
         if not self.catalog.table_exists(self.table):
             return Checkpoint({})
-        return of_texts(queues, self.catalog.load_table(self.table).properties.get)
+        return of_texts(scope.topics, self.catalog.load_table(self.table).properties)
 
     def append(self, rows: pa.Table, moved: Moves) -> None:
         """One commit: rows appended; with a key, those that they replace are deleted in it."""
