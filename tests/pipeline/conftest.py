@@ -14,6 +14,7 @@ import pytest
 from support.groups import SPARK, group_of
 from support.spark_cluster import SparkCluster, spark_cluster
 from support.spark_store import MESSAGES, mixed, open_store, pulled, put, row_of
+from support.wheel import build_wheel
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,6 +29,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.java)
             item.add_marker(pytest.mark.cluster)
             item.add_marker(pytest.mark.timeout(600))
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What readers of the pages install."""
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="session")

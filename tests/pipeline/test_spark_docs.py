@@ -1,166 +1,94 @@
-"""`docs/spark.md` and the pages after it do what they say: each block is run."""
+"""`docs/spark.md` and the pages after it do what they say: each block is run as by a reader."""
 
 from __future__ import annotations
 
-import contextlib
-import io
 import os
 import re
-import signal
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from pocketmq.pipeline.options import Option
 from pocketmq.pipeline.settings import READ, WRITE
 from pocketmq.pipeline.store_read import OPTIONS as STORE
-from support.spark_cluster import SparkCluster, spark_cluster
-from support.wheel import environment_of_the_wheel
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from support.object_store import object_store
+from support.reader import Reader, indented_blocks, not_run, pieces
+from support.spark_store import open_store, put, stored
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = DOCS / "spark.md"
-NEXT = ("read", "write", "stores", "tables")
+NEXT = ("read", "write", "stores", "tables", "cluster")
 PAGES = (PAGE, *(DOCS / f"spark-{name}.md" for name in NEXT))
 """In the order in which a reader follows them."""
 OPTIONS = DOCS / "spark-options.md"
-UP = "$ pocketmq up --data ./cluster"
+WITHOUT_BLOCKS = (OPTIONS, DOCS / "spark-kafka.md")
+OF_OTHER_TESTS = (DOCS / "jobs.md", DOCS / "arrow.md")
+OBJECT_STORE = "127.0.0.1:9000"
+"""The S3 server on the pages, which they do not start."""
 SCREEN_LINES = 65
-ADDRESS = "127.0.0.1:9876"
-STORE_PATH = "cluster/broker-a"
 
-MORE = """
-print(spark.read.format("pocketmq-store").load("cluster/broker-a").where("topic='orders'").count())
-import pocketmq.client, pathlib
-print(pathlib.Path(pocketmq.client.__file__).parents[5])
+WHERE = """
+import pocketmq.client, pyspark_pocketmq
+print(pocketmq.client.__file__, pyspark_pocketmq.__file__)
 """
-"""What the test asks behind the page's script."""
-
-Block = tuple[str, str]
-"""Language and text."""
-
-
-def blocks(pages: tuple[Path, ...] = PAGES) -> list[Block]:
-    text = "\n".join(page.read_text() for page in pages)
-    return re.findall(r"^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-
-
-@pytest.fixture(scope="module")
-def one_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
-    with spark_cluster(tmp_path_factory.mktemp("docs"), brokers=1) as cluster:
-        yield cluster
-
-
-def run_console(text: str, cluster: SparkCluster) -> None:
-    for line in text.splitlines():
-        if line.startswith("$ pocketmq ") and line != UP:
-            words = line.removeprefix("$ pocketmq ").split()
-            done = subprocess.run(
-                [sys.executable, "-m", "pocketmq.cluster.cli.main", *words],
-                capture_output=True,
-                text=True,
-                timeout=60,
-                check=False,
-                env=os.environ | {"NAMESRV_ADDR": cluster.nameservers},
-            )
-            assert (done.returncode, done.stderr) == (0, ""), line
-
-
-def run_python(text: str, names: dict[str, object], cluster: SparkCluster) -> str:
-    code = text.replace(ADDRESS, cluster.nameservers)
-    code = code.replace(STORE_PATH, str(cluster.store("broker-a")))
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(compile(code, str(PAGE), "exec"), names)
-    return printed.getvalue()
-
-
-def stripped(text: str) -> list[str]:
-    return [line.rstrip() for line in text.strip().splitlines() if line.strip()]
-
-
-def test_every_block_runs_and_prints_what_is_shown(
-    spark: SparkSession, one_broker: SparkCluster
-) -> None:
-    names: dict[str, object] = {}
-    printed: str | None = None
-    for language, text in blocks():
-        if language == "text":
-            assert printed is not None, "output without a block before it"
-            assert stripped(printed) == stripped(text)
-            printed = None
-            continue
-        assert not (printed or "").strip(), f"prints more than is shown: {printed}"
-        if language == "console":
-            run_console(text, one_broker)
-            printed = None
-        else:
-            assert language == "python", f"a block that is not run: {language}"
-            printed = run_python(text, names, one_broker)
-    assert not (printed or "").strip()
 
 
 @pytest.mark.java
 @pytest.mark.cluster
 @pytest.mark.timeout(600)
-def test_the_first_page_runs_as_a_reader_types_it_where_only_the_wheel_is(
-    spark_programs: None, tmp_path: Path
-) -> None:
-    """Its commands and one script, with an empty home; only ports are others.
+def test_every_block_runs_and_prints_what_is_shown(wheel: Path, tmp_path: Path) -> None:
+    """On a machine with Java and an S3 server; the pages bring the rest, each before it is needed.
 
     Spark finds both sources there without a call.
     """
-    found = blocks((PAGE,))
-    assert [language for language, _ in found] == ["console", "console", "python", "text"]
-    up, commands, script, shown = (text for _, text in found)
-    assert up.strip() == UP
-    home = tmp_path / "home"
-    home.mkdir()
-    known = ("PATH", "JAVA_HOME", "LANG", "JDK_JAVA_OPTIONS")
-    env = {name: os.environ[name] for name in known if name in os.environ} | {"HOME": str(home)}
-    python = str(environment_of_the_wheel(tmp_path) / "python")
-    cli = [python, "-m", "pocketmq.cluster.cli.main"]
-
-    def run(*words: str) -> str:
-        done = subprocess.run(
-            words, cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+    with object_store() as s3, open_store(tmp_path / "small") as store:
+        put(store, [stored(topic="orders") for _ in range(4)])
+        s3.files.mkdir("bucket")
+        s3.files.put(str(tmp_path / "small"), "s3://bucket/broker-a", recursive=True)
+        reader = Reader(
+            tmp_path / "machine",
+            wheel,
+            addresses={OBJECT_STORE: s3.address},
+            variables={"AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "any"},
         )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        with reader:
+            for page in PAGES:
+                reader.follow(page.read_text())
+            where = reader.python(WHERE).split()
+            inside = reader.environment.folder
+            assert len(where) == 2
+            assert all(Path(each).is_relative_to(inside) for each in where)
 
-    with subprocess.Popen(
-        [*cli, *UP.split()[2:], "--any-port", "--control-port", "-1"],
-        cwd=tmp_path,
-        env=env,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as cluster:
-        try:
-            assert cluster.stdout is not None
-            for line in cluster.stdout:
-                if line.startswith("NAMESRV_ADDR="):
-                    env["NAMESRV_ADDR"] = line.strip().removeprefix("NAMESRV_ADDR=")
-                if "Ctrl-C" in line:
-                    break
-            else:
-                pytest.fail("`pocketmq up` has ended")
-            for line in commands.strip().splitlines():
-                run(*cli, *line.split()[2:])
-            script = script.replace(ADDRESS, env["NAMESRV_ADDR"])
-            (tmp_path / "page.py").write_text(script + MORE)
-            printed = stripped(run(python, "page.py"))
-            assert printed[-2:] == ["4", f"{tmp_path / 'clean'}"]
-            assert printed[:-2] == stripped(shown)
-            assert (tmp_path / "cluster/broker-a/commitlog").is_dir()
-        finally:
-            cluster.send_signal(signal.SIGINT)
+
+def test_a_block_that_is_not_run_says_why_and_none_is_hidden() -> None:
+    reasons = {page.name: not_run(page.read_text()) for page in (*PAGES, *OF_OTHER_TESTS)}
+    assert {name: len(found) for name, found in reasons.items() if found} == {"spark-cluster.md": 2}
+    for page in (*PAGES, *OF_OTHER_TESTS, *WITHOUT_BLOCKS):
+        assert not indented_blocks(page.read_text()), page.name
+    for page in WITHOUT_BLOCKS:
+        assert not list(pieces(page.read_text())), page.name
+
+
+@pytest.mark.parametrize(
+    ("page", "message"),
+    [
+        ("```python\n1 / 0\n```\n", "ZeroDivisionError"),
+        ("```python\nprint(1)\n```\n```text\n2\n```\n", "2\nis shown, and printed:\n1"),
+        ("```python\nprint(1)\n```\n", "prints more than is shown: 1"),
+        ("```python\nimport pocketmq.client\n```\n", "No module named 'pocketmq'"),
+        ("```console\n$ pocketmq topic list\n```\n", "command not found"),
+        ("```console\n$ echo {1,2}\n{1,2}\n```\n", "1 2"),
+        ("```json\n{}\n```\n", "a block that is not run: json"),
+    ],
+)
+def test_a_page_that_does_not_do_what_it_says_is_noticed(
+    page: str, message: str, tmp_path: Path
+) -> None:
+    with (
+        pytest.raises(AssertionError, match=re.escape(message)),
+        Reader(tmp_path, tmp_path / "no wheel") as reader,
+    ):
+        reader.follow(page)
 
 
 def test_the_first_page_is_one_screen() -> None:

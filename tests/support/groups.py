@@ -33,7 +33,7 @@ APART = "spark apart"
 ONE_PROCESS = (
     ("tests/pipeline/test_spark_package.py", APART),
     ("tests/pipeline/test_spark_crashes.py", APART),
-    ("tests/pipeline/test_spark_docs.py::test_the_first_page", APART),
+    ("tests/pipeline/test_spark_docs.py", APART),
     ("tests/cluster/test_demo.py::test_the_demo_loses_nothing", APART),
     ("tests/pipeline/test_spark", SPARK),
     ("tests/pipeline/test_topic_reading.py", "topic"),

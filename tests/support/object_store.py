@@ -18,6 +18,7 @@ class ObjectStore:
     """A running server with an empty bucket."""
 
     def __init__(self, endpoint: str) -> None:
+        self.address = endpoint.removeprefix("http://")
         self.options = {"key": "test", "secret": "test", "endpoint_url": endpoint}
 
     @property

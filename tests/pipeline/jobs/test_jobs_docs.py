@@ -7,33 +7,35 @@ from pathlib import Path
 
 import pytest
 
-from support.reader import Reader, blocks, distributions, installed_by, shown
-from support.spark_cluster import spark_cluster
+from support.reader import Reader, installed_by, pieces, shown
+from support.readers_python import distributions
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "jobs.md"
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 
-def test_every_block_runs(tmp_path: Path) -> None:
+def test_every_block_runs(wheel: Path, tmp_path: Path) -> None:
     page = PAGE.read_text()
     names = {found.name for found in distributions(installed_by(page))}
     assert "pyarrow" in names
     assert not names & {"pyspark", "polars", "duckdb"}
     printed: dict[str, str] = {}
     program = ""
-    with spark_cluster(tmp_path / "cluster", brokers=1) as cluster:
-        reader = Reader(page, tmp_path, cluster.nameservers)
-        (schemas,) = (text for language, text in blocks(page) if language == "json")
-        (tmp_path / "schemas.json").write_text(schemas)
-        for language, text in blocks(page):
-            if language == "console":
+    with Reader(tmp_path, wheel) as reader:
+        (schemas,) = (text for language, text in pieces(page) if language == "json")
+        (reader.folder / "schemas.json").write_text(schemas)
+        for language, text in pieces(page):
+            if language == "install":
+                reader.install(text)
+            elif language == "console":
                 printed |= reader.commands(text)
             elif language == "python":
-                program = reader.program(text)
+                program = reader.python(text)
             elif language == "text":
                 assert shown(program) == shown(text)
     assert program
+    assert reader.errors == ""
     of = {
         line.split()[2] + ("-table" if "-o table" in line else ""): text
         for line, text in printed.items()
@@ -56,4 +58,4 @@ def test_every_block_runs(tmp_path: Path) -> None:
         *("latency-keys.parquet", "findings.json", "replay.json", "replayed.json"),
         *("misfits.parquet", "decoded.parquet", "decoded-reasons.parquet", "groups.parquet"),
     ):
-        assert (tmp_path / name).exists(), name
+        assert (reader.folder / name).exists(), name
