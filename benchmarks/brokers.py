@@ -1,6 +1,7 @@
 """Several brokers on one machine: what more of them bring while there are cores for them.
 
     .venv/bin/python benchmarks/brokers.py [--rounds 5] [--scale 1.0] [--brokers 1 2 4]
+        [--window 64]
 
 One broker is one process that runs on one core: one commit log has one writer. A machine with more
 cores runs more brokers (`pocketmq up --brokers N`), and producers and consumers spread over them by
@@ -33,7 +34,7 @@ from processes import HERE, Process, cluster, run_json
 from rich.table import Table
 
 RATE, BROKER, ELSE = "msg/s", "us of the brokers", "us of all else"
-CONNECTIONS, WINDOW = 8, 64
+CONNECTIONS = 8
 GOAL = 1.0
 """Four brokers lose nothing against two."""
 NOISE = 0.03
@@ -44,7 +45,9 @@ def row(brokers: int, what: str) -> str:
     return f"{brokers} brokers | {what}"
 
 
-def measure(counts: Sequence[int], rounds: int, messages: int, body_bytes: int) -> Figures:
+def measure(
+    counts: Sequence[int], rounds: int, messages: int, body_bytes: int, window: int
+) -> Figures:
     """Each number of brokers in turn; all of them run all the time, and idle ones cost nothing."""
     figures: Figures = {}
     with contextlib.ExitStack() as stack:
@@ -58,7 +61,7 @@ def measure(counts: Sequence[int], rounds: int, messages: int, body_bytes: int) 
                 result = run_json(
                     "many_load.py",
                     *("--address", ";".join(each.address for each in brokers)),
-                    *("--connections", str(CONNECTIONS), "--window", str(WINDOW)),
+                    *("--connections", str(CONNECTIONS), "--window", str(window)),
                     *("--messages", str(messages), "--body-bytes", str(body_bytes)),
                 )
                 if number == 0:  # makes the topics, and the machine warm
@@ -116,10 +119,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--scale", type=float, default=1.0, help="1.0 = 200,000 messages a row")
     parser.add_argument("--body-bytes", type=int, default=1024)
+    parser.add_argument("--window", type=int, default=64, help="sends in flight, of 8 connections")
     parser.add_argument("--brokers", type=int, nargs="+", default=[1, 2, 4])
     options = parser.parse_args()
     counts = sorted(set(options.brokers))
-    figures = measure(counts, options.rounds, int(200_000 * options.scale), options.body_bytes)
+    messages = int(200_000 * options.scale)
+    figures = measure(counts, options.rounds, messages, options.body_bytes, options.window)
     show(figures, counts, len(os.sched_getaffinity(0)))
     save(figures, "brokers", None if counts == [1, 2, 4] else list(map(str, counts)))
 
