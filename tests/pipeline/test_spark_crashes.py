@@ -1,7 +1,7 @@
 """Exactly once into tables, whatever is killed; `scripts/spark_crashes.py` does it at full size.
 
-The executors are processes of their own. The script also stops all name servers for a minute, after
-which brokers take half a minute to be known again.
+Name servers are away for a second here and a minute there; brokers take ten seconds more until they
+are known again.
 """
 
 from __future__ import annotations
@@ -11,21 +11,35 @@ from pathlib import Path
 
 import pytest
 
+from support.forgetful import forgetful
 from support.spark_cluster import SparkCluster, spark_cluster
 from support.spark_crashes import Crashes
 
-pytestmark = [pytest.mark.java, pytest.mark.cluster, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.java, pytest.mark.cluster, pytest.mark.timeout(1200)]
+
+FILE_BYTES = 16 * 1024
 
 
 @pytest.fixture
 def mortal(tmp_path: Path) -> Iterator[SparkCluster]:
-    with spark_cluster(tmp_path / "cluster") as cluster:
+    arguments = (*forgetful(FILE_BYTES), "--register-nameserver-period-ms", "10000")
+    with spark_cluster(tmp_path / "cluster", broker_arguments=arguments) as cluster:
         yield cluster
 
 
-def test_tables_have_every_message_once_whatever_is_killed_and_with_more_queues(
+def test_tables_have_every_message_once_though_drivers_are_killed_and_retention_overtakes(
     mortal: SparkCluster, tmp_path: Path
 ) -> None:
-    events = ["grow", "executor", "broker", "driver"]
-    master = "local-cluster[2,1,512]"
-    Crashes(mortal, tmp_path, 600, events, master, batches=6).run()
+    events = (
+        *("driver", "grow", "driver", "retention", "driver", "broker"),
+        *("overtaken", "driver", "nameservers", "driver"),
+    )
+    Crashes(mortal, tmp_path, 2200, events, away_s=1.0, body_bytes=500).run()
+
+
+def test_tables_have_every_message_once_though_an_executor_and_a_broker_are_killed(
+    mortal: SparkCluster, tmp_path: Path
+) -> None:
+    """The executors are processes of their own."""
+    events = ["executor", "broker"]
+    Crashes(mortal, tmp_path, 600, events, "local-cluster[2,1,512]", batches=6).run()

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from pocketmq.client import Admin, Message, MessageQueue, Producer
+from pocketmq.client import Admin, Message, MessageQueue, Producer, SendResult
 from pocketmq.cluster import Supervisor, local_cluster
 from support.eventually import eventually
 
@@ -129,17 +129,26 @@ class SparkCluster:
         self, messages: Sequence[Message], *, queue: MessageQueue | None = None
     ) -> list[MessageQueue]:
         """Send one by one, in order; the queues that took them."""
+        return [each.queue for each in self.deliver(messages, queue=queue)]
+
+    def deliver(
+        self, messages: Sequence[Message], *, queue: MessageQueue | None = None
+    ) -> list[SendResult]:
+        """Send one by one, in order; where each is stored."""
         return self.run(self._send(messages, queue))
 
     async def _send(
         self, messages: Sequence[Message], queue: MessageQueue | None
-    ) -> list[MessageQueue]:
-        async with Producer("spark-tests", nameservers=self.nameservers) as producer:
+    ) -> list[SendResult]:
+        # a send that is given up is sent again, and may then be stored twice
+        async with Producer(
+            "spark-tests", nameservers=self.nameservers, send_timeout_ms=60_000
+        ) as producer:
             sent = []
             for start in range(0, len(messages), 256):
                 part = messages[start : start + 256]
                 sent += await asyncio.gather(*(producer.send(each, queue=queue) for each in part))
-        return [each.queue for each in sent]
+        return sent
 
     def queues(self, topic: str) -> list[MessageQueue]:
         """Queues to read."""

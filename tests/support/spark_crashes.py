@@ -1,108 +1,40 @@
-"""A stream into Parquet and Delta while its driver, executors, brokers and name servers are killed.
+"""A stream into Parquet and Delta while its driver, executors, brokers and name servers are killed,
+and while retention removes what it has read, or has not read yet.
 
-In the end both tables have every message exactly once. `scripts/spark_crashes.py` runs it at any
-size, tests/pipeline/test_spark_crashes.py at a small one.
+In the end both tables have every message exactly once, but for those that were removed unread, and
+these were counted. `scripts/spark_crashes.py` runs it at any size,
+tests/pipeline/test_spark_crashes.py at a small one.
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-import queue
 import random
-import signal
-import subprocess
 import sys
-import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-import psutil
-from deltalake import DeltaTable
-
+from pocketmq.client import Message, MessageQueue
 from pocketmq.runtime.clock import SystemClock
+from support.forgetful import forget
 from support.spark_cluster import SparkCluster
+from support.spark_crash_process import Driver
+from support.spark_crash_tables import TABLES, bodies, check, stand
 from support.spark_home import use_spark_home
-from support.spark_query import send
 
 TOPIC = "Crashes"
-EVENTS = ("driver", "broker", "nameservers", "grow", "executor")
-PATIENCE_S = 600.0
-"""Real seconds without a word from the driver."""
+EVENTS = ("driver", "broker", "nameservers", "grow", "executor", "retention", "overtaken")
+"""What may happen.
 
-
-class Driver:
-    """The process that runs the queries, in a process group of its own."""
-
-    def __init__(self, command: Sequence[str]) -> None:
-        env = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[1])}
-        self.process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=env,
-            start_new_session=True,
-        )
-        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        self._reader = threading.Thread(target=self._read, name="driver-output", daemon=True)
-        self._reader.start()
-        self.at = 0
-
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self._lines.put(line)
-        self._lines.put(None)
-
-    def wait_for(self, rows: int) -> None:
-        """Until both tables have so many rows."""
-        while self.at < rows:
-            self._next()
-
-    def finish(self, rows: int) -> list[int]:
-        """Have the queries read all and end; what Spark reads back."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(f"{rows}\n")
-        self.process.stdin.flush()
-        while True:
-            words = self._next()
-            if words[0] == "READ":
-                found: list[int] = json.loads(words[1])
-                self.process.wait(PATIENCE_S)
-                return found
-
-    def _next(self) -> list[str]:
-        line = self._lines.get(timeout=PATIENCE_S)
-        assert line is not None, "the driver has ended by itself"
-        words = line.strip().split(" ", 1)
-        assert words[0] != "DIED", line
-        if words[0] == "AT":
-            self.at = min(map(int, words[1].split()))
-        return words
-
-    def kill(self) -> None:
-        """SIGKILL to the whole group; its pipes are closed."""
-        if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-        self._reader.join()
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        with contextlib.suppress(BrokenPipeError):
-            self.process.stdin.close()
-        self.process.stdout.close()
-
-    def executors(self) -> list[psutil.Process]:
-        """Executors in processes of their own, as of `local-cluster`."""
-        found = []
-        for each in psutil.Process(self.process.pid).children(recursive=True):
-            with contextlib.suppress(psutil.NoSuchProcess):  # it has just ended
-                if "CoarseGrainedExecutorBackend" in " ".join(each.cmdline()):
-                    found.append(each)
-        return found
+driver       kill -9 of its process group; started again
+broker       kill -9 of one of them; started again
+nameservers  kill -9 of all; started again after `away_s`
+grow         4 queues on each broker become 8
+executor     kill -9 of one of them; Spark starts another one
+retention    all is read, and removed as far as brokers remove it
+overtaken    the driver is killed, and messages that it has not read are removed: started again, it
+             stops; started with failOnDataLoss=false, it counts them and goes on
+"""
 
 
 @dataclass
@@ -110,13 +42,15 @@ class Crashes:
     """One run.
 
     Args:
-        cluster: Two brokers.
+        cluster: Two brokers; for `retention` and `overtaken`, `forgetful` ones.
         folder: Where the tables and checkpoints go.
         messages: How many in all.
         events: What happens, in order; of `EVENTS`.
         master: Where Spark runs; `executor` needs `local-cluster[...]`.
         away_s: How long name servers stay away.
         batches: How many there are at least.
+        body_bytes: How long a body is at least. What is sent between two events must fill more
+            than a file of each broker's log, or retention has nothing to remove.
         seed: Chooses the moments.
         tell: Gets a line for each step.
     """
@@ -128,42 +62,62 @@ class Crashes:
     master: str = "local[2]"
     away_s: float = 0.0
     batches: int = 20
+    body_bytes: int = 1
     seed: int = 1
     tell: Callable[[str], None] = lambda _: None
+    _stored: dict[int, tuple[MessageQueue, int]] = field(default_factory=dict, init=False)
+    """Where each message is, or was: its queue and offset."""
+    _firsts: Mapping[MessageQueue, int] = field(default_factory=dict, init=False)
+    """First offsets of the queues after the last retention."""
+    _lost: dict[str, set[int]] = field(default_factory=dict, init=False)
+    """By table."""
 
     def run(self) -> None:
         """Let it happen.
 
         Raises:
-            AssertionError: A table lacks a message, or has one twice, or a query has ended.
+            AssertionError: A table lacks a message, or has one twice, or a query has ended, or has
+                not ended where it had to, or has counted other losses than there were.
         """
         use_spark_home(self.folder)
         rng = random.Random(self.seed)
         self.cluster.create_topic(TOPIC, queues=4)
+        self._lost = {table: set() for table in TABLES}
         parts = len(self.events) + 1
         cuts = [self.messages * number // parts for number in range(parts + 1)]
         driver = self._driver()
         try:
             for number, event in enumerate(self.events):
-                send(self.cluster, TOPIC, range(cuts[number], cuts[number + 1]))
-                moment = rng.randint(cuts[number] + 1, cuts[number + 1])
-                driver.wait_for(moment)
-                self.tell(f"{event} at {driver.at} of {cuts[number + 1]} rows")
-                driver = self._do(event, driver, rng)
-            send(self.cluster, TOPIC, range(cuts[-2], cuts[-1]))
+                begin, end = cuts[number], cuts[number + 1]
+                sent = (begin + end) // 2 if event == "overtaken" else end
+                self._send(begin, sent)
+                driver.wait_for(sent if event == "retention" else rng.randint(begin + 1, sent))
+                self.tell(f"{event} at {driver.at} of {sent} rows")
+                if event == "overtaken":
+                    driver.kill()
+                    self._send(sent, end)
+                    driver = self._overtake(end)
+                else:
+                    driver = self._do(event, driver, rng)
+            self._send(cuts[-2], cuts[-1])
             read = driver.finish(self.messages)
         finally:
             driver.kill()
-        check("Parquet, read by Spark", read, self.messages)
-        table = DeltaTable(self.folder / "delta")
-        rows = table.to_pyarrow_dataset().to_table(columns=["body"]).column("body").to_pylist()
-        check("Delta, read by deltalake", sorted(map(int, rows)), self.messages)
+        check("Parquet, read by Spark", read, self.messages, self._lost["parquet"])
+        found = bodies(self.folder, "delta")
+        check("Delta, read by deltalake", found, self.messages, self._lost["delta"])
 
-    def _driver(self) -> Driver:
+    def _driver(self, *, fails: bool = True) -> Driver:
         script = Path(__file__).with_name("spark_crash_driver.py")
         rows = str(max(1, self.messages // self.batches))
         where = (self.cluster.nameservers, TOPIC, str(self.folder), self.master, rows)
-        return Driver([sys.executable, str(script), *where])
+        return Driver([sys.executable, str(script), *where, str(fails).lower()])
+
+    def _send(self, begin: int, end: int) -> None:
+        numbers = range(begin, end)
+        messages = [Message(TOPIC, str(each).encode().rjust(self.body_bytes)) for each in numbers]
+        for number, sent in zip(numbers, self.cluster.deliver(messages), strict=True):
+            self._stored[number] = sent.queue, sent.queue_offset
 
     def _do(self, event: str, driver: Driver, rng: random.Random) -> Driver:
         cluster = self.cluster
@@ -187,13 +141,57 @@ class Crashes:
                 cluster.shape_topic(TOPIC, 8)
             case "executor":
                 rng.choice(driver.executors()).kill()
+            case "retention":
+                self._forget()
             case _:
                 raise ValueError(event)
         return driver
 
+    def _forget(self) -> None:
+        """Remove what brokers remove: all of their logs but the last file."""
+        before, self._firsts = self._firsts, forget(self.cluster, TOPIC)
+        removed = sum(self._firsts.values()) - sum(before.values())
+        self.tell(f"  {removed} messages are removed")
+        assert removed, "nothing was removed"
 
-def check(table: str, found: Sequence[int], messages: int) -> None:
-    """Every number once."""
-    missing = sorted(set(range(messages)) - set(found))
-    assert not missing, f"{table}: {len(missing)} messages are missing, such as {missing[:5]}"
-    assert len(found) == messages, f"{table}: {len(found) - messages} messages are there twice"
+    def _overtake(self, end: int) -> Driver:
+        """Remove messages that were not read, and let the queries find that out.
+
+        Args:
+            end: How many messages there are.
+
+        Returns:
+            A driver that has gone on without them.
+        """
+        self._forget()
+        strict = self._driver()
+        try:
+            deaths = strict.deaths()
+        finally:
+            strict.kill()
+        counts = []
+        for table in TABLES:
+            at, had = stand(self.folder, table).offsets, set(bodies(self.folder, table))
+            unread = [
+                (number, queue)
+                for number, (queue, offset) in self._stored.items()
+                if at.get(queue, 0) <= offset < self._firsts[queue]
+            ]
+            # A batch may be in the table and not in the checkpoint: it is planned again, and what
+            # was removed of it is counted, though it is there.
+            lost = {number for number, _ in unread} - had
+            assert lost, f"{table}: it had read all that was removed"
+            places = [f"{queue}" for queue in {queue for _, queue in unread}]
+            why = deaths.get(table, "it went on")
+            assert any(place in why for place in places), f"{table}: {why} names none of {places}"
+            self._lost[table] |= lost
+            counts.append(len(unread))
+            self.tell(f"  {table}: stopped; {len(lost)} messages are lost")
+        driver = self._driver(fails=False)
+        try:
+            driver.wait_for(end)
+            driver.wait_for_losses((counts[0], counts[1]))
+        except BaseException:
+            driver.kill()
+            raise
+        return driver
