@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-import struct
-import threading
 from collections.abc import Iterator, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from pocketmq.pipeline.jobs.schemas.decode import schema
-from pocketmq.pipeline.jobs.schemas.decoders import BadBodyError, TopicDecoder, decoder_of
+from pocketmq.pipeline.jobs.schemas.decoders import BadBodyError, decoder_of
 from pocketmq.pipeline.jobs.schemas.envelopes import LastChanges, changes
 from pocketmq.pipeline.jobs.schemas.evolution import misfits
 from pocketmq.pipeline.jobs.schemas.registry import RegistryError, Schema, registry_of
 from pocketmq.runtime.errors import CallerError
+from support.fake_registry import FakeRegistry, framed
 from support.spark_store import open_store, put, stored
 
 ORDER = {
@@ -137,60 +135,11 @@ def test_json_that_does_not_fit_says_where(body: Any, reason: str) -> None:
 # -- registries -----------------------------------------------------------------------------------
 
 
-class FakeRegistry:
-    """A registry with Confluent's REST interface on loopback."""
-
-    def __init__(self) -> None:
-        self.subjects: dict[str, list[dict[str, Any]]] = {}
-        fake = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                found = fake.answer(self.path.strip("/").split("/"))
-                body = json.dumps(found if found is not None else {"error_code": 404}).encode()
-                self.send_response(200 if found is not None else 404)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.address = f"http://127.0.0.1:{self.server.server_address[1]}"
-        self.thread = threading.Thread(target=self.server.serve_forever)
-        self.thread.start()
-
-    def answer(self, path: list[str]) -> Any:
-        if path[:2] == ["schemas", "ids"]:
-            every = [each for listed in self.subjects.values() for each in listed]
-            return next((each for each in every if each["id"] == int(path[2])), None)
-        versions = self.subjects.get(path[1])
-        if versions is None or len(path) == 3:
-            return versions and [each["version"] for each in versions]
-        return versions[int(path[3]) - 1]
-
-    def add(self, subject: str, number: int, kind: str, text: str, **more: Any) -> None:
-        listed = self.subjects.setdefault(subject, [])
-        said = {"subject": subject, "id": number, "version": len(listed) + 1, "schema": text}
-        said |= more
-        listed.append(said if kind == "AVRO" else {**said, "schemaType": kind})
-
-    def close(self) -> None:
-        self.server.shutdown()
-        self.thread.join()
-        self.server.server_close()
-
-
 @pytest.fixture
 def confluent() -> Iterator[FakeRegistry]:
     registry = FakeRegistry()
     yield registry
     registry.close()
-
-
-def framed(number: int, body: bytes) -> bytes:
-    return struct.pack(">BI", 0, number) + body
 
 
 def table(folder: Path, name: str) -> list[dict[str, Any]]:
@@ -272,37 +221,6 @@ def test_a_registry_says_with_which_schema_each_body_was_written(
     ]
     assert [row["id"] for row in table(tmp_path / "tables", "payments")] == [7]
     assert registry_of(confluent.address).versions("unknown") == []
-
-
-@pytest.mark.parametrize(
-    ("indexes", "said"),
-    [
-        (b"\x02\x02", "it is message 1 of its file; only the first is read"),
-        (b"\x04\x00\x00", "it is message 0.0 of its file; only the first is read"),
-    ],
-    ids=["second", "nested in the first"],
-)
-def test_protobuf_of_another_message_than_the_files_first_is_bad(
-    indexes: bytes, said: str, confluent: FakeRegistry
-) -> None:
-    confluent.add("payments-value", 3, "PROTOBUF", PROTO)
-    decode = TopicDecoder("payments", registry_of(confluent.address), is_framed=True)
-    for first in (b"\x00", b"\x02\x00"):  # both mean the first
-        assert decode(framed(3, first + PAYMENT))["id"] == "7"
-    with pytest.raises(BadBodyError, match=said):
-        decode(framed(3, indexes + PAYMENT))
-
-
-def test_a_schema_with_references_is_refused_by_its_subject(confluent: FakeRegistry) -> None:
-    money = {"name": "shop.Money", "subject": "money", "version": 1}
-    text = record({"name": "price", "type": "shop.Money"})
-    confluent.add("orders-value", 5, "AVRO", text, references=[money])
-    with pytest.raises(
-        CallerError, match=r"schema 5 refers to subject 'money'.*register it as one"
-    ):
-        registry_of(confluent.address).versions("orders")
-    with pytest.raises(CallerError, match="schema 5 refers to subject 'money'"):
-        registry_of(confluent.address).by_id(5)
 
 
 def test_a_registry_that_is_away_is_named() -> None:

@@ -83,15 +83,11 @@ def _json_columns(schema: Any) -> Iterator[tuple[str, pa.DataType]]:
 
 
 def _protobuf_columns(schema: Schema) -> Iterator[tuple[str, pa.DataType]]:
-    from pocketmq.pipeline.jobs.schemas.protobuf import file_descriptor
+    from pocketmq.pipeline.jobs.schemas.protobuf import proto_file
 
-    file = file_descriptor(schema.text)
-    for message in file.message_type:
-        if not schema.message or message.name == schema.message.rpartition(".")[2]:
-            for each in message.field:
-                is_plain = each.label != 3
-                yield each.name, _PROTOBUF.get(each.type, pa.string()) if is_plain else pa.string()
-            return
+    for each in proto_file(schema).descriptor(schema.message).field:
+        is_plain = each.label != 3
+        yield each.name, _PROTOBUF.get(each.type, pa.string()) if is_plain else pa.string()
 
 
 # -- values ---------------------------------------------------------------------------------------

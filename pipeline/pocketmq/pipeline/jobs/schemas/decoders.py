@@ -7,7 +7,8 @@ import io
 import json
 import struct
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol
+from dataclasses import replace
+from typing import Any, Final, NamedTuple, Protocol
 
 from pocketmq.pipeline.jobs.schemas.registry import Registry, Schema
 from pocketmq.runtime.errors import CallerError, MissingToolError
@@ -16,6 +17,8 @@ MAGIC: Final = 0
 """First byte of a body whose next four are the id of its schema (Confluent's wire format)."""
 
 _HEAD: Final = struct.Struct(">BI")
+_MOST_INDEXES: Final = 100
+"""So deep Protobuf messages stand within each other at most; protoc takes 32."""
 
 
 class BadBodyError(CallerError):
@@ -31,6 +34,15 @@ class Decoder(Protocol):
         Raises:
             BadBodyError: It does not fit.
         """
+
+
+class Body(NamedTuple):
+    """A body that was decoded."""
+
+    fields: dict[str, Any]
+    message: str = ""
+    """Of Protobuf its full name, where it is another message than that of the topic's newest
+    schema."""
 
 
 class TopicDecoder:
@@ -52,35 +64,64 @@ class TopicDecoder:
         self.newest = versions[-1]
         self._registry = registry
         self._is_framed = is_framed
-        self._decoders: dict[int, tuple[str, Decoder]] = {}
+        self._schemas: dict[int, Schema] = {}
+        self._decoders: dict[tuple[int, tuple[int, ...]], tuple[str, Decoder]] = {}
+        self._of_message: dict[str, Schema] = {}
         self._default = decoder_of(self.newest)
 
-    def __call__(self, body: bytes) -> dict[str, Any]:
-        """The body's fields."""
+    def __call__(self, body: bytes) -> Body:
+        """The body's fields, and which message it is."""
         if not self._is_framed:
-            return self._default(body)
+            return Body(self._default(body))
         if len(body) < _HEAD.size or body[0] != MAGIC:
             raise BadBodyError("it does not begin with the id of a schema")
         _, schema_id = _HEAD.unpack_from(body)
-        if schema_id not in self._decoders:
-            schema = self._registry.by_id(schema_id)
-            self._decoders[schema_id] = schema.kind, decoder_of(schema)
-        kind, decode = self._decoders[schema_id]
-        rest = body[_HEAD.size :]
-        return decode(_without_indexes(rest) if kind == "PROTOBUF" else rest)
+        if schema_id not in self._schemas:
+            self._schemas[schema_id] = self._registry.by_id(schema_id)
+        schema = self._schemas[schema_id]
+        indexes: tuple[int, ...] = ()
+        at = _HEAD.size
+        if schema.kind == "PROTOBUF":
+            indexes, at = _indexes(body, at)
+        if (schema_id, indexes) not in self._decoders:
+            self._decoders[schema_id, indexes] = self._decoder(schema, indexes)
+        message, decode = self._decoders[schema_id, indexes]
+        return Body(decode(body[at:]), message)
+
+    def schema_of(self, message: str) -> Schema:
+        """With which schema the rows of a message become columns: the newest if that has it."""
+        return self._of_message[message] if message else self.newest
+
+    def _decoder(self, schema: Schema, indexes: tuple[int, ...]) -> tuple[str, Decoder]:
+        if schema.kind != "PROTOBUF":
+            return "", decoder_of(schema)
+        from pocketmq.pipeline.jobs.schemas.protobuf import proto_file
+
+        file = proto_file(schema)
+        message = name = file.name_at(indexes)
+        newest = self.newest
+        if newest.kind == "PROTOBUF":
+            own = proto_file(newest)
+            if name == own.full_name(newest.message):
+                message = ""
+            elif own.has(name):
+                schema = newest
+        if message:
+            self._of_message[message] = replace(schema, message=message)
+        return message, file.decoder(name)
 
 
-def _without_indexes(body: bytes) -> bytes:
-    """Without the list that says which message of the file it is; a lone 0 is the first."""
-    count, at = _zigzag(body, 0)
+def _indexes(body: bytes, at: int) -> tuple[tuple[int, ...], int]:
+    """Which message of its file a body is, and where it begins: a path, whose second number leads
+    to a message within the first one. No numbers stand for the first message."""
+    count, at = _zigzag(body, at)
+    if not 0 <= count <= _MOST_INDEXES:
+        raise BadBodyError(f"its list of message indexes has {count} numbers")
     indexes = []
     for _ in range(count):
         index, at = _zigzag(body, at)
         indexes.append(index)
-    if indexes not in ([], [0]):  # a path: the second one leads to a message within the first
-        path = ".".join(map(str, indexes))
-        raise BadBodyError(f"it is message {path} of its file; only the first is read")
-    return body[at:]
+    return tuple(indexes) or (0,), at
 
 
 def _zigzag(body: bytes, at: int) -> tuple[int, int]:
@@ -103,23 +144,27 @@ def decoder_of(schema: Schema) -> Decoder:
         MissingToolError: Its library is not installed.
     """
     if schema.kind == "AVRO":
-        return _avro(schema.text)
+        return _avro(schema)
     if schema.kind == "PROTOBUF":
-        from pocketmq.pipeline.jobs.schemas.protobuf import protobuf_decoder
+        from pocketmq.pipeline.jobs.schemas.protobuf import proto_file
 
-        return protobuf_decoder(schema.text, schema.message)
+        file = proto_file(schema)
+        return file.decoder(file.full_name(schema.message))
     if schema.kind == "JSON":
         return _json(schema.text)
     raise CallerError(f"schemas of type {schema.kind} are not known")
 
 
-def _avro(text: str) -> Decoder:
+def _avro(schema: Schema) -> Decoder:
     if importlib.util.find_spec("fastavro") is None:
         raise MissingToolError("fastavro", "Avro bodies", "pip install 'pocketmq[schema]'")
     import fastavro
 
     try:
-        parsed = fastavro.parse_schema(json.loads(text))
+        known: dict[str, Any] = {}
+        for text in schema.needed().values():
+            fastavro.parse_schema(json.loads(text), named_schemas=known)
+        parsed = fastavro.parse_schema(json.loads(schema.text), named_schemas=known)
     except Exception as exc:
         raise CallerError(f"no Avro schema: {exc}") from exc
 

@@ -67,10 +67,9 @@ def cannot_read(reader: Schema, writer: Schema) -> list[str]:
         return [f"one is {reader.kind}, the other {writer.kind}"]
     if reader.kind == "PROTOBUF":
         return list(_protobuf(reader, writer))
-    one, other = json.loads(reader.text), json.loads(writer.text)
     if reader.kind == "AVRO":
-        return list(_Avro(one, other).problems())
-    return list(_json(one, other, "$"))
+        return list(_Avro(reader, writer).problems())
+    return list(_json(json.loads(reader.text), json.loads(writer.text), "$"))
 
 
 # -- Avro -----------------------------------------------------------------------------------------
@@ -79,11 +78,12 @@ def cannot_read(reader: Schema, writer: Schema) -> list[str]:
 class _Avro:
     """Avro's rules of schema resolution."""
 
-    def __init__(self, reader: Any, writer: Any) -> None:
-        self._reader, self._writer = reader, writer
+    def __init__(self, reader: Schema, writer: Schema) -> None:
+        self._reader, self._writer = json.loads(reader.text), json.loads(writer.text)
         self._names: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
-        _collect(reader, self._names[0])
-        _collect(writer, self._names[1])
+        for schema, names in zip((reader, writer), self._names, strict=True):
+            for text in (*schema.needed().values(), schema.text):
+                _collect(json.loads(text), names)
         self._seen: set[tuple[str, str]] = set()
 
     def problems(self) -> Iterator[str]:
@@ -209,10 +209,13 @@ def _types(schema: dict[str, Any]) -> set[str] | None:
 
 
 def _protobuf(reader: Schema, writer: Schema) -> Iterator[str]:
-    from pocketmq.pipeline.jobs.schemas.protobuf import file_descriptor
+    from pocketmq.pipeline.jobs.schemas.protobuf import proto_file
 
-    one = {message.name: message for message in file_descriptor(reader.text).message_type}
-    other = {message.name: message for message in file_descriptor(writer.text).message_type}
+    one, other = (
+        {message.name: message for message in proto_file(each).file.message_type}
+        | proto_file(each).referred
+        for each in (reader, writer)
+    )
     for name, message in one.items():
         if name in other:
             yield from _messages(message, other[name], name)

@@ -4,7 +4,7 @@
      "clicks": [{"type": "JSON", "file": "click-1.json"}, {"type": "JSON", "file": "click-2.json"}]}
 
 A list has the versions of a topic, oldest first. `file` is relative to the registry's file. In a
-registry the subject of a topic is `<topic>-value`.
+registry the subject of a topic is `<topic>-value`, and schemas may refer to other subjects.
 """
 
 from __future__ import annotations
@@ -22,6 +22,12 @@ from pocketmq.runtime.errors import CallerError, PeerError
 KINDS: Final = ("AVRO", "JSON", "PROTOBUF")
 TIMEOUT_S: Final = 10.0
 MOST_BYTES: Final = 16 * 1024 * 1024
+MOST_REFERENCES: Final = 200
+LATEST: Final = -1
+"""The version of a reference that means the newest one."""
+
+Place = tuple[str, int]
+"""Subject and version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +42,36 @@ class Schema:
     """In the registry; 0 from a file."""
     message: str = ""
     """Protobuf: name of the message; its first one without."""
+    references: tuple[Reference, ...] = ()
+    """Other schemas that it needs."""
+
+    def needed(self) -> dict[str, str]:
+        """The texts of all schemas that it refers to and that those refer to, by the names under
+        which they are referred to; each comes behind those that it needs itself.
+
+        Raises:
+            CallerError: Two of them have one name.
+        """
+        found: dict[str, str] = {}
+        _add_needed(self, found)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A schema that another one refers to."""
+
+    name: str
+    """Protobuf: the file that is imported; Avro: the type that is named."""
+    schema: Schema
+
+
+def _add_needed(schema: Schema, found: dict[str, str]) -> None:
+    for each in schema.references:
+        if each.name not in found:
+            _add_needed(each.schema, found)
+        if found.setdefault(each.name, each.schema.text) != each.schema.text:
+            raise CallerError(f"two different schemas are referred to as {each.name!r}")
 
 
 class RegistryError(PeerError):
@@ -49,14 +85,14 @@ class Registry(Protocol):
         """Every version, oldest first; none for a topic without a schema.
 
         Raises:
-            CallerError: One of them refers to schemas of other subjects.
+            CallerError: One of them refers to a schema that there is not.
         """
 
     def by_id(self, schema_id: int) -> Schema:
         """The schema with which a body says that it was written.
 
         Raises:
-            CallerError: There is none, or it refers to schemas of other subjects.
+            CallerError: There is none, or it refers to one that there is not.
         """
 
 
@@ -117,6 +153,7 @@ class HttpRegistry:
         self.address = address.rstrip("/")
         self._versions: dict[str, list[Schema]] = {}
         self._by_id: dict[int, Schema] = {}
+        self._referred: dict[tuple[str, int], Schema] = {}
 
     def versions(self, topic: str) -> list[Schema]:
         """GET /subjects/<topic>-value/versions, and each of them."""
@@ -124,7 +161,7 @@ class HttpRegistry:
             subject = urllib.parse.quote(f"{topic}-value", safe="")
             numbers = self._get(f"/subjects/{subject}/versions") or []
             self._versions[topic] = [
-                _of_answer(self._get(f"/subjects/{subject}/versions/{number}"), number)
+                self._of_answer(self._get(f"/subjects/{subject}/versions/{number}"), number)
                 for number in numbers
             ]
         return self._versions[topic]
@@ -135,7 +172,7 @@ class HttpRegistry:
             said = self._get(f"/schemas/ids/{schema_id}")
             if said is None:
                 raise CallerError(f"{self.address} has no schema with id {schema_id}")
-            self._by_id[schema_id] = _of_answer(said | {"id": schema_id}, 0)
+            self._by_id[schema_id] = self._of_answer(said | {"id": schema_id}, 0)
         return self._by_id[schema_id]
 
     def _get(self, path: str) -> Any:
@@ -153,16 +190,49 @@ class HttpRegistry:
         except (OSError, ValueError) as exc:
             raise RegistryError(f"{self.address}{path}: {exc}; is the registry running?") from exc
 
+    def _of_answer(self, said: Any, version: int, within: tuple[Place, ...] = ()) -> Schema:
+        """The schema that an answer has.
 
-def _of_answer(said: Any, version: int) -> Schema:
-    try:
-        kind, schema_id = str(said.get("schemaType", "AVRO")), int(said["id"])
-        referred = said.get("references")
-        if referred:
+        Args:
+            said: The answer.
+            version: Where it says none.
+            within: The schemas that led here by their references.
+        """
+        try:
+            kind, schema_id = str(said.get("schemaType", "AVRO")), int(said["id"])
+            text, version = said["schema"], int(said.get("version", version))
+            referred = [
+                (str(each["name"]), (str(each["subject"]), int(each["version"])))
+                for each in said.get("references") or ()
+            ]
+        except (AttributeError, KeyError, TypeError, ValueError) as exc:
+            raise RegistryError(f"not an answer of a schema registry: {said!r}") from exc
+        if referred and kind == "JSON":
             raise CallerError(
-                f"schema {schema_id} refers to subject {referred[0]['subject']!r}, and references "
-                "are not followed; register it as one schema that has all its types"
+                f"schema {schema_id} refers to subject {referred[0][1][0]!r}, and references of "
+                "JSON schemas are not followed; register it as one that has all its types"
             )
-        return Schema(kind, said["schema"], int(said.get("version", version)), schema_id)
-    except (AttributeError, KeyError, TypeError, ValueError) as exc:
-        raise RegistryError(f"not an answer of a schema registry: {said!r}") from exc
+        found = tuple(
+            Reference(name, self._reference(schema_id, place, within)) for name, place in referred
+        )
+        return Schema(kind, text, version, schema_id, references=found)
+
+    def _reference(self, schema_id: int, place: Place, within: tuple[Place, ...]) -> Schema:
+        """GET /subjects/<subject>/versions/<version>."""
+        subject, version = place
+        if place in within:
+            raise RegistryError(
+                f"{self.address}: version {version} of {subject!r} refers to itself"
+            )
+        if place not in self._referred:
+            if len(self._referred) >= MOST_REFERENCES:
+                raise RegistryError(f"{self.address}: more than {MOST_REFERENCES} references")
+            number = "latest" if version == LATEST else version
+            said = self._get(f"/subjects/{urllib.parse.quote(subject, safe='')}/versions/{number}")
+            if said is None:
+                raise CallerError(
+                    f"schema {schema_id} refers to version {version} of subject {subject!r}, which "
+                    f"{self.address} does not have"
+                )
+            self._referred[place] = self._of_answer(said, version, (*within, place))
+        return self._referred[place]

@@ -20,7 +20,7 @@ from pocketmq.pipeline.jobs.schemas.columns import (
     json_text,
 )
 from pocketmq.pipeline.jobs.schemas.decode import Decoded
-from pocketmq.pipeline.jobs.schemas.decoders import BadBodyError, TopicDecoder
+from pocketmq.pipeline.jobs.schemas.decoders import BadBodyError, Body, TopicDecoder
 from pocketmq.pipeline.jobs.schemas.envelopes import changes
 from pocketmq.pipeline.jobs.schemas.registry import Registry
 from pocketmq.protocol.validation import is_dlq, is_retry, is_system_topic
@@ -79,8 +79,10 @@ class Tables:
         self.done = done
         self._folder, self._registry = folder, registry
         self._framed, self._envelope, self._keys = framed, envelope, keys
-        self._decoders: dict[str, Callable[[bytes], dict[str, Any]]] = {}
-        self._tables: dict[str, _Table] = {}
+        self._decoders: dict[str, Callable[[bytes], Body]] = {}
+        self._topics: dict[str, TopicDecoder] = {}
+        self._tables: dict[tuple[str, str], _Table] = {}
+        """By topic and, of a Protobuf message that is not its own, the message."""
         self._bad = _Table(folder, "bad", BAD)
 
     def add(self, row: dict[str, Any]) -> None:
@@ -92,8 +94,9 @@ class Tables:
             self.done.empty += 1
             return
         try:
-            fields = self._decoders[topic](body)
-            made = list(self._rows(row, fields))
+            fields, message = self._decoders[topic](body)
+            table = self._table(topic, message)
+            made = list(self._rows(row, fields, table.schema))
         except BadBodyError as exc:
             self.done.bad += 1
             reason = str(exc)
@@ -104,7 +107,16 @@ class Tables:
             return
         for each in made:
             self.done.rows += 1
-            self._put(self._tables[topic], each)
+            self._put(table, each)
+
+    def _table(self, topic: str, message: str) -> _Table:
+        """Change events of a topic make one table, messages of Protobuf one each."""
+        place = (topic, "" if self._envelope else message)
+        if place not in self._tables:
+            schema = arrow_schema(self._topics[topic].schema_of(message))
+            name = f"{topic.replace('%', '_')}~{message}"
+            self._tables[place] = _Table(self._folder, name, schema)
+        return self._tables[place]
 
     def _open(self, topic: str) -> None:
         if self._registry is None:
@@ -114,13 +126,15 @@ class Tables:
             schema = CHANGE
         else:
             decoder = TopicDecoder(topic, self._registry, is_framed=self._framed)
-            self._decoders[topic] = decoder
+            self._decoders[topic] = self._topics[topic] = decoder
             schema = CHANGE if self._envelope else arrow_schema(decoder.newest)
-        self._tables[topic] = _Table(self._folder, topic.replace("%", "_"), schema)
+        self._tables[topic, ""] = _Table(self._folder, topic.replace("%", "_"), schema)
 
-    def _rows(self, row: dict[str, Any], fields: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    def _rows(
+        self, row: dict[str, Any], fields: dict[str, Any], schema: pa.Schema
+    ) -> Iterator[dict[str, Any]]:
         if not self._envelope:
-            yield {**row, **self._columns(row["topic"], fields)}
+            yield {**row, **_columns(schema, fields)}
             return
         for change in changes(fields, self._keys):
             when = datetime.datetime.fromtimestamp(change.time_ms / 1000, datetime.UTC)
@@ -134,17 +148,6 @@ class Tables:
                 "changeTimestamp": when,
             }
 
-    def _columns(self, topic: str, fields: dict[str, Any]) -> dict[str, Any]:
-        found = {}
-        for column in self._tables[topic].schema:
-            if column.name in NAMES:
-                continue
-            name = column.name.removesuffix("_")
-            value = fields.get(column.name, fields.get(name))
-            if value is not None:
-                found[column.name] = fitting(column, value)
-        return found
-
     def _put(self, table: _Table, row: dict[str, Any]) -> None:
         self.done.files += table.add(row)
 
@@ -156,11 +159,23 @@ class Tables:
                 self.done.files.append(name)
 
 
-def _plain_json(body: bytes) -> dict[str, Any]:
+def _columns(schema: pa.Schema, fields: dict[str, Any]) -> dict[str, Any]:
+    found = {}
+    for column in schema:
+        if column.name in NAMES:
+            continue
+        name = column.name.removesuffix("_")
+        value = fields.get(column.name, fields.get(name))
+        if value is not None:
+            found[column.name] = fitting(column, value)
+    return found
+
+
+def _plain_json(body: bytes) -> Body:
     try:
         found = json.loads(body)
     except ValueError as exc:
         raise BadBodyError(f"no JSON: {exc}") from exc
     if not isinstance(found, dict):
         raise BadBodyError(f"it is {type(found).__name__} and no object")
-    return found
+    return Body(found)
