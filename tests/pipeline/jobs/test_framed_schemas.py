@@ -200,6 +200,60 @@ def test_an_avro_schema_may_name_types_of_other_subjects(registry: FakeRegistry)
     assert found.fields == {"id": 7, "price": price, "more": [price]}
 
 
+@pytest.mark.parametrize("is_framed", [True, False])
+def test_each_record_of_an_avro_union_has_a_table_of_its_own(
+    registry: FakeRegistry, tmp_path: Path, is_framed: bool
+) -> None:
+    """As for topics with several types: a union of types of other subjects."""
+    fields = [{"name": "units", "type": "long"}]
+    money = {"type": "record", "name": "Money", "namespace": "shop", "fields": fields}
+    price = {"name": "price", "type": ["null", "shop.Money"]}
+    order = {"type": "record", "name": "shop.Order", "fields": [price]}
+    named = [
+        {"name": f"shop.{name.title()}", "subject": name, "version": 1}
+        for name in ("money", "order")
+    ]
+    registry.add("money", 21, "AVRO", json.dumps(money))
+    registry.add("order", 22, "AVRO", json.dumps(order), references=named[:1])
+    registry.add("all-value", 23, "AVRO", '["null", "shop.Money", "shop.Order"]', references=named)
+    bodies = ["0206", "040208", "0400", "00", "06", "01", "", "02"]
+    root, out = tmp_path / "broker-a", tmp_path / "tables"
+    with open_store(root) as store:
+        for text in bodies:
+            body = bytes.fromhex(text)
+            put(store, [stored(framed(23, body) if is_framed else body, topic="all")])
+    done = schema(f"store:{root}", registry.address, out, topics=["all"], framed=is_framed)
+    assert sorted(done.files) == [
+        "all~shop.Money-0.parquet", "all~shop.Order-0.parquet", "bad-0.parquet",
+    ]  # fmt: skip
+    (units,) = pq.read_table(out / "all~shop.Money-0.parquet").column("units").to_pylist()
+    assert units == 3
+    prices = pq.read_table(out / "all~shop.Order-0.parquet").column("price").to_pylist()
+    assert [each and json.loads(each) for each in prices] == [{"units": 4}, None]
+    reasons = pq.read_table(out / "bad-0.parquet").column("reason").to_pylist()
+    assert [reason.split(":")[0] for reason in reasons] == [
+        "it is NoneType and no record",
+        "it is type 3 of its union, which has none there",
+        "it is type -1 of its union, which has none there",
+        "it ends in the number of its type",
+        "no Avro record of this schema",
+    ]
+
+
+def test_a_record_keeps_its_table_when_its_schema_becomes_a_union(registry: FakeRegistry) -> None:
+    fields = [{"name": "units", "type": "long"}]
+    money = {"type": "record", "name": "Money", "fields": fields}
+    registry.add("m-value", 21, "AVRO", json.dumps(money))
+    before = decoder(registry, "m")
+    assert before(framed(21, b"\x06")) == ({"units": 3}, "")
+    more = {**money, "fields": [*fields, {"name": "currency", "type": "string"}]}
+    registry.add("m-value", 22, "AVRO", json.dumps(["null", more]))
+    assert before(framed(22, b"\x02\x06\x02x")) == ({"units": 3, "currency": "x"}, "")
+    after = decoder(registry, "m")
+    assert after(framed(21, b"\x06")) == ({"units": 3}, "Money")
+    assert "currency" in after.schema_of("Money").text
+
+
 @pytest.mark.parametrize(("topic", "kind"), [("sales", "PROTOBUF"), ("orders", "AVRO")])
 def test_a_change_of_a_referred_schema_is_compared(
     registry: FakeRegistry, topic: str, kind: str
@@ -221,6 +275,13 @@ def test_a_change_of_a_referred_schema_is_compared(
         registry.add(f"{topic}-value", number, kind, text, references=named)
     (misfit,) = schema_check(topic, registry.address).misfits
     assert "units" in misfit.what
+
+
+@pytest.mark.parametrize("text", ["{", '["null", "shop.Gone"]'])
+def test_an_avro_schema_that_is_none_is_refused(registry: FakeRegistry, text: str) -> None:
+    registry.add("wrong-value", 71, "AVRO", text)
+    with pytest.raises(CallerError, match="no Avro schema"):
+        decoder(registry, "wrong")
 
 
 def test_references_that_lead_nowhere_are_named(registry: FakeRegistry) -> None:

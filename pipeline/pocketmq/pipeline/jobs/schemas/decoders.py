@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import io
 import json
 import struct
 from collections.abc import Callable, Mapping
@@ -11,12 +9,16 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple, Protocol
 
 from pocketmq.pipeline.jobs.schemas.registry import Registry, Schema
-from pocketmq.runtime.errors import CallerError, MissingToolError
+from pocketmq.runtime.errors import CallerError
 
 MAGIC: Final = 0
 """First byte of a body whose next four are the id of its schema (Confluent's wire format)."""
 
+UNFRAMED: Final = -1
+"""In place of the id of a schema, that of bodies which do not say theirs: the newest."""
+
 _HEAD: Final = struct.Struct(">BI")
+_LIST: Final = "the list of message indexes"
 _MOST_INDEXES: Final = 100
 """So deep Protobuf messages stand within each other at most; protoc takes 32."""
 
@@ -41,8 +43,8 @@ class Body(NamedTuple):
 
     fields: dict[str, Any]
     message: str = ""
-    """Of Protobuf its full name, where it is another message than that of the topic's newest
-    schema."""
+    """Full name of the Protobuf message, or of the record of an Avro union, where it is not that
+    of the topic's newest schema."""
 
 
 class TopicDecoder:
@@ -64,24 +66,29 @@ class TopicDecoder:
         self.newest = versions[-1]
         self._registry = registry
         self._is_framed = is_framed
-        self._schemas: dict[int, Schema] = {}
+        self._schemas: dict[int, tuple[Schema, bool]] = {}
+        """By id; and whether it is a union of Avro."""
         self._decoders: dict[tuple[int, tuple[int, ...]], tuple[str, Decoder]] = {}
         self._of_message: dict[str, Schema] = {}
-        self._default = decoder_of(self.newest)
+        self._schemas[UNFRAMED] = self.newest, _is_union(self.newest)
+        self._decoders[UNFRAMED, ()] = "", decoder_of(self.newest)
 
     def __call__(self, body: bytes) -> Body:
         """The body's fields, and which message it is."""
-        if not self._is_framed:
-            return Body(self._default(body))
-        if len(body) < _HEAD.size or body[0] != MAGIC:
-            raise BadBodyError("it does not begin with the id of a schema")
-        _, schema_id = _HEAD.unpack_from(body)
+        schema_id, at = UNFRAMED, 0
+        if self._is_framed:
+            if len(body) < _HEAD.size or body[0] != MAGIC:
+                raise BadBodyError("it does not begin with the id of a schema")
+            (_, schema_id), at = _HEAD.unpack_from(body), _HEAD.size
         if schema_id not in self._schemas:
-            self._schemas[schema_id] = self._registry.by_id(schema_id)
-        schema = self._schemas[schema_id]
+            found = self._registry.by_id(schema_id)
+            self._schemas[schema_id] = found, _is_union(found)
+        schema, is_union = self._schemas[schema_id]
         indexes: tuple[int, ...] = ()
-        at = _HEAD.size
-        if schema.kind == "PROTOBUF":
+        if is_union:
+            index, at = _zigzag(body, at, "the number of its type")
+            indexes = (index,)
+        elif self._is_framed and schema.kind == "PROTOBUF":
             indexes, at = _indexes(body, at)
         if (schema_id, indexes) not in self._decoders:
             self._decoders[schema_id, indexes] = self._decoder(schema, indexes)
@@ -93,6 +100,8 @@ class TopicDecoder:
         return self._of_message[message] if message else self.newest
 
     def _decoder(self, schema: Schema, indexes: tuple[int, ...]) -> tuple[str, Decoder]:
+        if schema.kind == "AVRO":
+            return self._avro(schema, indexes)
         if schema.kind != "PROTOBUF":
             return "", decoder_of(schema)
         from pocketmq.pipeline.jobs.schemas.protobuf import proto_file
@@ -110,25 +119,46 @@ class TopicDecoder:
             self._of_message[message] = replace(schema, message=message)
         return message, file.decoder(name)
 
+    def _avro(self, schema: Schema, indexes: tuple[int, ...]) -> tuple[str, Decoder]:
+        from pocketmq.pipeline.jobs.schemas.avro import avro_schema
+
+        found = avro_schema(schema)
+        decode = found.decoder(*indexes)
+        name = found.name(*indexes)
+        newest = avro_schema(self.newest) if self.newest.kind == "AVRO" else None
+        if newest is None or name == newest.name() or not (indexes or newest.is_union):
+            return "", decode
+        record = newest.record(name) or found.record(name)
+        self._of_message[name] = replace(schema, text=json.dumps(record))
+        return name, decode
+
+
+def _is_union(schema: Schema) -> bool:
+    if schema.kind != "AVRO":
+        return False
+    from pocketmq.pipeline.jobs.schemas.avro import avro_schema
+
+    return avro_schema(schema).is_union
+
 
 def _indexes(body: bytes, at: int) -> tuple[tuple[int, ...], int]:
     """Which message of its file a body is, and where it begins: a path, whose second number leads
     to a message within the first one. No numbers stand for the first message."""
-    count, at = _zigzag(body, at)
+    count, at = _zigzag(body, at, _LIST)
     if not 0 <= count <= _MOST_INDEXES:
         raise BadBodyError(f"its list of message indexes has {count} numbers")
     indexes = []
     for _ in range(count):
-        index, at = _zigzag(body, at)
+        index, at = _zigzag(body, at, _LIST)
         indexes.append(index)
     return tuple(indexes) or (0,), at
 
 
-def _zigzag(body: bytes, at: int) -> tuple[int, int]:
+def _zigzag(body: bytes, at: int, what: str) -> tuple[int, int]:
     value = shift = 0
     while True:
         if at >= len(body) or shift > 63:
-            raise BadBodyError("it ends in the list of message indexes")
+            raise BadBodyError(f"it ends in {what}")
         byte = body[at]
         value |= (byte & 0x7F) << shift
         at, shift = at + 1, shift + 7
@@ -144,7 +174,9 @@ def decoder_of(schema: Schema) -> Decoder:
         MissingToolError: Its library is not installed.
     """
     if schema.kind == "AVRO":
-        return _avro(schema)
+        from pocketmq.pipeline.jobs.schemas.avro import avro_schema
+
+        return avro_schema(schema).decoder()
     if schema.kind == "PROTOBUF":
         from pocketmq.pipeline.jobs.schemas.protobuf import proto_file
 
@@ -153,34 +185,6 @@ def decoder_of(schema: Schema) -> Decoder:
     if schema.kind == "JSON":
         return _json(schema.text)
     raise CallerError(f"schemas of type {schema.kind} are not known")
-
-
-def _avro(schema: Schema) -> Decoder:
-    if importlib.util.find_spec("fastavro") is None:
-        raise MissingToolError("fastavro", "Avro bodies", "pip install 'pocketmq[schema]'")
-    import fastavro
-
-    try:
-        known: dict[str, Any] = {}
-        for text in schema.needed().values():
-            fastavro.parse_schema(json.loads(text), named_schemas=known)
-        parsed = fastavro.parse_schema(json.loads(schema.text), named_schemas=known)
-    except Exception as exc:
-        raise CallerError(f"no Avro schema: {exc}") from exc
-
-    def decode(body: bytes) -> dict[str, Any]:
-        stream = io.BytesIO(body)
-        try:
-            found = fastavro.schemaless_reader(stream, parsed, None)
-        except Exception as exc:
-            raise BadBodyError(f"no Avro record of this schema: {exc!r}") from exc
-        if stream.tell() != len(body):
-            raise BadBodyError(f"{len(body) - stream.tell()} bytes follow the Avro record")
-        if not isinstance(found, dict):
-            raise BadBodyError(f"it is {type(found).__name__} and no record")
-        return found
-
-    return decode
 
 
 def _json(text: str) -> Decoder:
