@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pocketmq.broker.store.disk import Disk, DiskFile, OsDisk
 from pocketmq.broker.store.disk_worker import DiskWorker, InlineWorker
+from pocketmq.broker.store.row_look import RowLook
 from pocketmq.runtime.text_files import explained
 
 PAGE = 4096
@@ -61,6 +62,10 @@ class SteppedDisk(OsDisk):
     def map_for_reading(self, path: str, size: int) -> memoryview:
         self.step("map_file", path)
         return super().map_for_reading(path, size)
+
+    def look_at_row(self, directory: str, length: int) -> RowLook:
+        self.step("look_at_row", directory)
+        return super().look_at_row(directory, length)
 
     def write_file(self, path: str, content: bytes) -> None:
         self.step("write_file", path)

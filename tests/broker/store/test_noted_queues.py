@@ -57,9 +57,15 @@ def record(store: MessageStore, topic: str, queue_id: int, offset: int) -> bytes
     return bytes(found.records[0])
 
 
-def mapped(disk: SteppedDisk) -> list[str]:
-    """Queue files that were opened."""
-    return [path for what, path in disk.steps if what == "map_file" and "consumequeue" in path]
+def looked_at(disk: SteppedDisk) -> set[tuple[str, ...]]:
+    """(topic, queue id) of the queues whose files were opened."""
+    opened = [path for what, path in disk.steps if what == "look_at_row"]
+    opened += [
+        os.path.dirname(path)
+        for what, path in disk.steps
+        if what == "map_file" and "consumequeue" in path
+    ]
+    return {Path(folder).parts[-2:] for folder in opened}
 
 
 @pytest.fixture
@@ -85,7 +91,7 @@ def test_a_start_after_a_clean_stop_opens_no_queue(
 ) -> None:
     disk = SteppedDisk()
     store = open_store(disk=disk)
-    assert mapped(disk) == []
+    assert looked_at(disk) == set()
     assert [each[:7] for each in bounds(store)] == [each[:7] for each in stopped]
     assert b"topic-0" in record(store, "topic-0", 1, LONG)
     put_all(store)
@@ -142,7 +148,7 @@ def test_a_torn_note_is_passed_over(
     note.write_bytes(note.read_bytes()[:100] if content == b"torn" else content)
     disk = SteppedDisk()
     store = open_store(disk=disk)
-    assert len(mapped(disk)) >= TOPICS * QUEUES
+    assert len(looked_at(disk)) == TOPICS * QUEUES
     assert b"topic-5" in record(store, "topic-5", 3, 0)
 
 
@@ -153,7 +159,7 @@ def test_after_rocketmq_the_note_does_not_count(
         checkpoint.write((1_700_000_009_000).to_bytes(8, "big"))
     disk = SteppedDisk()
     open_store(disk=disk)
-    assert len(mapped(disk)) >= TOPICS * QUEUES
+    assert len(looked_at(disk)) == TOPICS * QUEUES
 
 
 def test_a_folder_that_changed_just_before_the_stop_is_looked_at(
@@ -164,9 +170,7 @@ def test_a_folder_that_changed_just_before_the_stop_is_looked_at(
     store.close_files()
     disk = SteppedDisk()
     open_store(disk=disk)
-    assert {Path(path).parts[-3:-1] for path in mapped(disk)} == {
-        ("topic-0", str(queue)) for queue in range(QUEUES + 1)
-    }
+    assert looked_at(disk) == {("topic-0", str(queue)) for queue in range(QUEUES + 1)}
 
 
 def test_few_queues_are_not_noted(open_store: StoreMaker, root: Path) -> None:

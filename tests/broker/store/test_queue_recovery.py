@@ -68,7 +68,7 @@ def stored(root: Path, data: bytes, first: int = 0) -> ConsumeQueue:
 
 
 def load(queue: ConsumeQueue, log: Log, confirmed: int, limit: int = NEVER) -> int:
-    return load_queue(queue, log, confirmed, limit)  # type: ignore[arg-type]
+    return load_queue(queue, log, confirmed, limit).entries  # type: ignore[arg-type]
 
 
 def files(root: Path) -> list[int]:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 import structlog
 
@@ -69,13 +70,10 @@ class ConsumeQueue:
         mappings: Mappings | None = None,
     ) -> None:
         self.topic = topic
-        self.topic_bytes = topic.encode()
-        self.topic_field = topic_field(self.topic_bytes)
+        directory, self.topic_bytes, self.topic_field = _of_topic(root, topic)
         self.queue_id = queue_id
         self.is_schedule = topic == SCHEDULE_TOPIC
-        self.files = MappedFiles(
-            disk, child(child(root, topic), str(queue_id)), file_size, mappings
-        )
+        self.files = MappedFiles(disk, f"{directory}/{queue_id}", file_size, mappings)
         self.next_offset = 0
         """Offset that the next message put into the log will get (S-12)."""
         self.max_offset = 0
@@ -201,6 +199,13 @@ class ConsumeQueue:
     def dirty_pages(self) -> int:
         """Pages of the last file that a power cut could take; a full file counts as many."""
         return sum(_dirty_pages(file) for file in self.files.files[-2:])
+
+
+@lru_cache(maxsize=16)
+def _of_topic(root: str, topic: str) -> tuple[str, bytes, bytes]:
+    """What the queues of a topic share: their directory, its name, its name as records hold it."""
+    name = topic.encode()
+    return child(root, topic), name, topic_field(name)
 
 
 class ConsumeQueues:

@@ -32,6 +32,7 @@ from pocketmq.broker.store.mapping import (
     map_readable,
     map_shared,
 )
+from pocketmq.broker.store.row_look import RowLook, look_at_row, next_data
 from pocketmq.runtime.descriptors import FOR_FILES
 from pocketmq.runtime.errors import DiskError
 from pocketmq.runtime.text_files import OsTextFiles, TextFiles, disk_error, explained
@@ -122,6 +123,9 @@ class Disk(TextFiles, Protocol):
 
         Finds the end of a sparse file's content without reading a gigabyte of holes.
         """
+
+    def look_at_row(self, directory: str, length: int) -> RowLook:
+        """The names of a row's files, and `length` bytes of the last one, without a mapping."""
 
     def read_file(self, path: str) -> bytes | None:
         """A small file's content; None when there is no such file."""
@@ -232,15 +236,13 @@ class OsDisk(OsTextFiles):
         with explained(path):
             descriptor = FOR_FILES.open(path, os.O_RDONLY)
             try:
-                return os.lseek(descriptor, position, os.SEEK_DATA)
-            except OSError as exc:
-                if exc.errno == errno.ENXIO:  # also at and behind the file's end
-                    return None
-                if exc.errno == errno.EINVAL:  # a file system that does not tell
-                    return position if position < os.fstat(descriptor).st_size else None
-                raise
+                return next_data(descriptor, position)
             finally:
                 os.close(descriptor)
+
+    def look_at_row(self, directory: str, length: int) -> RowLook:
+        # Opened to be written: what cannot be is found before there is anything to write.
+        return look_at_row(directory, length, os.O_RDWR)
 
     def read_file(self, path: str) -> bytes | None:
         with explained(path):
@@ -310,6 +312,9 @@ class ReadOnlyDisk(OsDisk):
 
     def map_for_reading(self, path: str, size: int) -> memoryview:
         return self._map(path, size, map_read_only, os.O_RDONLY)
+
+    def look_at_row(self, directory: str, length: int) -> RowLook:
+        return look_at_row(directory, length, os.O_RDONLY)
 
     def open_file(self, path: str) -> DiskFile:
         raise _read_only(path)

@@ -26,6 +26,7 @@ from typing import NamedTuple
 import structlog
 
 from pocketmq.broker.store.disk import Disk, DiskFile, OsDisk
+from pocketmq.broker.store.row_look import RowLook
 from pocketmq.runtime.errors import ConfigError
 from pocketmq.runtime.text_files import explained
 
@@ -179,6 +180,11 @@ class FaultDisk(OsDisk):
     def next_data(self, path: str, position: int) -> int | None:
         with self.counted("next_data", path):
             return super().next_data(path, position)
+
+    def look_at_row(self, directory: str, length: int) -> RowLook:
+        if self.is_due("read_file", directory):  # not `counted`: a start looks at each queue
+            self.meet(directory)
+        return super().look_at_row(directory, length)
 
     def read_file(self, path: str) -> bytes | None:
         with self.counted("read_file", path):

@@ -18,6 +18,7 @@ from collections import deque
 
 from pocketmq.broker.store.disk import Disk, DiskFile
 from pocketmq.broker.store.errors import StoreFileError
+from pocketmq.broker.store.row_look import RowLook, row_names
 
 PAGE = 4096
 """Page size: the flush rules count pages (S-50, S-52)."""
@@ -260,28 +261,35 @@ class MappedFiles:
         """Whether a file's name and length survive a power cut before a byte is in it: a row that
         loses one in the middle has lost what is behind it too."""
 
-    def load(self) -> None:
+    def load(self, look: int = 0) -> RowLook | None:
         """Find the files that are there; every one counts as full until recovery says otherwise.
 
         A last file of length 0 is what a crash left between creating and sizing it, and is
         removed (S-3). A last file that is too short was being cut, and gets its length back.
 
+        Args:
+            look: bytes to read of the last file's start; 0 for none.
+
+        Returns:
+            What was read, if that is the last file and has its length.
+
         Raises:
             StoreFileError: another file has a wrong length, or one in the middle is missing.
         """
-        names = [
-            n for n in self.disk.list_directory(self.directory) if len(n) == 20 and n.isdigit()
-        ]
+        seen = self.disk.look_at_row(self.directory, look) if look else None
+        names = seen.names if seen else row_names(self.disk.list_directory(self.directory))
         self.files = []
         for index, name in enumerate(names):
-            path = os.path.join(self.directory, name)
-            length = self.disk.file_size(path) or 0
+            path = f"{self.directory}/{name}"
             is_last = index == len(names) - 1
+            length = seen.size if seen and is_last else self.disk.file_size(path) or 0
             if length == 0 and is_last:
                 self.disk.remove_file(path)
+                seen = None
                 continue
             if length < self.file_size and is_last:
                 self.disk.resize_file(path, self.file_size)
+                seen = None
             elif length != self.file_size:
                 raise StoreFileError(
                     path,
@@ -298,6 +306,7 @@ class MappedFiles:
             file = MappedFile(self.disk, path, start, self.file_size, self._mappings)
             file.wrote = file.flushed = file.size
             self.files.append(file)
+        return seen if self.files else None
 
     def restore(self, first: int, last: int, wrote: int) -> None:
         """Take files for there without looking: what `load` and recovery found out once before.

@@ -19,6 +19,8 @@ may be missing. Otherwise it is computed when a consumer comes to the message: s
 
 from __future__ import annotations
 
+import contextlib
+import gc
 from collections.abc import Iterator
 
 import msgspec
@@ -32,16 +34,17 @@ from pocketmq.broker.store.log_scan import NEVER, LogScan, walk
 from pocketmq.broker.store.noted_queues import NotedQueues, QueueBounds
 from pocketmq.broker.store.queue_dispatch import QueueDispatcher
 from pocketmq.broker.store.queue_recovery import (
-    correct_min_offset,
+    Found,
     cut_at,
     load_queue,
-    zero_behind_end,
+    settle,
 )
 from pocketmq.protocol.record_check import check_record
 
 log = structlog.get_logger()
 
 _CHECKPOINT_SLACK_MS = 3000
+_NOT_LOADED = Found(0)
 
 
 class Recovery(msgspec.Struct):
@@ -61,6 +64,18 @@ class Recovery(msgspec.Struct):
     """(log offset, bytes, reason) of each damaged stretch that was stepped over."""
     end_reason: str = ""
     """Why the log was cut, when what stood there was not zeros."""
+
+
+@contextlib.contextmanager
+def _without_collection() -> Iterator[None]:
+    """Spare the garbage collector: thousands of queues are made, and none of them is garbage."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 class Recoverer:
@@ -105,8 +120,8 @@ class Recoverer:
         """Queue files with entries that the page cache holds, and the disk perhaps not."""
         self._restored: set[ConsumeQueue] = set()
         """Queues whose bounds are the noted ones."""
-        self._confirmed_entries: dict[ConsumeQueue, int] = {}
-        """How many of each queue's entries the checkpoint promises to be on the disk."""
+        self._found: dict[ConsumeQueue, Found] = {}
+        """What loading each queue has shown."""
 
     def run(self) -> Recovery:
         """Load all files and make them agree.
@@ -119,7 +134,8 @@ class Recoverer:
             self._forget_all()
             return Recovery(self._clean)
         confirmed = self._confirmed_offset()
-        complete, entries = self._load_queues(confirmed)
+        with _without_collection():
+            complete, entries = self._load_queues(confirmed)
         start = confirmed if complete else self._log.min_offset
         start = min(start, self._load_index(confirmed))
         unread, stepped = start, 0
@@ -137,19 +153,23 @@ class Recoverer:
         end = scan.run(unread)
         self._end_log(end, cut=not self._clean or bool(scan.end_reason))
         for queue in self._queues:
-            cut_at(queue, end)
-            if not self._clean:
-                zero_behind_end(queue)
-                self._doubt(queue)
-            queue.next_offset = queue.max_offset
-            if queue not in self._restored:
-                correct_min_offset(queue, self._log.min_offset)
+            self._finish(queue, end)
         if self._queue_dispatcher.index is not None:
             self._queue_dispatcher.index.truncate(end)
         self._queue_dispatcher.offset = end
         self._remember(start, entries if complete else 0, end)
         records = stepped + scan.records
         return Recovery(self._clean, confirmed, start, end, records, scan.lost, scan.end_reason)
+
+    def _finish(self, queue: ConsumeQueue, end: int) -> None:
+        """Make a queue agree with the log, which ends at `end`."""
+        cut_at(queue, end)
+        found = self._found.get(queue, _NOT_LOADED)
+        if queue not in self._restored:
+            settle(queue, found, self._log.min_offset, crashed=not self._clean)
+        if not self._clean:
+            self._doubt(queue, found)
+        queue.next_offset = queue.max_offset
 
     def _forget_all(self) -> None:
         """Without a log, queues and index mean nothing (S-64)."""
@@ -188,11 +208,11 @@ class Recoverer:
                 if bounds is None:
                     found = load_queue(queue, self._log, confirmed, limit)
                 else:
-                    found = bounds.restore(queue)
+                    found = Found(bounds.restore(queue))
                     self._restored.add(queue)
-                self._confirmed_entries[queue] = max(0, found)
-                complete &= found >= 0
-                entries += max(0, found)
+                self._found[queue] = found
+                complete &= found.entries >= 0
+                entries += max(0, found.entries)
         if self._checkpoint.is_ours and entries != self._checkpoint.durable_entries:
             expected = self._checkpoint.durable_entries
             log.warning("queues.incomplete", entries=entries, expected=expected)
@@ -209,14 +229,16 @@ class Recoverer:
             for queue_id, bounds in noted.items():
                 yield self._queues.get_or_create(topic, queue_id), bounds
 
-    def _doubt(self, queue: ConsumeQueue) -> None:
+    def _doubt(self, queue: ConsumeQueue, found: Found) -> None:
         """Flush entries that were read back: they may be in the page cache only (S-54).
 
         The process that wrote them was killed before it synced them, and the next power cut would
         take what the checkpoint then says is there.
         """
         queue.files.directory_synced = False  # a file whose entries have all expired was in doubt
-        safe = self._confirmed_entries.get(queue, 0) * ENTRY_SIZE
+        if queue.max_offset <= found.entries:
+            return
+        safe = max(0, found.entries) * ENTRY_SIZE
         for file in queue.files.files:
             if safe < file.start + file.wrote:
                 file.flushed = min(file.flushed, max(0, safe - file.start))

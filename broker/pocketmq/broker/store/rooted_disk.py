@@ -13,6 +13,7 @@ from typing import Final
 from pocketmq.broker.store.disk import Disk, DiskFile, DiskUsage
 from pocketmq.broker.store.disk_worker import DiskWorker
 from pocketmq.broker.store.errors import IllegalPathError
+from pocketmq.broker.store.row_look import RowLook
 from pocketmq.protocol.validation import is_folder_name
 
 _is_usual: Final = re.compile(r"(?:[\w%-]{1,255}/)*[\w%-]{1,255}", re.ASCII).fullmatch
@@ -112,6 +113,9 @@ class RootedDisk:
 
     def next_data(self, path: str, position: int) -> int | None:
         return self._disk.next_data(self._below(path), position)
+
+    def look_at_row(self, directory: str, length: int) -> RowLook:
+        return self._disk.look_at_row(self._inside(directory), length)
 
     def read_file(self, path: str) -> bytes | None:
         return self._disk.read_file(self._below(path))
