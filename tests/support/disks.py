@@ -63,9 +63,9 @@ class SteppedDisk(OsDisk):
         self.step("map_file", path)
         return super().map_for_reading(path, size)
 
-    def look_at_row(self, directory: str, length: int) -> RowLook:
+    def look_at_row(self, directory: str, length: int, file_size: int = 0) -> RowLook:
         self.step("look_at_row", directory)
-        return super().look_at_row(directory, length)
+        return super().look_at_row(directory, length, file_size)
 
     def write_file(self, path: str, content: bytes) -> None:
         self.step("write_file", path)

@@ -251,3 +251,52 @@ def test_a_last_file_that_is_none_is_told(tmp_path: Path) -> None:
     (tmp_path / ("1" * 20)).mkdir()
     with pytest.raises(DiskError, match="1" * 20):
         OsDisk().look_at_row(str(tmp_path), 8)
+
+
+def test_a_row_of_one_file_that_is_not_full_is_not_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue_at(tmp_path).put(0, entries(0), 0)
+    path = next(tmp_path.rglob("0" * 20))
+    listed: list[str] = []
+    found = os.listdir
+    monkeypatch.setattr(os, "listdir", lambda folder: listed.append(folder) or found(folder))
+    look = OsDisk().look_at_row(str(path.parent), 8192, PER_FILE * 20)
+    assert look == (["0" * 20], PER_FILE * 20, entries(0).ljust(8192, b"\0"), None)
+    assert listed == []
+    assert OsDisk().look_at_row(str(path.parent), 8192) == look
+    assert listed == [str(path.parent)]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("data behind", ""), ("too short", ""), ("", "there"), ("missing", "")]
+)
+def test_any_other_row_is_listed(tmp_path: Path, first: str, second: str) -> None:
+    size = PER_FILE * 20
+    content = b"\0" * 10_000 + b"x" if first == "data behind" else b""
+    if first != "missing":
+        (tmp_path / ("0" * 20)).write_bytes(content)
+        os.truncate(tmp_path / ("0" * 20), size - (first == "too short"))
+    if second:
+        (tmp_path / f"{size:020d}").write_bytes(b"")
+    (tmp_path / f"{2 * size:020d}").write_bytes(b"third")
+    look = OsDisk().look_at_row(str(tmp_path), 8192, size)
+    assert look == OsDisk().look_at_row(str(tmp_path), 8192)
+    assert look.content == b"third"
+
+
+@pytest.mark.parametrize("confirmed", [0, PER_FILE + 5])
+def test_a_first_file_that_was_emptied_does_not_hide_the_second(
+    tmp_path: Path, confirmed: int
+) -> None:
+    outcomes = []
+    for name, looked_at in (("read", 8192), ("mapped", 0)):
+        queue_at(tmp_path / name).put(0, entries(*range(PER_FILE + 5)), 0)
+        path = next((tmp_path / name).rglob("0" * 20))
+        os.truncate(path, 100)
+        os.truncate(path, PER_FILE * 20)
+        end = (PER_FILE + 5) * SIZE
+        with patch.object(queue_recovery, "_LOOKED_AT", looked_at):
+            outcomes.append(recover(tmp_path / name, OsDisk(), Log(), confirmed * SIZE, NEVER, end))
+    assert outcomes[0] == outcomes[1]
+    assert outcomes[0].bounds[1] == PER_FILE + 5

@@ -124,8 +124,11 @@ class Disk(TextFiles, Protocol):
         Finds the end of a sparse file's content without reading a gigabyte of holes.
         """
 
-    def look_at_row(self, directory: str, length: int) -> RowLook:
-        """The names of a row's files, and `length` bytes of the last one, without a mapping."""
+    def look_at_row(self, directory: str, length: int, file_size: int = 0) -> RowLook:
+        """The names of a row's files, and `length` bytes of the last one, without a mapping.
+
+        With a `file_size`, the length of each, a row of one file need not be listed.
+        """
 
     def read_file(self, path: str) -> bytes | None:
         """A small file's content; None when there is no such file."""
@@ -240,9 +243,9 @@ class OsDisk(OsTextFiles):
             finally:
                 os.close(descriptor)
 
-    def look_at_row(self, directory: str, length: int) -> RowLook:
+    def look_at_row(self, directory: str, length: int, file_size: int = 0) -> RowLook:
         # Opened to be written: what cannot be is found before there is anything to write.
-        return look_at_row(directory, length, os.O_RDWR)
+        return look_at_row(directory, length, file_size, os.O_RDWR)
 
     def read_file(self, path: str) -> bytes | None:
         with explained(path):
@@ -313,8 +316,8 @@ class ReadOnlyDisk(OsDisk):
     def map_for_reading(self, path: str, size: int) -> memoryview:
         return self._map(path, size, map_read_only, os.O_RDONLY)
 
-    def look_at_row(self, directory: str, length: int) -> RowLook:
-        return look_at_row(directory, length, os.O_RDONLY)
+    def look_at_row(self, directory: str, length: int, file_size: int = 0) -> RowLook:
+        return look_at_row(directory, length, file_size, os.O_RDONLY)
 
     def open_file(self, path: str) -> DiskFile:
         raise _read_only(path)

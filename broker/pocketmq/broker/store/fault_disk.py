@@ -181,10 +181,10 @@ class FaultDisk(OsDisk):
         with self.counted("next_data", path):
             return super().next_data(path, position)
 
-    def look_at_row(self, directory: str, length: int) -> RowLook:
+    def look_at_row(self, directory: str, length: int, file_size: int = 0) -> RowLook:
         if self.is_due("read_file", directory):  # not `counted`: a start looks at each queue
             self.meet(directory)
-        return super().look_at_row(directory, length)
+        return super().look_at_row(directory, length, file_size)
 
     def read_file(self, path: str) -> bytes | None:
         with self.counted("read_file", path):

@@ -261,7 +261,7 @@ class MappedFiles:
         """Whether a file's name and length survive a power cut before a byte is in it: a row that
         loses one in the middle has lost what is behind it too."""
 
-    def load(self, look: int = 0) -> RowLook | None:
+    def load(self, look: int = 0, *, is_kept: bool = False) -> RowLook | None:
         """Find the files that are there; every one counts as full until recovery says otherwise.
 
         A last file of length 0 is what a crash left between creating and sizing it, and is
@@ -269,6 +269,7 @@ class MappedFiles:
 
         Args:
             look: bytes to read of the last file's start; 0 for none.
+            is_kept: no name can have been lost: then a row of one file need not be listed.
 
         Returns:
             What was read, if that is the last file and has its length.
@@ -276,7 +277,8 @@ class MappedFiles:
         Raises:
             StoreFileError: another file has a wrong length, or one in the middle is missing.
         """
-        seen = self.disk.look_at_row(self.directory, look) if look else None
+        size = self.file_size if is_kept else 0
+        seen = self.disk.look_at_row(self.directory, look, size) if look else None
         names = seen.names if seen else row_names(self.disk.list_directory(self.directory))
         self.files = []
         for index, name in enumerate(names):

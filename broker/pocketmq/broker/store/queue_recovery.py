@@ -55,7 +55,8 @@ def load_queue(queue: ConsumeQueue, commit_log: CommitLog, confirmed: int, limit
     """
     row = queue.files
     try:
-        start = row.load(_LOOKED_AT)
+        # A power cut alone, after which entries are dropped, takes names back that were given.
+        start = row.load(_LOOKED_AT, is_kept=limit > confirmed)
         if row.min_offset > 0 and commit_log.min_offset == 0:
             raise StoreFileError(
                 row.files[0].path,

@@ -114,8 +114,8 @@ class RootedDisk:
     def next_data(self, path: str, position: int) -> int | None:
         return self._disk.next_data(self._below(path), position)
 
-    def look_at_row(self, directory: str, length: int) -> RowLook:
-        return self._disk.look_at_row(self._inside(directory), length)
+    def look_at_row(self, directory: str, length: int, file_size: int = 0) -> RowLook:
+        return self._disk.look_at_row(self._inside(directory), length, file_size)
 
     def read_file(self, path: str) -> bytes | None:
         return self._disk.read_file(self._below(path))

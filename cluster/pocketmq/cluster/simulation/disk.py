@@ -263,7 +263,7 @@ class MemoryDisk:
         rest = bytes(memoryview(file.buffer)[position : file.size]).lstrip(b"\0")
         return file.size - len(rest) if rest else None
 
-    def look_at_row(self, directory: str, length: int) -> RowLook:
+    def look_at_row(self, directory: str, length: int, file_size: int = 0) -> RowLook:
         names = row_names(self.list_directory(directory))
         if not names:
             return RowLook(names)
