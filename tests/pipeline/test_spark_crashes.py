@@ -30,16 +30,16 @@ def mortal(tmp_path: Path) -> Iterator[SparkCluster]:
 def test_tables_have_every_message_once_though_drivers_are_killed_and_retention_overtakes(
     mortal: SparkCluster, tmp_path: Path
 ) -> None:
+    """The driver is killed five times: `overtaken` does it too."""
     events = (
-        *("driver", "grow", "driver", "retention", "driver", "broker"),
+        *("driver", "grow", "retention", "driver", "broker"),
         *("overtaken", "driver", "nameservers", "driver"),
     )
-    Crashes(mortal, tmp_path, 2200, events, away_s=1.0, body_bytes=500).run()
+    Crashes(mortal, tmp_path, 2000, events, away_s=1.0, body_bytes=500).run()
 
 
-def test_tables_have_every_message_once_though_an_executor_and_a_broker_are_killed(
+def test_tables_have_every_message_once_though_an_executor_is_killed(
     mortal: SparkCluster, tmp_path: Path
 ) -> None:
     """The executors are processes of their own."""
-    events = ["executor", "broker"]
-    Crashes(mortal, tmp_path, 600, events, "local-cluster[2,1,512]", batches=6).run()
+    Crashes(mortal, tmp_path, 400, ["executor"], "local-cluster[2,1,512]", batches=4).run()

@@ -32,7 +32,7 @@ APART = "spark apart"
 """Tests that start JVMs of their own; they need not wait for those of the shared session."""
 ONE_PROCESS = (
     ("tests/pipeline/test_spark_package.py", APART),
-    ("tests/pipeline/test_spark_crashes.py", APART),
+    ("tests/pipeline/test_spark_crashes.py", "spark crashes"),
     ("tests/pipeline/test_spark_docs.py", APART),
     ("tests/cluster/test_demo.py::test_the_demo_loses_nothing", APART),
     ("tests/pipeline/test_spark", SPARK),

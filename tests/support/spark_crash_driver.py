@@ -11,6 +11,7 @@ how many rows there are to be; when both have them, it prints what Spark reads b
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -121,7 +122,8 @@ def main() -> None:
         for each in tables:
             each.look()
         if all(each.has_died for each in tables):
-            sys.exit(1)
+            spark.stop()
+            os._exit(1)  # the thread above holds standard input, which an orderly end would take
         pause.wait(0.2)
     for each in tables:
         each.query.processAllAvailable()

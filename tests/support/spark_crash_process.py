@@ -68,14 +68,21 @@ class Driver:
                 self.process.wait(PATIENCE_S)
                 return found
 
-    def deaths(self) -> dict[str, str]:
-        """Why each query has ended, by its table; returns when both have."""
+    def deaths(self, rows: int) -> dict[str, str]:
+        """Why each query has ended, by its table; returns when both have.
+
+        Raises:
+            AssertionError: One has come past so many messages instead.
+        """
         found: dict[str, str] = {}
         ends_at = self._clock.monotonic() + PATIENCE_S
         while (line := self._lines.get(timeout=PATIENCE_S)) is not None:
-            if line.startswith("DIED"):
-                _, table, why = line.split(" ", 2)
-                found[table] = why
+            word, *others = line.split(" ", 2)
+            if word == "DIED":
+                found[others[0]] = others[1]
+            elif word == "AT":
+                at = [int(each) for each in line.split()[1:3]]
+                assert max(at) < rows, f"Parquet and Delta have come to {at}, of {rows}"
             assert self._clock.monotonic() < ends_at, f"only these have ended: {found}"
         return found
 

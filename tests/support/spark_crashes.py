@@ -166,7 +166,7 @@ class Crashes:
         self._forget()
         strict = self._driver()
         try:
-            deaths = strict.deaths()
+            deaths = strict.deaths(end)
         finally:
             strict.kill()
         counts = []
