@@ -175,21 +175,25 @@ def test_a_queue_that_was_only_read_begins_with_its_first_record_that_is_left(
     assert recover(tmp_path, OsDisk(), Log(log_min * SIZE), end, NEVER, end).bounds[0] == first
 
 
-@pytest.mark.parametrize("properties", [b"", b"KEYS\x01k\x02"])
+@pytest.mark.parametrize("properties", [b"", b"KEYS\x01k\x02", b"KEYS\x01" + b"k" * 300])
 @pytest.mark.parametrize("flip", [1, 0x80, 0xFF])
 def test_the_short_way_to_believe_a_record_believes_what_the_whole_check_does(
     tmp_path: Path, properties: bytes, flip: int
 ) -> None:
     queue, good = queue_at(tmp_path), record(3, 700, properties)
     tried = [good, good + b"\0", good[:-1], good[:-1] + b"\0", good[:60], b""]
-    much = bytearray(record(3, 700)[:-2] + (40_000).to_bytes(2, "big") + b"p" * 40_000)
-    much[:4] = len(much).to_bytes(4, "big")
-    tried.append(bytes(much))  # more than properties may have
+    bare = record(3, 700)
+    much = bare[:-2] + (1 << 15).to_bytes(2, "big") + b"p" * (1 << 15)  # no record has so many
+    others = (much, bare[:-1], bare[:-2], bare[:-3])
+    tried += [len(other).to_bytes(4, "big") + other[4:] for other in others]  # as they say
     for at in range(len(good)):
         damaged = bytearray(good)
         damaged[at] ^= flip
         tried.append(bytes(damaged))
     short = [tells_the_truth(queue, 3, memoryview(each), check_crc=False) for each in tried]
+    with patch.object(queue_recovery, "check_record") as asked:
+        assert tells_the_truth(queue, 3, memoryview(good), check_crc=False)
+        assert not asked.called  # of this one
     with patch.object(queue_recovery, "_tells_plainly", lambda *_: False):
         whole = [tells_the_truth(queue, 3, memoryview(each), check_crc=False) for each in tried]
     assert short == whole
@@ -300,3 +304,14 @@ def test_a_first_file_that_was_emptied_does_not_hide_the_second(
             outcomes.append(recover(tmp_path / name, OsDisk(), Log(), confirmed * SIZE, NEVER, end))
     assert outcomes[0] == outcomes[1]
     assert outcomes[0].bounds[1] == PER_FILE + 5
+
+
+@pytest.mark.parametrize(("is_power_cut", "found"), [(True, -1), (False, 3)])
+def test_a_name_that_a_power_cut_took_is_missed(
+    tmp_path: Path, found: int, *, is_power_cut: bool
+) -> None:
+    queue_at(tmp_path).put(0, entries(0, 1, 2), 0)
+    third = next(tmp_path.rglob("0" * 20)).with_name(f"{2 * PER_FILE * 20:020d}")
+    third.write_bytes(entries(2 * PER_FILE).ljust(PER_FILE * 20, b"\0"))
+    limit = 3 * SIZE if is_power_cut else NEVER
+    assert recover(tmp_path, OsDisk(), Log(), 3 * SIZE, limit, 3 * SIZE).entries == found
