@@ -1,7 +1,7 @@
 """The bounds of all queues, noted by a clean stop: the next start opens no queue's files.
 
 A start otherwise looks into the last file of each queue to find its end, and compares its last
-entry with the log. With 4,000 queues that takes a third of the time of all else, and a cold disk is
+entry with the log. With 4,000 queues that takes half as long as all else, and a cold disk is
 asked for 16,000 blocks. So a stop that has brought everything to the disk writes `queueBounds`, and
 the next start removes it before it writes anything. RocketMQ knows no such file, and leaves it
 alone.
