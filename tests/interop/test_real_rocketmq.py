@@ -6,7 +6,6 @@ All clients of this broker come through `pocketmq fault-proxy`, whose rules conc
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -78,7 +77,7 @@ def firings(cluster: RealRocketMQ, tmp_path_factory: pytest.TempPathFactory) -> 
         while not told.read_text():  # its first line says that it listens
             assert process.poll() is None
         yield told
-        process.send_signal(signal.SIGINT)
+        process.terminate()  # SIGINT is ignored where the tests were started behind a `&`
         process.wait(30)
 
 
