@@ -10,6 +10,7 @@ a small request:
     write       reply #1, reply #2                       one write
     later       reply #3, by `Channel.reply`, when a message has arrived or 15 s are over
 
+A peer that sends faster than it is read gets one read in a turn of the loop, as all others do.
 Memory that one peer can take is bounded: while `HIGH_WATER_BYTES` of replies are unsent, nothing
 more is read from it; at `budget.connection_bytes` the connection is closed. What all accepted peers
 of a listener have waiting is added up in a `PeerMemory`, which closes the heaviest.
@@ -49,6 +50,10 @@ the mark, and anything less at the end of the turn."""
 
 _SHORT_BYTES = 16 * 1024
 """A read up to this length may wait for the end of the loop's turn."""
+
+_FULL_READ_BYTES = 256_000
+"""What uvloop reads at once. When it got as much, it asks the same socket again, up to 32 times,
+before it looks at any other."""
 
 _COMMAND_BYTES = 512
 """About what a request takes beside its body."""
@@ -148,6 +153,8 @@ class Channel(ChannelOutput, asyncio.Protocol):
             self._on_open(self)
 
     def data_received(self, data: bytes) -> None:
+        if len(data) >= _FULL_READ_BYTES:
+            self._let_others_read()
         dispatcher = self.dispatcher
         if dispatcher.waits and self._accepted:
             if len(data) <= _SHORT_BYTES:
@@ -297,6 +304,18 @@ class Channel(ChannelOutput, asyncio.Protocol):
         self._awaited += 1
         self.dispatcher.gather(self, commands, self._loop.call_soon)
         return True
+
+    def _let_others_read(self) -> None:
+        """End this peer's turn: who sends faster than we read would hold all others up."""
+        transport = self._transport
+        if transport is not None and not self._paused and not transport.is_closing():
+            transport.pause_reading()
+            self._loop.call_soon(self._read_on)
+
+    def _read_on(self) -> None:
+        transport = self._transport
+        if transport is not None and not self._paused and not transport.is_closing():
+            transport.resume_reading()
 
     def _finish(self) -> None:
         """Process all that was read of this peer."""
