@@ -6,6 +6,8 @@ and by its answer to a check (X-20). Here the second one is recognised by its un
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 from pocketmq.broker.transactions.half_messages import Outcome
 
 MAX_OPEN = 100_000
@@ -19,8 +21,10 @@ class Decisions:
     def __init__(self, max_open: int = MAX_OPEN, max_decided: int = MAX_DECIDED) -> None:
         self._max_open = max_open
         self._max_decided = max_decided
-        self._open: dict[str, None] = {}
-        self._decided: dict[str, Outcome] = {}
+        # A dict looks for its first key behind all those that were removed since it last grew:
+        # with 100,000 of them that takes 0.1 ms.
+        self._open: OrderedDict[str, None] = OrderedDict()
+        self._decided: OrderedDict[str, Outcome] = OrderedDict()
 
     def opened(self, key: str) -> None:
         """A half message was stored by its producer.
@@ -31,7 +35,7 @@ class Decisions:
             return
         self._open[key] = None
         if len(self._open) > self._max_open:
-            del self._open[next(iter(self._open))]
+            self._open.popitem(last=False)
 
     def decided(self, key: str, outcome: Outcome) -> None:
         """It was committed or rolled back; both are stored by now, or about to be."""
@@ -39,7 +43,7 @@ class Decisions:
         self._decided.pop(key, None)
         self._decided[key] = outcome
         if len(self._decided) > self._max_decided:
-            del self._decided[next(iter(self._decided))]
+            self._decided.popitem(last=False)
 
     def forget(self) -> None:
         """Another broker writes the log from now on, and may cut what these were stored as."""

@@ -8,6 +8,7 @@ message's place; nor are messages without a UNIQ_KEY.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import TypeVar
 
 from pocketmq.cluster.histories.recorder import Recorder
@@ -67,10 +68,10 @@ class ConnectionWatch:
         self._watch = watch
         self._requests = FrameDecoder()
         self._answers = FrameDecoder()
-        self._sent: dict[int, tuple[str, str]] = {}
+        self._sent: OrderedDict[int, tuple[str, str]] = OrderedDict()
         """Opaque of a send -> message and topic."""
-        self._pulls: dict[int, PullMessageRequestHeader] = {}
-        self._asked: dict[int, tuple[str, str, int]] = {}
+        self._pulls: OrderedDict[int, PullMessageRequestHeader] = OrderedDict()
+        self._asked: OrderedDict[int, tuple[str, str, int]] = OrderedDict()
         """Opaque of an offset query -> group, queue, and when it was sent."""
 
     def to_broker(self, data: bytes) -> None:
@@ -147,7 +148,7 @@ class ConnectionWatch:
                 watch.recorder.receive(pull.consumer_group, queue, message.queue_offset, known_as)
 
     @staticmethod
-    def _remember(table: dict[int, T], number: int, value: T) -> None:
+    def _remember(table: OrderedDict[int, T], number: int, value: T) -> None:
         table[number] = value
         if len(table) > MOST_OPEN:
-            del table[next(iter(table))]
+            table.popitem(last=False)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Protocol
 
@@ -111,7 +112,7 @@ class EventStream:
         """Roles, as they were told."""
         self._acted_on: set[str] = set()
         """Roles that are being stopped or started: what they will be is told already."""
-        self.routes: dict[tuple[str, str], RouteLearned] = {}
+        self.routes: OrderedDict[tuple[str, str], RouteLearned] = OrderedDict()
         """(client id, topic) -> what was told last: nobody can be asked for it."""
         self._time_ms = 0
         self._looks = 0
@@ -226,7 +227,7 @@ class EventStream:
     def _note_route(self, event: RouteLearned) -> None:
         self.routes[event.client_id, event.topic] = event
         if len(self.routes) > MOST_ROUTES:
-            del self.routes[next(iter(self.routes))]
+            self.routes.popitem(last=False)
 
     async def _look(self) -> None:
         for role in self._control.roles.names:

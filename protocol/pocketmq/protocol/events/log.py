@@ -12,7 +12,7 @@ tells their number every half second.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
@@ -102,7 +102,7 @@ class EventLog:
         self._counts_us = 0
         self._rates: dict[type[Event], _Rate] = {}
         self._counted: dict[tuple[type[Event], Place], Counted] = {}
-        self._facts: dict[str, Callable[[Stamp], Event]] = {}
+        self._facts: OrderedDict[str, Callable[[Stamp], Event]] = OrderedDict()
 
     # -- from the role ----------------------------------------------------------------------
 
@@ -117,7 +117,7 @@ class EventLog:
         self._facts.pop(key, None)
         self._facts[key] = make
         if len(self._facts) > MOST_FACTS:
-            del self._facts[next(iter(self._facts))]
+            self._facts.popitem(last=False)
         if self.is_on:
             self.emit(make(self.stamp()))
 
