@@ -210,7 +210,7 @@ ROWS: dict[str, Row] = {
     "batch 32 x 128 B, 4 threads": sends("batch", 128, 320_000, 4),
     "long batch row, 4 threads": sends("batch", 128, 1_280_000, 4),
     "batch 32 x 128 B, encoded before": sends(ENCODED, 128, 1_280_000, 4, 4),
-    "transactions 1 KB, 64 threads": sends("transaction", 1024, 20_000, 64),
+    "transactions 1 KB, 64 threads": sends("transaction", 1024, 60_000, 64),
     "consume a backlog": consume("consume", 300_000),
     "pop a backlog": consume("pop", 100_000),
     "end to end at 2,000/s": latency(2_000, 8),
