@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pocketmq.broker.pop.records import Ack, CheckPoint
 from pocketmq.broker.pop.revive import GRACE_MS, RevivePlanner
+from support.growth import STEPS_MEASURED, least_s
 
 
 def point(start: int, popped_ms: int = 1000, *, count: int = 3, queue: int = 0) -> CheckPoint:
@@ -152,3 +155,35 @@ def test_an_ack_still_counts_for_the_second_of_one_name_when_the_first_is_settle
     due = planner.due(99_999)
     assert due is not None
     assert (due[0], due[1].open_offsets()) == (1, [])
+
+
+def test_a_check_point_costs_the_same_after_many_were_settled() -> None:
+    planner = RevivePlanner(-1, "b")
+    for offset in range(60_000):
+        planner.check_point(offset, point(offset))
+
+    def settle() -> None:
+        due = planner.due(99_999)
+        assert due is not None
+        planner.settled(due[0])
+
+    before_s = least_s(settle)
+    while len(planner) > STEPS_MEASURED:
+        settle()
+    assert least_s(settle) < 10 * before_s
+
+
+def test_a_check_point_costs_the_same_among_many_of_one_name() -> None:  # bad input
+    planner = RevivePlanner(-1, "b")
+    numbers = count()
+
+    def read() -> None:
+        number = next(numbers)
+        offsets = [0, number + 1]
+        planner.check_point(number, CheckPoint.of_pop(("G", "T", 0, "b"), offsets, 1000, 10_000))
+
+    before_s = least_s(read)
+    for _ in range(20_000):
+        read()
+    assert least_s(read) < 10 * before_s
+    assert len(planner) == 2 * STEPS_MEASURED + 20_000

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from itertools import count
 
 from pocketmq.broker.transactions.decisions import Decisions
 from pocketmq.broker.transactions.half_messages import Outcome
+from support.growth import least_s
 
 REMEMBERED = 50_000
 
@@ -29,16 +29,10 @@ def test_a_decision_costs_the_same_after_many_were_forgotten() -> None:
     decisions = Decisions(max_decided=REMEMBERED)
     keys = map(str, count())
 
-    def least_s() -> float:
-        times: list[float] = []
-        for _ in range(10):
-            began_s = time.process_time()
-            for _ in range(1_000):
-                decisions.decided(next(keys), Outcome.COMMIT)
-            times.append(time.process_time() - began_s)
-        return min(times)
-
-    before_s = least_s()
-    for _ in range(3 * REMEMBERED):
+    def decide() -> None:
         decisions.decided(next(keys), Outcome.COMMIT)
-    assert least_s() < 10 * before_s
+
+    before_s = least_s(decide)
+    for _ in range(3 * REMEMBERED):
+        decide()
+    assert least_s(decide) < 10 * before_s

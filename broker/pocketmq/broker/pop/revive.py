@@ -8,10 +8,16 @@ last settled record (K-81), so a restart reads all others again.
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from typing import TypeAlias
+
 from pocketmq.broker.pop.records import Ack, CheckPoint, MergeKey
 
 GRACE_MS = 2000
 """An ack has this long after the messages' time to arrive."""
+
+_Messages: TypeAlias = tuple[int, ...]
+"""Of a check point: their number and, where it names them, their distances."""
 
 
 class RevivePlanner:
@@ -28,9 +34,10 @@ class RevivePlanner:
         self.committed = committed
         """Every record up to this one is settled."""
         self._own_broker = own_broker
-        self._open: dict[int, CheckPoint] = {}
-        """By their own offset, in the order of reading."""
-        self._by_key: dict[MergeKey, list[int]] = {}
+        self._open: OrderedDict[int, CheckPoint] = OrderedDict()
+        """By their own offset, in the order of reading. In a plain dict each settled one would
+        make the first of the others harder to find."""
+        self._by_key: dict[MergeKey, dict[_Messages, int]] = {}
         """Nearly always one. Who changes the time of a message with an altered receipt in the
         millisecond of its pop makes another of the same name."""
 
@@ -42,21 +49,18 @@ class RevivePlanner:
         """A check point was read."""
         self.next_offset = offset + 1
         point.broker_name = point.broker_name or self._own_broker
-        others: list[int] = []
-        for earlier in self._by_key.get(point.key, ()):
-            known = self._open[earlier]
-            if (known.distances, known.count) == (point.distances, point.count):
-                # Stored twice, after a kill: the acks of the first count for both.
-                point.bit_map |= self._open.pop(earlier).bit_map
-            else:
-                others.append(earlier)
+        same_key = self._by_key.setdefault(point.key, {})
+        earlier = same_key.get(_messages(point))
+        if earlier is not None:
+            # Stored twice, after a kill: the acks of the first count for both.
+            point.bit_map |= self._open.pop(earlier).bit_map
         self._open[offset] = point
-        self._by_key[point.key] = [*others, offset]
+        same_key[_messages(point)] = offset
 
     def ack(self, offset: int, ack: Ack) -> None:
         """An ack was read; it is ignored when its check point is settled already (K-82)."""
         self.next_offset = offset + 1
-        for at in self._by_key.get(ack.key(self._own_broker), ()):
+        for at in self._by_key.get(ack.key(self._own_broker), {}).values():
             self._open[at].acknowledge_all(ack.acknowledged)
 
     def skip(self, offset: int) -> None:
@@ -84,9 +88,14 @@ class RevivePlanner:
     def settled(self, offset: int) -> int:
         """The first check point is settled; returns the offset to commit."""
         point = self._open.pop(offset)
-        left = [each for each in self._by_key.pop(point.key) if each != offset]
-        if left:
-            self._by_key[point.key] = left
+        same_key = self._by_key[point.key]
+        del same_key[_messages(point)]
+        if not same_key:
+            del self._by_key[point.key]
         # Acks before the next open check point are settled with it; without one, all that was read.
         self.committed = offset if self._open else max(offset, self.next_offset - 1)
         return self.committed
+
+
+def _messages(point: CheckPoint) -> _Messages:
+    return (point.count, *(point.distances or ()))
