@@ -119,11 +119,14 @@ def test_a_proto_file_that_cannot_be_read_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ({"where": "x"}, r"\$\.id is missing"),
-        ({"id": "1"}, r'\$\.id is "1" and not integer'),
-        ({"id": True}, r"\$\.id is true"),
-        ({"id": 1, "where": 3}, r"\$\.where is 3 and not string or null"),
-        ({"id": 1, "tags": ["a", 2]}, r"\$\.tags\[1\] is 2"),
+        ({"where": "x"}, r"\$ does not fit `required`: 'id' is a required property"),
+        ({"id": "1"}, r"\$\.id does not fit `type`: '1' is not of type 'integer'"),
+        ({"id": True}, r"\$\.id does not fit `type`: True is not"),
+        (
+            {"id": 1, "where": 3},
+            r"\$\.where does not fit `type`: 3 is not of type 'string', 'null'",
+        ),
+        ({"id": 1, "tags": ["a", 2]}, r"\$\.tags\[1\] does not fit `type`: 2 is not"),
         ([], "and no object"),
     ],
 )

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from pocketmq.pipeline.arrow import TIMESTAMP
 from pocketmq.pipeline.jobs.schemas.decoders import BadBodyError
+from pocketmq.pipeline.jobs.schemas.json_schema import Part, json_schema
 from pocketmq.pipeline.jobs.schemas.registry import Schema
 
 PLACE: Final = pa.schema(
@@ -60,9 +61,10 @@ def arrow_schema(schema: Schema) -> pa.Schema:
     """
     if schema.kind == "PROTOBUF":
         pairs = list(_protobuf_columns(schema))
+    elif schema.kind == "AVRO":
+        pairs = list(_avro_columns(json.loads(schema.text)))
     else:
-        said = json.loads(schema.text)
-        pairs = list(_avro_columns(said) if schema.kind == "AVRO" else _json_columns(said))
+        pairs = list(_json_columns(schema))
     fields = [pa.field(f"{name}_" if name in NAMES else name, kind) for name, kind in pairs]
     return pa.schema([*PLACE, *fields])
 
@@ -75,11 +77,23 @@ def _avro_columns(schema: Any) -> Iterator[tuple[str, pa.DataType]]:
         yield each["name"], _AVRO.get(kind, pa.string()) if isinstance(kind, str) else pa.string()
 
 
-def _json_columns(schema: Any) -> Iterator[tuple[str, pa.DataType]]:
-    for name, each in schema.get("properties", {}).items() if isinstance(schema, dict) else ():
-        kinds = each.get("type", "") if isinstance(each, dict) else ""
-        kinds = [kinds] if isinstance(kinds, str) else [kind for kind in kinds if kind != "null"]
-        yield name, _JSON.get(kinds[0], pa.string()) if len(kinds) == 1 else pa.string()
+def _json_columns(schema: Schema) -> Iterator[tuple[str, pa.DataType]]:
+    for name, each in json_schema(schema).root.properties():
+        kinds = _json_kinds(each)
+        yield name, _JSON.get(kinds.pop(), pa.string()) if len(kinds) == 1 else pa.string()
+
+
+def _json_kinds(part: Part) -> set[str]:
+    """The types that a field's values have, but for null; none if that is not simply said."""
+    said = part.word("type")
+    if said is not None:
+        return set([said] if isinstance(said, str) else said) - {"null"}
+    for word in ("oneOf", "anyOf"):
+        inner = [part.inner(each) for each in part.word(word) or ()]
+        some = [each for each in inner if each.word("type") != "null"]
+        if len(some) == 1:
+            return _json_kinds(some[0])
+    return set()
 
 
 def _protobuf_columns(schema: Schema) -> Iterator[tuple[str, pa.DataType]]:
@@ -95,7 +109,10 @@ def _protobuf_columns(schema: Schema) -> Iterator[tuple[str, pa.DataType]]:
 
 def json_text(value: Any) -> str:
     """A value as JSON, also one that Avro has and JSON has not."""
-    return json.dumps(value, ensure_ascii=False, default=_plain)
+    try:
+        return json.dumps(value, ensure_ascii=False, default=_plain)
+    except RecursionError as exc:
+        raise BadBodyError("it is nested too deeply") from exc
 
 
 def _plain(value: Any) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -183,81 +182,7 @@ def decoder_of(schema: Schema) -> Decoder:
         file = proto_file(schema)
         return file.decoder(file.full_name(schema.message))
     if schema.kind == "JSON":
-        return _json(schema.text)
+        from pocketmq.pipeline.jobs.schemas.json_schema import json_schema
+
+        return json_schema(schema).decoder()
     raise CallerError(f"schemas of type {schema.kind} are not known")
-
-
-def _json(text: str) -> Decoder:
-    try:
-        schema = json.loads(text)
-    except ValueError as exc:
-        raise CallerError(f"no JSON schema: {exc}") from exc
-    check = json_check(schema)
-
-    def decode(body: bytes) -> dict[str, Any]:
-        try:
-            found = json.loads(body)
-        except ValueError as exc:
-            raise BadBodyError(f"no JSON: {exc}") from exc
-        if not isinstance(found, dict):
-            raise BadBodyError(f"it is {type(found).__name__} and no object")
-        problem = check(found)
-        if problem:
-            raise BadBodyError(problem)
-        return found
-
-    return decode
-
-
-_TYPES: Final[Mapping[str, Callable[[Any], bool]]] = {
-    "null": lambda value: value is None,
-    "boolean": lambda value: isinstance(value, bool),
-    "integer": lambda value: (
-        (isinstance(value, int) and not isinstance(value, bool))
-        or (isinstance(value, float) and value.is_integer())
-    ),
-    "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
-    "string": lambda value: isinstance(value, str),
-    "array": lambda value: isinstance(value, list),
-    "object": lambda value: isinstance(value, dict),
-}
-
-
-def json_check(schema: Any) -> Callable[[Any], str]:
-    """Checks values by a JSON schema: type, enum, properties, required, items and
-    additionalProperties; other words are not looked at. Gives the first problem, or nothing."""
-
-    def check(value: Any) -> str:
-        return _json_problem(schema, value, "$")
-
-    return check
-
-
-def _json_problem(schema: Any, value: Any, at: str) -> str:
-    if schema is True or not isinstance(schema, dict):
-        return "" if schema is not False else f"{at} must not be there"
-    kinds = schema.get("type")
-    kinds = [kinds] if isinstance(kinds, str) else kinds
-    if kinds and not any(_TYPES.get(kind, lambda _: True)(value) for kind in kinds):
-        return f"{at} is {json.dumps(value)[:60]} and not {' or '.join(kinds)}"
-    if "enum" in schema and value not in schema["enum"]:
-        return f"{at} is {json.dumps(value)[:60]}, which is none of its values"
-    if isinstance(value, list):
-        for number, each in enumerate(value):
-            if problem := _json_problem(schema.get("items", True), each, f"{at}[{number}]"):
-                return problem
-    if isinstance(value, dict):
-        return _object_problem(schema, value, at)
-    return ""
-
-
-def _object_problem(schema: dict[str, Any], value: dict[str, Any], at: str) -> str:
-    for name in schema.get("required", ()):
-        if name not in value:
-            return f"{at}.{name} is missing"
-    known = schema.get("properties", {})
-    for name, each in value.items():
-        inner = known.get(name, schema.get("additionalProperties", True))
-        if problem := _json_problem(inner, each, f"{at}.{name}"):
-            return problem
-    return ""

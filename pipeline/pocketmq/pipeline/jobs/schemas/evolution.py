@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final, Literal
 
+from pocketmq.pipeline.jobs.schemas.json_schema import Part, json_schema
 from pocketmq.pipeline.jobs.schemas.registry import Schema
 
 Mode = Literal["backward", "forward", "full"]
@@ -69,7 +70,7 @@ def cannot_read(reader: Schema, writer: Schema) -> list[str]:
         return list(_protobuf(reader, writer))
     if reader.kind == "AVRO":
         return list(_Avro(reader, writer).problems())
-    return list(_json(json.loads(reader.text), json.loads(writer.text), "$"))
+    return list(_Json().compare(json_schema(reader).root, json_schema(writer).root, "$"))
 
 
 # -- Avro -----------------------------------------------------------------------------------------
@@ -169,37 +170,59 @@ def _kind(schema: Any) -> str:
 # -- JSON -----------------------------------------------------------------------------------------
 
 
-def _json(reader: Any, writer: Any, at: str) -> Iterator[str]:
-    if not isinstance(reader, dict) or not isinstance(writer, dict):
-        if reader is False and writer is not False:
-            yield f"{at}: nothing is allowed any more"
-        return
-    allowed, written = _types(reader), _types(writer)
-    if allowed is not None:
-        beyond = (written or {"anything"}) - allowed
-        if "number" in allowed:
-            beyond -= {"integer"}
-        if beyond:
-            yield f"{at}: {', '.join(sorted(beyond))} is not {' or '.join(sorted(allowed))}"
-    if "enum" in reader:
-        values = [
-            value for value in writer.get("enum", ["anything"]) if value not in reader["enum"]
-        ]
-        if values:
-            yield f"{at}: {json.dumps(values[0])} is none of its values"
-    known, had = reader.get("properties", {}), writer.get("properties", {})
-    for name in reader.get("required", ()):
-        if name not in writer.get("required", ()):
-            yield f"{at}.{name}: is required, and was not"
-    for name, each in had.items():
-        inner = known.get(name, reader.get("additionalProperties", True))
-        yield from _json(inner, each, f"{at}.{name}")
-    if "items" in reader and "items" in writer:
-        yield from _json(reader["items"], writer["items"], f"{at}[]")
+class _Json:
+    """Compares `type`, `enum`, `properties`, `required`, `items` and `additionalProperties`."""
+
+    def __init__(self) -> None:
+        self._around: list[tuple[Any, Any]] = []
+        """Schemas whose inner ones are being compared."""
+
+    def compare(self, reader: Part, writer: Part, at: str) -> Iterator[str]:
+        """Why values that fit the writer's schema may not fit the reader's."""
+        if any(reader.said is one and writer.said is other for one, other in self._around):
+            return  # a type that holds itself
+        self._around.append((reader.said, writer.said))
+        yield from self._compare(reader, writer, at)
+        self._around.pop()
+
+    def _compare(self, reader: Part, writer: Part, at: str) -> Iterator[str]:
+        if not isinstance(reader.said, dict) or not isinstance(writer.said, dict):
+            if reader.said is False and writer.said is not False:
+                yield f"{at}: nothing is allowed any more"
+            return
+        allowed, written = _types(reader), _types(writer)
+        if allowed is not None:
+            beyond = (written or {"anything"}) - allowed
+            if "number" in allowed:
+                beyond -= {"integer"}
+            if beyond:
+                yield f"{at}: {', '.join(sorted(beyond))} is not {' or '.join(sorted(allowed))}"
+        values = reader.word("enum")
+        if values is not None:
+            others = [each for each in writer.word("enum") or ["anything"] if each not in values]
+            if others:
+                yield f"{at}: {json.dumps(others[0])} is none of its values"
+        yield from self._objects(reader, writer, at)
+        if reader.word("items") is not None and writer.word("items") is not None:
+            one, other = reader.inner(reader.word("items")), writer.inner(writer.word("items"))
+            yield from self.compare(one, other, f"{at}[]")
+
+    def _objects(self, reader: Part, writer: Part, at: str) -> Iterator[str]:
+        had = writer.word("required") or ()
+        for name in reader.word("required") or ():
+            if name not in had:
+                yield f"{at}.{name}: is required, and was not"
+        known = dict(reader.properties())
+        for name, each in writer.properties():
+            inner = known.get(name)
+            if inner is None:
+                beyond = reader.word("additionalProperties")
+                inner = reader.inner(True if beyond is None else beyond)
+            yield from self.compare(inner, each, f"{at}.{name}")
 
 
-def _types(schema: dict[str, Any]) -> set[str] | None:
-    said = schema.get("type")
+def _types(part: Part) -> set[str] | None:
+    said = part.word("type")
     if said is None:
         return None
     return {said} if isinstance(said, str) else set(said)

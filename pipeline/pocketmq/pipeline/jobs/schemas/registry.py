@@ -62,7 +62,8 @@ class Reference:
     """A schema that another one refers to."""
 
     name: str
-    """Protobuf: the file that is imported; Avro: the type that is named."""
+    """Protobuf: the file that is imported; Avro: the type that is named; JSON: the address in
+    `$ref`."""
     schema: Schema
 
 
@@ -207,11 +208,6 @@ class HttpRegistry:
             ]
         except (AttributeError, KeyError, TypeError, ValueError) as exc:
             raise RegistryError(f"not an answer of a schema registry: {said!r}") from exc
-        if referred and kind == "JSON":
-            raise CallerError(
-                f"schema {schema_id} refers to subject {referred[0][1][0]!r}, and references of "
-                "JSON schemas are not followed; register it as one that has all its types"
-            )
         found = tuple(
             Reference(name, self._reference(schema_id, place, within)) for name, place in referred
         )

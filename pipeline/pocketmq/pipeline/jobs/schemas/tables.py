@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +21,7 @@ from pocketmq.pipeline.jobs.schemas.columns import (
 from pocketmq.pipeline.jobs.schemas.decode import Decoded
 from pocketmq.pipeline.jobs.schemas.decoders import BadBodyError, Body, TopicDecoder
 from pocketmq.pipeline.jobs.schemas.envelopes import changes
+from pocketmq.pipeline.jobs.schemas.json_schema import object_of
 from pocketmq.pipeline.jobs.schemas.registry import Registry
 from pocketmq.protocol.validation import is_dlq, is_retry, is_system_topic
 from pocketmq.runtime.errors import CallerError
@@ -172,10 +172,4 @@ def _columns(schema: pa.Schema, fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plain_json(body: bytes) -> Body:
-    try:
-        found = json.loads(body)
-    except ValueError as exc:
-        raise BadBodyError(f"no JSON: {exc}") from exc
-    if not isinstance(found, dict):
-        raise BadBodyError(f"it is {type(found).__name__} and no object")
-    return Body(found)
+    return Body(object_of(body))

@@ -1,0 +1,198 @@
+"""JSON schemas: all words of the language, `$ref`, and schemas that refer to other subjects.
+
+`WRITTEN` is a body of `JSONSerializer` of confluent-kafka 2.16.1 with its registry `mock://`
+(2026-11-28), which registered ORDER under id 2 with a reference to MONEY, id 1.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pocketmq.pipeline.jobs.schemas.check import schema_check
+from pocketmq.pipeline.jobs.schemas.columns import PLACE, arrow_schema
+from pocketmq.pipeline.jobs.schemas.decode import schema
+from pocketmq.pipeline.jobs.schemas.decoders import BadBodyError, TopicDecoder, decoder_of
+from pocketmq.pipeline.jobs.schemas.evolution import cannot_read
+from pocketmq.pipeline.jobs.schemas.registry import Schema, registry_of
+from pocketmq.runtime.errors import CallerError
+from support.fake_registry import FakeRegistry, framed
+from support.spark_store import open_store, put, stored
+
+MONEY = {
+    "$schema": "http://json-schema.org/draft-07/schema#",
+    "title": "Money",
+    "type": "object",
+    "properties": {"units": {"type": "integer"}, "currency": {"$ref": "#/definitions/code"}},
+    "required": ["units"],
+    "definitions": {"code": {"type": "string", "pattern": "^[A-Z]{3}$"}},
+}
+ORDER = {
+    "$schema": "http://json-schema.org/draft-07/schema#",
+    "title": "Order",
+    "type": "object",
+    "properties": {
+        "id": {"type": "integer", "minimum": 1},
+        "price": {"$ref": "money.json"},
+        "parts": {"type": "array", "items": {"$ref": "#"}},
+    },
+    "required": ["id"],
+}
+REFERENCE = {"name": "money.json", "subject": "money", "version": 1}
+WRITTEN = (
+    "00000000027b226964223a372c227072696365223a7b22756e697473223a332c"
+    "2263757272656e6379223a22455552227d7d"
+)
+
+
+@pytest.fixture
+def registry() -> Iterator[FakeRegistry]:
+    registry = FakeRegistry()
+    registry.add("money", 1, "JSON", json.dumps(MONEY))
+    registry.add("orders-value", 2, "JSON", json.dumps(ORDER), references=[REFERENCE])
+    yield registry
+    registry.close()
+
+
+def decoder(registry: FakeRegistry) -> TopicDecoder:
+    return TopicDecoder("orders", registry_of(registry.address), is_framed=True)
+
+
+def a_schema(said: Any) -> Schema:
+    return Schema("JSON", json.dumps(said))
+
+
+# -- references -----------------------------------------------------------------------------------
+
+
+def test_a_body_of_confluents_client_is_read_by_the_schemas_that_its_schema_refers_to(
+    registry: FakeRegistry,
+) -> None:
+    found = decoder(registry)(bytes.fromhex(WRITTEN))
+    assert found.fields == {"id": 7, "price": {"units": 3, "currency": "EUR"}}
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ({"id": 0}, r"\$\.id does not fit `minimum`: 0 is less than"),
+        ({"id": 1, "price": {"currency": "EUR"}}, r"\$\.price does not fit `required`: 'units'"),
+        ({"id": 1, "price": {"units": 1, "currency": "x"}}, r"price\.currency does not .*pattern"),
+        ({"id": 1, "parts": [{"id": 2}, {"id": "3"}]}, r"\$\.parts\[1\]\.id does not fit `type`"),
+    ],
+)
+def test_what_does_not_fit_a_schema_behind_a_reference_is_told(
+    registry: FakeRegistry, body: Any, reason: str
+) -> None:
+    with pytest.raises(BadBodyError, match=reason):
+        decoder(registry)(framed(2, json.dumps(body).encode()))
+
+
+def test_a_table_of_bodies_whose_schema_refers_to_another(
+    registry: FakeRegistry, tmp_path: Path
+) -> None:
+    with open_store(tmp_path / "broker-a") as store:
+        bodies = [{"id": 1, "price": {"units": 5}}, {"id": 2}, {"id": 3, "price": 4}]
+        put(store, [stored(json.dumps(each).encode(), topic="orders") for each in bodies])
+    done = schema(f"store:{tmp_path / 'broker-a'}", registry.address, tmp_path / "tables")
+    assert (done.rows, done.bad, done.reasons) == (2, 1, {"$.price does not fit `type`": 1})
+    rows = pq.read_table(tmp_path / "tables" / "orders-0.parquet").to_pylist()
+    assert [(row["id"], row["price"]) for row in rows] == [(1, '{"units": 5}'), (2, None)]
+
+
+def test_a_reference_is_found_where_the_schema_has_an_address(registry: FakeRegistry) -> None:
+    """`$ref` is relative to `$id` then, and the name under which it is registered is not."""
+    order = {**ORDER, "$id": "https://shop.example/schemas/order.json"}
+    registry.add("orders-value", 3, "JSON", json.dumps(order), references=[REFERENCE])
+    with pytest.raises(BadBodyError, match=r"\$\.price does not fit"):
+        decoder(registry)(framed(3, b'{"id": 1, "price": {}}'))
+
+
+def test_a_reference_that_leads_nowhere_is_named_and_nothing_is_fetched() -> None:
+    """One fault of the schema, and not one of each body."""
+    read = decoder_of(a_schema({"properties": {"a": {"$ref": "http://127.0.0.1:9/b.json"}}}))
+    with pytest.raises(CallerError, match=r"refers to 'http://127\.0\.0\.1:9/b\.json', which is"):
+        read(b'{"a": 1}')
+    circle = {"$ref": "#/definitions/a", "definitions": {"a": {"$ref": "#/definitions/a"}}}
+    with pytest.raises(CallerError, match="which refers to itself"):
+        arrow_schema(a_schema(circle))
+
+
+# -- the language ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text", ["{", '{"type": "nothing"}', '{"properties": []}', "3", "[" * 9999]
+)
+def test_a_text_that_is_no_schema_is_refused(text: str) -> None:
+    with pytest.raises(CallerError, match="no JSON schema"):
+        decoder_of(Schema("JSON", text))
+
+
+def test_the_draft_that_a_schema_names_is_its_language() -> None:
+    newer = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "properties": {"a": {"prefixItems": [{"type": "string"}]}},
+    }
+    assert decoder_of(a_schema({**newer, "$schema": MONEY["$schema"]}))(b'{"a": [1]}')
+    with pytest.raises(BadBodyError, match=r"\$\.a\[0\] does not fit `type`"):
+        decoder_of(a_schema(newer))(b'{"a": [1]}')
+
+
+def test_a_body_that_is_nested_too_deeply_is_a_bad_body() -> None:
+    read = decoder_of(a_schema(ORDER | {"properties": {"parts": {"items": {"$ref": "#"}}}}))
+    for depth in (300, 100_000):
+        body = b'{"id": 1, "parts": [' * depth + b"]}" * depth
+        with pytest.raises(BadBodyError, match="nested too deeply"):
+            read(body)
+
+
+def test_columns_have_the_types_that_references_and_unions_with_null_say() -> None:
+    said = {
+        "$ref": "#/definitions/row",
+        "definitions": {
+            "row": {
+                "properties": {
+                    "a": {"oneOf": [{"type": "null"}, {"type": "integer"}]},
+                    "b": {"$ref": "#/definitions/number"},
+                    "c": {"anyOf": [{"type": "integer"}, {"type": "string"}]},
+                    "d": {"type": ["boolean", "null"]},
+                    "e": True,
+                }
+            },
+            "number": {"type": "number"},
+        },
+    }
+    found = arrow_schema(a_schema(said))
+    columns = {field.name: field.type for field in found if field.name not in PLACE.names}
+    text = pa.string()
+    assert columns == {"a": pa.int64(), "b": pa.float64(), "c": text, "d": pa.bool_(), "e": text}
+
+
+def test_versions_are_compared_behind_their_references(registry: FakeRegistry) -> None:
+    dearer = {**MONEY, "properties": {"units": {"type": "number"}}}
+    registry.add("money", 3, "JSON", json.dumps(dearer))
+    newer = [{**REFERENCE, "version": 2}]
+    registry.add("orders-value", 4, "JSON", json.dumps(ORDER), references=newer)
+    assert schema_check("orders", registry.address).misfits == []
+    [misfit] = schema_check("orders", registry.address, mode="forward").misfits
+    assert misfit.what == "$.price.units: number is not integer"
+
+
+def test_types_that_hold_themselves_are_compared_once_and_told_at_each_place() -> None:
+    def tree(kind: str) -> Schema:
+        node = {"properties": {"value": {"type": kind}, "left": {"$ref": "#/definitions/n"}}}
+        both = {"a": {"$ref": "#/definitions/n"}, "b": {"$ref": "#/definitions/n"}}
+        return a_schema({"properties": both, "definitions": {"n": node}})
+
+    assert cannot_read(tree("string"), tree("string")) == []
+    assert cannot_read(tree("string"), tree("integer")) == [
+        "$.a.value: integer is not string",
+        "$.b.value: integer is not string",
+    ]
