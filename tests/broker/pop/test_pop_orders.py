@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import count
 
 import msgspec
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from pocketmq.broker.pop.orders import ILLEGAL, STALE, ConsumerOrders, OrderInfo, OrderTable
 from pocketmq.protocol import fastjson
+from support.growth import least_s
 from support.java_lines import java_text
 
 KEY = ("TP", "G1", 3)
@@ -129,16 +131,47 @@ def test_the_time_of_an_earlier_hand_out_changes_nothing() -> None:  # K-56
 
 def test_a_queue_that_is_free_again_is_told_once() -> None:  # K-112
     orders, other = ConsumerOrders(), ("TP", "G1", 4)
-    assert orders.next_free_ms(FIRST_MS) is None
+    assert orders.take_freed(FIRST_MS) == []
+    assert orders.next_free_ms() is None
     hand_out(orders, FIRST_MS, "a", 8)
     orders.handed_out(other, [1], attempt_id="a", pop_time_ms=FIRST_MS, invisible_ms=10_000)
-    assert orders.next_free_ms(FIRST_MS) == FIRST_MS + 10_000
+    assert orders.take_freed(FIRST_MS) == []
+    assert orders.next_free_ms() == FIRST_MS + 10_000
     assert orders.take_freed(FIRST_MS + 9_999) == []
     assert orders.take_freed(FIRST_MS + 10_000) == [other]
     assert orders.take_freed(FIRST_MS + 10_000) == []
-    assert orders.next_free_ms(FIRST_MS + 10_000) == FIRST_MS + 60_000
+    assert orders.next_free_ms() == FIRST_MS + 60_000
     assert orders.take_freed(FIRST_MS + 60_000) == [KEY]
-    assert orders.next_free_ms(FIRST_MS + 60_000) is None
+    assert orders.next_free_ms() is None
+
+
+def test_a_queue_is_free_as_soon_as_its_last_message_is_acknowledged() -> None:  # K-113
+    orders = ConsumerOrders()
+    hand_out(orders, FIRST_MS, "a", 8, 9)
+    assert orders.take_freed(FIRST_MS) == []
+    orders.make_visible_at(KEY, 9, FIRST_MS, FIRST_MS + 90_000)
+    orders.acknowledge(KEY, 8, FIRST_MS)
+    assert orders.take_freed(FIRST_MS) == []
+    assert orders.next_free_ms() == FIRST_MS + 90_000
+    assert orders.take_freed(FIRST_MS + 60_000) == []
+    orders.acknowledge(KEY, 9, FIRST_MS)
+    assert orders.take_freed(FIRST_MS + 60_001) == [KEY]
+    assert orders.next_free_ms() is None
+
+
+def test_a_hand_out_costs_the_same_while_many_queues_are_blocked() -> None:
+    orders, numbers = ConsumerOrders(), count()
+
+    def hand_out_next() -> None:
+        key = ("TP", "G1", next(numbers))
+        orders.handed_out(key, [1], attempt_id=None, pop_time_ms=FIRST_MS, invisible_ms=60_000)
+        assert orders.take_freed(FIRST_MS) == []
+        assert orders.next_free_ms() == FIRST_MS + 60_000
+
+    before_s = least_s(hand_out_next, runs=2, steps=100)
+    for _ in range(5_000):
+        hand_out_next()
+    assert least_s(hand_out_next, runs=2, steps=100) < 10 * before_s
 
 
 def test_a_hand_out_without_an_invisible_time_blocks_nothing() -> None:
@@ -151,7 +184,8 @@ def test_what_was_blocked_before_a_restart_is_told_when_it_is_free() -> None:  #
     before, orders = ConsumerOrders(), ConsumerOrders()
     hand_out(before, FIRST_MS, "a", 8)
     orders.load(before.wrapper())
-    assert orders.next_free_ms(FIRST_MS) == FIRST_MS + 60_000
+    assert orders.take_freed(FIRST_MS) == []
+    assert orders.next_free_ms() == FIRST_MS + 60_000
     assert orders.take_freed(FIRST_MS + 60_000) == [KEY]
 
 

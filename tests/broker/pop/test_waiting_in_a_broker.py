@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
+from pocketmq.broker.pop.waiting import WaitingPop
+from pocketmq.broker.pop.waking import WakingPops
+from pocketmq.protocol.command import Command
 from pocketmq.protocol.headers.pop import (
     NotificationRequestHeader,
     NotificationResponseHeader,
@@ -10,7 +15,7 @@ from pocketmq.protocol.headers.pop import (
     PollingInfoResponseHeader,
 )
 from pocketmq.protocol.record import decode_records
-from support.broker_rig import START_MS, BrokerRig, Voice
+from support.broker_rig import START_MS, BrokerRig, FakePeer, Voice
 from support.pop_voice import (
     GROUP,
     REVIVED_S,
@@ -90,3 +95,23 @@ async def test_a_notification_tells_and_takes_nothing(rig: BrokerRig, voice: Voi
     future = voice.channel.request(header, timeout_s=60.0)
     await rig.advance(20)
     assert not (await future).header(NotificationResponseHeader).has_msg
+
+
+async def test_other_work_goes_on_while_many_pops_are_answered(rig: BrokerRig) -> None:
+    answered: list[int] = []
+    seen: list[int] = []
+
+    def answer(_pop: WaitingPop[int]) -> None:
+        answered.append(len(answered))
+        if len(answered) == 1:
+            asyncio.get_running_loop().call_soon(lambda: seen.append(len(answered)))
+
+    pops: WakingPops[int] = WakingPops("many", rig.broker.core, answer)
+    for number in range(1_000):
+        key, until_ms = ("orders", f"group-{number}", -1), START_MS + 3_000
+        pops.hold(WaitingPop(FakePeer(), Command(1, None), 0, key, until_ms, None))  # type: ignore[arg-type]
+    await pops.start()
+    await rig.advance(3)
+    await pops.stop()
+    assert len(answered) == 1_000
+    assert seen[0] < 1_000

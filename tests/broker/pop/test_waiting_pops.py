@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
+from itertools import count
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +14,7 @@ from pocketmq.broker.pop.waiting import WaitingPop, WaitingPops
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Command
 from support.broker_rig import FakePeer
+from support.growth import least_s
 
 KEY = ("T", "G", -1)
 ONE, OTHER = ("T", "G", 3), ("T", "H", -1)
@@ -145,3 +149,63 @@ def test_as_many_wait_as_in_rocketmq() -> None:  # K-130
 def test_a_message_of_the_first_queue_wakes_who_waits_for_that() -> None:  # K-132
     first_queue = waiting(("T", "G", 0))
     assert table(first_queue).arrived("T", 0, [0]) == [first_queue]
+
+
+def step_of_hold(pops: WaitingPops[None], pop: WaitingPop[None]) -> None:
+    pops.next_deadline_ms()
+    pops.hold(pop)
+    assert pops.arrived(pop.key[0], 0, [0]) == [pop]
+
+
+def step_of_retry(pops: WaitingPops[None], pop: WaitingPop[None]) -> None:
+    pops.hold(pop)
+    assert pops.arrived(f"%RETRY%G_{pop.key[0]}", 0, [0]) == [pop]
+
+
+def step_of_deadline(pops: WaitingPops[None], pop: WaitingPop[None]) -> None:
+    pop.deadline_ms = 100
+    pops.hold(pop)
+    assert pops.due(50) == [pop]
+
+
+def step_of_leaving(pops: WaitingPops[None], pop: WaitingPop[None]) -> None:
+    pops.hold(pop)
+    pops.forget_peer(pop.peer)
+
+
+@pytest.mark.parametrize("step", [step_of_hold, step_of_retry, step_of_deadline, step_of_leaving])
+def test_a_pop_costs_the_same_while_many_wait(
+    step: Callable[[WaitingPops[None], WaitingPop[None]], None],
+) -> None:
+    pops, numbers, peer = table(most=99_999), count(), FakePeer()
+
+    def next_one() -> None:
+        step(pops, waiting((f"T{next(numbers)}", "G", -1), peer=peer))
+
+    before_s = least_s(next_one, runs=2, steps=100)
+    for number in range(20_000):
+        pops.hold(waiting((f"U{number}", "G", -1), 20_000 + number))
+    assert least_s(next_one, runs=2, steps=100) < 10 * before_s
+
+
+def test_a_message_costs_the_same_while_many_of_one_group_wait() -> None:
+    pops, peer = table(most=99_999, per_key=99_999), FakePeer()
+
+    def next_one() -> None:
+        pop = waiting(deadline_ms=10, peer=peer)
+        pops.hold(pop)
+        assert pops.arrived("T", 0, [0]) == [pop]
+
+    before_s = least_s(next_one, runs=2, steps=100)
+    for number in range(20_000):
+        pops.hold(waiting(deadline_ms=20_000 + number))
+    assert least_s(next_one, runs=2, steps=100) < 10 * before_s
+
+
+def test_pops_that_wait_no_more_hold_no_memory() -> None:
+    pops = table(waiting(OTHER))
+    for _ in range(1_000):
+        pops.hold(waiting(("gone", "G", -1)))
+        pops.wake("gone", "G", -1)
+    pops_left = [each for each in gc.get_objects() if isinstance(each, WaitingPop)]
+    assert len([pop for pop in pops_left if pop.key[0] == "gone"]) < 200

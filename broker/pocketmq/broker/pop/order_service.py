@@ -42,7 +42,7 @@ class OrderService(Service):
         now_ms = self._clock.time_ms()
         for topic, group, queue_id in self._orders.take_freed(now_ms):
             self._waiting.wake(topic, group, queue_id)
-        next_ms = self._orders.next_free_ms(now_ms)
+        next_ms = self._orders.next_free_ms()
         if next_ms is None:
             return AT_REST
         return min(LONGEST_WAIT_S, max(1, next_ms - now_ms) / 1000)

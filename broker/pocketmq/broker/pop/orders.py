@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
+from pocketmq.broker.pop.deadlines import Deadlines
 from pocketmq.broker.tables.unsaved import Unsaved
 from pocketmq.protocol.body import BodyStruct
 from pocketmq.protocol.receipts import order_count_info
@@ -103,8 +104,10 @@ class ConsumerOrders:
         self.unsaved = Unsaved()
         self.changed: Signal[[]] = Signal()
         """Another queue is blocked, or one until another time."""
-        self._blocked: set[tuple[str, str, int]] = set()
-        """Queues that were not free when last looked at."""
+        self._to_look_at: dict[tuple[str, str, int], None] = {}
+        """Queues that changed since `take_freed`."""
+        self._blocked: Deadlines[tuple[str, str, int]] = Deadlines()
+        """Queues that were not free when last looked at, and when they may be."""
         self._table: dict[tuple[str, str], dict[int, OrderInfo]] = {}
 
     def __bool__(self) -> bool:
@@ -204,18 +207,24 @@ class ConsumerOrders:
 
     def take_freed(self, now_ms: int) -> list[tuple[str, str, int]]:
         """(topic, group, queue id) of queues that were blocked and are free now; each once."""
-        freed = [key for key in self._blocked if self.free_at_ms(key, now_ms) is None]
-        self._blocked.difference_update(freed)
+        freed = []
+        for key in {**self._to_look_at, **dict.fromkeys(self._blocked.take_due(now_ms))}:
+            free_at_ms = self.free_at_ms(key, now_ms)
+            if free_at_ms is None:
+                self._blocked.drop(key)
+                freed.append(key)
+            else:
+                self._blocked.set(key, free_at_ms)
+        self._to_look_at.clear()
         return freed
 
-    def next_free_ms(self, now_ms: int) -> int | None:
-        """When the first blocked queue may be free."""
-        times = (self.free_at_ms(key, now_ms) for key in self._blocked)
-        return min((at for at in times if at is not None), default=None)
+    def next_free_ms(self) -> int | None:
+        """When the first blocked queue may be free, after `take_freed`."""
+        return self._blocked.first_ms()
 
     def _changed(self, key: tuple[str, str, int]) -> None:
         self.unsaved.note()
-        self._blocked.add(key)
+        self._to_look_at[key] = None
         self.changed.emit()
 
     # -- storing --------------------------------------------------------------------------------
@@ -226,7 +235,8 @@ class ConsumerOrders:
             topic, separator, group = name.partition("@")
             if separator:
                 self._table[topic, group] = dict(queues)
-                self._blocked.update((topic, group, queue_id) for queue_id in queues)
+                for queue_id in queues:
+                    self._to_look_at[topic, group, queue_id] = None
 
     def clean(
         self, queues_of: Callable[[str], int | None], has_group: Callable[[str], bool], now_ms: int

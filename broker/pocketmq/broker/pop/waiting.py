@@ -7,9 +7,12 @@ next pop is woken.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Generic, TypeVar
 
+from pocketmq.broker.pop.deadlines import Deadlines
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer
@@ -19,6 +22,8 @@ HeaderT = TypeVar("HeaderT")
 
 EARLY_MS = 50
 """A deadline counts as reached this much earlier, because answering takes time."""
+
+_DEADLINE = attrgetter("deadline_ms")
 
 WaitKey = tuple[str, str, int]
 """Topic, group, queue id."""
@@ -62,8 +67,11 @@ class WaitingPops(Generic[HeaderT]):
         self.total = 0
         """How many wait."""
         self._waiting: dict[WaitKey, list[WaitingPop[HeaderT]]] = {}
-        self._groups: dict[str, dict[str, int]] = {}
-        """Topic -> group -> keys that it waits under."""
+        """The earliest deadline first."""
+        self._deadlines: Deadlines[WaitingPop[HeaderT]] = Deadlines()
+        self._of_peer: dict[Peer, dict[WaitingPop[HeaderT], None]] = {}
+        self._groups: dict[str, dict[str, dict[int, None]]] = {}
+        """Topic -> group -> queue ids that it waits under."""
         self._retries: dict[str, tuple[str, str]] = {}
         """Retry topic -> topic and group."""
 
@@ -86,15 +94,16 @@ class WaitingPops(Generic[HeaderT]):
 
     def hold(self, pop: WaitingPop[HeaderT]) -> None:
         """Let a request wait, after `refusal` returned None."""
-        topic, group, _ = pop.key
+        topic, group, queue_id = pop.key
         waiting = self._waiting.get(pop.key)
         if waiting is None:
             waiting = self._waiting[pop.key] = []
-            groups = self._groups.setdefault(topic, {})
-            groups[group] = groups.get(group, 0) + 1
+            self._groups.setdefault(topic, {}).setdefault(group, {})[queue_id] = None
             for v2 in (False, True):
                 self._retries[pop_retry_topic(topic, group, v2=v2)] = (topic, group)
-        waiting.append(pop)
+        insort(waiting, pop, key=_DEADLINE)
+        self._deadlines.set(pop, pop.deadline_ms)
+        self._of_peer.setdefault(pop.peer, {})[pop] = None
         self.total += 1
 
     def arrived(self, topic: str, queue_id: int, codes: Sequence[int]) -> list[WaitingPop[HeaderT]]:
@@ -125,43 +134,40 @@ class WaitingPops(Generic[HeaderT]):
         """
         keys: list[WaitKey] = [(topic, group, -1)]
         if queue_id is None:
-            keys += [key for key in self._waiting if key[:2] == (topic, group) and key[2] >= 0]
+            of_group = self._groups.get(topic, {}).get(group, ())
+            keys += [(topic, group, each) for each in of_group if each >= 0]
         elif queue_id >= 0:
             keys.append((topic, group, queue_id))
         for key in keys:
-            fitting = [pop for pop in self._waiting.get(key, ()) if _wants(pop, codes)]
-            if fitting:
-                first = min(fitting, key=lambda pop: pop.deadline_ms)
+            first = next((pop for pop in self._waiting.get(key, ()) if _wants(pop, codes)), None)
+            if first is not None:
                 self._remove(first)
                 return first
         return None
 
     def due(self, now_ms: int) -> list[WaitingPop[HeaderT]]:
         """Remove and return the requests whose time is up."""
-        late = [
-            pop
-            for waiting in self._waiting.values()
-            for pop in waiting
-            if now_ms >= pop.deadline_ms - EARLY_MS
-        ]
+        late = self._deadlines.take_due(now_ms + EARLY_MS)
         for pop in late:
             self._remove(pop)
         return late
 
     def next_deadline_ms(self) -> int | None:
         """The earliest deadline."""
-        deadlines = (pop.deadline_ms for waiting in self._waiting.values() for pop in waiting)
-        first = min(deadlines, default=None)
+        first = self._deadlines.first_ms()
         return None if first is None else first - EARLY_MS
 
     def forget_peer(self, peer: Peer) -> None:
         """Drop the waiting requests of a closed connection."""
-        for pop in [p for waiting in self._waiting.values() for p in waiting if p.peer is peer]:
+        for pop in list(self._of_peer.get(peer, ())):
             self._remove(pop)
 
     def release_topic(self, topic: str) -> list[WaitingPop[HeaderT]]:
         """Remove and return all that wait for a topic: it was deleted."""
-        gone = [p for key, waiting in self._waiting.items() if key[0] == topic for p in waiting]
+        keys = [
+            (topic, group, each) for group, of in self._groups.get(topic, {}).items() for each in of
+        ]
+        gone = [pop for key in keys for pop in self._waiting[key]]
         for pop in gone:
             self._remove(pop)
         return gone
@@ -169,13 +175,18 @@ class WaitingPops(Generic[HeaderT]):
     def _remove(self, pop: WaitingPop[HeaderT]) -> None:
         waiting = self._waiting[pop.key]
         waiting.remove(pop)
+        self._deadlines.drop(pop)
+        own = self._of_peer[pop.peer]
+        del own[pop]
+        if not own:
+            del self._of_peer[pop.peer]
         self.total -= 1
         if waiting:
             return
         del self._waiting[pop.key]
-        topic, group, _ = pop.key
+        topic, group, queue_id = pop.key
         groups = self._groups[topic]
-        groups[group] -= 1
+        del groups[group][queue_id]
         if groups[group]:
             return
         del groups[group]

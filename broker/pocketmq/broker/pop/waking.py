@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from pocketmq.broker.core import BrokerCore, defer
+from pocketmq.broker.holding.held_requests import WOKEN_PER_TURN
 from pocketmq.broker.pop.waiting import WaitingPop, WaitingPops
 from pocketmq.broker.subject import Service
 from pocketmq.protocol.dispatch import Reply, error_reply
@@ -38,7 +40,7 @@ class WakingPops(Service, Generic[HeaderT]):
         self.table: WaitingPops[HeaderT] = WaitingPops()
         self._clock = core.clock
         self._answer_again = answer_again
-        self._woken: list[WaitingPop[HeaderT]] = []
+        self._woken: deque[WaitingPop[HeaderT]] = deque()
         self._service = PeriodicService(name, core.clock, LONGEST_WAIT_S, self._sweep)
         self._arrivals = core.signals.message_arrived
         self._listens = False
@@ -85,14 +87,16 @@ class WakingPops(Service, Generic[HeaderT]):
             self._woken += pops
 
     def _answer_woken(self) -> None:
-        woken, self._woken = self._woken, []
+        """Answer some; the rest follow in the next turns, so that other work goes on."""
+        woken = [self._woken.popleft() for _ in range(min(len(self._woken), WOKEN_PER_TURN))]
+        if self._woken:
+            defer(self._answer_woken)
         for pop in woken:
             self._answer(pop)
 
     def _sweep(self) -> float:
         """Answer the pops whose time is up; returns seconds until the next deadline."""
-        for pop in self.table.due(self._clock.time_ms()):
-            self._answer(pop)
+        self._soon(self.table.due(self._clock.time_ms()))
         next_ms = self.table.next_deadline_ms()
         if next_ms is None:
             return AT_REST
