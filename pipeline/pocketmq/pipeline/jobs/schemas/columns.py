@@ -8,13 +8,14 @@ import decimal
 import json
 import uuid
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
 from pocketmq.pipeline.arrow import TIMESTAMP
 from pocketmq.pipeline.jobs.schemas.decoders import BadBodyError
-from pocketmq.pipeline.jobs.schemas.json_schema import Part, json_schema
+from pocketmq.pipeline.jobs.schemas.json_columns import json_fields
+from pocketmq.pipeline.jobs.schemas.json_schema import json_schema
 from pocketmq.pipeline.jobs.schemas.registry import Schema
 
 PLACE: Final = pa.schema(
@@ -40,6 +41,8 @@ CHANGE: Final = pa.schema(
     ]
 )
 NAMES: Final = frozenset(PLACE.names)
+_FIELD: Final = b"field"
+"""Metadata of a column that is not called as the field."""
 
 _AVRO: Final = {
     "int": pa.int32(), "long": pa.int64(), "float": pa.float32(), "double": pa.float64(),
@@ -52,12 +55,18 @@ _PROTOBUF: Final = {
     **dict.fromkeys((3, 16, 18), pa.int64()), 13: pa.uint32(), 7: pa.uint32(),
     **dict.fromkeys((4, 6), pa.uint64()),
 }  # fmt: skip
+_RANGES: Final = {
+    **{kind: (-(2 ** (kind.bit_width - 1)), 2 ** (kind.bit_width - 1) - 1)
+       for kind in (pa.int32(), pa.int64())},
+    **{kind: (0, 2**kind.bit_width - 1) for kind in (pa.uint32(), pa.uint64())},
+}  # fmt: skip
 
 
 def arrow_schema(schema: Schema) -> pa.Schema:
     """The columns of a table: the message's place, and the fields of a schema.
 
-    A field that is called as one of those has a `_` behind its name.
+    A field that is called as one of those has a `_` behind its name, or more where another field
+    is called so.
     """
     if schema.kind == "PROTOBUF":
         pairs = list(_protobuf_columns(schema))
@@ -65,7 +74,14 @@ def arrow_schema(schema: Schema) -> pa.Schema:
         pairs = list(_avro_columns(json.loads(schema.text)))
     else:
         pairs = list(_json_columns(schema))
-    fields = [pa.field(f"{name}_" if name in NAMES else name, kind) for name, kind in pairs]
+    taken = NAMES | {name for name, _ in pairs}
+    fields = []
+    for field, kind in pairs:
+        name = field
+        while name in NAMES or (name != field and name in taken):
+            name += "_"
+        meta = {} if name == field else {_FIELD: field.encode()}
+        fields.append(pa.field(name, kind, metadata=meta))
     return pa.schema([*PLACE, *fields])
 
 
@@ -78,22 +94,11 @@ def _avro_columns(schema: Any) -> Iterator[tuple[str, pa.DataType]]:
 
 
 def _json_columns(schema: Schema) -> Iterator[tuple[str, pa.DataType]]:
-    for name, each in json_schema(schema).root.properties():
-        kinds = _json_kinds(each)
+    for name, types in json_fields(json_schema(schema).whole).items():
+        kinds = (types or set()) - {"null"}
+        if "number" in kinds:
+            kinds.discard("integer")
         yield name, _JSON.get(kinds.pop(), pa.string()) if len(kinds) == 1 else pa.string()
-
-
-def _json_kinds(part: Part) -> set[str]:
-    """The types that a field's values have, but for null; none if that is not simply said."""
-    said = part.word("type")
-    if said is not None:
-        return set([said] if isinstance(said, str) else said) - {"null"}
-    for word in ("oneOf", "anyOf"):
-        inner = [part.inner(each) for each in part.word(word) or ()]
-        some = [each for each in inner if each.word("type") != "null"]
-        if len(some) == 1:
-            return _json_kinds(some[0])
-    return set()
 
 
 def _protobuf_columns(schema: Schema) -> Iterator[tuple[str, pa.DataType]]:
@@ -107,12 +112,51 @@ def _protobuf_columns(schema: Schema) -> Iterator[tuple[str, pa.DataType]]:
 # -- values ---------------------------------------------------------------------------------------
 
 
+class Column(NamedTuple):
+    """A column of a table."""
+
+    field: str
+    """What the schema calls it."""
+    name: str
+    """What the table does."""
+    kind: pa.DataType
+
+
+def columns(schema: pa.Schema) -> list[Column]:
+    """The columns that a body fills, of what `arrow_schema` gave."""
+    return [
+        Column((each.metadata or {}).get(_FIELD, each.name.encode()).decode(), each.name, each.type)
+        for each in schema
+        if each.name not in NAMES
+    ]
+
+
 def json_text(value: Any) -> str:
     """A value as JSON, also one that Avro has and JSON has not."""
     try:
-        return json.dumps(value, ensure_ascii=False, default=_plain)
+        text = json.dumps(value, ensure_ascii=False, default=_plain)
+        return text if _is_unicode(text) else json.dumps(value, default=_plain)
     except RecursionError as exc:
         raise BadBodyError("it is nested too deeply") from exc
+
+
+def unicode_of(name: str, text: str) -> str:
+    """A text for the column of that name.
+
+    Raises:
+        BadBodyError: A column cannot hold it.
+    """
+    if not _is_unicode(text):
+        raise BadBodyError(f"{name} has half a character of UTF-16: {text[:60]!r}")
+    return text
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether UTF-8 can say it: half a pair of surrogates, which JSON can, is no character."""
+    try:
+        return text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def _plain(value: Any) -> Any:
@@ -126,19 +170,41 @@ def _plain(value: Any) -> Any:
     raise BadBodyError(f"a value of type {type(value).__name__}")
 
 
-def fitting(column: pa.Field, value: Any) -> Any:
-    """A value for a column; an error if the column has another type."""
-    if pa.types.is_string(column.type):
-        return value if isinstance(value, str) else json_text(value)
-    if pa.types.is_binary(column.type):
-        return base64.b64decode(value) if isinstance(value, str) else value
-    if pa.types.is_boolean(column.type) and not isinstance(value, bool):
-        raise BadBodyError(f"{column.name} is {value!r} and not true or false")
+def fitting(column: Column, value: Any) -> Any:
+    """A value for a column.
+
+    Raises:
+        BadBodyError: The column has another type, or does not hold a number as large.
+    """
+    kind = column.kind
+    if pa.types.is_string(kind):
+        return unicode_of(column.name, value if isinstance(value, str) else json_text(value))
+    if pa.types.is_binary(kind):
+        return _binary(column, value)
+    if pa.types.is_boolean(kind):
+        if not isinstance(value, bool):
+            raise BadBodyError(f"{column.name} is not true or false: {value!r:.60}")
+        return value
+    if isinstance(value, bool):
+        raise BadBodyError(f"{column.name} is no number: {value}")
     try:
-        if pa.types.is_integer(column.type):
-            return int(value)  # Protobuf's JSON has 64 bits as text
-        if pa.types.is_floating(column.type):
-            return float(value)
-    except (TypeError, ValueError) as exc:
-        raise BadBodyError(f"{column.name} is {value!r} and no number") from exc
-    return value
+        number = int(value) if pa.types.is_integer(kind) else float(value)
+    except (OverflowError, TypeError, ValueError) as exc:  # Protobuf's JSON has 64 bits as text
+        raise BadBodyError(f"{column.name} is no number for {kind}: {value!r:.60}") from exc
+    if isinstance(number, int):
+        if isinstance(value, float) and value != number:
+            raise BadBodyError(f"{column.name} is no whole number: {value}")
+        low, high = _RANGES[kind]
+        if not low <= number <= high:
+            raise BadBodyError(f"{column.name} is too large for {kind}: {number!r:.60}")
+    return number
+
+
+def _binary(column: Column, value: Any) -> bytes:
+    try:
+        found = base64.b64decode(value) if isinstance(value, str) else value
+    except ValueError as exc:
+        raise BadBodyError(f"{column.name} is no bytes: {value!r:.60}") from exc
+    if not isinstance(found, bytes):
+        raise BadBodyError(f"{column.name} is no bytes: {value!r:.60}")
+    return found

@@ -55,6 +55,13 @@ def changes(event: Mapping[str, Any], keys: Sequence[str] = ()) -> Iterator[Chan
     Raises:
         BadBodyError: It is no such event.
     """
+    try:
+        yield from _changes(event, keys)
+    except (AttributeError, LookupError, OverflowError, TypeError, ValueError) as exc:
+        raise BadBodyError(f"an event of another form: {exc!r}") from exc
+
+
+def _changes(event: Mapping[str, Any], keys: Sequence[str]) -> Iterator[Change]:
     payload = event.get("payload", event)
     if isinstance(payload, Mapping) and "op" in payload:
         yield _debezium(payload, keys)

@@ -12,11 +12,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any, Final, Literal
 
-from pocketmq.pipeline.jobs.schemas.json_schema import Part, json_schema
+from pocketmq.pipeline.jobs.schemas.json_parts import Part
+from pocketmq.pipeline.jobs.schemas.json_schema import json_schema
 from pocketmq.pipeline.jobs.schemas.registry import Schema
+from pocketmq.runtime.errors import CallerError
+
+MOST_REASONS: Final = 1000
+"""So many are given of two JSON schemas: a type may stand in very many places."""
 
 Mode = Literal["backward", "forward", "full"]
 
@@ -70,7 +75,11 @@ def cannot_read(reader: Schema, writer: Schema) -> list[str]:
         return list(_protobuf(reader, writer))
     if reader.kind == "AVRO":
         return list(_Avro(reader, writer).problems())
-    return list(_Json().compare(json_schema(reader).root, json_schema(writer).root, "$"))
+    found = _Json().compare(json_schema(reader).whole, json_schema(writer).whole, "$")
+    try:
+        return list(islice(found, MOST_REASONS))
+    except RecursionError as exc:
+        raise CallerError("the JSON schemas are nested too deeply") from exc
 
 
 # -- Avro -----------------------------------------------------------------------------------------
@@ -174,23 +183,32 @@ class _Json:
     """Compares `type`, `enum`, `properties`, `required`, `items` and `additionalProperties`."""
 
     def __init__(self) -> None:
-        self._around: list[tuple[Any, Any]] = []
-        """Schemas whose inner ones are being compared."""
+        self._around: list[tuple[int, int]] = []
+        """Schemas whose inner ones are being compared, by `id`."""
+        self._fit: set[tuple[int, int]] = set()
+        """Those which fit."""
 
     def compare(self, reader: Part, writer: Part, at: str) -> Iterator[str]:
         """Why values that fit the writer's schema may not fit the reader's."""
-        if any(reader.said is one and writer.said is other for one, other in self._around):
-            return  # a type that holds itself
-        self._around.append((reader.said, writer.said))
-        yield from self._compare(reader, writer, at)
+        reader, writer = reader.followed(), writer.followed()
+        pair = id(reader.said), id(writer.said)
+        if pair in self._fit or pair in self._around:  # the latter: a type that holds itself
+            return
+        self._around.append(pair)
+        is_fit = True
+        for each in self._compare(reader, writer, at):
+            is_fit = False
+            yield each
         self._around.pop()
+        if is_fit:
+            self._fit.add(pair)
 
     def _compare(self, reader: Part, writer: Part, at: str) -> Iterator[str]:
         if not isinstance(reader.said, dict) or not isinstance(writer.said, dict):
             if reader.said is False and writer.said is not False:
                 yield f"{at}: nothing is allowed any more"
             return
-        allowed, written = _types(reader), _types(writer)
+        allowed, written = reader.types(), writer.types()
         if allowed is not None:
             beyond = (written or {"anything"}) - allowed
             if "number" in allowed:
@@ -203,13 +221,13 @@ class _Json:
             if others:
                 yield f"{at}: {json.dumps(others[0])} is none of its values"
         yield from self._objects(reader, writer, at)
-        if reader.word("items") is not None and writer.word("items") is not None:
-            one, other = reader.inner(reader.word("items")), writer.inner(writer.word("items"))
-            yield from self.compare(one, other, f"{at}[]")
+        one, other = reader.word("items"), writer.word("items")
+        if one is not None and other is not None:
+            yield from self.compare(reader.within(one), writer.within(other), f"{at}[]")
 
     def _objects(self, reader: Part, writer: Part, at: str) -> Iterator[str]:
-        had = writer.word("required") or ()
-        for name in reader.word("required") or ():
+        had = writer.listed("required")
+        for name in reader.listed("required"):
             if name not in had:
                 yield f"{at}.{name}: is required, and was not"
         known = dict(reader.properties())
@@ -217,15 +235,8 @@ class _Json:
             inner = known.get(name)
             if inner is None:
                 beyond = reader.word("additionalProperties")
-                inner = reader.inner(True if beyond is None else beyond)
+                inner = reader.within(True if beyond is None else beyond)
             yield from self.compare(inner, each, f"{at}.{name}")
-
-
-def _types(part: Part) -> set[str] | None:
-    said = part.word("type")
-    if said is None:
-        return None
-    return {said} if isinstance(said, str) else set(said)
 
 
 # -- Protobuf -------------------------------------------------------------------------------------

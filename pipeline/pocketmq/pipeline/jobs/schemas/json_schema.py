@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Iterator
+import math
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, NoReturn
 from urllib.parse import urljoin
 
 from pocketmq.pipeline.jobs.schemas.decoders import BadBodyError, Decoder
+from pocketmq.pipeline.jobs.schemas.json_parts import Part, check_parts, leads_nowhere
 from pocketmq.pipeline.jobs.schemas.registry import Schema
 from pocketmq.runtime.errors import CallerError, MissingToolError
-
-MOST_STEPS: Final = 100
-"""So many `$ref` may lead to each other before the last one says something."""
 
 
 def json_schema(schema: Schema) -> JsonSchema:
@@ -40,36 +38,11 @@ def _json_schema(text: str, needed: tuple[tuple[str, str], ...]) -> JsonSchema:
 
 def _read(text: str) -> Any:
     try:
-        return json.loads(text)
+        said = json.loads(text)
+        json.dumps(said, ensure_ascii=False).encode()  # half a pair of surrogates names no column
     except (ValueError, RecursionError) as exc:
         raise CallerError(f"no JSON schema: {exc}") from exc
-
-
-class Part(NamedTuple):
-    """A schema, or one within another."""
-
-    said: Any
-    """Its JSON: an object, or true or false."""
-    resolver: Any
-    """Knows where a `$ref` in it leads; of `referencing`."""
-
-    def word(self, name: str) -> Any:
-        """What stands under a word of the language; None if nothing does."""
-        return self.said.get(name) if isinstance(self.said, dict) else None
-
-    def inner(self, said: Any) -> Part:
-        """A schema that stands in this one, or what that refers to.
-
-        Raises:
-            CallerError: It refers to nothing.
-        """
-        return _followed(Part(said, self.resolver))
-
-    def properties(self) -> Iterator[tuple[str, Part]]:
-        """The schemas of an object's fields."""
-        found = self.word("properties")
-        for name, said in found.items() if isinstance(found, dict) else ():
-            yield name, self.inner(said)
+    return said
 
 
 class JsonSchema:
@@ -80,40 +53,43 @@ class JsonSchema:
         references: The JSON of those that it refers to, by name.
 
     Raises:
-        CallerError: It is none.
+        CallerError: It is none, or one of its `$ref`s leads to none.
     """
 
     def __init__(self, said: Any, references: dict[str, Any]) -> None:
         import jsonschema
-        import referencing
         from jsonschema.validators import validator_for
+        from jsonschema_specifications import REGISTRY
         from referencing.jsonschema import DRAFT7
 
-        own_id = said.get("$id", "") if isinstance(said, dict) else ""
+        def check(part: Any) -> None:
+            validator_for(part, default=kind).check_schema(part)
+
         try:
             kind = validator_for(said, default=jsonschema.Draft7Validator)
-            resources = {
-                uri: referencing.Resource.from_contents(each, default_specification=DRAFT7)
-                for name, each in references.items()
-                for uri in (name, urljoin(own_id, name))
-            }
-            root = referencing.Resource.from_contents(said, default_specification=DRAFT7)
-            registry = referencing.Registry().with_resources(resources.items())
             kind.check_schema(said)
-        except (jsonschema.SchemaError, RecursionError, TypeError, ValueError) as exc:
+            named = _by_address(said, references)
+            resources = {
+                address: DRAFT7.detect(each).create_resource(each)
+                for address, each in named.items()
+            }
+            registry = REGISTRY.with_resources(resources.items())
+            language = DRAFT7.detect(said)
+            resolver = registry.resolver_with_root(language.create_resource(said))
+            self._whole = Part(said, resolver, language)
+            check_parts(self._whole, check)
+        except (
+            *(jsonschema.SchemaError, RecursionError),
+            *(AttributeError, TypeError, ValueError),  # of words that are no texts
+        ) as exc:
             reason = getattr(exc, "message", str(exc))
             raise CallerError(f"no JSON schema: {reason}") from exc
         self._validator = kind(said, registry=registry)
-        self._root = Part(said, registry.resolver_with_root(root))
 
     @property
-    def root(self) -> Part:
-        """The whole schema, or what it refers to.
-
-        Raises:
-            CallerError: It refers to nothing.
-        """
-        return _followed(self._root)
+    def whole(self) -> Part:
+        """The whole schema."""
+        return self._whole
 
     def decoder(self) -> Decoder:
         """Decodes bodies, which are objects."""
@@ -123,8 +99,9 @@ class JsonSchema:
         found = object_of(body)
         problem = self._problem(found)
         if problem is not None:
+            word = problem.validator or "false"
             raise BadBodyError(
-                f"{problem.json_path} does not fit `{problem.validator}`: {problem.message[:200]}"
+                f"{problem.json_path} does not fit `{word}`: {problem.message[:200]}"
             )
         return found
 
@@ -135,9 +112,27 @@ class JsonSchema:
         try:
             return best_match(self._validator.iter_errors(found))
         except Unresolvable as exc:
-            raise _leads_nowhere(exc.ref) from exc
+            raise leads_nowhere(exc.ref) from exc
         except RecursionError as exc:
             raise BadBodyError("it or its schema is nested too deeply") from exc
+        except Exception as exc:  # as `multipleOf` 0.1 has of an integer of 400 digits
+            raise BadBodyError(f"it cannot be checked by its schema: {exc!r}") from exc
+
+
+def _by_address(said: Any, references: dict[str, Any]) -> dict[str, Any]:
+    """References by their names, and by what `$ref` makes of these in schemas with an address."""
+    addresses = [*references]
+    for each in (said, *references.values()):
+        own = each.get("$id", each.get("id")) if isinstance(each, dict) else None
+        if isinstance(own, str):
+            addresses.append(own)
+    found: dict[str, Any] = {}
+    for name, each in references.items():
+        found |= dict.fromkeys((urljoin(address, name) for address in addresses), each)
+    return found | references
+
+
+# -- bodies ---------------------------------------------------------------------------------------
 
 
 def object_of(body: bytes) -> dict[str, Any]:
@@ -147,7 +142,7 @@ def object_of(body: bytes) -> dict[str, Any]:
         BadBodyError: It is none.
     """
     try:
-        found = json.loads(body)
+        found = _DECODER.decode(body.decode(json.detect_encoding(body)))
     except ValueError as exc:
         raise BadBodyError(f"no JSON: {exc}") from exc
     except RecursionError as exc:
@@ -157,23 +152,15 @@ def object_of(body: bytes) -> dict[str, Any]:
     return found
 
 
-def _followed(part: Part) -> Part:
-    from referencing.exceptions import Unresolvable
-
-    said, resolver = part
-    for _ in range(MOST_STEPS):
-        ref = said.get("$ref") if isinstance(said, dict) else None
-        if not isinstance(ref, str):
-            return Part(said, resolver)
-        try:
-            found = resolver.lookup(ref)
-        except Unresolvable as exc:
-            raise _leads_nowhere(ref) from exc
-        said, resolver = found.contents, found.resolver
-    raise CallerError(f"the JSON schema refers to {ref!r}, which refers to itself")
+def _constant(text: str) -> NoReturn:
+    raise ValueError(f"JSON has no {text}")
 
 
-def _leads_nowhere(ref: str) -> CallerError:
-    return CallerError(
-        f"the JSON schema refers to {ref!r}, which is neither in it nor among its references"
-    )
+def _float(text: str) -> float:
+    found = float(text)
+    if math.isinf(found):
+        raise ValueError(f"a number is too large: {text[:60]}")
+    return found
+
+
+_DECODER = json.JSONDecoder(parse_constant=_constant, parse_float=_float)

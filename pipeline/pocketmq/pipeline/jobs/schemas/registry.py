@@ -123,7 +123,10 @@ class FileRegistry:
                 ]
                 for topic, listed in said.items()
             }
-        except (OSError, ValueError, AttributeError, KeyError, TypeError) as exc:
+        except (
+            *(OSError, RecursionError),
+            *(AttributeError, KeyError, TypeError, ValueError),
+        ) as exc:
             raise CallerError(f"{path}: no registry of schemas: {exc!r}") from exc
 
     def versions(self, topic: str) -> list[Schema]:
@@ -188,7 +191,7 @@ class HttpRegistry:
             if exc.code == 404:
                 return None
             raise RegistryError(f"{self.address}{path}: answered {exc.code}") from exc
-        except (OSError, ValueError) as exc:
+        except (OSError, RecursionError, ValueError) as exc:
             raise RegistryError(f"{self.address}{path}: {exc}; is the registry running?") from exc
 
     def _of_answer(self, said: Any, version: int, within: tuple[Place, ...] = ()) -> Schema:

@@ -13,10 +13,12 @@ import pyarrow.parquet as pq
 from pocketmq.pipeline.jobs.schemas.columns import (
     BAD,
     CHANGE,
-    NAMES,
+    Column,
     arrow_schema,
+    columns,
     fitting,
     json_text,
+    unicode_of,
 )
 from pocketmq.pipeline.jobs.schemas.decode import Decoded
 from pocketmq.pipeline.jobs.schemas.decoders import BadBodyError, Body, TopicDecoder
@@ -42,6 +44,8 @@ class _Table:
 
     def __init__(self, folder: Path, name: str, schema: pa.Schema) -> None:
         self.schema = schema
+        self.columns = columns(schema)
+        """Those that bodies fill."""
         self._folder, self._name = folder, name
         self._rows: list[dict[str, Any]] = []
         self._files = 0
@@ -96,10 +100,10 @@ class Tables:
         try:
             fields, message = self._decoders[topic](body)
             table = self._table(topic, message)
-            made = list(self._rows(row, fields, table.schema))
+            made = list(self._rows(row, fields, table.columns))
         except BadBodyError as exc:
             self.done.bad += 1
-            reason = str(exc)
+            reason = str(exc).encode(errors="backslashreplace").decode()
             short = reason.split(":")[0][:80]
             if short in self.done.reasons or len(self.done.reasons) < 100:
                 self.done.reasons[short] = self.done.reasons.get(short, 0) + 1
@@ -131,17 +135,17 @@ class Tables:
         self._tables[topic, ""] = _Table(self._folder, topic.replace("%", "_"), schema)
 
     def _rows(
-        self, row: dict[str, Any], fields: dict[str, Any], schema: pa.Schema
+        self, row: dict[str, Any], fields: dict[str, Any], places: list[Column]
     ) -> Iterator[dict[str, Any]]:
         if not self._envelope:
-            yield {**row, **_columns(schema, fields)}
+            yield {**row, **_values(places, fields)}
             return
         for change in changes(fields, self._keys):
-            when = datetime.datetime.fromtimestamp(change.time_ms / 1000, datetime.UTC)
+            when = _time(change.time_ms)
             yield {
                 **row,
                 "operation": change.operation,
-                "table": change.table,
+                "table": unicode_of("table", change.table),
                 "key": json_text(list(change.key)),
                 "before": None if change.before is None else json_text(change.before),
                 "after": None if change.after is None else json_text(change.after),
@@ -159,16 +163,20 @@ class Tables:
                 self.done.files.append(name)
 
 
-def _columns(schema: pa.Schema, fields: dict[str, Any]) -> dict[str, Any]:
+def _values(places: list[Column], fields: dict[str, Any]) -> dict[str, Any]:
     found = {}
-    for column in schema:
-        if column.name in NAMES:
-            continue
-        name = column.name.removesuffix("_")
-        value = fields.get(column.name, fields.get(name))
+    for column in places:
+        value = fields.get(column.field)
         if value is not None:
             found[column.name] = fitting(column, value)
     return found
+
+
+def _time(time_ms: int) -> datetime.datetime:
+    try:
+        return datetime.datetime.fromtimestamp(time_ms / 1000, datetime.UTC)
+    except (OSError, OverflowError, ValueError) as exc:
+        raise BadBodyError(f"its time in ms is in no calendar: {time_ms!r:.60}") from exc
 
 
 def _plain_json(body: bytes) -> Body:
