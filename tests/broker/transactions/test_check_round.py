@@ -265,3 +265,18 @@ def test_the_end_of_the_op_queue_is_looked_for_once_in_a_round(queues: Queues) -
     queues.ops = lambda offset: looks.append(offset) or read(offset)  # type: ignore[method-assign, func-returns-value]
     assert len(actions(queues, LATER)) == 4
     assert looks == [0, 1]
+
+
+def test_a_round_pauses_also_while_all_are_asked_for(queues: Queues) -> None:
+    for _ in range(1_000):
+        queues.put()
+    check = CheckRound(0, 0, LIMITS, LATER)
+    asked: list[int] = [0]
+    while (step := check.next(queues, LATER)) is not None:
+        if step.action is Action.PAUSE:
+            asked.append(0)
+        else:
+            asked[-1] += 1
+            check.done()
+    assert sum(asked) == 1_000
+    assert max(asked) <= 200

@@ -105,6 +105,8 @@ class CheckRound:
         self._op_next = op_offset
         self._limits = limits
         self._started_ms = started_ms
+        self._looked_at = 0
+        """Half messages since the last pause, whatever became of them."""
         self._misses = 0
         self._op_of: dict[int, int] = {}
         self._open_of_op: dict[int, set[int]] = {}
@@ -114,13 +116,13 @@ class CheckRound:
 
     def next(self, reads: Reads, now_ms: int) -> Step | None:
         """What to do now; None: the round is over."""
-        looked_at = 0
         while not self._over:
             if now_ms - self._started_ms > MAX_ROUND_MS:
                 break
-            if looked_at == PAUSE_AFTER:
+            if self._looked_at == PAUSE_AFTER:
+                self._looked_at = 0
                 return Step(Action.PAUSE)
-            looked_at += 1
+            self._looked_at += 1
             if self._settled(reads, self._at):
                 self._at += 1
                 continue
