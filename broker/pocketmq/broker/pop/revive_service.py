@@ -43,6 +43,7 @@ AFTER_FAILURE_S = 0.5
 LONGEST_WAIT_S = 10.0
 BATCH = 32
 SETTLE_BATCH = 64
+"""Messages that come again, or check points without any, before other work goes on."""
 
 CaughtUp = Callable[[], bool]
 """Whether every timer message that is due has been delivered."""
@@ -141,6 +142,8 @@ class ReviveService(Service):
                     if outcome is None:
                         return AFTER_FAILURE_S
                     busy = busy or outcome
+                    if outcome:
+                        await self._clock.sleep(0)
             if not busy:
                 break
             await self._clock.sleep(0)
@@ -185,11 +188,13 @@ class ReviveService(Service):
     def _settle(self, queue_id: int, planner: RevivePlanner, now_ms: int) -> bool | None:
         """Settle the first check points; whether there were any, None when one has to wait."""
         committed: int | None = None
-        for _ in range(SETTLE_BATCH):
+        done = 0
+        while done < SETTLE_BATCH:
             due = planner.due(now_ms)
             if due is None:
                 break
             offset, point = due
+            done += max(1, len(point.open_offsets()))
             if not self._revive(point):
                 break
             committed = planner.settled(offset)
