@@ -10,7 +10,8 @@ a small request:
     write       reply #1, reply #2                       one write
     later       reply #3, by `Channel.reply`, when a message has arrived or 15 s are over
 
-A peer that sends faster than it is read gets one read in a turn of the loop, as all others do.
+A peer that connected to us and sends faster than it is read gets one read in a turn of the loop, as
+all others do.
 Memory that one peer can take is bounded: while `HIGH_WATER_BYTES` of replies are unsent, nothing
 more is read from it; at `budget.connection_bytes` the connection is closed. What all accepted peers
 of a listener have waiting is added up in a `PeerMemory`, which closes the heaviest.
@@ -153,7 +154,7 @@ class Channel(ChannelOutput, asyncio.Protocol):
             self._on_open(self)
 
     def data_received(self, data: bytes) -> None:
-        if len(data) >= _FULL_READ_BYTES:
+        if len(data) >= _FULL_READ_BYTES and self._accepted:
             self._let_others_read()
         dispatcher = self.dispatcher
         if dispatcher.waits and self._accepted:
