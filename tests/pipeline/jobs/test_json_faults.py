@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pocketmq.pipeline import installed
 from pocketmq.pipeline.jobs.schemas import json_schema as module
 from pocketmq.pipeline.jobs.schemas.columns import PLACE, Column, arrow_schema, fitting
 from pocketmq.pipeline.jobs.schemas.decode import Decoded, schema
@@ -270,7 +270,7 @@ def test_a_registry_file_that_is_too_deep_is_told(tmp_path: Path) -> None:
 
 
 def test_without_jsonschema_one_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(installed, "find_spec", lambda _: None)
     module._json_schema.cache_clear()
     with pytest.raises(MissingToolError, match=r"pip install 'pocketmq\[schema\]'"):
         decoder_of(a_schema({}))

@@ -5,12 +5,8 @@ worker is a task that lives as long as the consumer, so that there is no task pe
 that takes a message while more are waiting wakes another, so a listener that never waits needs
 only one.
 
-    success                       out of the process queue; the offset moves to the first one left
-    failure, CLUSTERING           CONSUMER_SEND_MSG_BACK (36): the broker delivers it again later;
-                                  if that fails, sent to %RETRY%group as a plain message;
-                                  if that fails too, handed to the listener again in 5 s
-    failure, BROADCASTING         logged, and lost
-    popped                        ACK_MESSAGE (200051), or after a failure hidden for longer (K-170)
+What becomes of a message by the listener's answer stands in `concurrent_answers.py`. What cannot be
+given back to the broker is handed to the listener again in 5 s.
 """
 
 from __future__ import annotations
@@ -19,15 +15,15 @@ import asyncio
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from operator import length_hint
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
 import structlog
 
+from pocketmq.client.consumer.concurrent_answers import LATER, ConcurrentAnswers, SendsBack
 from pocketmq.client.consumer.handing_out import HandingOut, Holder
 from pocketmq.client.consumer.listener import (
     ALL_ACKED,
     ConsumeConcurrentlyContext,
-    ConsumeConcurrentlyStatus,
     ListenerCall,
 )
 from pocketmq.client.consumer.offset_table import OffsetTable
@@ -49,8 +45,6 @@ MESSAGES_PER_TURN: Final = 32
 CLEAN_ROUNDS: Final = 16
 CLEAN_DELAY_LEVEL: Final = 3
 
-LATER: Final = ConsumeConcurrentlyStatus.RECONSUME_LATER
-
 _UNSEEN_CONTEXT: Final = ConsumeConcurrentlyContext(MessageQueue("", "", -1))
 """For listeners that get no context, and so cannot change it."""
 
@@ -59,14 +53,6 @@ Work: TypeAlias = tuple[list[MessageExt], Holder]
 
 One: TypeAlias = tuple[MessageExt, Holder]
 """A message for an iterator, and where it is kept until it is done."""
-
-
-class SendsBack(Protocol):
-    """How a failed message gets back to its broker."""
-
-    async def send_back(self, message: MessageExt, delay_level: int) -> bool:
-        """Give it back; whether the broker has it, by send-back or in `%RETRY%group` (C-55)."""
-        ...
 
 
 class ConcurrentConsumeService:
@@ -107,10 +93,16 @@ class ConcurrentConsumeService:
             one_by_one=listener is None or listener.one_by_one
         )
         self._consume_timeout_s = settings.consume_timeout_min * 60
-        self._broadcasting = settings.is_broadcasting
-        self._skip_send_back_of_dropped = profile.skip_send_back_of_dropped
         self._buffers = buffers
         self._name = "iterator" if listener is None else listener.name
+        self._answers = ConcurrentAnswers(
+            group,
+            self._name,
+            self.handing_out,
+            sends_back,
+            is_broadcasting=settings.is_broadcasting,
+            skips_dropped=profile.skip_send_back_of_dropped,
+        )
         self._line: deque[Work] = deque()
         self._one_by_one = listener is None or listener.one_by_one
         self._waits_are_told = clock.peer_wait() is not NO_WAIT
@@ -313,69 +305,11 @@ class ConcurrentConsumeService:
             if status is None and context.ack_index == ALL_ACKED:
                 self.handing_out.done(messages, buffer)
             elif not self.handing_out.is_void(messages, buffer):
-                await self._settle(messages, buffer, status, context)
+                kept = await self._answers.settle(messages, buffer, status, context)
+                if kept:
+                    self._submit_later(kept, buffer)
         except Exception as exc:  # noqa: BLE001 - logged, and handed out again
             self._run_failed(messages, buffer, exc)
-
-    async def _settle(
-        self,
-        messages: list[MessageExt],
-        buffer: Holder,
-        status: object,
-        context: ConsumeConcurrentlyContext,
-    ) -> None:
-        """Act on what the listener answered (C-55, C-56, K-170)."""
-        done = messages
-        first_failed = self._first_failed(len(messages), status, context.ack_index)
-        if isinstance(buffer, PopQueue):
-            done, failed = messages[:first_failed], messages[first_failed:]
-            buffer.settle(done, failed, context.delay_level_when_next_consume)
-            return
-        if first_failed < len(messages):
-            kept = await self._give_back(messages[first_failed:], buffer, context)
-            if kept:
-                done = [message for message in messages if message not in kept]
-                self._submit_later(kept, buffer)
-        self.handing_out.remove(done, buffer)
-
-    def _first_failed(self, count: int, status: object, ack_index: int) -> int:
-        if status is None or status is ConsumeConcurrentlyStatus.CONSUME_SUCCESS:
-            return count if ack_index == ALL_ACKED else min(count, ack_index + 1)
-        if status is not LATER:
-            log.error(
-                "listener.answer_unknown",
-                group=self._group,
-                listener=self._name,
-                answer=repr(status)[:100],
-                advice="return None or a ConsumeConcurrentlyStatus",
-            )
-        return 0
-
-    async def _give_back(
-        self,
-        failed: list[MessageExt],
-        buffer: ProcessQueue,
-        context: ConsumeConcurrentlyContext,
-    ) -> list[MessageExt]:
-        """Give failed messages back for redelivery; returns those that could not be given back."""
-        if self._broadcasting:
-            for message in failed:
-                log.warning(
-                    "message.lost",
-                    group=self._group,
-                    queue=str(buffer.queue),
-                    offset=message.queue_offset,
-                    reason="a broadcasting listener failed",
-                )
-            return []
-        kept = []
-        for message in failed:
-            if self._skip_send_back_of_dropped and message.queue_offset not in buffer:
-                continue
-            if not await self._sends_back.send_back(message, context.delay_level_when_next_consume):
-                message.reconsume_times += 1
-                kept.append(message)
-        return kept
 
     def _run_failed(self, messages: list[MessageExt], buffer: Holder, error: Exception) -> None:
         """What is done before or after a call of the listener has failed: hand out again in 5 s."""

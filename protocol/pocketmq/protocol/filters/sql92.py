@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Final
 
@@ -67,7 +68,7 @@ class CompiledFilters:
     def __init__(self, max_chars: int = CACHED_CHARS) -> None:
         self._max_chars = max_chars
         self._chars = 0
-        self._filters: dict[str, Sql92Filter | FilterError] = {}
+        self._filters: OrderedDict[str, Sql92Filter | FilterError] = OrderedDict()
 
     def get(self, text: str) -> Sql92Filter:
         """The filter of the text, compiled unless it is known.
@@ -86,8 +87,7 @@ class CompiledFilters:
             self._chars += len(text)
         self._filters[text] = found
         while self._chars > self._max_chars:
-            oldest = next(iter(self._filters))
-            del self._filters[oldest]
+            oldest, _ = self._filters.popitem(last=False)
             self._chars -= len(oldest)
         return _given(found)
 

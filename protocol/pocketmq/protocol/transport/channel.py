@@ -10,11 +10,10 @@ a small request:
     write       reply #1, reply #2                       one write
     later       reply #3, by `Channel.reply`, when a message has arrived or 15 s are over
 
-A peer that connected to us and sends faster than it is read gets one read in a turn of the loop, as
-all others do.
-Memory that one peer can take is bounded: while `HIGH_WATER_BYTES` of replies are unsent, nothing
-more is read from it; at `budget.connection_bytes` the connection is closed. What all accepted peers
-of a listener have waiting is added up in a `PeerMemory`, which closes the heaviest.
+A peer that connected to us gets one read in a turn of the loop, however fast it sends. Memory that
+one peer can take is bounded: while `HIGH_WATER_BYTES` of replies are unsent, nothing more is read
+from it; at `budget.connection_bytes` the connection is closed. What all accepted peers of a
+listener have waiting is added up in a `PeerMemory`, which closes the heaviest.
 
 A client calls `request` (a future) or `oneway`; a server gives a `Dispatcher`, whose processors
 return a reply or None. Deadlines of requests run on real time, not on the protocol's `Clock`.

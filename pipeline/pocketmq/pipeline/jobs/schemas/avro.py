@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import json
 from functools import lru_cache
 from typing import Any
 
+from pocketmq.pipeline.installed import check_installed
 from pocketmq.pipeline.jobs.schemas.decoders import BadBodyError, Decoder
 from pocketmq.pipeline.jobs.schemas.registry import Schema
-from pocketmq.runtime.errors import CallerError, MissingToolError
+from pocketmq.runtime.errors import CallerError
 
 
 def avro_schema(schema: Schema) -> AvroSchema:
@@ -25,8 +25,7 @@ def avro_schema(schema: Schema) -> AvroSchema:
 
 @lru_cache(maxsize=64)
 def _avro_schema(text: str, needed: tuple[str, ...]) -> AvroSchema:
-    if importlib.util.find_spec("fastavro") is None:
-        raise MissingToolError("fastavro", "Avro bodies", "pip install 'pocketmq[schema]'")
+    check_installed("Avro bodies", "schema", "fastavro")
     import fastavro
 
     known: dict[str, Any] = {}

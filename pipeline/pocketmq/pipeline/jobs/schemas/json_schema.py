@@ -6,17 +6,20 @@ into the schema itself or to one of its references; nothing else is fetched.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
 from functools import lru_cache
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 from urllib.parse import urljoin
 
+from pocketmq.pipeline.installed import check_installed
 from pocketmq.pipeline.jobs.schemas.decoders import BadBodyError, Decoder
 from pocketmq.pipeline.jobs.schemas.json_parts import Part, check_parts, leads_nowhere
 from pocketmq.pipeline.jobs.schemas.registry import Schema
-from pocketmq.runtime.errors import CallerError, MissingToolError
+from pocketmq.runtime.errors import CallerError
+
+_OF_ODD_WORDS: Final = (AttributeError, RecursionError, TypeError, ValueError)
+"""What its libraries raise where a word of the language has a value of another type."""
 
 
 def json_schema(schema: Schema) -> JsonSchema:
@@ -31,8 +34,7 @@ def json_schema(schema: Schema) -> JsonSchema:
 
 @lru_cache(maxsize=64)
 def _json_schema(text: str, needed: tuple[tuple[str, str], ...]) -> JsonSchema:
-    if importlib.util.find_spec("jsonschema") is None:
-        raise MissingToolError("jsonschema", "JSON schemas", "pip install 'pocketmq[schema]'")
+    check_installed("JSON schemas", "schema", "jsonschema")
     return JsonSchema(_read(text), {name: _read(each) for name, each in needed})
 
 
@@ -76,20 +78,13 @@ class JsonSchema:
             registry = REGISTRY.with_resources(resources.items())
             language = DRAFT7.detect(said)
             resolver = registry.resolver_with_root(language.create_resource(said))
-            self._whole = Part(said, resolver, language)
-            check_parts(self._whole, check)
-        except (
-            *(jsonschema.SchemaError, RecursionError),
-            *(AttributeError, TypeError, ValueError),  # of words that are no texts
-        ) as exc:
+            self.whole = Part(said, resolver, language)
+            """The whole schema."""
+            check_parts(self.whole, check)
+        except (jsonschema.SchemaError, *_OF_ODD_WORDS) as exc:
             reason = getattr(exc, "message", str(exc))
             raise CallerError(f"no JSON schema: {reason}") from exc
         self._validator = kind(said, registry=registry)
-
-    @property
-    def whole(self) -> Part:
-        """The whole schema."""
-        return self._whole
 
     def decoder(self) -> Decoder:
         """Decodes bodies, which are objects."""

@@ -6,7 +6,6 @@ refers to.
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -15,9 +14,10 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+from pocketmq.pipeline.installed import check_installed
 from pocketmq.pipeline.jobs.schemas.decoders import BadBodyError, Decoder
 from pocketmq.pipeline.jobs.schemas.registry import Schema
-from pocketmq.runtime.errors import CallerError, MissingToolError
+from pocketmq.runtime.errors import CallerError
 
 _COMPILE_LIMIT_S: Final = 60.0
 _NAME: Final = "schema.proto"
@@ -26,8 +26,7 @@ _NAME: Final = "schema.proto"
 @lru_cache(maxsize=64)
 def _compiled(text: str, imports: tuple[tuple[str, str], ...]) -> bytes:
     """A `FileDescriptorSet` of a `.proto` file and what it imports, the file itself last."""
-    if importlib.util.find_spec("grpc_tools") is None:
-        raise MissingToolError("grpcio-tools", "Protobuf bodies", "pip install 'pocketmq[schema]'")
+    check_installed("Protobuf bodies", "schema", "grpc_tools")
     main = _NAME
     while any(name == main for name, _ in imports):
         main = f"main-{main}"

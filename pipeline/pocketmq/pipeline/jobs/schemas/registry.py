@@ -26,6 +26,9 @@ MOST_REFERENCES: Final = 200
 LATEST: Final = -1
 """The version of a reference that means the newest one."""
 
+_OF_OTHER_JSON: Final = (AttributeError, KeyError, RecursionError, TypeError, ValueError)
+"""What reading a file raises that has no JSON, or JSON of another form."""
+
 Place = tuple[str, int]
 """Subject and version."""
 
@@ -123,10 +126,7 @@ class FileRegistry:
                 ]
                 for topic, listed in said.items()
             }
-        except (
-            *(OSError, RecursionError),
-            *(AttributeError, KeyError, TypeError, ValueError),
-        ) as exc:
+        except (OSError, *_OF_OTHER_JSON) as exc:
             raise CallerError(f"{path}: no registry of schemas: {exc!r}") from exc
 
     def versions(self, topic: str) -> list[Schema]:
