@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.store.stored_message import StoredMessage
@@ -12,6 +14,7 @@ from pocketmq.broker.timers.rules import (
     check_room,
     delivery,
     is_deleted,
+    names_cancel,
     precision_of,
     rolled,
     to_timer_topic,
@@ -201,6 +204,34 @@ def test_any_queue_may_be_where_it_belongs(queue_id: int) -> None:
     message = delivery(record(TIMER_TOPIC, 4, WAITED | {"REAL_QID": str(queue_id)}), 1, 2)
     assert message is not None
     assert message.queue_id == queue_id
+
+
+PIECES = st.sampled_from(
+    ["REAL_TOPIC", "REAL_QID", "TAGS", "UNIQ_KEY", "KEYS", "TIMER_DEL_UNIQKEY", "TIMER_ENQUEUE_MS",
+     "TIMER_DEQUEUE_MS", "TIMER_ROLL_TIMES", "orders", "7", "ü", "", "\x01", "\x01", "\x02", "\x02"]
+)  # fmt: skip
+
+
+@given(pieces=st.lists(PIECES, max_size=30))
+@example(pieces=["TIMER_ENQUEUE_MS", "\x01", "7", "\x02"])
+@example(pieces=["TAGS", "\x01", "7"])  # the last 0x02 may be missing
+@example(pieces=["UNIQ_KEY", "\x01", "7", "\x02", "UNIQ_KEY", "\x01", "\x02"])
+def test_copies_have_the_properties_that_readers_see(pieces: list[str]) -> None:  # T-122, T-127
+    waited = record(TIMER_TOPIC, 4, WAITED, text="".join(pieces))
+    seen = decode_properties(bytes(waited.raw_properties).decode())
+    assert names_cancel(waited) == ("TIMER_DEL_UNIQKEY" in seen)
+    message = delivery(waited, 111, 222)
+    copies = [(rolled(waited), ["TIMER_ROLL_TIMES"])]
+    if message is not None:
+        copies.append((message, ["TIMER_ENQUEUE_MS", "TIMER_DEQUEUE_MS"]))
+        assert (message.topic, str(message.queue_id)) == (seen["REAL_TOPIC"], seen["REAL_QID"])
+    for copy, added in copies:
+        told = decode_properties(copy.properties.decode())
+        assert told.keys() == seen.keys() | set(added)
+        assert all(told[name] == seen[name] for name in seen if name not in added)
+        assert (copy.uniq_key, copy.keys) == (seen.get("UNIQ_KEY"), seen.get("KEYS"))
+        assert copy.tags_code == tags_code(seen.get("TAGS"))
+    assert message is None or told["TIMER_ENQUEUE_MS"] == "111"
 
 
 def test_a_separator_in_a_value_stays_there() -> None:

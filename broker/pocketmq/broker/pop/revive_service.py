@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import structlog
@@ -29,7 +30,12 @@ from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.errors import BadRequestError
 from pocketmq.protocol.message import MessageExt
 from pocketmq.protocol.metrics import POP_RETRIED, POP_REVIVE_READ
-from pocketmq.protocol.properties import MAX_PROPERTIES_BYTES, encode_again
+from pocketmq.protocol.properties import (
+    MAX_PROPERTIES_BYTES,
+    encode_again,
+    stored_name,
+    stored_value,
+)
 from pocketmq.protocol.receipts import pop_retry_topic, user_topic
 from pocketmq.protocol.record import decode_records
 from pocketmq.protocol.scalars import INT32_MAX, Perm
@@ -44,6 +50,8 @@ LONGEST_WAIT_S = 10.0
 BATCH = 32
 SETTLE_BATCH = 64
 """Messages that come again, or check points without any, before other work goes on."""
+
+_TAGS = stored_name(names.TAGS)
 
 CaughtUp = Callable[[], bool]
 """Whether every timer message that is due has been delivered."""
@@ -165,24 +173,27 @@ class ReviveService(Service):
                 planner.next_offset = found.next_begin_offset
                 return 1
             return 0
-        queue = str(queue_id)
+        read: Counter[tuple[str, str, str]] = Counter()
         for record in decode_records(b"".join(found.records)):
             offset = record.queue_offset
+            tag = stored_value(b"\x02" + record.raw_properties, _TAGS)
             try:
-                if record.tags == CHECK_POINT_TAG:
+                if tag == CHECK_POINT_TAG:
                     point = decode_check_point(record.raw_body)
                     point.stored_at(record.store_timestamp_ms)
-                    self._meters.add(POP_REVIVE_READ, point.group, point.topic, queue, "CK")
+                    read[point.group, point.topic, "CK"] += 1
                     planner.check_point(offset, point)
-                elif record.tags in (ACK_TAG, BATCH_ACK_TAG):
+                elif tag in (ACK_TAG, BATCH_ACK_TAG):
                     ack = decode_ack(record.raw_body)
-                    self._meters.add(POP_REVIVE_READ, ack.group, ack.topic, queue, "ACK")
+                    read[ack.group, ack.topic, "ACK"] += 1
                     planner.ack(offset, ack)
                 else:
                     planner.skip(offset)
             except BadRequestError as exc:
                 log.warning("revive.unreadable", queue_id=queue_id, offset=offset, reason=str(exc))
                 planner.skip(offset)
+        for (group, topic, what), count in read.items():
+            self._meters.add(POP_REVIVE_READ, group, topic, str(queue_id), what, count=count)
         return found.count
 
     def _settle(self, queue_id: int, planner: RevivePlanner, now_ms: int) -> bool | None:

@@ -10,10 +10,14 @@ from pocketmq.broker.store.stored_message import StoredMessage
 from pocketmq.broker.timers.layout import BLANK_SLOTS, SLOTS
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.codes import ResponseCode
-from pocketmq.protocol.hosts import pack_host, parse_host_text
 from pocketmq.protocol.java import java_integer
 from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.properties import MAX_PROPERTIES_BYTES, encode_again
+from pocketmq.protocol.properties import (
+    MAX_PROPERTIES_BYTES,
+    encode_again,
+    stored_name,
+    stored_value,
+)
 from pocketmq.protocol.subscription import tags_code
 from pocketmq.protocol.validation import NOT_ALLOWED_SEND, TIMER_TOPIC
 
@@ -218,43 +222,67 @@ def delivery(record: MessageExt, enqueued_ms: int, now_ms: int) -> StoredMessage
         enqueued_ms: when it was logged.
         now_ms: the time.
     """
-    properties = dict(record.properties)
-    topic = properties.get(names.REAL_TOPIC)
+    text = _stored(record)
+    topic = stored_value(text, _REAL_TOPIC)
     if not topic or topic == TIMER_TOPIC or topic in NOT_ALLOWED_SEND:
         return None
-    queue_id = java_integer(properties.get(names.REAL_QUEUE_ID, ""))
+    queue_id = java_integer(stored_value(text, _REAL_QUEUE_ID) or "")
     if queue_id is None or queue_id < 0:
         return None
-    properties[names.TIMER_ENQUEUE_MS] = str(enqueued_ms)
-    properties[names.TIMER_DEQUEUE_MS] = str(now_ms)
-    return _copy(record, topic, queue_id, properties)
+    added = {names.TIMER_ENQUEUE_MS: str(enqueued_ms), names.TIMER_DEQUEUE_MS: str(now_ms)}
+    if _ENQUEUE_MS in text or _DEQUEUE_MS in text or not text.endswith(b"\x02"):
+        properties = encode_again(record.properties | added).encode()
+    else:  # nearly always: to split the others takes longer than all the rest
+        properties = text[1:] + encode_again(added).encode()
+    return _copy(record, topic, queue_id, text, properties)
 
 
 def rolled(record: MessageExt) -> StoredMessage:
     """The message as it is put into the wheel topic once more (T-122)."""
-    properties = dict(record.properties)
-    times = java_integer(properties.get(names.TIMER_ROLL_TIMES, "")) or 0
-    properties[names.TIMER_ROLL_TIMES] = str(max(0, times) + 1)
-    return _copy(record, TIMER_TOPIC, 0, properties)
+    text = _stored(record)
+    times = java_integer(stored_value(text, _ROLL_TIMES) or "") or 0
+    added = {names.TIMER_ROLL_TIMES: str(max(0, times) + 1)}
+    properties = encode_again(record.properties | added).encode()
+    return _copy(record, TIMER_TOPIC, 0, text, properties)
+
+
+def names_cancel(record: MessageExt) -> bool:
+    """Whether the message takes another one back (T-136)."""
+    return stored_value(_stored(record), _CANCEL) is not None
+
+
+def _stored(record: MessageExt) -> bytes:
+    """Its properties as `stored_value` wants them."""
+    return b"\x02" + record.raw_properties
 
 
 def _copy(
-    record: MessageExt, topic: str, queue_id: int, properties: dict[str, str]
+    record: MessageExt, topic: str, queue_id: int, text: bytes, properties: bytes
 ) -> StoredMessage:
     return StoredMessage(
         topic=topic,
         queue_id=queue_id,
         body=record.raw_body,
-        properties=encode_again(properties).encode(),
+        properties=properties,
         flag=record.flag,
         sys_flag=record.sys_flag,
         born_timestamp_ms=record.born_timestamp_ms,
-        born_host=pack_host(*parse_host_text(record.born_host)),
-        store_host=pack_host(*parse_host_text(record.store_host)),
+        born_host=record.packed_born_host,
+        store_host=record.packed_store_host,
         reconsume_times=record.reconsume_times,
         prepared_transaction_offset=record.prepared_transaction_offset,
-        tags_code=tags_code(properties.get(names.TAGS)),
-        uniq_key=properties.get(names.UNIQ_KEY),
-        keys=properties.get(names.KEYS),
+        tags_code=tags_code(stored_value(text, _TAGS)),
+        uniq_key=stored_value(text, _UNIQ_KEY),
+        keys=stored_value(text, _KEYS),
         wait_store_ok=False,
     )
+
+
+_TAGS, _UNIQ_KEY, _KEYS, _REAL_TOPIC, _REAL_QUEUE_ID, _CANCEL, _ROLL_TIMES = map(
+    stored_name,
+    (
+        *(names.TAGS, names.UNIQ_KEY, names.KEYS, names.REAL_TOPIC, names.REAL_QUEUE_ID),
+        *(names.TIMER_DEL_UNIQKEY, names.TIMER_ROLL_TIMES),
+    ),
+)
+_ENQUEUE_MS, _DEQUEUE_MS = map(stored_name, (names.TIMER_ENQUEUE_MS, names.TIMER_DEQUEUE_MS))
