@@ -135,12 +135,14 @@ def consume(how: str, messages: int) -> Row:
         if topic not in side.filled:
             load("batch", side.namesrv, topic, 128, messages, 4)
             side.filled.add(topic)
-        before = side.cpu_s
+        before, client_before = side.cpu_s, _children_s()
         result = load(how, side.namesrv, topic, f"group-{time.time_ns()}", messages)
         return {
             "per second": result["messages"] / result["seconds"],
             "s to the first": result["first_s"],
             "us of processor": (side.cpu_s - before) / messages * 1e6,
+            "us of the client": (_children_s() - client_before) / messages * 1e6,
+            "pauses of the client": result["pauses"],
         }
 
     return measure

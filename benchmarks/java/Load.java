@@ -1,3 +1,4 @@
+import java.lang.reflect.Field;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -11,6 +12,7 @@ import java.util.function.Supplier;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.impl.consumer.DefaultMQPushConsumerImpl;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.LocalTransactionState;
 import org.apache.rocketmq.client.producer.SendCallback;
@@ -226,7 +228,7 @@ public final class Load {
         AtomicLong first = new AtomicLong();
         CountDownLatch done = new CountDownLatch(1);
         long started = System.nanoTime();
-        consumer(how, namesrv, topic, group, (batch, context) -> {
+        DefaultMQPushConsumer consumer = consumer(how, namesrv, topic, group, (batch, context) -> {
             first.compareAndSet(0, System.nanoTime());
             if (seen.addAndGet(batch.size()) >= messages) {
                 done.countDown();
@@ -235,8 +237,16 @@ public final class Load {
         });
         done.await();
         double seconds = (System.nanoTime() - first.get()) / 1e9;
-        return String.format("{\"messages\": %d, \"seconds\": %.6f, \"first_s\": %.6f}", seen.get(),
-            seconds, (first.get() - started) / 1e9);
+        return String.format(
+            "{\"messages\": %d, \"seconds\": %.6f, \"first_s\": %.6f, \"pauses\": %d}",
+            seen.get(), seconds, (first.get() - started) / 1e9, pauses(consumer));
+    }
+
+    /** How often the client waited 50 ms before a pull or pop, since it held too much already. */
+    private static long pauses(DefaultMQPushConsumer consumer) throws Exception {
+        Field times = DefaultMQPushConsumerImpl.class.getDeclaredField("queueFlowControlTimes");
+        times.setAccessible(true);
+        return times.getLong(consumer.getDefaultMQPushConsumerImpl());
     }
 
     private static String latency(String namesrv, String topic, int bytes, int rate, int seconds)
