@@ -63,3 +63,18 @@ async def test_a_number_of_rolls_that_is_none_is_counted_from_1(tmp_path: Path, 
         far, near = rig.queue()
         assert far.properties[names.TIMER_ROLL_TIMES] == "1"
         assert (far.body, near.body) == (b"far", b"near")
+
+
+async def test_messages_that_end_alike_wait_each_for_its_own_topic(tmp_path: Path) -> None:
+    # A time behind the topic is all that their properties end with.
+    out_ms = str(START_MS + 2000)
+    async with timers_at(tmp_path) as rig:
+        for topic in ("A", "B"):
+            by_hand = {"REAL_TOPIC": topic, "REAL_QID": "0", "TIMER_OUT_MS": out_ms}
+            rig.send(topic.encode(), topic=TIMER_TOPIC, **by_hand)
+        for topic in ("C", "D", "D"):
+            rig.send(topic.encode(), topic=topic, TIMER_DELAY_MS="2500")
+        await rig.advance(0.1)
+        assert {topic: rig.counts.of(topic) for topic in "ABCD"} == {"A": 1, "B": 1, "C": 1, "D": 2}
+        await rig.advance(4)
+        assert [rig.bodies(topic) for topic in "ABCD"] == [[b"A"], [b"B"], [b"C"], [b"D", b"D"]]

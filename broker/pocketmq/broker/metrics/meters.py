@@ -30,10 +30,10 @@ class Distribution:
         self.total = 0
         """The sum of the values."""
 
-    def note(self, value: int) -> None:
-        """One more value."""
-        self.counts[bisect_left(self._bounds, value)] += 1
-        self.total += value
+    def note(self, value: int, count: int = 1) -> None:
+        """One more value, or several that are the same."""
+        self.counts[bisect_left(self._bounds, value)] += count
+        self.total += value * count
 
 
 class Meters:
@@ -61,15 +61,15 @@ class Meters:
         if labels in series or len(series) < MAX_SERIES:
             series[labels] = series.get(labels, 0) + count
 
-    def note(self, metric: Metric, value: int, *labels: str) -> None:
-        """One more value of a histogram."""
+    def note(self, metric: Metric, value: int, *labels: str, count: int = 1) -> None:
+        """One more value of a histogram, or several that are the same."""
         series = self._distributions.setdefault(metric, {})
         distribution = series.get(labels)
         if distribution is None:
             if len(series) >= MAX_SERIES:
                 return
             distribution = series[labels] = Distribution(metric.bounds)
-        distribution.note(value)
+        distribution.note(value, count)
 
     @property
     def counts(self) -> Mapping[Metric, Mapping[tuple[str, ...], int]]:

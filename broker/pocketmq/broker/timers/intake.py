@@ -7,6 +7,7 @@ wheel topic --> take in --> timer log + slot
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -17,7 +18,7 @@ from pocketmq.broker.metrics.meters import Meters
 from pocketmq.broker.store import GetStatus, MessageStore
 from pocketmq.broker.timers.delivering import TimerDelivery
 from pocketmq.broker.timers.late import LateCopies
-from pocketmq.broker.timers.layout import DELETE, NORMAL, RECORD_SIZE, ROLL, LogRecord
+from pocketmq.broker.timers.layout import DELETE, NORMAL, RECORD_SIZE, ROLL, LogRecord, pack_record
 from pocketmq.broker.timers.rules import NEVER_WAITED_MS
 from pocketmq.broker.timers.state import TimerState
 from pocketmq.protocol import properties as names
@@ -34,13 +35,19 @@ log = structlog.get_logger()
 BATCH = 32
 
 
+class _Target(msgspec.Struct, gc=False, frozen=True):
+    """When and where a message is delivered."""
+
+    out_ms: int
+    topic: str
+    topic_hash: int
+
+
 class _Arrival(msgspec.Struct, gc=False):
     """A message of the wheel topic that is to be logged."""
 
     record: MessageExt
-    out_ms: int
-    topic: str
-    """Where it is delivered."""
+    target: _Target
     cancels: bool
 
 
@@ -141,25 +148,22 @@ class TimerIntake:
         over: list[tuple[MessageExt, int]] = []
         log_bytes = b"".join(found.records)
         records = decode_records(log_bytes)
+        targets: dict[bytes, _Target] = {}
         end = 0
         for record in records:
             end += record.store_size
             text = b"\x02" + log_bytes[end - record.properties_size : end]
-            out_ms = java_integer(stored_value(text, _OUT_MS) or "", 64)
-            if out_ms is None:
+            target = self._target(text, targets)
+            if target is None:
                 log.warning("timers.no_time", offset=record.queue_offset)
-                continue
-            # A client may have written it, or a broker whose slots had another width.
-            out_ms = self._rules.floor(out_ms)
-            if self._is_delivered(record, out_ms):
-                continue  # or rolled: then its next record is in the topic too
-            elif out_ms < write_ms:
+            elif self._is_delivered(record, target.out_ms):
+                pass  # or rolled: then its next record is in the topic too
+            elif target.out_ms < write_ms:
                 if record.queue_offset not in late.offsets:
                     over.append((record, NEVER_WAITED_MS))
             else:
                 cancels = _CANCEL in text and stored_value(text, _CANCEL) is not None
-                topic = stored_value(text, _REAL_TOPIC) or ""
-                to_log.append(_Arrival(record, out_ms, topic, cancels))
+                to_log.append(_Arrival(record, target, cancels))
         if over:
             if not self._delivering.put(over, now_ms):
                 return None
@@ -177,18 +181,48 @@ class TimerIntake:
                     self.queue_offset = arrival.record.queue_offset + 1
                     logged += 1
         finally:  # a full disk: those before are logged
-            changes: dict[str, int] = {}
-            for arrival in to_log[:logged]:
-                topic = arrival.topic
-                ahead_ms = arrival.out_ms - arrival.record.born_timestamp_ms
-                self._meters.add(TIMER_ENQUEUED, topic)
-                self._meters.note(DELAY_LATENCY, max(0, ahead_ms) // 1000, topic)
-                changes[topic] = changes.get(topic, 0) + (-1 if arrival.cancels else 1)
-            for topic, change in changes.items():
-                self._counts.change(topic, change, now_ms)
+            self._count(to_log[:logged], now_ms)
         self.queue_offset = found.next_begin_offset
         late.forget()
         return len(records)
+
+    def _target(self, text: bytes, known: dict[bytes, _Target]) -> _Target | None:
+        """When and where a message is delivered; None: its properties tell no time.
+
+        Args:
+            text: its properties, as `stored_value` wants them.
+            known: by the ends of other texts: acks of one second, and whatever else is delivered
+                together, have all from the time on in common.
+        """
+        end = text[text.rfind(_OUT_MS) :]
+        target = known.get(end)
+        if target is None:
+            target = self._read_target(text)
+            if _REAL_TOPIC in end and target is not None and target == self._read_target(end):
+                known[end] = target
+        return target
+
+    def _read_target(self, text: bytes) -> _Target | None:
+        out_ms = java_integer(stored_value(text, _OUT_MS) or "", 64)
+        if out_ms is None:
+            return None
+        topic = stored_value(text, _REAL_TOPIC) or ""
+        # A client may have written the time, or a broker whose slots had another width.
+        return _Target(self._rules.floor(out_ms), topic, _topic_hash(topic))
+
+    def _count(self, logged: Sequence[_Arrival], now_ms: int) -> None:
+        changes: Counter[str] = Counter()
+        ahead_s: Counter[tuple[str, int]] = Counter()
+        for arrival in logged:
+            target = arrival.target
+            changes[target.topic] += -1 if arrival.cancels else 1
+            ahead_ms = target.out_ms - arrival.record.born_timestamp_ms
+            ahead_s[target.topic, max(0, ahead_ms) // 1000] += 1
+        for topic, change in changes.items():
+            self._counts.change(topic, change, now_ms)
+        for (topic, seconds), count in ahead_s.items():
+            self._meters.add(TIMER_ENQUEUED, topic, count=count)
+            self._meters.note(DELAY_LATENCY, seconds, topic, count=count)
 
     def _is_delivered(self, record: MessageExt, out_ms: int) -> bool:
         """Whether the master that this broker followed has delivered it."""
@@ -199,8 +233,9 @@ class TimerIntake:
         return slot_ms < before_ms
 
     def _log_one(self, arrival: _Arrival, write_ms: int) -> None:
-        slot_ms, rolls = self._slot(arrival.out_ms, write_ms)
-        record = _log_record(arrival, self._wheel.get(slot_ms).last, slot_ms, write_ms, rolls=rolls)
+        slot_ms, rolls = self._slot(arrival.target.out_ms, write_ms)
+        previous = self._wheel.get(slot_ms).last
+        record = LogRecord(*_log_fields(arrival, previous, slot_ms, write_ms, rolls=rolls))
         position = self._log.append(record)
         self._wheel.add(slot_ms, position, -1 if arrival.cancels else 1)
 
@@ -208,16 +243,24 @@ class TimerIntake:
         """`_log_one` of each, in one write; the log has the place at `begin`."""
         packed: list[bytes] = []
         news: dict[int, _New] = {}
+        slots: dict[int, tuple[int, bool, _New]] = {}
+        position = begin
         for arrival in arrivals:
-            position = begin + len(packed) * RECORD_SIZE
-            slot_ms, rolls = self._slot(arrival.out_ms, write_ms)
-            new = news.get(slot_ms)
-            if new is None:
-                new = news[slot_ms] = _New(position, self._wheel.get(slot_ms).last, 0)
-            record = _log_record(arrival, new.last, slot_ms, write_ms, rolls=rolls)
-            packed.append(record.encode())
+            out_ms = arrival.target.out_ms
+            known = slots.get(out_ms)
+            if known is None:
+                slot_ms, rolls = self._slot(out_ms, write_ms)
+                new = news.get(slot_ms)
+                if new is None:  # what rolls comes into slots of others
+                    new = news[slot_ms] = _New(position, self._wheel.get(slot_ms).last, 0)
+                known = slots[out_ms] = slot_ms, rolls, new
+            slot_ms, rolls, new = known
+            packed.append(
+                pack_record(*_log_fields(arrival, new.last, slot_ms, write_ms, rolls=rolls))
+            )
             new.last = position
             new.change += -1 if arrival.cancels else 1
+            position += RECORD_SIZE
         self._log.append_packed(b"".join(packed))
         for slot_ms, new in news.items():
             self._wheel.add(slot_ms, new.first, new.change, last=new.last)
@@ -232,17 +275,19 @@ class TimerIntake:
         return slot_ms, rolls
 
 
-def _log_record(
+def _log_fields(
     arrival: _Arrival, previous: int, slot_ms: int, write_ms: int, *, rolls: bool
-) -> LogRecord:
-    return LogRecord(
+) -> tuple[int, int, int, int, int, int, int]:
+    """Of its `LogRecord`."""
+    record = arrival.record
+    return (
         previous,
         NORMAL | (ROLL if rolls else 0) | (DELETE if arrival.cancels else 0),
         write_ms,
         slot_ms - write_ms,
-        arrival.record.commit_log_offset,
-        arrival.record.store_size,
-        _topic_hash(arrival.topic),
+        record.commit_log_offset,
+        record.store_size,
+        arrival.target.topic_hash,
     )
 
 
