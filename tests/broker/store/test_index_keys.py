@@ -46,12 +46,21 @@ def test_keys_of_any_kind(keys: list[str]) -> None:
         check(topic, keys)
 
 
+@pytest.mark.parametrize("topic", TOPICS[:8])
+def test_keys_of_acks_that_differ_in_their_middle(topic: str) -> None:
+    keys = [f"orders@1@{offset}@payments@17{offset}@broker-a@ack" for offset in range(97, 200, 7)]
+    check(topic, keys)
+    check(topic, keys[1:])  # all of one length
+    check("é", keys[1:])
+
+
 def test_the_hash_without_an_absolute_value_is_0() -> None:
     # Java's Math.abs(Integer.MIN_VALUE) is negative, and the index counts 0 for it.
     topic, key = "T", "5eeed|7"
     assert java_hash(f"{topic}#{key}") == -(1 << 31)
     check(topic, [key, key])
     assert unique_key_hashes(topic, [key.encode()]) == [0]
+    assert unique_key_hashes(topic, [key.encode(), b"0123456"])[0] == 0  # hashed by themselves
 
 
 @given(st.text(max_size=5), st.lists(st.text(max_size=6), min_size=1, max_size=6))

@@ -5,6 +5,11 @@ others change once a millisecond at most:
 
     7F0000011A2B18B4AAC21234567800 01        the hash of what comes before the last two digits is
     7F0000011A2B18B4AAC21234567800 02        kept, and these are added to it
+
+Keys of other kinds, as those of acks, differ before their end:
+
+    orders@1@4711@payments@1700000000000@broker-a@ack       each is hashed by itself; the hash of
+    orders@1@4712@payments@1700000000000@broker-a@ack       the topic, which comes before, is kept
 """
 
 from __future__ import annotations
@@ -50,6 +55,8 @@ def unique_key_hashes(topic: str, keys: Sequence[bytes]) -> list[int]:
             before_last, last = joined[key_len - 2 :: key_len], joined[key_len - 1 :: key_len]
             if starts.count(starts[0]) == count:
                 return _hashes(topic, starts[0], zip(before_last, last, strict=True))
+            if 2 * len(set(starts)) > count:
+                return _hashes_apart(topic, keys)
             hashes: list[int] = []
             for start, run in groupby(zip(starts, before_last, last, strict=True), itemgetter(0)):
                 hashes += _hashes(topic, start, [each[1:] for each in run])
@@ -66,6 +73,18 @@ def _hashes(topic: str, start: bytes, ends: Iterable[tuple[int, int]]) -> list[i
         negated = _2_32 - before
         return [negated - 31 * high - low for high, low in ends]
     return [_positive(before + 31 * high + low) for high, low in ends]
+
+
+def _hashes_apart(topic: str, keys: Sequence[bytes]) -> list[int]:
+    """Of keys of ASCII that are equally long and begin differently."""
+    before = _before_key(topic, len(keys[0]))
+    return [_positive(before + java_hash(key.decode())) for key in keys]
+
+
+@lru_cache(maxsize=1024)
+def _before_key(topic: str, key_len: int) -> int:
+    """What `topic#` gives to the hash of a text with a key of so many characters behind it."""
+    return java_hash(f"{topic}#") * pow(31, key_len, _2_32) & _MASK
 
 
 @lru_cache(maxsize=64)
