@@ -14,6 +14,7 @@ import asyncio
 import os
 from collections import deque
 from collections.abc import Callable
+from itertools import takewhile
 
 import structlog
 
@@ -258,7 +259,10 @@ def restore_job(commit_log: CommitLog, flushed_offset: int, *, is_whole: bool = 
 
 
 def _dirty(commit_log: CommitLog, flushed_offset: int) -> list[MappedFile]:
-    return [f for f in commit_log.files.files if f.start + f.wrote > flushed_offset]
+    """The files that hold bytes from `flushed_offset` on, in their order. O(those files)."""
+    newest_first = reversed(commit_log.files.files)
+    found = list(takewhile(lambda file: file.start + file.wrote > flushed_offset, newest_first))
+    return found[::-1]
 
 
 def _test_records(file: MappedFile, view: memoryview, position: int) -> None:

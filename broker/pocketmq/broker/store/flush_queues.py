@@ -4,10 +4,15 @@ Queues and index can be made again from the log, so nobody waits for them to be 
 long a restart takes depends on it: recovery reads the log from the **confirmed offset** on, below
 which log, queues and index were all on the disk. It moves on with each thorough pass: every 60 s,
 and after every 64 MiB of log.
+
+There may be many thousands of queues, each with a few bytes to flush. So the look that comes each
+second is at those that were written since the look before, and a pass takes its queues in portions:
+between two of them the loop serves others.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -23,6 +28,9 @@ from pocketmq.broker.store.index_file import IndexFile
 from pocketmq.broker.store.mapped_files import PAGE, MappedFile
 
 log = structlog.get_logger()
+
+PORTION = 1_000
+"""Queues that one job of a pass syncs, and one turn of the loop looks at."""
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -44,7 +52,7 @@ class QueueFlusher:
         root: the store's directory.
         checkpoint: what is moved.
         log_flusher: the log has to be flushed as far as the checkpoint says.
-        dirty: the queues written since their last flush; the dispatcher adds to it.
+        dirty: the queues written since the last look at them; the dispatcher adds to it.
         least_pages: dirty pages that make a queue worth flushing before the thorough pass.
     """
 
@@ -62,15 +70,29 @@ class QueueFlusher:
         self._checkpoint = checkpoint
         self._log_flusher = log_flusher
         self._dirty = dirty
+        self._few: set[ConsumeQueue] = set()
+        """Queues that had too few dirty pages when they were looked at."""
         self._least_pages = least_pages
         self._worker: DiskWorker | None = None
         self._running = False
+        self._left: deque[ConsumeQueue] = deque()
+        """What the pass that runs has yet to sync."""
+        self._progress: Progress | None = None
+        """What the pass that runs is to confirm."""
+        self._cuts_before = 0
+        """`_cuts` when it began."""
+        self._syncs = False
+        """The worker is at a portion of it."""
+        self._goes_on = False
+        """`_go_on` is being executed."""
+        self._gone: set[ConsumeQueue] = set()
+        """Queues deleted since that portion was begun."""
         self._doubtful: set[str] = set()
         """Paths whose sync failed: the system may have marked clean what it could not write."""
         self._unconfirmed: Progress | None = None
         """Progress whose queues are flushed, but whose log is not yet."""
         self._cuts = 0
-        """How often the log was cut; what was counted before a cut is no progress after it."""
+        """How often entries were taken away; what was counted before is no progress after it."""
 
     def start(self, worker: DiskWorker) -> None:
         """From now on passes go to `worker`."""
@@ -99,22 +121,68 @@ class QueueFlusher:
         """Their next sync writes them once more, and reads them back."""
         self._doubtful.update(paths)
 
+    @property
+    def is_clean(self) -> bool:
+        """Whether no queue waits for its flush; a pass may still be under way."""
+        return not self._dirty and not self._few
+
+    def forget(self, queues: Iterable[ConsumeQueue]) -> None:
+        """They were deleted, with their files; what was counted with their entries is void."""
+        self._cuts += 1
+        self._unconfirmed = None
+        for queue in queues:
+            self._dirty.discard(queue)
+            self._few.discard(queue)
+            if self._syncs:
+                self._gone.add(queue)
+
     def flush(self) -> None:
-        """Begin a pass over the queues that have enough dirty pages."""
-        chosen = [queue for queue in self._dirty if queue.dirty_pages() >= self._least_pages]
+        """Begin a pass over the queues that have enough dirty pages.
+
+        O(queues written since the last look): without a further write a queue gets no dirtier.
+        """
+        if self._running or self._worker is None:
+            return
+        written = list(self._dirty)
+        chosen = [queue for queue in written if queue.dirty_pages() >= self._least_pages]
+        self._few.update(written)
+        self._dirty.clear()
         if chosen:
-            self._run(chosen, None)
+            self._begin(chosen, None)
 
     def flush_thoroughly(self, progress: Progress) -> None:
         """Begin a pass over all dirty queues, and move the checkpoint to `progress` after it."""
         self._log_flusher.flush()
-        self._run(list(self._dirty), progress)
+        if not self._running and self._worker is not None:
+            self._begin(self._dirty | self._few, progress)
 
-    def _run(self, chosen: list[ConsumeQueue], progress: Progress | None) -> None:
-        if self._running or self._worker is None:
-            return
+    def _begin(self, chosen: Iterable[ConsumeQueue], progress: Progress | None) -> None:
         self._running = True
+        self._left = deque(chosen)
+        self._progress, self._cuts_before = progress, self._cuts
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Begin the next portion, or end the pass; called again when that portion is synced."""
+        if self._goes_on:
+            return  # a worker without a thread has synced it already: the loop below sees that
+        self._goes_on = True
+        while self._left and not self._syncs:
+            self._sync_some()
+        self._goes_on = False
+        if not self._syncs:
+            self._running = False
+            if self._progress is not None and self._cuts_before == self._cuts:
+                self._unconfirmed = self._progress
+                self.confirm()
+
+    def _sync_some(self) -> None:
+        assert self._worker is not None
+        portion = [self._left.popleft() for _ in range(min(PORTION, len(self._left)))]
+        # Those that are in neither set were deleted while their turn had not come.
+        chosen = [queue for queue in portion if queue in self._dirty or queue in self._few]
         self._dirty.difference_update(chosen)
+        self._few.difference_update(chosen)
         marks = [(file, file.wrote) for queue in chosen for file in dirty_files(queue)]
         doubtful = {
             file.path: DoubtfulPart(file.writable_view()[:wrote], file.flushed // PAGE * PAGE)
@@ -122,7 +190,7 @@ class QueueFlusher:
             if file.path in self._doubtful
         }
         directories = self._new_directories(chosen)
-        disk, cuts = self._disk, self._cuts
+        disk = self._disk
 
         def job() -> None:
             for file, _ in marks:
@@ -132,21 +200,24 @@ class QueueFlusher:
                 disk.sync_directory(directory)
 
         def done(failure: Exception | None) -> None:
-            self._running = False
+            self._syncs = False
+            gone, self._gone = self._gone, set()
             if failure is not None:
                 log.error("queues.flush_failed", error=str(failure), queues=len(chosen))
-                self._dirty.update(chosen)
+                left = [queue for queue in chosen if queue not in gone]
+                self._dirty.update(left)
                 self._doubtful.update(file.path for file, _ in marks)
-                for queue in chosen:
+                for queue in left:
                     queue.files.directory_synced = False
-                return
-            for file, wrote in marks:
-                file.flushed = max(file.flushed, wrote)
-                self._doubtful.discard(file.path)
-            if progress is not None and cuts == self._cuts:
-                self._unconfirmed = progress
-                self.confirm()
+                self._left.clear()
+                self._progress = None
+            else:
+                for file, wrote in marks:
+                    file.flushed = max(file.flushed, wrote)
+                    self._doubtful.discard(file.path)
+            self._go_on()
 
+        self._syncs = True
         self._worker.submit(job, done)
 
     def confirm(self) -> None:
@@ -231,8 +302,17 @@ def _report_checkpoint(failure: Exception | None) -> None:
 
 
 def dirty_files(queue: ConsumeQueue) -> list[MappedFile]:
-    """The files of a queue that hold entries which were never flushed."""
-    return [file for file in queue.files.files if file.flushed < file.wrote]
+    """The files of a queue that hold entries which were never flushed. O(those files).
+
+    They are its last ones, apart from an empty one behind them.
+    """
+    found: list[MappedFile] = []
+    for file in reversed(queue.files.files):
+        if file.flushed < file.wrote:
+            found.append(file)
+        elif file.wrote:
+            break
+    return found[::-1]
 
 
 class DoubtfulPart(NamedTuple):

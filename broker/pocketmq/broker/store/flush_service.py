@@ -27,7 +27,7 @@ import structlog
 
 from pocketmq.broker.store.commit_log import CommitLog
 from pocketmq.broker.store.config import StoreConfig
-from pocketmq.broker.store.consume_queue import ConsumeQueues
+from pocketmq.broker.store.consume_queue import ConsumeQueue, ConsumeQueues
 from pocketmq.broker.store.disk import Disk
 from pocketmq.broker.store.disk_worker import DiskWorker, InlineWorker
 from pocketmq.broker.store.flush import LogFlusher, flush_job, restore_job
@@ -60,7 +60,7 @@ class FlushService:
         clock: times the passes.
         commit_log: whose next file is made ahead of time.
         queues: counted for the checkpoint.
-        queue_dispatcher: knows which queues are dirty, and how far dispatching is.
+        queue_dispatcher: knows how far dispatching is.
         flushers: sync; thorough passes also move the checkpoint.
         blocked_by: where a failed sync is noted, so that no message is taken.
     """
@@ -110,7 +110,7 @@ class FlushService:
         self._log_flusher.start(self._log_worker)
         self._queue_flusher.start(self._queue_worker)
         self._index_flusher.start(self._queue_worker)
-        if self._queue_dispatcher.dirty:
+        if not self._queue_flusher.is_clean:
             # Recovery had to dispatch again. The first pass flushes it, so that the next need not.
             self._queue_thorough_at = -math.inf
         self._log_passes.start()
@@ -171,12 +171,16 @@ class FlushService:
             self._queue_flusher.flush_thoroughly(self._progress())
         else:
             self._queue_flusher.flush()
-        is_clean = not unconfirmed and not self._queue_dispatcher.dirty and is_indexed
+        is_clean = not unconfirmed and self._queue_flusher.is_clean and is_indexed
         return AT_REST if is_clean else None
 
     def log_flushed(self) -> None:
         """Note that the log was flushed; the checkpoint may have waited for that."""
         self._queue_flusher.confirm()
+
+    def forget(self, queues: Iterable[ConsumeQueue]) -> None:
+        """Flush no more of them: their topic was deleted."""
+        self._queue_flusher.forget(queues)
 
     def confirm_soon(self) -> None:
         """Move the checkpoint now, as after a topic is deleted: its entries are no longer there."""

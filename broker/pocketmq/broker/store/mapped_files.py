@@ -14,7 +14,7 @@ while it is used.
 from __future__ import annotations
 
 import os
-from collections import deque
+from collections import OrderedDict
 
 from pocketmq.broker.store.disk import Disk, DiskFile
 from pocketmq.broker.store.errors import StoreFileError
@@ -40,7 +40,8 @@ class Mappings:
 
     def __init__(self, max_open: int) -> None:
         self.max_open = max_open
-        self._ring: deque[MappedFile] = deque()
+        self._ring: OrderedDict[MappedFile, None] = OrderedDict()
+        """The oldest first. No list: a file that is deleted would be looked for in all of it."""
 
     def __len__(self) -> int:
         return len(self._ring)
@@ -48,19 +49,19 @@ class Mappings:
     def opened(self, file: MappedFile) -> None:
         """Take note of a new mapping, and close another if there are too many."""
         ring = self._ring
-        ring.append(file)
+        ring[file] = None
+        ring.move_to_end(file)  # it may be there: unmapped, and mapped again
         while len(ring) > self.max_open:
-            oldest = ring.popleft()
+            oldest, _ = ring.popitem(last=False)
             if oldest.recently_used and oldest.is_mapped:
                 oldest.recently_used = False
-                ring.append(oldest)
+                ring[oldest] = None
             else:
                 oldest.unmap()
 
     def forget(self, file: MappedFile) -> None:
         """A file is gone for good."""
-        if file in self._ring:
-            self._ring.remove(file)
+        self._ring.pop(file, None)
 
 
 class MappedFile:

@@ -417,7 +417,7 @@ class MessageStore(QueueReads):
     def delete_topic(self, topic: str) -> int:
         """Remove a topic's queues; its records stay in the log until they expire."""
         gone = self.consume_queues.delete_topic(topic)
-        self.queue_dispatcher.dirty.difference_update(gone)
+        self._flush.forget(gone)
         self._flush.confirm_soon()
         return len(gone)
 

@@ -118,7 +118,7 @@ class QueueDispatcher:
         events: StoreEvents = NO_STORE_EVENTS,
     ) -> None:
         self.dirty: set[ConsumeQueue] = set()
-        """Queues written since they were last flushed."""
+        """Queues written since the flusher last looked at them."""
         self.offset = 0
         """Every record below it is dispatched; consumers see nothing beyond."""
         self.index = index
