@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pocketmq.broker.store import GetStatus, MessageStore, PutStatus, StoredMessage
+from pocketmq.broker.store import GetStatus, MessageStore, PutStatus, StoredMessage, cleaning
 from pocketmq.broker.store.cleaning import DISK_FULL
 from pocketmq.broker.store.disk import DiskUsage
 from pocketmq.broker.store.disk_worker import InlineWorker
@@ -60,16 +60,27 @@ def logs(store: MessageStore) -> int:
     return len(store.commit_log.files.files)
 
 
+def cleaned(store: MessageStore, now_ms: int) -> float | None:
+    """A whole round, and in how many seconds it wants the next."""
+    steps = store._cleaner.run(now_ms)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as ended:
+            wait_s: float | None = ended.value
+            return wait_s
+
+
 def test_nothing_goes_while_it_is_young(store: MessageStore, disk: RoomyDisk) -> None:
-    assert store._cleaner.run(FOUR_O_CLOCK + 71 * HOUR_MS) is None, "not at once again"
-    assert store._cleaner.run(FOUR_O_CLOCK + 48 * HOUR_MS) is None
+    assert cleaned(store, FOUR_O_CLOCK + 71 * HOUR_MS) is None, "not at once again"
+    assert cleaned(store, FOUR_O_CLOCK + 48 * HOUR_MS) is None
     assert logs(store) == 9
 
 
 def test_expired_files_go_at_four_and_never_the_last(store: MessageStore) -> None:  # S-70, S-71
-    store._cleaner.run(NOON + 96 * HOUR_MS)
+    cleaned(store, NOON + 96 * HOUR_MS)
     assert logs(store) == 9
-    store._cleaner.run(FOUR_O_CLOCK + 72 * HOUR_MS)
+    cleaned(store, FOUR_O_CLOCK + 72 * HOUR_MS)
     assert logs(store) == 1
     assert store.put_messages([])[:] == []
 
@@ -79,7 +90,7 @@ def test_a_file_that_is_not_flushed_does_not_go(
 ) -> None:
     store = open_store(disk=disk, mapped_file_size_commit_log=4096)
     store.put_messages([message(b"%03d" % n * 300) for n in range(20)])
-    assert store._cleaner.run(FOUR_O_CLOCK + 72 * HOUR_MS) is None, "not at once again"
+    assert cleaned(store, FOUR_O_CLOCK + 72 * HOUR_MS) is None, "not at once again"
     assert logs(store) > 4
 
 
@@ -87,13 +98,13 @@ def test_expired_files_go_at_any_hour_when_space_gets_short(  # B-165
     store: MessageStore, disk: RoomyDisk
 ) -> None:
     disk.used = 0.76
-    store._cleaner.run(NOON + 96 * HOUR_MS)
+    cleaned(store, NOON + 96 * HOUR_MS)
     assert logs(store) == 1
 
 
 def test_expired_files_go_when_somebody_asks(store: MessageStore) -> None:  # S-70
     store._cleaner.delete_soon()
-    store._cleaner.run(NOON + 96 * HOUR_MS)
+    cleaned(store, NOON + 96 * HOUR_MS)
     assert logs(store) == 1
 
 
@@ -101,7 +112,7 @@ def test_young_files_go_when_the_disk_is_nearly_full(  # B-164
     store: MessageStore, disk: RoomyDisk
 ) -> None:
     disk.used = 0.86
-    store._cleaner.run(NOON)
+    cleaned(store, NOON)
     assert logs(store) == 1
     assert store.is_writeable
 
@@ -110,18 +121,18 @@ def test_a_full_disk_takes_no_messages_until_it_has_space(  # B-163, B-166, faul
     store: MessageStore, disk: RoomyDisk, message: Message
 ) -> None:
     disk.used = 0.91
-    store._cleaner.run(NOON)
+    cleaned(store, NOON)
     assert store.blocked_by == {DISK_FULL}
     assert store.put_messages([message(b"no")])[0].status is PutStatus.SERVICE_NOT_AVAILABLE
     assert store.get_message("T", 1, store.min_offset("T", 1), 1).status is GetStatus.FOUND
     disk.used = 0.5
-    store._cleaner.run(NOON)
+    cleaned(store, NOON)
     assert store.put_messages([message(b"yes")])[0].status is PutStatus.PUT_OK
 
 
 def test_queues_and_index_follow_the_log(store: MessageStore) -> None:  # S-73, S-34
     index_files = len(store.index.files) if store.index else 0
-    store._cleaner.run(FOUR_O_CLOCK + 72 * HOUR_MS)
+    cleaned(store, FOUR_O_CLOCK + 72 * HOUR_MS)
     log_min = store.commit_log.min_offset
     for queue_id in (0, 1):
         queue = store.consume_queues.get("T", queue_id)
@@ -149,7 +160,7 @@ def test_a_queue_file_stays_while_its_last_record_does(  # S-73
     left = {3: [0, 4, 8, 12, 16], 6: [4, 8, 12, 16]}
     for first, starts in left.items():  # 3 is the last in its queue's first file, and stays
         store._cleaner._checkpoint.durable_offset = store.commit_log.files.files[0].end
-        store._cleaner.run(NOON)
+        cleaned(store, NOON)
         queue = store.consume_queues.get("T", 0)
         assert queue is not None
         assert [file.start // 20 for file in queue.files.files] == starts
@@ -159,7 +170,7 @@ def test_a_queue_file_stays_while_its_last_record_does(  # S-73
 def test_a_consumer_too_far_behind_is_sent_to_the_first_offset(store: MessageStore) -> None:  # S-74
     view = store.get_message("T", 0, 0, 32)
     body = b"".join(view.records)
-    store._cleaner.run(FOUR_O_CLOCK + 72 * HOUR_MS)
+    cleaned(store, FOUR_O_CLOCK + 72 * HOUR_MS)
     assert b"".join(view.records) == body, "a reader keeps what it holds"  # fault 55
     result = store.get_message("T", 0, 0, 32)
     assert result.status is GetStatus.OFFSET_TOO_SMALL
@@ -171,7 +182,7 @@ def test_a_consumer_too_far_behind_is_sent_to_the_first_offset(store: MessageSto
 def test_a_store_opens_again_after_its_beginning_was_deleted(
     store: MessageStore, open_store: Make
 ) -> None:
-    store._cleaner.run(FOUR_O_CLOCK + 72 * HOUR_MS)
+    cleaned(store, FOUR_O_CLOCK + 72 * HOUR_MS)
     bounds = [(store.min_offset("T", q), store.max_offset("T", q)) for q in (0, 1)]
     store.close_files()
     again = open_store(mapped_file_size_commit_log=4096)
@@ -183,7 +194,7 @@ def test_a_store_opens_again_after_its_beginning_was_deleted(
 def test_the_queues_of_a_shortened_log_are_made_again_from_what_is_left(
     store: MessageStore, open_store: Make
 ) -> None:  # S-33
-    store._cleaner.run(FOUR_O_CLOCK + 72 * HOUR_MS)
+    cleaned(store, FOUR_O_CLOCK + 72 * HOUR_MS)
     bounds = [(store.min_offset("T", q), store.max_offset("T", q)) for q in (0, 1)]
     store.close_files()
     store._opening._disk.remove_directory(store.consume_queues.directory)
@@ -227,14 +238,14 @@ def test_a_log_file_stays_until_the_entries_of_its_records_are_on_the_disk(
     store._log_flusher.start(InlineWorker())
     store._log_flusher.flush()
     files, disk.used = logs(store), 0.95
-    assert store._cleaner.run(NOON) is None, "not at once again"
+    assert cleaned(store, NOON) is None, "not at once again"
     assert logs(store) == files
     store._cleaner._checkpoint.durable_offset = store.commit_log.files.files[0].end
-    store._cleaner.run(NOON)
+    cleaned(store, NOON)
     assert logs(store) == files - 1
     store._flush._queue_flusher.start(InlineWorker())
     store._flush.confirm_soon()
-    store._cleaner.run(NOON)
+    cleaned(store, NOON)
     assert logs(store) == 1
 
 
@@ -243,7 +254,7 @@ def test_each_deletion_is_on_the_disk_before_the_next(store: MessageStore, disk:
     # (seed 9 of the simulation).
     disk.used = 0.95
     disk.steps.clear()
-    store._cleaner.run(NOON)
+    cleaned(store, NOON)
     of_log = [step for step, path in disk.steps
               if path.endswith("commitlog") or "commitlog/" in path]  # fmt: skip
     assert of_log[:4] == ["remove_file", "sync_directory"] * 2
@@ -256,20 +267,20 @@ def test_young_files_go_above_85_percent_only(
     store: MessageStore, disk: RoomyDisk, used: float, left: int
 ) -> None:  # B-163 to B-165
     disk.used = used
-    store._cleaner.run(NOON)
+    cleaned(store, NOON)
     assert logs(store) == left
     assert store.blocked_by == ({DISK_FULL} if used > 0.9 else set())
 
 
 def test_files_expire_after_exactly_72_hours(store: MessageStore, disk: RoomyDisk) -> None:  # S-70
     disk.used = 0.751
-    store._cleaner.run(FOUR_O_CLOCK + 72 * HOUR_MS - 1)
+    cleaned(store, FOUR_O_CLOCK + 72 * HOUR_MS - 1)
     assert logs(store) == 9
     disk.used = 0.75
-    store._cleaner.run(NOON + 72 * HOUR_MS)
+    cleaned(store, NOON + 72 * HOUR_MS)
     assert logs(store) == 9
     disk.used = 0.751
-    store._cleaner.run(NOON + 72 * HOUR_MS)
+    cleaned(store, NOON + 72 * HOUR_MS)
     assert logs(store) == 1
 
 
@@ -282,9 +293,9 @@ def test_young_files_stay_where_that_is_wanted(  # B-164
     fill(store, message, 100)
     disk.used = 0.95
     files = logs(store)
-    store._cleaner.run(NOON)
+    cleaned(store, NOON)
     assert logs(store) == files > 1
-    store._cleaner.run(NOON + 96 * HOUR_MS)
+    cleaned(store, NOON + 96 * HOUR_MS)
     assert logs(store) == 1, "expired ones go"
 
 
@@ -304,14 +315,14 @@ def test_ten_files_go_at_a_time_with_a_pause_between(  # S-70
     fill(store, message, 500)
     files, late_ms = logs(store), FOUR_O_CLOCK + 72 * HOUR_MS
     assert 11 < files < 20
-    assert store._cleaner.run(late_ms) == 0.1
+    assert cleaned(store, late_ms) == 0.1
     assert logs(store) == files - 10
     queue = store.consume_queues.get("T", 0)
     assert queue is not None
     assert queue.files.min_offset // 20 == queue.min_offset // 100 * 100 > 0, "follows the log"
-    assert store._cleaner.run(late_ms) is None
+    assert cleaned(store, late_ms) is None
     assert logs(store) == 1
-    assert store._cleaner.run(late_ms) is None
+    assert cleaned(store, late_ms) is None
 
 
 def test_who_asks_for_a_deletion_gets_twenty_rounds_of_it(
@@ -323,9 +334,9 @@ def test_who_asks_for_a_deletion_gets_twenty_rounds_of_it(
         store._cleaner.delete_soon()
         disk.written_ms = late_ms
         for _ in range(young_rounds):
-            store._cleaner.run(late_ms)
+            cleaned(store, late_ms)
         disk.written_ms = FOUR_O_CLOCK
-        store._cleaner.run(late_ms)
+        cleaned(store, late_ms)
         assert logs(store) == left
 
 
@@ -338,12 +349,12 @@ def test_rounds_without_anything_to_delete_count_too(
     fill(store, message, 3)
     store._cleaner.delete_soon()
     for _ in range(rounds):
-        assert store._cleaner.run(late_ms) is None
+        assert cleaned(store, late_ms) is None
     for n in range(100):
         store.put_messages([message(b"%03d" % n)])
     store._flush.confirm_soon()
     files = logs(store)
-    store._cleaner.run(late_ms)
+    cleaned(store, late_ms)
     assert files > 1
     assert logs(store) == (1 if goes else files)
 
@@ -355,6 +366,29 @@ def test_a_full_disk_is_logged_once_and_its_end_too(
         disk.used = used
         logged.clear()
         for _ in range(3):
-            store._cleaner.run(NOON)
+            cleaned(store, NOON)
         found = [line for line in logged if line["event"].startswith("disk.")]
         assert [(line["event"], line["used_ratio"]) for line in found] == [(event, used)]
+
+
+def test_no_entry_leads_to_a_record_that_is_gone_while_a_round_pauses(  # S-34, S-73
+    open_store: Make, message: Message, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A file may have to be mapped for each queue: 80,000 took 2 s of one turn.
+    monkeypatch.setattr(cleaning, "PORTION", 2)
+    store = open_store(disk=SteppedDisk(), mapped_file_size_commit_log=4096, file_reserved_time_h=0)
+    for number in range(350):
+        store.put_messages([message(b"%03d" % number, queue_id=number % 7)])
+    store._log_flusher.start(InlineWorker())
+    store._flush._queue_flusher.start(InlineWorker())
+    store._flush.confirm_soon()
+    files = len(store.commit_log.files.files)
+    store.delete_expired_files()
+    pauses = 0
+    for _ in store._cleaner.run(2**42):
+        pauses += 1
+        for queue in store.consume_queues:
+            first = queue.entry(queue.min_offset)
+            assert first is None or store.commit_log.record_at(first[0]) is not None
+    assert len(store.commit_log.files.files) == 1
+    assert pauses == 7 // 2 + (files - 1) + 7 // 2

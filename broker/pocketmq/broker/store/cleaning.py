@@ -4,12 +4,20 @@ What counts is age and space, never whether a message was consumed (S-74). Whole
 oldest first; queues and index follow the log's new beginning. A reader that holds views of a
 deleted file is not disturbed: its mapping lives as long as it does, so nothing has to wait for
 readers as RocketMQ does (S-72).
+
+A round over many queues takes long, and pauses so that others are served. Whatever is read in a
+pause, no entry leads to a record that is gone:
+
+    1  each queue begins at its first message behind the files that will go
+    2  these files of the log are deleted, one after the other
+    3  files of queues and of the index go that lead to nothing else
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
 from datetime import datetime
+from typing import TypeAlias
 
 import structlog
 
@@ -19,6 +27,7 @@ from pocketmq.broker.store.config import ENTRY_SIZE, StoreConfig
 from pocketmq.broker.store.consume_queue import ENTRY, ConsumeQueue, ConsumeQueues
 from pocketmq.broker.store.disk import Disk, DiskUsage
 from pocketmq.broker.store.index_service import IndexService
+from pocketmq.broker.store.mapped_files import MappedFile
 from pocketmq.broker.store.queue_recovery import correct_min_offset
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.periodic import PeriodicService
@@ -32,6 +41,10 @@ _MANUAL_ROUNDS = 20
 _PAUSE_S = 0.1
 _FIRST_ROUND_S = 60.0
 _HOUR_MS = 3_600_000
+PORTION = 200
+"""Queues that are looked at between two pauses; a file may have to be mapped for each."""
+
+Round: TypeAlias = Generator[None, None, float | None]
 
 
 class Cleaner:
@@ -73,8 +86,12 @@ class Cleaner:
         """Delete expired files in the next rounds, whatever the hour (S-70)."""
         self._manual_rounds = _MANUAL_ROUNDS
 
-    def run(self, now_ms: int) -> float | None:
-        """One round; how many seconds to wait before the next, None for the usual time."""
+    def run(self, now_ms: int) -> Round:
+        """One round, in steps between which the loop may do something else.
+
+        Returns:
+            How many seconds to wait before the next round, None for the usual time.
+        """
         usage, config = self._disk.usage(self._root), self._config()
         self._note_level(usage, config)
         if len(self._log.files.files) < 2:  # the last file never goes, so the hour does not matter
@@ -92,12 +109,14 @@ class Cleaner:
         self._manual_rounds = max(0, self._manual_rounds - 1)
         if not is_due and not forced:
             return None
-        deleted = 0
-        while deleted < _FILES_PER_ROUND and self._delete_oldest(now_ms, forced=forced):
-            deleted += 1
-        if deleted:
-            self.follow_log()
-        return _PAUSE_S if deleted == _FILES_PER_ROUND else None
+        doomed = self._doomed(now_ms, forced=forced)
+        if not doomed:
+            return None
+        log_min = doomed[-1].end
+        yield from self._begin_at(log_min)
+        yield from self._delete_below(log_min, now_ms, forced=forced)
+        yield from self._follow_log()
+        return _PAUSE_S if len(doomed) == _FILES_PER_ROUND else None
 
     def _note_level(self, usage: DiskUsage, config: StoreConfig) -> None:
         """Take no more messages above the warning level, and take them again below it."""
@@ -109,45 +128,75 @@ class Cleaner:
             log.info("disk.has_space", used_ratio=round(usage.used_ratio, 3), path=self._root)
             self._blocked_by.discard(DISK_FULL)
 
-    def _delete_oldest(self, now_ms: int, *, forced: bool) -> bool:
-        """Delete the first log file if it may go (S-71); the last one never may."""
-        row = self._log.files
-        if len(row.files) < 2:
-            return False
-        first = row.files[0]
-        if first.flushed < first.wrote:
-            return False  # a worker may be syncing it now
-        if self._checkpoint.durable_offset < first.end:
-            # A power cut would take the entries, and nothing would be left to make them again
-            # from: the queue would begin anew at offset 0, far behind its consumers.
-            return False
-        age_ms = now_ms - self._disk.modified_ms(first.path)
-        if not forced and age_ms < self._config().file_reserved_time_h * _HOUR_MS:
-            return False
-        row.remove_first()
-        log.info("file.deleted", path=first.path, age_h=age_ms // _HOUR_MS, forced=forced)
-        return True
+    def _doomed(self, now_ms: int, *, forced: bool) -> list[MappedFile]:
+        """The first log files, as far as they may go (S-71); the last one never may."""
+        found: list[MappedFile] = []
+        for file in self._log.files.files[:-1][:_FILES_PER_ROUND]:
+            if file.flushed < file.wrote:
+                break  # a worker may be syncing it now
+            if self._checkpoint.durable_offset < file.end:
+                # A power cut would take the entries, and nothing would be left to make them again
+                # from: the queue would begin anew at offset 0, far behind its consumers.
+                break
+            if not forced and self._age_ms(file, now_ms) < (
+                self._config().file_reserved_time_h * _HOUR_MS
+            ):
+                break
+            found.append(file)
+        return found
 
-    def follow_log(self) -> None:
-        """Cut queues and index to the log's new beginning (S-73, S-34)."""
-        log_min = self._log.min_offset
-        for queue in self._queues:
-            while _first_file_is_old(queue, log_min):
-                queue.files.remove_first()
+    def _age_ms(self, file: MappedFile, now_ms: int) -> int:
+        return now_ms - self._disk.modified_ms(file.path)
+
+    def _begin_at(self, log_min: int) -> Iterator[None]:
+        """Hide messages that stand before it (S-34)."""
+        for number, queue in enumerate(list(self._queues), 1):
             correct_min_offset(queue, log_min)
+            if number % PORTION == 0:
+                yield
+
+    def _delete_below(self, log_min: int, now_ms: int, *, forced: bool) -> Iterator[None]:
+        row = self._log.files
+        while len(row.files) > 1 and row.files[0].end <= log_min:
+            first = row.files[0]
+            age_ms = self._age_ms(first, now_ms)
+            row.remove_first()
+            log.info("file.deleted", path=first.path, age_h=age_ms // _HOUR_MS, forced=forced)
+            yield
+
+    def _follow_log(self) -> Iterator[None]:
+        """Delete what leads only to records that are gone (S-73)."""
+        log_min = self._log.min_offset
         if self._index is not None:
             self._index.remove_before(log_min)
+        for number, queue in enumerate(list(self._queues), 1):
+            while _first_file_is_old(queue, log_min):
+                queue.files.remove_first()
+                yield
+            if number % PORTION == 0:
+                yield
 
 
 def cleaning_service(
     cleaner: Cleaner, clock: Clock, config: Callable[[], StoreConfig]
 ) -> PeriodicService:
     """Runs a cleaner, first a minute after the start; `wakeup` begins a round at once."""
+
+    async def one_round() -> float | None:
+        steps = cleaner.run(clock.time_ms())
+        while True:
+            try:
+                next(steps)
+            except StopIteration as ended:
+                wait_s: float | None = ended.value
+                return wait_s
+            await clock.sleep(0)
+
     return PeriodicService(
         "CleanCommitLog",
         clock,
         lambda: config().clean_resource_interval_ms / 1000,
-        lambda: cleaner.run(clock.time_ms()),
+        one_round,
         initial_delay_s=_FIRST_ROUND_S,
     )
 
