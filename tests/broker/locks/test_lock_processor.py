@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 from pocketmq.protocol.bodies.clients import LockBatchBody, LockedQueues
-from pocketmq.protocol.body import decode_body
-from pocketmq.protocol.command import Encoding
+from pocketmq.protocol.body import decode_body, encode_body
+from pocketmq.protocol.command import Command, Encoding
 from pocketmq.protocol.headers.locks import LockBatchMqRequestHeader, UnlockBatchMqRequestHeader
 from pocketmq.protocol.message import MessageQueue
-from support.broker_rig import BrokerRig, Voice
+from support.broker_rig import BrokerRig, FakePeer, Voice
+from support.growth import least_s
 
 QUEUES = [MessageQueue("orders", "broker-a", n) for n in range(2)]
 
@@ -53,3 +56,22 @@ async def test_a_resend_of_a_group_with_locks_goes_to_the_dlq(  # B-86 [H]
     await rig.advance(61)
     await voice.send("%RETRY%readers", reconsume_times=1)
     assert len(await rig.queue("%RETRY%readers")) == 1
+
+
+async def test_a_lock_costs_the_same_while_many_groups_hold_locks(rig: BrokerRig) -> None:
+    numbers, header = count(), LockBatchMqRequestHeader()
+    wanted = encode_body(body("one", QUEUES[:1]), Encoding.MSGPACK)
+
+    def lock_again() -> None:
+        request = Command(header.CODE, header, wanted, encoding=Encoding.MSGPACK)
+        answer = rig.broker.dispatcher.process(FakePeer(), request)
+        assert isinstance(answer, Command)
+        assert answer.code == 0
+
+    before_s = least_s(lock_again, runs=5, steps=20)
+    for _ in range(50_000):
+        rig.broker.locks.lock(f"group-{next(numbers)}", "one", QUEUES[:1], 0.0)
+    assert least_s(lock_again, runs=5, steps=20) < 10 * before_s
+    assert rig.broker.locks.count == 50_001
+    await rig.advance(80)
+    assert rig.broker.locks.count == 0

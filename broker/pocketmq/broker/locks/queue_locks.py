@@ -28,14 +28,11 @@ class RebalanceLockManager:
 
     lifetime_s: float = 60.0
     """`rocketmq.broker.rebalance.lockMaxLiveTime`; a lock is expired when it is *older* than it."""
+    count: int = field(default=0, init=False)
+    """Locks of all groups, expired ones too."""
     _table: dict[str, dict[MessageQueue, QueueLock]] = field(
         default_factory=dict, init=False, repr=False
     )
-
-    @property
-    def count(self) -> int:
-        """Locks of all groups, expired ones too. O(groups)."""
-        return sum(map(len, self._table.values()))
 
     def unknown(self, group: str, queues: Iterable[MessageQueue]) -> int:
         """How many of the queues nobody of the group has locked yet."""
@@ -52,6 +49,7 @@ class RebalanceLockManager:
             lock = locks.get(queue)
             if lock is None:
                 locks[queue] = QueueLock(client_id, now)
+                self.count += 1
             elif lock.client_id == client_id or now - lock.renewed_at > self.lifetime_s:
                 lock.client_id = client_id
                 lock.renewed_at = now
@@ -71,6 +69,7 @@ class RebalanceLockManager:
             lock = locks.get(queue)
             if lock is not None and lock.client_id == client_id:
                 del locks[queue]
+                self.count -= 1
         if not locks:
             del self._table[group]
 
@@ -94,5 +93,6 @@ class RebalanceLockManager:
             locks = self._table[group]
             for queue in [q for q, k in locks.items() if now - k.renewed_at > self.lifetime_s]:
                 del locks[queue]
+                self.count -= 1
             if not locks:
                 del self._table[group]
