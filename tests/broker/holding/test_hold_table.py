@@ -65,6 +65,21 @@ def test_a_message_before_the_pulls_offset_does_not_count() -> None:  # B-72
     assert table.arrived("orders", 0, 14, [A]) == [ahead]
 
 
+def test_a_look_goes_on_where_the_one_before_ended() -> None:  # B-71
+    pulls = [pull(queue_id=number) for number in range(5)]
+    table = holding(*pulls)
+    late = pull(queue_id=9)
+    found, looks = [], 0
+    while not looks or table.is_looking:
+        found.append(table.due(15.0, lambda *_: 10, most=4))
+        looks += 1
+        if looks == 1:
+            assert table.arrived("orders", 4, 11, [A]) == [pulls[4]]
+            table.hold(late)
+    assert found == [pulls[:2], pulls[2:4], []]
+    assert table.due(15.0, lambda *_: 10) == [late]
+
+
 def test_a_pull_is_due_when_its_time_is_up() -> None:  # B-71, B-72
     table = holding(pull(deadline=15.0))
     assert table.due(14.9, lambda *_: 10) == []

@@ -38,6 +38,9 @@ SHORT_CHECK_S = 1.0
 WOKEN_PER_TURN = 256
 """Most held requests that are answered in one turn of the loop."""
 
+LOOKED_AT_PER_TURN = 4_096
+"""Held requests of which a sweep finds in one turn whether they are due."""
+
 
 class HeldRequests(Service, Generic[HELD]):
     """A `HoldTable` with the signals and the periodic service that end the waiting.
@@ -110,9 +113,14 @@ class HeldRequests(Service, Generic[HELD]):
     def sweep(self) -> float | None:
         """Answer requests whose time is up or whose queue grew (B-71).
 
-        Called every 5 s, but not while nothing is held.
+        Called every 5 s, but not while nothing is held, and in the next turn while it has not
+        looked at all.
         """
-        self._answer_soon(self.table.due(self._clock.monotonic(), self._max_offset), "deadline")
+        now = self._clock.monotonic()
+        due = self.table.due(now, self._max_offset, LOOKED_AT_PER_TURN)
+        self._answer_soon(due, "deadline")
+        if self.table.is_looking:
+            return 0.0
         return None if self.table else AT_REST
 
     def _check_s(self) -> float:

@@ -7,7 +7,9 @@ ends the wait, the whole request runs again and is answered; it is not held a se
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from math import inf
 from typing import Generic, Protocol, TypeVar
 
 from pocketmq.protocol.budget import BudgetSource, default_budget
@@ -64,6 +66,8 @@ class HoldTable(Generic[HeldT]):
         self._held: dict[QueueKey, dict[HeldT, int]] = {}
         """With the bytes that each is counted as."""
         self._of_peer: dict[Peer, set[HeldT]] = {}
+        self._to_look_at: deque[QueueKey] = deque()
+        """What `due` has yet to look at."""
 
     def __bool__(self) -> bool:
         return bool(self._held)
@@ -113,17 +117,36 @@ class HoldTable(Generic[HeldT]):
         first = max_offset - len(codes)
         return self._release([held for held in waiting if held.wants(first, codes)])
 
-    def due(self, now: float, max_offset: Callable[[str, int], int]) -> list[HeldT]:
+    def due(
+        self, now: float, max_offset: Callable[[str, int], int], most: float = inf
+    ) -> list[HeldT]:
         """Remove and return the requests whose time is up or whose queue grew (B-71, B-73).
 
         No tag is looked at: a consumer behind a run of messages that it filters out gets past it
-        only because this wakes it. O(held requests).
+        only because this wakes it.
+
+        Args:
+            now: the caller's monotonic seconds.
+            max_offset: where (topic, queue id) ends.
+            most: requests to look at, or a few more: those of a queue belong together. While
+                `is_looking` after it, the next call goes on behind them.
         """
+        if not self._to_look_at:
+            self._to_look_at.extend(self._held)
         ready: list[HeldT] = []
-        for (topic, queue_id), waiting in self._held.items():
+        looked_at = 0
+        while self._to_look_at and looked_at < most:
+            topic, queue_id = key = self._to_look_at.popleft()
+            waiting = self._held.get(key, {})  # answered since, if there are none
             newest = max_offset(topic, queue_id)
             ready += [held for held in waiting if now >= held.deadline_at or held.is_behind(newest)]
+            looked_at += 1 + len(waiting)
         return self._release(ready)
+
+    @property
+    def is_looking(self) -> bool:
+        """Whether `due` has not come to the end."""
+        return bool(self._to_look_at)
 
     def forget_peer(self, peer: Peer) -> None:
         """Drop the held requests of a closed connection."""
