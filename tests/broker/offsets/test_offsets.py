@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pocketmq.broker.offsets import group_care
 from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
+from pocketmq.broker.offsets.topic_groups import TopicGroups
 from pocketmq.protocol import fastjson
 from pocketmq.protocol.bodies.offsets import ConsumerOffsetTable
 from pocketmq.protocol.events.event import Event
 from pocketmq.protocol.events.messages import OffsetCommitted
 from pocketmq.protocol.events.recorder import Recorder
 from pocketmq.protocol.events.sink import EventSink, Place, Stamp
+from support.broker_rig import BrokerRig
+from support.growth import least_s
 
 NOW_MS = 1_700_000_000_000
 
@@ -282,8 +289,80 @@ def test_a_group_without_offsets_is_in_no_index() -> None:
     offsets.forget("g", "t")
     assert offsets.topics_of("g") == {"u"}
     offsets.forget_group("g")
-    assert (offsets._groups_of_topic, offsets._topics_of_group) == ({}, {})
+    assert offsets._committed_by == TopicGroups()
     offsets.assign_reset("g", "t", 0, 4)
     assert offsets.take_reset("g", "t", 0) == 4
     assert offsets.pending_reset("g", "t", 0) is None
     assert offsets._resets == {}
+
+
+def test_with_its_topic_or_group_it_is_forgotten_up_to_where_was_pulled() -> None:
+    # Who pulls and commits nothing was remembered for ever.
+    offsets = ConsumerOffsetManager()
+    for topic, group in (("t", "g"), ("t", "h"), ("u", "g")):
+        offsets.note_pull(group, topic, 0, 9)
+    offsets.forget_topic("t")
+    assert list(offsets.pulls()) == [("u", "g", 0, 9)]
+    offsets.forget_group("g")
+    assert list(offsets.pulls()) == []
+
+
+def test_who_pulls_without_a_commit_or_a_subscription_is_forgotten_after_a_while() -> None:
+    offsets = ConsumerOffsetManager()
+    offsets.commit("commits", "t", 0, 5, NOW_MS)
+    for group in ("commits", "subscribes", "neither"):
+        offsets.note_pull(group, "t", 0, 9)
+    offsets.forget_pulls(lambda group, _topic: group == "subscribes")
+    assert [group for _, group, _, _ in offsets.pulls()] == ["commits", "subscribes"]
+    offsets.note_pull("neither", "t", 0, 10)
+    assert offsets.pulled("neither", "t", 0) == 10, "it is known again with its next pull"
+    offsets.forget_topic("t")
+    assert list(offsets.pulls()) == []
+
+
+def test_a_look_for_stale_offsets_goes_on_where_the_one_before_ended() -> None:  # B-36
+    offsets = ConsumerOffsetManager()
+    for number in range(5):
+        offsets.commit("g", f"t{number}", 0, 1, NOW_MS)
+    gone: list[str] = []
+    looks = 0
+    while not looks or offsets.is_looking:
+        stale = offsets.remove_stale(lambda _g, topic: topic == "t1", lambda _t, _q: 1, most=2)
+        gone += [topic for topic, _ in stale]
+        looks += 1
+        if looks == 1:
+            offsets.forget_topic("t3")
+    assert (gone, looks) == (["t0", "t2", "t4"], 3)
+    assert offsets.topics_of("g") == {"t1"}
+
+
+async def test_a_turn_looks_at_some_of_the_groups_only(
+    rig: BrokerRig, monkeypatch: pytest.MonkeyPatch
+) -> None:  # B-36
+    monkeypatch.setattr(group_care, "LOOKED_AT_PER_TURN", 2)
+    offsets, looks = rig.broker.offsets, []
+    remove_stale = offsets.remove_stale
+
+    def counted(*args: Any) -> list[tuple[str, str]]:
+        looks.append(args[2])
+        return remove_stale(*args)
+
+    monkeypatch.setattr(offsets, "remove_stale", counted)
+    for number in range(5):
+        offsets.commit("g", f"t{number}", 0, 0, NOW_MS)
+        offsets.note_pull("h", f"t{number}", 0, 0)
+    await rig.advance(180)
+    assert looks == [2, 2, 2]
+    assert list(offsets.pulls()) == [], "nobody of the group is there, and it committed nothing"
+    assert offsets.count == 5
+
+
+def test_a_table_is_told_without_making_the_names_again() -> None:
+    offsets = ConsumerOffsetManager()
+    for number in range(50_000):
+        offsets.commit(f"group-{number}", "topic", 0, number, NOW_MS)
+    plain = dict.fromkeys(range(50_000))
+    copied_s = least_s(lambda: dict(plain), runs=10, steps=1)
+    assert least_s(offsets.wrapper, runs=10, steps=1) < 8 * copied_s
+    told = offsets.wrapper().offset_table
+    assert (len(told), told["topic@group-7"]) == (50_000, {0: 7})

@@ -5,8 +5,11 @@ An offset is the *next* one to consume. 0 is an offset like any other; "none" is
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from math import inf
 
+from pocketmq.broker.offsets.topic_groups import TopicGroups
 from pocketmq.broker.tables.unsaved import Unsaved
 from pocketmq.protocol.bodies.offsets import ConsumerOffsetTable
 from pocketmq.protocol.bodies.topics import DataVersion
@@ -37,10 +40,14 @@ class ConsumerOffsetManager:
         self.unsaved = Unsaved()
         """Something was committed since the table was last saved."""
         self._committed: dict[tuple[str, str], dict[int, int]] = {}
+        self._stored: dict[str, dict[int, int]] = {}
+        """The same by `topic@group`: it is saved often, and 100,000 names take 20 ms to make."""
+        self._to_look_at: deque[tuple[str, str]] = deque()
+        """What `remove_stale` has yet to look at."""
         self._pulled: dict[tuple[str, str], dict[int, int]] = {}
         self._resets: dict[tuple[str, str], dict[int, int]] = {}
-        self._groups_of_topic: dict[str, set[str]] = {}
-        self._topics_of_group: dict[str, set[str]] = {}
+        self._committed_by = TopicGroups()
+        self._pulled_by = TopicGroups()
         self._commits = 0
         self._count = 0
 
@@ -101,11 +108,11 @@ class ConsumerOffsetManager:
 
     def topics_of(self, group: str) -> frozenset[str]:
         """Topics in which the group has committed."""
-        return frozenset(self._topics_of_group.get(group, ()))
+        return frozenset(self._committed_by.topics_of(group))
 
     def groups_of(self, topic: str) -> frozenset[str]:
         """Groups that have committed in the topic, but not as `group@broadcast` (B-36)."""
-        groups = self._groups_of_topic.get(topic, ())
+        groups = self._committed_by.groups_of(topic)
         return frozenset(group for group in groups if SEPARATOR not in group)
 
     def entries(self) -> Iterator[tuple[str, str, Mapping[int, int]]]:
@@ -117,7 +124,12 @@ class ConsumerOffsetManager:
 
     def note_pull(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Remember up to where the group last pulled; kept in memory only (B-35)."""
-        self._pulled.setdefault((topic, group), {})[queue_id] = offset
+        key = (topic, group)
+        queues = self._pulled.get(key)
+        if queues is None:
+            queues = self._pulled[key] = {}
+            self._pulled_by.add(topic, group)
+        queues[queue_id] = offset
 
     def pulled(self, group: str, topic: str, queue_id: int) -> int:
         """Up to where the group last pulled, or its committed offset, or 0."""
@@ -170,12 +182,12 @@ class ConsumerOffsetManager:
 
     def forget_topic(self, topic: str) -> None:
         """The topic was deleted (B-16)."""
-        for group in list(self._groups_of_topic.get(topic, ())):
+        for group in {*self._committed_by.groups_of(topic), *self._pulled_by.groups_of(topic)}:
             self.forget(group, topic)
 
     def forget_group(self, group: str) -> None:
         """Remove the offsets of a deleted group: DELETE_SUBSCRIPTIONGROUP (207)."""
-        for topic in list(self._topics_of_group.get(group, ())):
+        for topic in {*self._committed_by.topics_of(group), *self._pulled_by.topics_of(group)}:
             self.forget(group, topic)
 
     def forget(self, group: str, topic: str) -> None:
@@ -184,14 +196,30 @@ class ConsumerOffsetManager:
         self._count -= len(self._committed.get(key, ()))
         for table in (self._committed, self._pulled, self._resets):
             table.pop(key, None)
-        _discard(self._groups_of_topic, topic, group)
-        _discard(self._topics_of_group, group, topic)
+        self._stored.pop(f"{topic}{SEPARATOR}{group}", None)
+        self._committed_by.discard(topic, group)
+        self._pulled_by.discard(topic, group)
         self.unsaved.note()
+
+    def forget_pulls(self, is_subscribed: Callable[[str, str], bool]) -> None:
+        """Forget up to where those pulled that neither committed anything nor subscribe now.
+
+        Else names that nobody uses any more would take memory for ever; one that is still used is
+        known again with its next pull.
+
+        Args:
+            is_subscribed: whether (group, topic) has a member.
+        """
+        for topic, group in [key for key in self._pulled if key not in self._committed]:
+            if not is_subscribed(group, topic):
+                del self._pulled[topic, group]
+                self._pulled_by.discard(topic, group)
 
     def remove_stale(
         self,
         is_subscribed: Callable[[str, str], bool],
         min_offset: Callable[[str, int], int],
+        most: float = inf,
     ) -> list[tuple[str, str]]:
         """Remove stale entries; returns (topic, group) of each (B-36).
 
@@ -203,17 +231,28 @@ class ConsumerOffsetManager:
         Args:
             is_subscribed: whether (group, topic) has a member.
             min_offset: where (topic, queue id) begins.
+            most: entries to look at; while `is_looking` after it, the next call goes on from there.
         """
+        left = self._to_look_at
+        if not left:
+            left.extend(self._committed)
+        looked_at = [left.popleft() for _ in range(int(min(len(left), most)))]
         stale = [
             (topic, group)
-            for (topic, group), queues in self._committed.items()
-            if SEPARATOR not in group
+            for topic, group in looked_at
+            if (queues := self._committed.get((topic, group))) is not None
+            and SEPARATOR not in group
             and not is_subscribed(group, topic)
             and all(offset <= min_offset(topic, q) != 0 for q, offset in queues.items())
         ]
         for topic, group in stale:
             self.forget(group, topic)
         return stale
+
+    @property
+    def is_looking(self) -> bool:
+        """Whether `remove_stale` has not come to the end."""
+        return bool(self._to_look_at)
 
     # -- storing ------------------------------------------------------------------------------
 
@@ -299,29 +338,16 @@ class ConsumerOffsetManager:
 
     def wrapper(self) -> ConsumerOffsetTable:
         """The table as it is stored and shown: GET_ALL_CONSUMER_OFFSET (43)."""
-        return ConsumerOffsetTable(
-            data_version=self.data_version,
-            offset_table={
-                f"{topic}{SEPARATOR}{group}": queues
-                for (topic, group), queues in self._committed.items()
-            },
-        )
+        return ConsumerOffsetTable(data_version=self.data_version, offset_table=dict(self._stored))
 
     def _add(self, key: tuple[str, str]) -> dict[int, int]:
-        topic, group = key
-        self._groups_of_topic.setdefault(topic, set()).add(group)
-        self._topics_of_group.setdefault(group, set()).add(topic)
-        return self._committed.setdefault(key, {})
+        queues = self._committed.get(key)
+        if queues is None:
+            queues = self._committed[key] = self._stored[SEPARATOR.join(key)] = {}
+            self._committed_by.add(*key)
+        return queues
 
 
 def _age(version: DataVersion) -> tuple[int, int, int]:
     """Orders versions of one table (N-10)."""
     return (version.state_version, version.counter, version.timestamp)
-
-
-def _discard(table: dict[str, set[str]], key: str, member: str) -> None:
-    members = table.get(key)
-    if members is not None:
-        members.discard(member)
-        if not members:
-            del table[key]

@@ -16,6 +16,9 @@ from pocketmq.runtime.clock import Clock
 
 log = structlog.get_logger()
 
+LOOKED_AT_PER_TURN = 1_000
+"""Groups times topics that are checked in one turn of the loop."""
+
 
 class GroupCare:
     """Removes stale offsets, and stops groups that read too slowly.
@@ -46,17 +49,23 @@ class GroupCare:
         self._clock = clock
         self._stop_behind_bytes = stop_behind_bytes
 
-    def run(self) -> None:
-        """Check all groups once."""
+    def run(self) -> float | None:
+        """Check some of the groups, or the last of them: then the next period begins."""
         stale = self._offsets.remove_stale(
-            lambda group, topic: self._consumers.subscription(group, topic) is not None,
-            self._store.min_offset,
+            self._is_subscribed, self._store.min_offset, LOOKED_AT_PER_TURN
         )
         for topic, group in stale:
             log.info("offset.forgotten", topic=topic, group=group)
+        if self._offsets.is_looking:
+            return 0.0  # go on in the next turn
         threshold_bytes = self._stop_behind_bytes()
         if threshold_bytes is not None:
             self._stop_slow_groups(threshold_bytes)
+        self._offsets.forget_pulls(self._is_subscribed)
+        return None
+
+    def _is_subscribed(self, group: str, topic: str) -> bool:
+        return self._consumers.subscription(group, topic) is not None
 
     def _stop_slow_groups(self, threshold_bytes: int) -> None:
         behind = groups_far_behind(
