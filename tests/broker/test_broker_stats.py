@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from pocketmq.broker.admin import assembly
 from pocketmq.broker.metrics.message_type import MessageType
 from pocketmq.broker.stats import BrokerStats, PutTimes
 from pocketmq.broker.traffic import DAY_PERIOD_MS, HOUR_PERIOD_MS, Traffic
 from pocketmq.protocol.validation import SCHEDULE_TOPIC
+from support.broker_rig import BrokerRig
 
 
 def test_rates_are_averages_over_10_60_and_600_s() -> None:  # E-29
@@ -205,3 +209,36 @@ def test_what_is_deleted_is_forgotten_and_nothing_else() -> None:
     assert set(stats.groups) == {("bills", "b")}
     assert {key for _, key in stats.named} == {"bills@b"}
     assert set(stats.meters.popped) == {("bills", "b", False)}
+
+
+def test_a_call_samples_some_and_the_next_goes_on_with_the_others() -> None:  # O-31
+    stats = BrokerStats()
+    topics = [f"topic-{number}" for number in range(5)]
+    for start_ms in (1_000_000, 1_010_000):
+        for topic in topics:
+            stats.note_put(topic, 10, 1000, now=0.0)
+        calls = 1
+        while stats.sample(start_ms + calls, most=3):
+            calls += 1
+        assert calls == 3, "four totals and five topics"
+    for topic in topics:
+        minute = stats.topics[topic].data(of_bytes=False).stats_minute
+        assert (minute.sum, minute.tps) == (20, 1.0), "all of one moment"
+
+
+async def test_a_turn_samples_some_of_the_counters_only(
+    rig: BrokerRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assembly, "SAMPLED_PER_TURN", 2)
+    stats, left = rig.broker.stats, []
+    sample = stats.sample
+
+    def counted(*args: Any) -> bool:
+        left.append(sample(*args))
+        return left[-1]
+
+    monkeypatch.setattr(stats, "sample", counted)
+    for number in range(3):
+        stats.note_put(f"topic-{number}", 10, 1000, now=0.0)
+    await rig.advance(10)
+    assert left == [True, True, True, False], "four totals and three topics"

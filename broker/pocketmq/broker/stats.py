@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from math import inf
 from typing import Final
 
 from pocketmq.broker.metrics.message_type import MessageType
@@ -129,6 +130,10 @@ class BrokerStats:
         self._hour_at_ms = 0
         self._day_at_ms = 0
         self._minute_at_ms = 0
+        self._to_sample: deque[Traffic] = deque()
+        """What `sample` has yet to look at."""
+        self._sampling = (0, False, False)
+        """When that began, and whether it is for the hour and for the day too."""
 
     @property
     def put_messages(self) -> int:
@@ -247,15 +252,32 @@ class BrokerStats:
         traffic = self.groups.get((topic, group))
         return 0.0 if traffic is None else traffic.minute_tps
 
-    def sample(self, now_ms: int) -> None:
-        """Keep how far every counter is; to be called every 10 s (O-31)."""
+    def sample(self, now_ms: int, most: float = inf) -> bool:
+        """Keep how far every counter is; to be called every 10 s (O-31).
+
+        Args:
+            now_ms: the time.
+            most: counters to look at in this call.
+
+        Returns:
+            Whether some are left: the next call goes on with them.
+        """
+        if not self._to_sample:
+            self._begin_samples(now_ms)
+        at_ms, hour, day = self._sampling
+        for _ in range(int(min(len(self._to_sample), most))):
+            traffic = self._to_sample.popleft()
+            if traffic.times:
+                traffic.sample(at_ms, hour=hour, day=day)
+        return bool(self._to_sample)
+
+    def _begin_samples(self, now_ms: int) -> None:
         hour = now_ms - self._hour_at_ms >= HOUR_PERIOD_MS
         day = now_ms - self._day_at_ms >= DAY_PERIOD_MS
         self._hour_at_ms = now_ms if hour else self._hour_at_ms
         self._day_at_ms = now_ms if day else self._day_at_ms
-        for traffic in self._all():
-            if traffic.times:
-                traffic.sample(now_ms, hour=hour, day=day)
+        self._sampling = (now_ms, hour, day)
+        self._to_sample.extend(self._all())
         if now_ms - self._minute_at_ms >= 60_000:
             self._minute_at_ms = now_ms
             self.put_times.turn()

@@ -24,6 +24,9 @@ from pocketmq.runtime.durable_file import DurableFile
 from pocketmq.runtime.periodic import PeriodicService
 from pocketmq.runtime.text_files import OsTextFiles
 
+SAMPLED_PER_TURN = 4_000
+"""Counters, of topics and of groups in topics, that are sampled in one turn of the loop."""
+
 
 def assemble_admin(
     core: BrokerCore,
@@ -38,10 +41,11 @@ def assemble_admin(
     stats, clock = core.stats, core.clock
     days = DayTotals(stats, clock.time_ms())
 
-    def sample() -> None:
+    def sample() -> float | None:
         now_ms = clock.time_ms()
-        stats.sample(now_ms)
         days.look(now_ms)
+        is_more = stats.sample(now_ms, SAMPLED_PER_TURN)
+        return 0.0 if is_more else None
 
     def group_deleted(group: str, _with_offsets: bool) -> None:
         stats.forget_group(group)
