@@ -52,7 +52,7 @@ def text(value: bool) -> str:
 def traffic_figures(core: BrokerCore) -> Figures:
     """What was sent, and handed out. Retry and dead letter topics are left out, as in RocketMQ."""
     stats = core.stats
-    for topic, traffic in stats.topics.items():
+    for topic, traffic in list(stats.topics.items()):
         if traffic.sent is None or is_retry(topic) or is_dlq(topic):
             continue
         for number, messages, size_bytes, buckets in traffic.sent.rows():
@@ -64,11 +64,12 @@ def traffic_figures(core: BrokerCore) -> Figures:
             yield Figure(metrics.BYTES_IN, labels, size_bytes)
             yield Figure(metrics.MESSAGE_SIZE, labels, sizes)
     popped = stats.meters.popped
-    for (topic, group), traffic in stats.groups.items():
+    for (topic, group), traffic in list(stats.groups.items()):
         system = text(_is_system(topic, group))
         messages, size_bytes = traffic.messages, traffic.size_bytes
-        for retry in (False, True):
-            count, bytes_out = popped.get((topic, group, retry), (0, 0))
+        # All at once: it may change while this generator waits.
+        pops = [(retry, *popped.get((topic, group, retry), (0, 0))) for retry in (False, True)]
+        for retry, count, bytes_out in pops:
             if not count:
                 continue
             out = (topic, group, system, text(retry))
@@ -84,11 +85,11 @@ def traffic_figures(core: BrokerCore) -> Figures:
 def meter_figures(core: BrokerCore) -> Figures:
     """The meters, each with the labels that follow from others."""
     meters = core.stats.meters
-    for metric, series in meters.counts.items():
-        for labels, count in series.items():
+    for metric, series in list(meters.counts.items()):
+        for labels, count in list(series.items()):
             yield Figure(metric, _completed(metric, labels), count)
-    for metric, spread in meters.distributions.items():
-        for labels, distribution in spread.items():
+    for metric, spread in list(meters.distributions.items()):
+        for labels, distribution in list(spread.items()):
             yield Figure(metric, _completed(metric, labels), distribution)
 
 
