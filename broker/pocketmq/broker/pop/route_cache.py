@@ -29,7 +29,7 @@ MAX_TOPICS = 10_000
 
 
 class RouteCache(Service):
-    """Asks the name servers for a topic's route on first use, then every 30 s.
+    """Asks the name servers for a topic's route on first use, then every 30 s while it is used.
 
     Args:
         core: options and clock.
@@ -45,6 +45,8 @@ class RouteCache(Service):
             version=core.profile.client_version,
         )
         self._queues: dict[str, list[MessageQueue]] = {}
+        self._used: set[str] = set()
+        """Topics that somebody wanted since the last refresh; the others are forgotten then."""
         self._asking: dict[str, asyncio.Task[None]] = {}
         self._service = PeriodicService("refresh routes", core.clock, REFRESH_S, self._refresh)
 
@@ -60,7 +62,10 @@ class RouteCache(Service):
 
     def known(self, topic: str) -> list[MessageQueue] | None:
         """The topic's queues, sorted; None until `ask` has fetched them."""
-        return self._queues.get(topic)
+        queues = self._queues.get(topic)
+        if queues is not None:
+            self._used.add(topic)
+        return queues
 
     def ask(self, topic: str) -> asyncio.Task[None]:
         """Fetch the topic's queues; concurrent callers for one topic share one request."""
@@ -72,8 +77,12 @@ class RouteCache(Service):
         return task
 
     async def _refresh(self) -> float | None:
+        used, self._used = self._used, set()
         for topic in list(self._queues):
-            await self._ask(topic)
+            if topic in used:
+                await self._ask(topic)
+            else:
+                self._queues.pop(topic, None)
         return None if self._queues else AT_REST
 
     async def _ask(self, topic: str) -> None:
@@ -91,7 +100,7 @@ class RouteCache(Service):
             except (PeerError, BadRequestError) as exc:
                 log.warning("route.failed", topic=topic, nameserver=nameserver, reason=str(exc))
                 continue
-            if len(self._queues) >= MAX_TOPICS:
+            if len(self._queues) >= MAX_TOPICS and topic not in self._queues:
                 self._queues.clear()
             self._queues[topic] = readable_queues(topic, route)
             self._service.resume()
