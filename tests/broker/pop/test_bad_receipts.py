@@ -161,3 +161,25 @@ async def test_bits_of_a_batch_ack_cost_what_a_pop_can_have(
     assert len(reply.remark or "") < 500
     await rig.advance(AGAIN_S)
     assert (await pop(voice)).bodies == [b"kept"]
+
+
+async def test_names_of_groups_that_acks_make_up_are_not_remembered(
+    rig: BrokerRig, voice: Voice
+) -> None:
+    # Each took some KB for ever, and a look every 10 s.
+    await voice.create_topic()
+    await voice.send("orders", b"x", queue_id=0)
+    [popped] = (await pop(voice)).messages
+    named = dict(rig.broker.stats.named)
+    for number in range(20):
+        group = f"nobody-{number}"
+        await ack(voice, popped, consumer_group=group)
+        await change(voice, popped, 10_000, consumer_group=group)
+        entry = BatchAck(
+            consumer_group=group, topic="orders", retry="0", start_offset=0, queue_id=0,
+            revive_queue_id=0, pop_time=0, invisible_time=10_000, bits=ack_bits([0]),
+        )  # fmt: skip
+        await voice.ask(BatchAckMessageRequestHeader(), BatchAckBody(acks=[entry]))
+    assert rig.broker.stats.named.keys() == named.keys()
+    assert (await ack(voice, popped)).code == ResponseCode.SUCCESS
+    assert ("GROUP_ACK_NUMS", f"orders@{GROUP}") in rig.broker.stats.named

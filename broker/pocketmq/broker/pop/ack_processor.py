@@ -144,8 +144,8 @@ class AckProcessor:
             owner, [offset], now_ms, header.invisible_time, suspended=suspended
         )
         queue = self._revive_queue(handle)
-        self._core.stats.note_acks(topic, group)
-        self._core.stats.note_check_points(topic, group)
+        if self._count_acks(topic, group):
+            self._core.stats.note_check_points(topic, group)
         ack = _ack_of(handle, topic, group, queue_id, offset)
         # In this order, in one append: at any time one of the two records holds the message.
         messages = [
@@ -172,7 +172,7 @@ class AckProcessor:
         self._checks.offset(topic, queue_id, offset, end_passes=True)
         handle = ReceiptHandle.parse(header.extra_info, offset)
         group = header.consumer_group
-        self._core.stats.note_acks(topic, group)
+        self._count_acks(topic, group)
         self._tell(topic, group, queue_id, [offset])
         if handle.is_ordered:
             self._ack_ordered((topic, group, queue_id), offset, handle.pop_time_ms)
@@ -195,7 +195,7 @@ class AckProcessor:
             offsets = [offset for offset in offsets if low <= offset <= high]
         if not offsets:
             return None
-        self._core.stats.note_acks(topic, group, len(offsets))
+        self._count_acks(topic, group, len(offsets))
         self._tell(topic, group, queue_id, offsets)
         if each.revive_queue_id == ORDERED_QUEUE:
             for offset in offsets:
@@ -218,6 +218,16 @@ class AckProcessor:
         if not 0 <= queue < self._revive_log.queues:
             raise _bad_revive_queue(queue)
         return self._revive_log.ack(ack, queue, each.pop_time + each.invisible_time)
+
+    def _count_acks(self, topic: str, group: str, count: int = 1) -> bool:
+        """Count acks of a group, if there is such a group.
+
+        A peer may make names up, and each that is counted takes some KB until it is deleted.
+        """
+        is_known = self._checks.knows(group)
+        if is_known:
+            self._core.stats.note_acks(topic, group, count)
+        return is_known
 
     def _tell(self, topic: str, group: str, queue_id: int, offsets: Sequence[int]) -> None:
         events = self._core.events

@@ -104,6 +104,10 @@ class PopChecks:
                 ResponseCode.NO_PERMISSION, f"subscription group no permission, {group}"
             )
 
+    def knows(self, group: str) -> bool:
+        """Whether the group exists."""
+        return self._groups.get(group) is not None
+
     def queue(self, topic: str, queue_id: int) -> None:
         """Check the queue that an ack names.
 
