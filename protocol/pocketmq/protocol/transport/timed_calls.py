@@ -16,18 +16,33 @@ Waiter: TypeAlias = tuple[asyncio.Future[Command], type[Header], float, str]
 
 
 class PendingCalls(Generic[WaiterT]):
-    """Opaque -> who waits, and until when; times are the caller's."""
+    """Opaque -> who waits, and until when; times are the caller's.
 
-    __slots__ = ("_calls", "_next_opaque", "next_deadline")
+    A call that is answered in time is never put in order. When one is late, all that are open then
+    are: they end one after the other, and none of them is looked at for the sake of another.
+    """
+
+    __slots__ = ("_calls", "_first_unordered", "_next_opaque", "_ordered")
 
     def __init__(self) -> None:
         self._calls: dict[int, tuple[float, WaiterT]] = {}
         self._next_opaque = 0
-        self.next_deadline: float | None = None
-        """No call ends before this moment; it may be too early, never too late."""
+        self._ordered: list[tuple[float, int]] = []
+        """Deadline and opaque of those that were open when they were put in order, the next one
+        last; some are answered by now."""
+        self._first_unordered: float | None = None
+        """No call that came since ends before this moment."""
 
     def __len__(self) -> int:
         return len(self._calls)
+
+    @property
+    def next_deadline(self) -> float | None:
+        """No call ends before this moment; it may be too early, never too late."""
+        first = self._first_unordered
+        if self._ordered and (first is None or self._ordered[-1][0] < first):
+            return self._ordered[-1][0]
+        return first
 
     def add(self, deadline: float, waiter: WaiterT) -> int:
         """Note a call and return the opaque to send it with."""
@@ -37,8 +52,8 @@ class PendingCalls(Generic[WaiterT]):
             opaque = (opaque + 1) & 0x7FFFFFFF
         self._next_opaque = (opaque + 1) & 0x7FFFFFFF
         calls[opaque] = (deadline, waiter)
-        if self.next_deadline is None or deadline < self.next_deadline:
-            self.next_deadline = deadline
+        if self._first_unordered is None or deadline < self._first_unordered:
+            self._first_unordered = deadline
         return opaque
 
     def take(self, opaque: int) -> WaiterT | None:
@@ -52,16 +67,31 @@ class PendingCalls(Generic[WaiterT]):
 
     def expire(self, now: float) -> list[WaiterT]:
         """Remove the calls whose deadline has come and return who waited for them."""
-        late = [opaque for opaque, (deadline, _) in self._calls.items() if deadline <= now]
-        waiting = [self._calls.pop(opaque)[1] for opaque in late]
-        self.next_deadline = min((call[0] for call in self._calls.values()), default=None)
+        if self._first_unordered is not None and self._first_unordered <= now:
+            self._put_in_order()
+        calls, ordered = self._calls, self._ordered
+        waiting: list[WaiterT] = []
+        while ordered:
+            deadline, opaque = ordered[-1]
+            call = calls.get(opaque)
+            if call is not None and call[0] == deadline:  # else it was answered
+                if deadline > now:
+                    break
+                waiting.append(call[1])
+                del calls[opaque]
+            ordered.pop()
         return waiting
 
     def take_all(self) -> list[WaiterT]:
         """Remove all calls, because the connection is closed, and return who waited for them."""
         calls, self._calls = self._calls, {}
-        self.next_deadline = None
+        self._ordered, self._first_unordered = [], None
         return [waiter for _, waiter in calls.values()]
+
+    def _put_in_order(self) -> None:
+        open_calls = ((deadline, opaque) for opaque, (deadline, _) in self._calls.items())
+        self._ordered = sorted(open_calls, reverse=True)
+        self._first_unordered = None
 
 
 class TimedCalls(PendingCalls[Waiter]):
