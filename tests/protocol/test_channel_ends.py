@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+from weakref import ReferenceType, ref
 
 import pytest
 
@@ -16,6 +18,7 @@ from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.network import Network
 from pocketmq.protocol.transport.remoting import RemotingClient
 from pocketmq.runtime.errors import PortInUseError
+from support.eventually import eventually
 from support.wire_pair import (
     SILENT,
     Echo,
@@ -110,3 +113,26 @@ async def test_a_client_connects_anew_after_its_connection_was_lost(network: Net
         client.drop(address)
         assert client.open_channel(address) is None
         await client.close()
+
+
+async def test_a_client_keeps_nothing_of_an_address_whose_connection_ended(
+    network: Network,
+) -> None:
+    client = RemotingClient(network)
+    channels: list[ReferenceType[Channel]] = []
+    for _ in range(3):
+        async with served(network, Echo().dispatcher) as (_, address):
+            await client.call(address, Word())
+            channel = client.open_channel(address)
+            assert channel is not None
+            channels.append(ref(channel))
+        await channel.closed
+        assert client.open_channel(address) is None
+        del channel
+    await eventually(lambda: _of(channels) == [], "the channels are given up")
+    await client.close()
+
+
+def _of(channels: list[ReferenceType[Channel]]) -> list[Channel]:
+    gc.collect()
+    return [channel for each in channels if (channel := each()) is not None]

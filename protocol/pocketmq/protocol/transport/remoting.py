@@ -123,8 +123,14 @@ class RemotingClient:
         channel = task.result()
         if self._closed:
             channel.close()
-        else:
+        elif not channel.closed.done():
             self._channels[address] = channel
+            channel.add_close_listener(lambda ended: self._forget(address, ended))
+
+    def _forget(self, address: str, ended: Channel) -> None:
+        """An address that is never asked again leaves nothing behind."""
+        if self._channels.get(address) is ended:
+            del self._channels[address]
 
 
 def expect(response: Command, *codes: int) -> Command:
