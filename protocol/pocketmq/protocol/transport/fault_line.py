@@ -129,7 +129,8 @@ class FaultLine(asyncio.Protocol):
         for frame in self._out.feed(data):
             if self._is_lost_on_leaving(frame.command):
                 continue
-            if self._is_parted and not self._is_exempt(frame.command):
+            is_exempt = self._is_exempt(frame.command)  # forgets it, parted or not
+            if self._is_parted and not is_exempt:
                 self._hold(self._held_out, frame.raw)
             else:
                 passed.append(frame.raw)
