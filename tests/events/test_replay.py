@@ -27,6 +27,7 @@ from pocketmq.protocol.events.roles import (
     RoleStarted,
     RoleStopped,
 )
+from support.growth import least_s
 
 NUMBERS = count(1)
 
@@ -136,3 +137,16 @@ def test_ends_of_queues_and_logs_and_what_is_committed() -> None:
     assert state.committed == {("g", ("t", "a", 3)): 5}
     state.take(made(RoleStopped, role="a", how="ended"))
     assert state.log_ends == {"a": 1_100}, "it is on the disk"
+
+
+def test_a_member_that_leaves_costs_the_same_beside_many_groups() -> None:
+    def leave_s(groups: int) -> float:
+        state = ClusterState()
+        state.take_all(joined("a", f"g{number}", "c") for number in range(groups))
+        come, go = (
+            joined("a", "g", "c"),
+            made(MemberLeft, broker="a", group="g", client_id="c", how="closed"),
+        )
+        return least_s(lambda: state.take_all([come, go]), runs=5, steps=50)
+
+    assert leave_s(10_000) < 10 * leave_s(10)

@@ -109,14 +109,17 @@ class ClusterState:
         if isinstance(event, MemberJoined):
             self.members.setdefault((event.broker, event.group), []).append(event.client_id)
             return
-        for (broker, group), members in list(self.members.items()):
-            if broker != event.broker or event.client_id not in members:
-                continue
-            if isinstance(event, MemberLeft) and event.group != group:
+        if isinstance(event, MemberLeft):
+            places = [(event.broker, event.group)]
+        else:
+            places = [place for place in self.members if place[0] == event.broker]
+        for place in places:
+            members = self.members.get(place, [])
+            if event.client_id not in members:
                 continue
             members.remove(event.client_id)
             if not members:
-                del self.members[broker, group]
+                del self.members[place]
 
     def _stored(self, event: MessageStored | MessageDispatched | StoreFlushed) -> None:
         if isinstance(event, StoreFlushed):
