@@ -80,3 +80,34 @@ def test_what_is_claimed_can_be_looked_through_while_it_changes() -> None:
     for each in claims:
         claims.release(each.queue)
     assert (claims.get(QUEUE), len(claims), list(claims)) == (None, 0, [])
+
+
+def test_how_many_queues_are_ours_is_known_without_a_look_at_them() -> None:
+    claims = Claims()
+    first = claims.take(QUEUE, 0.0)
+    claims.take(OTHER, 0.0)
+    assert claims.owned_count == 2
+    claims.drop(QUEUE)
+    claims.drop(QUEUE)
+    claims.correct(first)
+    assert (claims.owned_count, claims.owned()) == (1, [OTHER])
+    again = claims.take(QUEUE, 1.0)
+    assert (claims.owned_count, first.dropped, again.dropped) == (2, True, False)
+    claims.correct(again)
+    assert claims.owned_count == 1
+    claims.release(QUEUE)
+    claims.release(OTHER)
+    assert (claims.owned_count, claims.owned(), len(claims)) == (0, [], 0)
+    assert vars(claims) == vars(Claims()), "topics that are gone leave nothing behind"
+
+
+def test_claims_of_a_topic_are_those_and_no_others() -> None:
+    claims = Claims()
+    mine, other = claims.take(QUEUE, 0.0), claims.take(OTHER, 0.0)
+    claims.drop(QUEUE)
+    assert (claims.of_topic("T"), claims.of_topic("U"), claims.of_topic("V")) == (
+        [mine],
+        [other],
+        [],
+    )
+    assert (claims.owned("T"), claims.owned("U"), claims.owned("V")) == ([], [OTHER], [])

@@ -29,6 +29,7 @@ from pocketmq.protocol.allocation.steps import (
 )
 from pocketmq.protocol.allocation.strategy import AllocationError
 from pocketmq.protocol.message import MessageQueue
+from support.growth import least_s
 
 Q = [MessageQueue("T", "a", i) for i in range(4)]
 
@@ -288,3 +289,35 @@ def test_a_queue_whose_offset_is_being_corrected_is_left_alone() -> None:  # C-4
     assert all_of(made, TopicSeen("T", Q[:1], ["c1"])) == []
     assert not made.is_balanced
     assert claim_of(made, Q[0]) is held
+
+
+def owner_of(topics: int) -> tuple[RebalancePlanner, list[str]]:
+    """A member with a queue of each of so many topics."""
+    names = [f"T{number}" for number in range(topics)]
+    return planner(owns=[MessageQueue(name, "a", 0) for name in names]), names
+
+
+def test_a_topics_round_costs_the_same_beside_many_other_topics() -> None:
+    def round_s(topics: int) -> float:
+        made, _ = owner_of(topics)
+        queue = MessageQueue("T7", "a", 0)
+
+        def step() -> None:
+            assert made.on(TopicSeen("T7", [queue], ["c1"]), 1.0) == []
+            assert made.owned("T7") == [queue]
+
+        return least_s(step, runs=5, steps=50)
+
+    assert round_s(10_000) < 10 * round_s(10)
+
+
+def test_a_look_for_topics_that_were_unsubscribed_costs_each_topic_the_same() -> None:
+    def look_s(topics: int) -> float:
+        made, names = owner_of(topics)
+
+        def step() -> None:
+            assert made.on(SubscriptionsAre(names), 1.0) == []
+
+        return least_s(step, runs=5, steps=2) / topics
+
+    assert look_s(4_000) < 5 * look_s(200)

@@ -137,7 +137,8 @@ class LiteQueues:
         Raises:
             ClientError: where to begin in a queue cannot be found out now.
         """
-        for queue in [queue for queue in self.assigned if queue not in wanted]:
+        kept = frozenset(wanted)
+        for queue in [queue for queue in self.assigned if queue not in kept]:
             claim = self.assigned[queue].buffer.claim
             self._planner.forget(queue)
             await self.release(claim)

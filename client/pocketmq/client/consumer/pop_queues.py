@@ -93,23 +93,24 @@ class PopQueues:
         self._choose = choose
         self._clock = member.instance.clock
         self._profile = member.instance.profile.client
-        self._queues: dict[MessageQueue, PopQueue] = {}
+        self._topics: dict[str, dict[MessageQueue, PopQueue]] = {}
+        """What is popped, by topic: a rebalance looks at one topic after the other."""
         self._tasks = TaskOwner(f"pop {member.group}")
 
     @property
     def owned(self) -> list[MessageQueue]:
         """What is popped now."""
-        return sorted(self._queues)
+        return sorted(popped.queue for popped in self.queues)
 
     @property
     def queues(self) -> list[PopQueue]:
         """The same, with what is out of each."""
-        return list(self._queues.values())
+        return [popped for queues in self._topics.values() for popped in queues.values()]
 
     async def stop(self) -> None:
         """Pop no more; what a pop under way brings comes again."""
         await self._tasks.stop()
-        self._queues.clear()
+        self._topics.clear()
 
     # -- the brokers' allocation ----------------------------------------------------------------
 
@@ -146,28 +147,28 @@ class PopQueues:
         """Begin to pop what is new, stop what is gone; whether that was anything."""
         changed = self._subscribe_retries(topic, share)
         now = self._clock.monotonic()
-        for queue, popped in list(self._queues.items()):
-            if queue.topic == topic and (
-                queue not in share.popped or now - popped.last_pop_at > IDLE_S
-            ):
-                self._drop(queue)
+        queues, wanted = self._topics.setdefault(topic, {}), frozenset(share.popped)
+        for queue, popped in list(queues.items()):
+            if queue not in wanted or now - popped.last_pop_at > IDLE_S:
+                self._drop(queues.pop(queue))
                 changed = True
         for queue in share.popped:
-            if queue not in self._queues and self._member.state.running:
-                made = self._queues[queue] = PopQueue(queue, self._settling, now)
+            if queue not in queues and self._member.state.running:
+                made = queues[queue] = PopQueue(queue, self._settling, now)
                 self._tasks.start(self._pop_on(made), name=str(queue))
                 changed = True
         return changed
 
     def take_only(self, topics: Collection[str]) -> None:
         """Stop popping every other topic."""
-        for queue in list(self._queues):
-            if queue.topic not in topics:
-                self._drop(queue)
+        wanted = frozenset(topics)
+        for topic in [topic for topic in self._topics if topic not in wanted]:
+            for popped in self._topics.pop(topic).values():
+                self._drop(popped)
 
-    def _drop(self, queue: MessageQueue) -> None:
-        log.info("pop.queue_dropped", group=self._member.group, queue=str(queue))
-        self._queues.pop(queue).drop()
+    def _drop(self, popped: PopQueue) -> None:
+        log.info("pop.queue_dropped", group=self._member.group, queue=str(popped.queue))
+        popped.drop()
 
     def _subscribe_retries(self, topic: str, share: BrokerShare) -> bool:
         """What was popped comes again in retry topics, which must be pulled too now (K-148)."""

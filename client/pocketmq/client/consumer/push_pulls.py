@@ -89,7 +89,7 @@ class PushPulls:
 
     def share_limits(self) -> None:
         """Share limits per topic out over the queues that we have now (C-27)."""
-        self.limits = self._settings.cache_limits(len(self._planner.owned()))
+        self.limits = self._settings.cache_limits(self._planner.claims.owned_count)
 
     def before_pull(self, request: PullRequest) -> BeforePull:
         """Whether to pull now (C-36); in any case the queue counts as served (C-25.2)."""

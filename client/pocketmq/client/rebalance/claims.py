@@ -106,6 +106,9 @@ class Claims:
 
     def __init__(self) -> None:
         self._claims: dict[MessageQueue, _Claim] = {}
+        self._of_topics: dict[str, dict[MessageQueue, _Claim]] = {}
+        """The same by topic: a rebalance looks at one topic after the other."""
+        self._dropped = 0
 
     # -- reading --------------------------------------------------------------------------------
 
@@ -122,33 +125,47 @@ class Claims:
         """The claim to a queue; dropped ones count until they are released."""
         return self._claims.get(queue)
 
+    def of_topic(self, topic: str) -> list[Claim]:
+        """The claims to queues of a topic, dropped ones too."""
+        return list(self._of_topics.get(topic, {}).values())
+
     def owned(self, topic: str | None = None) -> list[MessageQueue]:
         """Queues that are ours and not on their way out, sorted (A-1)."""
-        return sorted_queues(
-            queue
-            for queue, claim in self._claims.items()
-            if not claim.dropped and topic in (None, queue.topic)
-        )
+        claims = self._claims if topic is None else self._of_topics.get(topic, {})
+        return sorted_queues(queue for queue, claim in claims.items() if not claim.dropped)
+
+    @property
+    def owned_count(self) -> int:
+        """How many these are, over all topics. O(1)."""
+        return len(self._claims) - self._dropped
 
     # -- the rebalance --------------------------------------------------------------------------
 
     def take(self, queue: MessageQueue, now: float, *, locked: bool = False) -> Claim:
         """The queue is ours from now on; being taken counts as its first pull and lock."""
+        self.release(queue)
         claim = self._claims[queue] = _Claim(queue, now, locked=locked)
+        self._of_topics.setdefault(queue.topic, {})[queue] = claim
         return claim
 
     def drop(self, queue: MessageQueue) -> None:
         """The claim is being given up: `release` follows once its offset is persisted."""
         claim = self._claims.get(queue)
         if claim is not None:
-            claim.dropped = True
+            self._drop(claim)
 
     def release(self, queue: MessageQueue) -> bool:
         """Forget the claim, dropping it first if need be; whether there was one."""
-        claim = self._claims.pop(queue, None)
+        claim = self._claims.get(queue)
         if claim is None:
             return False
-        claim.dropped = True
+        self._drop(claim)
+        self._dropped -= 1
+        del self._claims[queue]
+        of_topic = self._of_topics[queue.topic]
+        del of_topic[queue]
+        if not of_topic:
+            del self._of_topics[queue.topic]
         return True
 
     def release_refused(self, queue: MessageQueue) -> None:
@@ -185,6 +202,11 @@ class Claims:
     def correct(self, claim: Claim) -> None:
         """Its offset is illegal: drop it, and let no rebalance take it before it is corrected."""
         own = self._claims.get(claim.queue)
-        if own is claim:
-            own.dropped = True
+        if own is not None and own is claim:
+            self._drop(own)
             own.correcting = True
+
+    def _drop(self, claim: _Claim) -> None:
+        if not claim.dropped:
+            claim.dropped = True
+            self._dropped += 1

@@ -245,10 +245,8 @@ class RebalancePlanner:
         round_ = self._rounds[topic] = _Round(decision, all_queues, assigned)
         wanted = set(assigned)
         drops: list[Instruction] = []
-        for claim in self.claims:
+        for claim in self.claims.of_topic(topic):
             queue = claim.queue
-            if queue.topic != topic:
-                continue
             if queue not in wanted:
                 reason = "it belongs to another member now"
             elif self._passive and claim.is_pull_expired(now):
@@ -326,13 +324,12 @@ class RebalancePlanner:
     # behaviour 5
     def _truncate(self, topics: Collection[str]) -> list[Instruction]:
         foreign: list[Instruction] = []
-        for queue in [claim.queue for claim in self.claims]:
-            if queue.topic not in topics:
-                self.claims.release(queue)
-                foreign.append(DropForeignQueue(queue))
-        for topic in list(self._balanced):
-            if topic not in topics:
-                del self._balanced[topic]
+        wanted = frozenset(topics)
+        for queue in [claim.queue for claim in self.claims if claim.queue.topic not in wanted]:
+            self.claims.release(queue)
+            foreign.append(DropForeignQueue(queue))
+        for topic in [topic for topic in self._balanced if topic not in wanted]:
+            del self._balanced[topic]
         return foreign
 
 
