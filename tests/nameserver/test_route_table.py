@@ -111,6 +111,11 @@ class Histories(RuleBasedStateMachine):
                 assert self.table.broker(queue.broker_name) is not None
 
     @invariant()
+    def the_routes_are_as_many_as_they_are_counted(self) -> None:
+        queues = self.table.queues
+        assert queues.count == sum(len(queues.of(topic)) for topic in queues.topics())
+
+    @invariant()
     def every_name_in_a_cluster_is_a_known_broker(self) -> None:
         info = self.table.cluster_info()
         for names in info.cluster_addr_table.values():

@@ -62,6 +62,8 @@ class LiveBrokers:
     """The live table: when each broker process was last heard. Knows no sockets and no clock."""
 
     _brokers: dict[BrokerKey, LiveBroker] = field(default_factory=dict)
+    _of_channels: dict[Peer, dict[BrokerKey, LiveBroker]] = field(default_factory=dict)
+    """The same by the connections of their last registrations."""
     heard: Signal[[LiveBroker]] = field(default_factory=Signal, init=False, repr=False)
     """Emitted with each registration."""
     added: Signal[[LiveBroker]] = field(default_factory=Signal, init=False, repr=False)
@@ -76,8 +78,12 @@ class LiveBrokers:
 
     def put(self, broker: LiveBroker) -> bool:
         """Replace the record of a broker (N-16); returns whether it is new."""
-        is_new = broker.key not in self._brokers
+        before = self._brokers.get(broker.key)
+        is_new = before is None
+        if before is not None and before.channel is not broker.channel:
+            self._leave_channel(before)
         self._brokers[broker.key] = broker
+        self._of_channels.setdefault(broker.channel, {})[broker.key] = broker
         if is_new:
             self.added.emit(broker)
         self.heard.emit(broker)
@@ -89,7 +95,10 @@ class LiveBrokers:
 
     def remove(self, key: BrokerKey) -> LiveBroker | None:
         """Forget a broker."""
-        return self._brokers.pop(key, None)
+        broker = self._brokers.pop(key, None)
+        if broker is not None:
+            self._leave_channel(broker)
+        return broker
 
     def refresh(self, key: BrokerKey, now: float) -> bool:
         """Note a sign of life that is no registration (N-24, N-25); returns whether it is known."""
@@ -107,5 +116,11 @@ class LiveBrokers:
         return [broker for broker in self._brokers.values() if broker.expires_at < now]
 
     def of_channel(self, channel: Peer) -> list[LiveBroker]:
-        """The brokers that last registered over this very connection (N-22)."""
-        return [broker for broker in self._brokers.values() if broker.channel is channel]
+        """The brokers that last registered over this very connection (N-22). O(these)."""
+        return list(self._of_channels.get(channel, {}).values())
+
+    def _leave_channel(self, broker: LiveBroker) -> None:
+        others = self._of_channels[broker.channel]
+        del others[broker.key]
+        if not others:
+            del self._of_channels[broker.channel]

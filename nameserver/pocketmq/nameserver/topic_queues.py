@@ -22,13 +22,16 @@ class TopicQueues:
 
     def __init__(self) -> None:
         self._topics: dict[str, dict[str, QueueData]] = {}
+        self._of_brokers: dict[str, dict[str, None]] = {}
+        """Broker name -> its topics, in order of arrival."""
+        self._count = 0
 
     # -- reading ------------------------------------------------------------------------------
 
     @property
     def count(self) -> int:
-        """Pairs of a topic and a broker. O(topics)."""
-        return sum(map(len, self._topics.values()))
+        """Pairs of a topic and a broker. O(1)."""
+        return self._count
 
     def has(self, topic: str, broker_name: str) -> bool:
         """Whether a broker's queues of a topic are known."""
@@ -83,42 +86,54 @@ class TopicQueues:
         for topic, config in topics.items():
             queues = self._topics.get(topic)
             if all_of_them or queues is None or broker_name not in queues:
-                self._topics.setdefault(topic, {})[broker_name] = QueueData(
+                queue = QueueData(
                     broker_name=broker_name,
                     read_queue_nums=config.read_queue_nums,
                     write_queue_nums=config.write_queue_nums,
                     perm=config.perm & ~Perm.WRITE if read_only else config.perm,
                     topic_sys_flag=config.topic_sys_flag,
                 )
+                self.put(topic, queue)
                 entered += 1
         return entered
 
     def put(self, topic: str, queue: QueueData) -> None:
         """Enter a broker's queues of one topic."""
-        self._topics.setdefault(topic, {})[queue.broker_name] = queue
+        name = queue.broker_name
+        queues = self._topics.setdefault(topic, {})
+        if name not in queues:
+            self._count += 1
+            self._of_brokers.setdefault(name, {})[topic] = None
+        queues[name] = queue
 
     def forget(self, broker_name: str, keep: Container[str] = ()) -> None:
-        """Drop the broker's queues of all topics that are not in `keep`. O(topics known)."""
-        for topic, queues in list(self._topics.items()):
-            if broker_name in queues and topic not in keep:
-                del queues[broker_name]
-                if not queues:
-                    del self._topics[topic]
+        """Drop the broker's queues of all topics that are not in `keep`. O(topics of it)."""
+        for topic in list(self._of_brokers.get(broker_name, ())):
+            if topic not in keep:
+                self._drop(topic, broker_name)
 
     def delete(self, topic: str, broker_names: Iterable[str] | None = None) -> None:
         """Drop a topic's queues: all, or those of these brokers."""
         queues = self._topics.get(topic, {})
         for name in list(queues) if broker_names is None else broker_names:
-            queues.pop(name, None)
-        if not queues:
-            self._topics.pop(topic, None)
+            if name in queues:
+                self._drop(topic, name)
 
     def set_perm(self, broker_name: str, change: Callable[[int], int]) -> int:
         """Change the permission of all queues of a broker; returns how many topics (N-31)."""
-        count = 0
-        for queues in self._topics.values():
-            queue = queues.get(broker_name)
-            if queue is not None:
-                queues[broker_name] = replace(queue, perm=change(queue.perm))
-                count += 1
-        return count
+        topics = self._of_brokers.get(broker_name, {})
+        for topic in topics:
+            queues = self._topics[topic]
+            queue = queues[broker_name]
+            queues[broker_name] = replace(queue, perm=change(queue.perm))
+        return len(topics)
+
+    def _drop(self, topic: str, broker_name: str) -> None:
+        """Drop queues that are known; what is left without any goes as well."""
+        queues, topics = self._topics[topic], self._of_brokers[broker_name]
+        self._count -= 1
+        del queues[broker_name], topics[topic]
+        if not queues:
+            del self._topics[topic]
+        if not topics:
+            del self._of_brokers[broker_name]
