@@ -9,6 +9,7 @@ import pytest
 from pocketmq.controller.election import Candidate
 from pocketmq.controller.liveness import LiveBroker, LiveBrokers, LiveKey, timeout_s
 from pocketmq.protocol.dispatch import Peer
+from support.growth import least_s
 
 
 def peer() -> Peer:
@@ -71,3 +72,29 @@ def test_the_silence_that_a_heartbeat_asks_for_has_bounds(
     announced_ms: int | None, silence_s: float
 ) -> None:  # D-40
     assert timeout_s(announced_ms) == silence_s
+
+
+def test_the_end_of_a_connection_costs_the_same_beside_many_brokers() -> None:
+    def end_s(others: int) -> float:
+        live = LiveBrokers()
+        for number in range(others):
+            live.put(replica(number + 2))
+
+        def step() -> None:
+            channel = peer()
+            live.put(replica(1, channel=channel))
+            assert ids(live.closed(channel, now=0.0)) == [1]
+
+        return least_s(step, runs=5, steps=50)
+
+    assert end_s(20_000) < 10 * end_s(20)
+
+
+def test_brokers_that_are_dead_leave_nothing_behind() -> None:
+    live, shared = LiveBrokers(), peer()
+    for each in (replica(1, channel=shared), replica(2, channel=shared), replica(1)):
+        live.put(each)
+    assert ids(live.closed(shared, now=1.0)) == [2]
+    assert ids(live.expire(99.0)) == [1, 2]
+    assert ids(live.closed(shared, now=100.0)) == []
+    assert vars(live) == vars(LiveBrokers())

@@ -105,6 +105,8 @@ class Elections:
             group = self._consensus.replicas.get(broker.key.name)
             if group is not None and group.master_id == broker.key.broker_id:
                 self._lost[broker.key.name] = "silent" if broker.closed_at is None else "closed"
+        for name in [each for each in self._lost if self._consensus.replicas.get(each) is None]:
+            del self._lost[name]  # all of it was cleaned: nobody will be elected
         if not self._consensus.serves:
             return
         begun = 0

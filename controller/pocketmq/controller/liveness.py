@@ -58,6 +58,8 @@ class LiveBrokers:
     def __init__(self, close_grace_s: float = 0.0) -> None:
         self.close_grace_s = close_grace_s
         self._brokers: dict[LiveKey, LiveBroker] = {}
+        self._of_channels: dict[Peer, dict[LiveKey, LiveBroker]] = {}
+        """The same by the connections of their last heartbeats."""
 
     def __len__(self) -> int:
         return len(self._brokers)
@@ -68,7 +70,11 @@ class LiveBrokers:
 
     def put(self, broker: LiveBroker) -> None:
         """Note a heartbeat; values replace older ones (W-10)."""
+        before = self._brokers.get(broker.key)
+        if before is not None and before.channel is not broker.channel:
+            self._leave_channel(before)
         self._brokers[broker.key] = broker
+        self._of_channels.setdefault(broker.channel, {})[broker.key] = broker
 
     def is_alive(self, name: str, broker_id: int | None, now: float) -> bool:
         """Whether a replica counts as alive."""
@@ -87,8 +93,8 @@ class LiveBrokers:
         ]
 
     def closed(self, channel: Peer, now: float) -> list[LiveBroker]:
-        """A connection ended; the replicas that last spoke over it."""
-        lost = [each for each in self._brokers.values() if each.channel is channel]
+        """A connection ended; the replicas that last spoke over it. O(these)."""
+        lost = list(self._of_channels.get(channel, {}).values())
         for each in lost:
             each.closed_at = now
         return lost
@@ -98,7 +104,14 @@ class LiveBrokers:
         dead = [each for each in self._brokers.values() if each.is_dead(now, self.close_grace_s)]
         for each in dead:
             del self._brokers[each.key]
+            self._leave_channel(each)
         return dead
+
+    def _leave_channel(self, broker: LiveBroker) -> None:
+        others = self._of_channels[broker.channel]
+        del others[broker.key]
+        if not others:
+            del self._of_channels[broker.channel]
 
 
 def timeout_s(announced_ms: int | None) -> float:
