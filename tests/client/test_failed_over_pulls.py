@@ -105,6 +105,8 @@ class OneQueue:
         self.group = "g"
         self.waits_for = ""
         self.address = "old:1"
+        self.changes = 0
+        self.looks = 0
         self.answers: list[asyncio.Future[Any]] = []
         self.remoting = SimpleNamespace(open_channel=lambda _address: self)
         self.routes = self
@@ -116,6 +118,7 @@ class OneQueue:
         return None
 
     def broker(self, *_: object, **__: object) -> BrokerAddress:
+        self.looks += 1
         return BrokerAddress(self.address, 0)
 
     def may_fail_over(self, _name: str) -> bool:
@@ -135,7 +138,7 @@ async def test_a_queue_is_not_pulled_twice_when_an_answer_comes_as_its_pull_move
     pulls.execute_now(one, one)
     await a_turn.sleep(0)
     assert len(one.answers) == 1
-    one.address = "new:1"
+    one.address, one.changes = "new:1", 1
     one.answers[0].set_exception(ConnectionLostError("old:1", "closed"))  # told in the next turn
     pulls.routes_changed()
     for _ in range(3):
@@ -143,5 +146,28 @@ async def test_a_queue_is_not_pulled_twice_when_an_answer_comes_as_its_pull_move
     await clock.move_to(clock.time_ms() + 10_000)
     await a_turn.sleep(0)
     assert len(one.answers) == 2, "one pull is under way"
+    pulls.stop()
+    await tasks.stop()
+
+
+async def test_pulls_are_looked_at_once_however_many_routes_tell_of_a_broker() -> None:
+    """A broker with a thousand topics is told of a thousand times when its address changes."""
+    clock, a_turn = ManualClock(0), SystemClock()
+    queues = [OneQueue() for _ in range(20)]
+    routes = queues[0]
+    made: Any = PullMessageService
+    tasks = TaskOwner("pulls")
+    pulls = made(clock, routes, routes, tasks, lambda _queue: False, max_body_bytes=1)
+    for each in queues:
+        pulls.execute_now(each, each)
+    await a_turn.sleep(0)
+    before = routes.looks
+    for _ in range(1_000):
+        pulls.routes_changed()
+    assert routes.looks == before, "no address is another one"
+    routes.changes += 1
+    for _ in range(1_000):
+        pulls.routes_changed()
+    assert routes.looks == before + len(queues)
     pulls.stop()
     await tasks.stop()

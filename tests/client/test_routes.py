@@ -233,3 +233,24 @@ def test_the_round_robin_begins_anywhere_and_again_anywhere(
     info.randomise()
     assert info.next_queue().queue_id == 9
     assert asked == [31, 31]  # never negative, as RocketMQ's index
+
+
+def test_addresses_that_stay_are_no_change_however_many_topics_tell_them() -> None:
+    table = RouteTable()
+    table.apply("T", route("a", "b"))
+    before = table.changes
+    for number in range(3):
+        assert table.apply(f"T{number}", route("a", "b"))
+    assert table.apply("T", route("a"))
+    assert table.changes == before
+    moved = msgspec.structs.replace(route("a"), broker_datas=[broker_data("a", 0, 1)])
+    assert table.apply("T", moved)
+    assert table.changes != before
+
+
+def test_brokers_to_consume_from_are_those_with_queues_that_can_be_read() -> None:
+    table = RouteTable()
+    given = [queue_data("b"), queue_data("a"), queue_data("w", perm=2), queue_data("none", read=0)]
+    table.apply("T", TopicRouteData(queue_datas=given))
+    assert table.readable_brokers("T") == ["a", "b"]
+    assert table.readable_brokers("unknown") == []

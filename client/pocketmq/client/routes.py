@@ -154,9 +154,10 @@ class RouteTable:
         if old is not None and same_route(old, route):
             return False
         self.routes[topic] = route
-        self.changes += 1
         for data in route.broker_datas:
-            self.brokers[data.broker_name] = dict(data.broker_addrs)
+            if self.brokers.get(data.broker_name) != data.broker_addrs:
+                self.brokers[data.broker_name] = dict(data.broker_addrs)
+                self.changes += 1
         self.publish.pop(topic, None)
         self.subscribe[topic] = subscribe_queues(topic, route)
         return True
@@ -212,6 +213,17 @@ class RouteTable:
             if candidate in addresses:
                 return BrokerAddress(addresses[candidate], candidate)
         return None
+
+    def readable_brokers(self, topic: str) -> list[str]:
+        """Names of the brokers that have queues of a topic to consume from, sorted. O(brokers)."""
+        route = self.routes.get(topic)
+        return sorted(
+            {
+                data.broker_name
+                for data in ([] if route is None else route.queue_datas)
+                if Perm.is_readable(data.perm) and data.read_queue_nums > 0
+            }
+        )
 
     # behaviour 6
     def broker_of_topic(self, topic: str, choose: Callable[[Sequence[str]], str]) -> str | None:

@@ -135,6 +135,7 @@ class PullMessageService:
         """In the order of their deadlines, since every pull gets the same 30 s."""
         self._waiting: dict[PullRequest, tuple[PullingConsumer, Timer]] = {}
         """Put off until another broker may be master."""
+        self._changes_seen = self._routes.changes
         self._timer: Timer | None = None
         self._overdue_timer: Timer | None = None
 
@@ -175,7 +176,13 @@ class PullMessageService:
         self._under_way.clear()
 
     def routes_changed(self) -> None:
-        """Pull anew at once where a broker is no longer what it was asked as, or failed."""
+        """Pull anew at once where a broker is no longer what it was asked as, or failed.
+
+        All pulls are looked at once after a change of addresses, however many routes tell of it.
+        """
+        if self._routes.changes == self._changes_seen:
+            return
+        self._changes_seen = self._routes.changes
         for request, (consumer, timer) in list(self._waiting.items()):
             timer.cancel()
             del self._waiting[request]
@@ -349,11 +356,13 @@ class PullMessageService:
         """End pulls that were held beyond their 30 s; one timer serves them all."""
         self._timer = None
         now = self._clock.monotonic()
-        while self._under_way:
-            request, under_way = next(iter(self._under_way.items()))
+        late: list[tuple[PullRequest, _UnderWay]] = []
+        for request, under_way in self._under_way.items():
             if under_way.deadline > now:
                 self._timer = self._clock.call_at(under_way.deadline, self._expire)
-                return
+                break
+            late.append((request, under_way))
+        for request, under_way in late:
             del self._under_way[request]
             under_way.answer.cancel()
             self._put_off(under_way.consumer, request, "the broker did not answer within 30 s")

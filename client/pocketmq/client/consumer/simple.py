@@ -88,8 +88,10 @@ class SimpleConsumer(PullMember):
         until = clock.monotonic() + wait_s
         wait_now_s = 0.0  # first a look at all
         looked = 0
+        places: list[tuple[str, str]] = []
         while True:
-            places = await self._places(instance)
+            if looked % max(1, len(places)) == 0:  # once in a round
+                places = await self._places(instance)
             left_s = max(0.0, until - clock.monotonic())
             if places:
                 self._turn += 1
@@ -149,9 +151,11 @@ class SimpleConsumer(PullMember):
     async def _places(self, instance: ClientInstance) -> list[tuple[str, str]]:
         """(topic, broker name) of everything that may hold messages."""
         places: list[tuple[str, str]] = []
+        routes = instance.routes
         for topic in sorted(self._subscriptions.topics):
-            queues = await self.queues(topic)
-            places += [(topic, name) for name in sorted({queue.broker_name for queue in queues})]
+            if topic not in routes.subscribe:
+                await instance.lookups.refresh_route(topic)
+            places += [(topic, name) for name in routes.readable_brokers(topic)]
         return places
 
     async def _pop(
