@@ -96,6 +96,9 @@ def compatibility_page() -> str:
             "",
             "Made by `make docs` from the processors that the roles register; do not edit.",
             "",
+            *_CLIENTS,
+            "## Requests",
+            "",
             f"Of {len(rows)} request codes of RocketMQ 4.9 to 5.3 {yes} are answered. Others get",
             "REQUEST_CODE_NOT_SUPPORTED (3), as RocketMQ answers a code that it does not know:",
             "each of them is refused on purpose, for the reason beside it.",
@@ -111,6 +114,24 @@ def compatibility_page() -> str:
         ]
     )
 
+
+_CLIENTS = """\
+## Which clients
+
+RocketMQ has two families of clients. Those of its remoting protocol ask a nameserver and connect to brokers themselves: they work here. Those
+of gRPC, which came with RocketMQ 5, connect to RocketMQ's proxy, and PocketMQ has none.
+
+| client | protocol | with PocketMQ |
+|---|---|---|
+| Java: `org.apache.rocketmq:rocketmq-client` | remoting | yes, 4.2.0 to 5.5.0: [below](#rocketmqs-java-clients) |
+| Go: `github.com/apache/rocketmq-client-go/v2` | remoting | yes: [recipes/go](../recipes/README.md) |
+| Python: `pocketmq.client` | remoting | yes; with RocketMQ's own broker too (`encoding="json"` or `"rocketmq"`) |
+| C++: `rocketmq-client-cpp`, and Python's `rocketmq-client-python`, which calls it | remoting | not tried with the library itself; what it writes otherwise than Java is read ([protocol.md](protocol.md#where-readers-are-lenient)) |
+| all of `apache/rocketmq-clients`: Java's `rocketmq-client-java`, Python's `rocketmq-python-client`, Go, C++, C#, Rust, Node.js | gRPC | no: its start fails (Python's 5.1.2: "failed to fetch topic:orders route"), and the log of the nameserver or broker says `frame.refused` with the reason "it is HTTP/2" |
+
+TLS and accounts (ACL) are not built either: a client with TLS is refused as well, and the signatures of one with accounts are not looked at.
+
+""".splitlines()  # noqa: E501
 
 _NOT_BUILT = """\
 ## Of RocketMQ 5 and not built

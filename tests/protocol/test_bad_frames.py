@@ -145,6 +145,26 @@ async def test_bytes_that_are_no_frame_end_their_connection_and_no_other(
         assert (await healthy.request(Word(word="fine"))).header(Word).word == "fine"
 
 
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "it is HTTP/2: RocketMQ's gRPC clients connect to"),
+        (b"GET / HTTP/1.1\r\n\r\n", "it is HTTP, which this port does not speak"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "it is HTTP, which this port does not speak"),
+        (bytes.fromhex("16030100f8010000f40303"), "it is TLS, which PocketMQ does not speak"),
+        (b"EHLO localhost\r\n", "and 16777212"),
+    ],
+)
+def test_a_peer_of_another_protocol_is_told_by_its_name(data: bytes, what: str) -> None:
+    decoder = FrameDecoder()
+    assert decoder.feed(data) == []
+    assert what in str(decoder.failure)
+    for size in (4, 8):  # judged as soon as the length is there
+        early = FrameDecoder()
+        early.feed(data[:size])
+        assert str(early.failure) == str(decoder.failure)
+
+
 @pytest.mark.parametrize("data", HANG_UP.values(), ids=HANG_UP.keys())
 def test_bytes_that_are_no_frame_are_refused_quickly_and_without_memory(data: bytes) -> None:
     def refused() -> None:

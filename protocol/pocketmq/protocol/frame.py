@@ -53,6 +53,20 @@ _WORDS = struct.Struct(">iI")
 _LANGUAGES = frozenset(int(code) for code in LanguageCode)
 _ENCODINGS = {int(encoding): encoding for encoding in Encoding}
 
+_GRPC = (
+    "it is HTTP/2: RocketMQ's gRPC clients connect to its proxy, which PocketMQ does not have; "
+    "take a client of the remoting protocol (docs/compatibility.md)"
+)
+_HTTP = "it is HTTP, which this port does not speak; the control address has a port of its own"
+_TLS = "it is TLS, which PocketMQ does not speak; turn it off in the client"
+_OTHER_PROTOCOLS = {
+    b"PRI ": _GRPC,
+    **dict.fromkeys((b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"HTTP"), _HTTP),
+    **{bytes((0x16, 3, minor, high)): _TLS for minor in range(5) for high in range(0x41)},
+}
+"""The first four bytes of peers that speak another protocol, and what to tell whoever reads the
+log. As lengths they are all too large: a TLS record has 16 KiB at most."""
+
 
 class FrameDecoder:
     """Cuts a byte stream into commands.
@@ -202,7 +216,9 @@ class FrameDecoder:
     def _bad_lengths(self, total: int, header_bytes: int) -> FrameError:
         if 4 <= total <= self._max_bytes - 4:
             return FrameError(f"a header of {header_bytes} bytes in a frame of {total}")
-        return FrameError(f"frame length {total} is not between 4 and {self._max_bytes - 4}")
+        why = _OTHER_PROTOCOLS.get(_WORD.pack(total))
+        reason = f"frame length {total} is not between 4 and {self._max_bytes - 4}"
+        return FrameError(reason if why is None else f"{reason}: {why}")
 
     def _fail(self, error: FrameError) -> None:
         self.failure = error
