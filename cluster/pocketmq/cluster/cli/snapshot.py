@@ -17,7 +17,7 @@ from pocketmq.cluster.steering.snapshots import SnapshotInfo
 
 SAVE_HELP = """Copy the brokers' stores and the nameservers' KV configuration.
 
-The brokers are stopped for it, one after the other. A snapshot lies in the data folder of the
+Each role is stopped for it, one after the other. A snapshot lies in the data folder of the
 cluster and holds plain stores of RocketMQ, which `pocketmq store` opens.
 
 \b
