@@ -7,6 +7,7 @@ import random
 import msgspec
 import pytest
 
+from pocketmq.client import routes
 from pocketmq.client.heartbeat import heartbeat_addresses
 from pocketmq.client.name_servers import NameServers, parse_addresses
 from pocketmq.client.routes import (
@@ -19,6 +20,8 @@ from pocketmq.client.routes import (
 )
 from pocketmq.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.scalars import Perm
+from support.worked_examples import rows
 
 
 def queue_data(name: str, *, read: int = 2, write: int = 2, perm: int = 6) -> QueueData:
@@ -233,6 +236,21 @@ def test_the_round_robin_begins_anywhere_and_again_anywhere(
     info.randomise()
     assert info.next_queue().queue_id == 9
     assert asked == [31, 31]  # never negative, as RocketMQ's index
+
+
+def test_the_route_that_the_module_opens_with() -> None:  # P-12, P-13
+    shown = rows(routes, "broker ")
+    perms = {"RW": Perm.READ | Perm.WRITE, "R": Perm.READ}
+    given = TopicRouteData(
+        queue_datas=[queue_data(name, perm=perms[perm]) for name, perm, *_ in shown],
+        broker_datas=[
+            broker_data(name, *(("master" not in who) + at for at in range(len(who.split(", ")))))
+            for name, _, who, *_ in shown
+        ],
+    )
+    for queues, column in ((publish_queues, 3), (subscribe_queues, 4)):
+        found = texts(queues("T", given))
+        assert found == [name for row in shown for name in row[column].split() if name != "-"]
 
 
 def test_addresses_that_stay_are_no_change_however_many_topics_tell_them() -> None:

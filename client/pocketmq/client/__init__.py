@@ -1,5 +1,25 @@
 """Producers, consumers and the admin client of PocketMQ: what applications import.
 
+    async with Producer("shop", nameservers="127.0.0.1:9876") as producer:
+        await producer.send(Message("orders", b"hello", tags="new"))
+
+    consumer = PushConsumer("billing", nameservers="127.0.0.1:9876")
+    consumer.subscribe("orders", "new || changed")
+    async with consumer:
+        async for message in consumer:
+            print(message.body)
+
+The first argument is a group. Consumers of one group share the queues of their topics; each other
+group gets every message as well. Which class to take:
+
+    Producer              sends, in batches too; asks, and waits for a reply
+    TransactionProducer   sends messages that nobody sees before a local transaction has ended
+    PushConsumer          is called with each message; owns queues. For most applications
+    SimpleConsumer        takes messages one by one, and acknowledges each (docs/pop.md)
+    LitePullConsumer      polls for messages, at the application's own pace; owns queues
+    PullConsumer          reads a queue from an offset on, and leaves all else to the application
+    Admin                 topics, groups, offsets and messages, for people and tools
+
 A name's module is imported when the name is first used: who only asks a cluster something loads no
 producer and no consumer.
 """

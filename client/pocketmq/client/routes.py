@@ -1,5 +1,16 @@
 """Route table: topic -> queues, broker name -> addresses (P-10..P-14, C-38).
 
+A route says which brokers have queues of a topic, and at which addresses. From it follow two lists
+of queues, which need not be the same. Topic T with two queues on each of three brokers:
+
+    broker   permission   addresses         to send to (P-12)   to consume from (P-13)
+    a        RW           master, slave 1   a0 a1               a0 a1
+    b        R            master            -                   b0 b1
+    c        RW           slave 1           -                   c0 c1
+
+b takes no more messages, and is emptied before it is taken away. The master of c is gone: its slave
+is read from, and nobody sends to it.
+
 No I/O: the client instance asks the name server and passes the answers in. Producers and
 consumers of one client instance share a table.
 """

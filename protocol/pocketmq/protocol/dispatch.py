@@ -5,6 +5,23 @@ None when it will answer later through `Peer.reply` (a held pull, a message wait
 never (one-way). There is no task per request. Processors of the hottest codes take the requests
 that came in one turn of the loop together, whoever sent them (`handles_batch`): a store is then
 appended to once for many peers that each wait for their one answer.
+
+    class Views:
+        @handles(RequestCode.VIEW_MESSAGE_BY_ID)
+        def view(self, peer: Peer, request: Command) -> Reply:
+            ...
+
+    dispatcher = Dispatcher()
+    dispatcher.add(Views())          # finds the marked methods
+
+What becomes of the requests of one turn:
+
+    from   request                     who answers
+    a      SEND_MESSAGE_V2 (310)       `handles_batch`: one call gets both sends,
+    b      SEND_MESSAGE_V2 (310)       and returns two replies
+    b      PULL_MESSAGE (11)           `handles`: None, answered when a message comes
+    a      VIEW_MESSAGE_BY_ID (33)     `handles`: raises; code and text of the error are the answer
+    a      9999                        nobody: REQUEST_CODE_NOT_SUPPORTED (3)
 """
 
 from __future__ import annotations

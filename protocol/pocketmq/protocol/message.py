@@ -1,5 +1,17 @@
 """What applications send and receive: `Message`, `MessageExt` and the queue between them.
 
+A message is a body of bytes with properties, which are texts with names. Its tag and its keys are
+properties too. A `Message` has what the producer decides; a `MessageExt` adds where the message is
+stored, when, and how often it has been tried:
+
+    sent = Message("orders", b"hello", tags="new", keys=["order-17", "ann"])
+    sent.properties          {'KEYS': 'order-17 ann', 'TAGS': 'new', 'WAIT': 'true'}
+
+    received.body            b'hello'
+    received.tags            'new'
+    received.broker_name     'broker-a', with queue_id 2 and queue_offset 40: its place
+    received.msg_id          the id that the producer gave it (UNIQ_KEY, ids.py)
+
 Cheap to make: a consumer gets 32 `MessageExt` per pull and may read only two fields of each, so the
 body is inflated and the properties are split on first use.
 """

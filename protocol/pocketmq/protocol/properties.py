@@ -2,6 +2,10 @@
 
     name 0x01 value 0x02  name 0x01 value 0x02 ...        UTF-8, at most 32767 bytes in all
 
+A message with the tag "new" and two keys:
+
+    TAGS 0x01 new 0x02 KEYS 0x01 order-17 ann 0x02        {TAGS: new, KEYS: order-17 ann}
+
 The last 0x02 may be missing. As RocketMQ does, an entry without a value, or of fewer than three
 characters, is dropped by the reader.
 """

@@ -1,4 +1,19 @@
-"""What a group wants of a topic, and the tag hash it is matched by (C-15, S-31)."""
+"""What a group wants of a topic, and the tag hash it is matched by (C-15, S-31).
+
+A message has at most one tag, and its entry in the consume queue holds only a hash of the tag. So a
+broker chooses messages without reading them. Different tags may have the same hash; therefore the
+consumer compares the texts once more. A group that subscribes to `Aa || new`:
+
+    tag     tags_code   the broker sends it   the listener gets it
+    Aa      2112        yes                   yes
+    BB      2112        yes                   no
+    new     108960      yes                   yes
+    paid    3433164     no                    no
+    -       0           no                    no
+
+`SubscriptionData.parse` reads the expression, `matches` is what the broker asks, and `matches_tag`
+what the consumer asks. `*` wants all messages, those without a tag (-) too.
+"""
 
 from __future__ import annotations
 

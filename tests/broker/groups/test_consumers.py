@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+from pocketmq.broker.groups import consumers
 from pocketmq.broker.groups.consumers import (
     MEMBER_BYTES,
     SUBSCRIPTION_BYTES,
@@ -15,6 +17,7 @@ from pocketmq.protocol.events.event import Event
 from pocketmq.protocol.events.groups import MemberJoined, MemberLeft
 from pocketmq.protocol.events.recorder import Recorder
 from support.broker_rig import FakePeer, consumer
+from support.worked_examples import rows
 
 JAVA, VERSION = 0, 479
 
@@ -358,3 +361,20 @@ def test_texts_and_tags_of_a_subscription_count() -> None:
     text = len("Topic") + len("red || green") + len("red") + len("green")
     member = MEMBER_BYTES + len("one")
     assert peer.kept_bytes == member + SUBSCRIPTION_BYTES + 4 * TAG_BYTES + text
+
+
+def test_the_heartbeats_that_the_module_opens_with() -> None:  # B-22, B-23
+    manager = ConsumerManager()
+    peers = {"A": FakePeer(), "B": FakePeer()}
+    made: dict[str, int] = {}
+    for heartbeat, members, subscriptions, changed in rows(consumers, "heartbeat of "):
+        who, topic, expression = re.split(": |, ", heartbeat)
+        version = made.setdefault(heartbeat, len(made))
+        topics = {topic: expression}
+        outcome = beat(manager, peers[who], who, group="readers", topics=topics, version=version)
+        info = manager.get("readers")
+        assert info is not None
+        assert " ".join(info.client_ids()) == members
+        wanted = [f"{each.topic}: {each.sub_string}" for each in info.subscriptions.values()]
+        assert wanted == [subscriptions]
+        assert outcome.changed == changed.startswith("yes")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pocketmq.broker.holding import hold_table
 from pocketmq.broker.holding.hold_table import HELD_REQUEST_BYTES, HoldTable
 from pocketmq.broker.pulling.pull_checks import HeldPull
 from pocketmq.protocol.budget import Budget
@@ -13,6 +14,7 @@ from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import OverBudgetError
 from pocketmq.protocol.subscription import SubscriptionData, tags_code
 from support.broker_rig import FakePeer, pull_header
+from support.worked_examples import rows
 
 A, B = tags_code("TagA"), tags_code("TagB")
 
@@ -154,3 +156,29 @@ def test_a_slave_that_rests_again_hands_over_every_wait_and_keeps_none() -> None
     assert not table
     assert table.release_all() == []
     assert table.arrived("orders", 0, 13, [A]) == []
+
+
+def test_the_three_pulls_that_the_module_opens_with() -> None:
+    pulls = {"A": pull(5), "B": pull(5, "paid"), "C": pull(6)}
+    table: HoldTable[HeldPull] = HoldTable()
+    end, waiting, shown = 5, dict(pulls), []
+
+    def note(at: float, what: str, ended: list[HeldPull] | None = None) -> None:
+        for name in [name for name, each in waiting.items() if each in (ended or ())]:
+            del waiting[name]
+        names = " ".join(name for name, each in waiting.items() if each in held) or "nobody"
+        shown.append([f"{at:.1f} s", what, names])
+
+    held: list[HeldPull] = []
+    for name, wants in (("A", "from 5, every tag"), ("B", "from 5, tag paid"), ("C", "from 6")):
+        table.hold(pulls[name])
+        held.append(pulls[name])
+        note(0.0, f"{name} pulls {wants}")
+    end += 1
+    woken = table.arrived("orders", 0, end, [tags_code("new")])
+    note(1.0, "message 5 arrives, tag new: `arrived` returns A", woken)
+    woken = table.due(5.0, lambda *_: end)
+    note(5.0, "the look: the queue ends at 6, `due` returns B", woken)
+    note(15.0, "its time is up: `due` returns C", table.due(15.0, lambda *_: end))
+    assert rows(hold_table, "at ") == shown
+    assert not table

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pocketmq.broker.sending import send_processor
 from pocketmq.broker.store import FlushDiskType
 from pocketmq.protocol.batch import encode_batch
 from pocketmq.protocol.codes import RequestCode, ResponseCode
@@ -18,6 +19,7 @@ from pocketmq.protocol.ids import parse_offset_msg_id
 from pocketmq.protocol.message import Message
 from pocketmq.runtime.profile import PROFILE_4_9
 from support.broker_rig import BrokerRig, Voice, running_broker, send_header
+from support.worked_examples import rows
 
 
 @pytest.mark.parametrize("v2", [False, True], ids=["10", "310"])
@@ -81,6 +83,27 @@ async def test_all_sends_of_one_read_are_one_append(rig: BrokerRig, voice: Voice
     assert puts == [20]
     assert [answer.queue_offset for answer in answers] == list(range(1, 21))
     assert [m.body for m in await rig.queue("orders")][1:] == [b"%d" % n for n in range(20)]
+
+
+async def test_the_sends_that_the_module_opens_with(rig: BrokerRig) -> None:  # B-110, B-111
+    voices = {"A": await rig.voice(), "B": await rig.voice()}
+    for queue_id, count in ((0, 7), (1, 4)):
+        for _ in range(count):
+            await voices["A"].send(queue_id=queue_id)
+    shown = rows(send_processor, "from ")
+    replies = await asyncio.gather(
+        *(voices[who].try_send(queue_id=int(send.split()[-1])) for who, send, *_ in shown)
+    )
+    for (_, _, stored, *answer), reply in zip(shown, replies, strict=True):
+        if reply.code == 0:
+            offset = reply.header(SendMessageResponseHeader).queue_offset
+            assert stored == f"offset {offset}"
+        else:
+            assert (stored, answer[0].split(";")[0]) == (
+                "no such queue",
+                f"{ResponseCode(reply.code).name} ({reply.code})",
+            )
+    assert [reply.code for reply in replies] == [0, 0, 29, 0]
 
 
 async def test_one_bad_message_among_good_ones_is_refused_alone(

@@ -1,7 +1,17 @@
 """Members and subscriptions of consumer groups: RocketMQ's ConsumerManager (B-20 to B-29).
 
 A member of a group is a *channel*: a client with two connections is there twice. Subscriptions
-belong to the group, and the last heartbeat decides them.
+belong to the group, and the last one made counts. So all members of a group must subscribe to the
+same; here B does not, and nobody consumes what has the tag new any more:
+
+    heartbeat of        members   subscriptions         changed
+    A: orders, new      A         orders: new           yes: A and its topic are new
+    A: orders, new      A         orders: new           no
+    B: orders, paid     A B       orders: paid          yes: B is new
+    A: orders, new      A B       orders: paid          no: B's was made later
+    B: bills, *         A B       bills: *              yes: a topic came, another went
+
+`changed` means that the members have to balance again; whoever calls tells them.
 """
 
 from __future__ import annotations

@@ -3,6 +3,18 @@
 A request that found nothing new is held until a message arrives that it may want, until a look
 every 5 s finds that its queue grew, until its time is up, or until its connection ends. Whatever
 ends the wait, the whole request runs again and is answered; it is not held a second time.
+
+Three pulls of one queue, which ends at offset 5, are held for 15 s each:
+
+    at       what happens                                        waits then
+     0.0 s   A pulls from 5, every tag                           A
+     0.0 s   B pulls from 5, tag paid                            A B
+     0.0 s   C pulls from 6                                      A B C
+     1.0 s   message 5 arrives, tag new: `arrived` returns A     B C
+     5.0 s   the look: the queue ends at 6, `due` returns B      C
+    15.0 s   its time is up: `due` returns C                     nobody
+
+B finds no message of its tag at 5, and is told to pull again from 6.
 """
 
 from __future__ import annotations

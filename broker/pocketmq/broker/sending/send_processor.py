@@ -3,8 +3,16 @@
 SEND_MESSAGE (10), SEND_MESSAGE_V2 (310), SEND_BATCH_MESSAGE (320).
 
 All sends of one turn of the loop are checked, appended to the store in one call and answered from
-templates.
-`incoming.py` says what is stored for each.
+templates. Four sends of one turn:
+
+    from   send               stored             answer
+    A      orders, queue 0    offset 7           SUCCESS (0), at once; under SYNC_FLUSH when it
+    B      orders, queue 1    offset 4           is on the disk
+    B      orders, queue 9    no such queue      INVALID_PARAMETER (29); the others go on
+    A      orders, queue 0    offset 8           SUCCESS (0)
+
+They cost one write to the log, and one write to each of the two connections. `incoming.py` says
+what is stored for each.
 """
 
 from __future__ import annotations
