@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 
 import pytest
 
+from pocketmq.broker.pulling import pull_processor
+from pocketmq.broker.pulling.pull_checks import MOVED, response_code
 from pocketmq.broker.store import FlushDiskType
+from pocketmq.broker.store.lookup import GetStatus
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command, Encoding
 from pocketmq.protocol.headers.topics import DeleteTopicRequestHeader
@@ -24,6 +28,7 @@ from support.broker_rig import (
     read_pull,
     running_broker,
 )
+from support.worked_examples import rows
 
 HELD = SUBSCRIPTION | SUSPEND
 
@@ -255,3 +260,22 @@ async def test_a_pulled_body_has_the_records_byte_for_byte(rig: BrokerRig, voice
     found = rig.broker.store.get_message("orders", 0, 0, 32)
     assert bytes(reply.body_view) == b"".join(found.records)
     assert [m.queue_offset for m in decode_records(reply.body_view)] == [0, 1, 2]
+
+
+async def test_the_pulls_that_the_module_opens_with(rig: BrokerRig, voice: Voice) -> None:  # B-59
+    for _ in range(20):
+        await voice.send(properties={"TAGS": "TagA"})
+    tried = []
+    for begin, answer, next_offset in rows(pull_processor, "from "):
+        code, going_on = re.findall(r"\((\d+)\)", answer) or ["19"], int(next_offset.split(":")[0])
+        tried.append(int(code[0]))
+        if int(begin) < going_on == 10:  # nothing was deleted here
+            assert response_code(GetStatus.OFFSET_TOO_SMALL, int(begin)) == MOVED == tried[-1]
+            continue
+        tag = "TagB" if "tag" in next_offset else "*"
+        pulled = await voice.pull(offset=int(begin), subscription=tag)
+        assert (pulled.code, pulled.header.next_begin_offset) == (tried[-1], going_on)
+        if pulled.code == 0:
+            ends = pulled.messages[0].queue_offset, pulled.messages[-1].queue_offset
+            assert answer.endswith("messages {} to {}".format(*ends))
+    assert tried == [0, 19, 21, 21, 20]

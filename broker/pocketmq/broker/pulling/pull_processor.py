@@ -1,5 +1,18 @@
 """PULL_MESSAGE (11) and LITE_PULL_MESSAGE (361): read, or wait for messages (B-55 to B-74).
 
+A pull names a queue and an offset. The consumer decides where it goes on, so the broker keeps no
+position for it between two pulls. Of a queue that holds messages 10 to 19:
+
+    from   answer                            goes on at
+    12     SUCCESS (0), messages 12 to 19    20
+    20     nothing new: held, if it may be   20
+    3      PULL_OFFSET_MOVED (21)            10: what was before is deleted
+    25     PULL_OFFSET_MOVED (21)            20: there never was such a message
+    12     PULL_RETRY_IMMEDIATELY (20)       20: none of them has its tag
+
+A pull may be held when its sysFlag has SUSPEND. If no message comes in time, the answer is
+PULL_NOT_FOUND (19), and the consumer pulls again from 20.
+
 `PullReader` reads and answers; `PullProcessor` takes the requests, and has those wait that found
 nothing new. A pull that was woken is read `again`, with all its checks.
 """
