@@ -4,10 +4,11 @@ A producer waits for all that comes before its answer. Two things need not: they
 answers of a turn of the event loop are written, while producers make their next messages.
 
     turn 1    requests are read, records appended, queue entries written, answers written
-    turn 2    index entries of 128 messages or more; the next 128 KiB of the log get their pages
+    turn 2    index entries of 128 messages or more; the next 128 KiB of the log are mapped
 
 A page of a mapping that was never touched is made, zeroed and mapped by the system when the first
 byte is written into it: 1 to 13 us for each 4 KiB. Between few messages neither is done here.
+`pages_ahead.py` has most pages made on a thread before that.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import structlog
 
 from pocketmq.broker.store.commit_log import CommitLog
 from pocketmq.broker.store.index_service import IndexService
+from pocketmq.broker.store.pages_ahead import PagesAhead
 from pocketmq.runtime.errors import DiskError
 
 log = structlog.get_logger()
@@ -33,12 +35,17 @@ class AfterPut:
     Args:
         commit_log: gets pages.
         index: gets its entries; None when there is none.
+        pages: what makes pages on a thread; None where the log is brought to the disk so often
+            that nothing is read ahead.
     """
 
-    def __init__(self, commit_log: CommitLog, index: IndexService | None) -> None:
+    def __init__(
+        self, commit_log: CommitLog, index: IndexService | None, pages: PagesAhead | None
+    ) -> None:
         self._log = commit_log
         self._files = commit_log.files
         self._index = index
+        self._pages = pages
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_due = False
         self._ready_at = 0
@@ -48,10 +55,14 @@ class AfterPut:
         """Begin, on the running loop."""
         self._loop = asyncio.get_running_loop()
         self._ready_at = self._files.max_offset
+        if self._pages is not None:
+            self._pages.start()
 
     def stop(self) -> None:
         """End; whoever closes the store writes what still waits."""
         self._loop = None
+        if self._pages is not None:
+            self._pages.stop()
 
     def look(self) -> None:
         """The log has grown."""
@@ -74,5 +85,7 @@ class AfterPut:
                 index.flush()
             except DiskError as exc:
                 log.error("index.write_failed", error=str(exc))  # tried again after the next put
+        if self._pages is not None:
+            self._pages.look()
         self._log.make_ready()
         self._ready_at = self._files.max_offset

@@ -31,6 +31,7 @@ from pocketmq.broker.store.mapping import (
     map_read_only,
     map_readable,
     map_shared,
+    read_ahead,
 )
 from pocketmq.broker.store.row_look import RowLook, look_at_row, next_data
 from pocketmq.runtime.descriptors import FOR_FILES
@@ -117,6 +118,9 @@ class Disk(TextFiles, Protocol):
 
     def expect_small_writes(self, view: memoryview, start: int) -> None:
         """From `start` on a mapping will be written in small pieces, each synced. Advice only."""
+
+    def read_ahead(self, view: memoryview, start: int, end: int) -> None:
+        """Bring a stretch of a mapping into memory. Slow: for workers. Advice only."""
 
     def next_data(self, path: str, position: int) -> int | None:
         """First byte at or behind `position` that may not be zero; None when there is none.
@@ -234,6 +238,9 @@ class OsDisk(OsTextFiles):
 
     def expect_small_writes(self, view: memoryview, start: int) -> None:
         advise_small_writes(view, start)
+
+    def read_ahead(self, view: memoryview, start: int, end: int) -> None:
+        read_ahead(view, start, end)
 
     def next_data(self, path: str, position: int) -> int | None:
         with explained(path):

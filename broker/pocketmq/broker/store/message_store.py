@@ -51,6 +51,7 @@ from pocketmq.broker.store.flush_service import SYNC_FAILED, Flushers, FlushServ
 from pocketmq.broker.store.index_service import IndexService
 from pocketmq.broker.store.mend import Mender
 from pocketmq.broker.store.opening import StoreOpening
+from pocketmq.broker.store.pages_ahead import PagesAhead
 from pocketmq.broker.store.query import QueryResult, query_messages
 from pocketmq.broker.store.queue_dispatch import (
     ArrivalListener,
@@ -113,13 +114,14 @@ class MessageStore(QueueReads):
         self.root = root
         """Directory of the store."""
         self._now = now or (lambda: config)
+        synced_often = config.flush_disk_type is FlushDiskType.SYNC_FLUSH
         commit_log = CommitLog(
             disk,
             root,
             config.mapped_file_size_commit_log,
             config=self._now,
             retry_topic_max=profile.retry_topic_max_chars,
-            synced_often=config.flush_disk_type is FlushDiskType.SYNC_FLUSH,
+            synced_often=synced_often,
         )
         consume_queues = ConsumeQueues(
             disk, root, config.mapped_file_size_consume_queue, config.max_open_queue_files
@@ -219,7 +221,8 @@ class MessageStore(QueueReads):
             self.blocked_by,
         )
         self._cleaning = cleaning_service(self._cleaner, clock, lambda: self.config)
-        self._after_put = AfterPut(commit_log, self.index)
+        pages = None if synced_often else PagesAhead(disk, commit_log.files)
+        self._after_put = AfterPut(commit_log, self.index, pages)
         self.grew.connect(self._after_put.look)
 
     @property

@@ -111,6 +111,9 @@ class RootedDisk:
     def expect_small_writes(self, view: memoryview, start: int) -> None:
         self._disk.expect_small_writes(view, start)
 
+    def read_ahead(self, view: memoryview, start: int, end: int) -> None:
+        self._disk.read_ahead(view, start, end)
+
     def next_data(self, path: str, position: int) -> int | None:
         return self._disk.next_data(self._below(path), position)
 
