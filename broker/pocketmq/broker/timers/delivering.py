@@ -6,6 +6,7 @@ wheel topic <-- again   <--                          what waits longer than the 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
@@ -15,26 +16,37 @@ from pocketmq.broker.stats import BrokerStats
 from pocketmq.broker.store import MessageStore, PutStatus, StoredMessage
 from pocketmq.broker.timers.delivered import DeliveredSlots, WhenKept
 from pocketmq.broker.timers.layout import LogRecord
-from pocketmq.broker.timers.rules import NEVER_WAITED_MS, delivery, is_deleted, rolled
+from pocketmq.broker.timers.rules import NEVER_WAITED_MS, delivery, is_deleted, names_cancel, rolled
 from pocketmq.broker.timers.state import TimerState
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.message import MessageExt
 from pocketmq.protocol.metrics import TIMER_DEQUEUED
-from pocketmq.protocol.record import decode_records
+from pocketmq.protocol.record import decode_record
 from pocketmq.runtime.clock import Clock
 
 log = structlog.get_logger()
 
 DELIVERY_BATCH = 128
 
+READ_AT_ONCE = 2_000
+"""Records of a slot that are looked through before other work goes on."""
+
+_CANCEL_COSTS = 8
+"""A cancel takes as long as so many records: its message is read as well."""
+
 
 class _SlotWork(msgspec.Struct):
-    """A slot that is being delivered."""
+    """A slot that is being delivered. The wheel has it until all of it is."""
 
     slot_ms: int
-    positions: list[int]
-    """Of its records, newest first: the next to deliver is the last."""
-    deleted: set[str]
+    newest: int
+    """Position of its newest record."""
+    unread: int
+    """Position of the next record to look through, from the newest to the oldest; -1: none."""
+    positions: list[int] = []
+    """Of those that were, newest first: the next to deliver is the last."""
+    deleted: set[str] = set()
+    """What their cancels name."""
 
 
 class TimerDelivery:
@@ -91,11 +103,17 @@ class TimerDelivery:
         return next_ms is None or self._rules.delivered_at_ms(next_ms) > now_ms
 
     def deliver(self) -> int | None:
-        """Some of the first slot that is over; how much, or None to try again later."""
-        work = self._work or self._next_work()
+        """Some of the first slot that is over; how much, or None to try again later.
+
+        The newest record leads to the others and any of them may be a cancel, so nothing is
+        delivered before all are looked through.
+        """
+        work = self._work = self._work or self._next_work()
         if work is None:
             return 0
-        self._work = work
+        read = self._look_through(work)
+        if work.unread >= 0:
+            return read
         count = min(DELIVERY_BATCH, len(work.positions))
         batch = work.positions[len(work.positions) - count :]
         now_ms = self._clock.time_ms()
@@ -125,44 +143,69 @@ class TimerDelivery:
             return None
         del work.positions[len(work.positions) - count :]
         if not work.positions:
-            self._work = None
-            self.slots.finished(self._rules.delivered_at_ms(work.slot_ms))
+            self._finish(work)
         return max(1, count)
+
+    def forget(self) -> None:
+        """Leave a slot that is delivered in part to the wheel, which is loaded anew."""
+        self._work = None
 
     def _next_work(self) -> _SlotWork | None:
         slot_ms = self._wheel.next_ms()
         now_ms = self._clock.time_ms()
         if slot_ms is None or self._rules.delivered_at_ms(slot_ms) > self._rules.floor(now_ms):
             return None
+        newest = self._wheel.get(slot_ms).last
+        return _SlotWork(slot_ms, newest, unread=newest)
+
+    def _look_through(self, work: _SlotWork) -> int:
+        """Find some more records of a slot; how many."""
         positions: list[int] = []
-        deleted: set[str] = set()
-        position = self._wheel.get(slot_ms).last
-        while position >= 0:
+        position, cost = work.unread, 0
+        while position >= 0 and cost < READ_AT_ONCE:
             entry = self._log.read(position)
-            if entry is None or entry.slot_ms != slot_ms:
-                log.warning("timers.chain_broken", slot_ms=slot_ms, position=position)
+            if entry is None or entry.slot_ms != work.slot_ms:
+                log.warning("timers.chain_broken", slot_ms=work.slot_ms, position=position)
+                position = -1
                 break
             positions.append(position)
+            cost += 1
             if entry.is_delete and not entry.is_roll:
+                cost += _CANCEL_COSTS
                 record = self._message(entry)
                 if record is not None:
-                    deleted.add(record.properties.get(names.TIMER_DEL_UNIQKEY, ""))
+                    work.deleted.add(record.properties.get(names.TIMER_DEL_UNIQKEY, ""))
             position = entry.previous
-        self._wheel.done(slot_ms)
-        return _SlotWork(slot_ms, positions, deleted)
+        work.positions += positions
+        work.unread = position
+        return len(positions)
+
+    def _finish(self, work: _SlotWork) -> None:
+        """All of a slot is delivered: note it.
+
+        If the clock was set back meanwhile, what came for this slot or an earlier one still waits,
+        and a restart has to find it: the slot comes once more, or is not noted.
+        """
+        self._work = None
+        if self._wheel.get(work.slot_ms).last != work.newest:
+            return
+        self._wheel.done(work.slot_ms)
+        next_ms = self._wheel.next_ms()
+        if next_ms is None or next_ms > work.slot_ms:
+            self.slots.finished(self._rules.delivered_at_ms(work.slot_ms))
 
     def _message(self, entry: LogRecord) -> MessageExt | None:
         view = self._store.lookup(entry.physical_offset)
         if view is None:
             return None
-        (message,) = decode_records(view)
-        return message
+        return decode_record(view)
 
     def put(self, due: Sequence[tuple[MessageExt, int]], now_ms: int) -> bool:
         """Store messages, each with when it was logged, where they belong; False: try later."""
         messages = []
+        waited: Counter[str] = Counter()
         for record, enqueued_ms in due:
-            if names.TIMER_DEL_UNIQKEY in record.properties:
+            if names_cancel(record):
                 continue  # a cancel that came too late
             message = delivery(record, enqueued_ms, now_ms)
             if message is None:
@@ -170,8 +213,10 @@ class TimerDelivery:
                 continue
             messages.append(message)
             if enqueued_ms != NEVER_WAITED_MS:
-                self._counts.change(message.topic, -1, now_ms)
-                self._stats.meters.add(TIMER_DEQUEUED, message.topic)
+                waited[message.topic] += 1
+        for topic, count in waited.items():
+            self._counts.change(topic, -count, now_ms)
+            self._stats.meters.add(TIMER_DEQUEUED, topic, count=count)
         return self._put_all(messages)
 
     def _put_all(self, messages: list[StoredMessage]) -> bool:

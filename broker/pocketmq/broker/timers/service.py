@@ -85,6 +85,7 @@ class TimerService(Service):
             StoreFileError: a file is there and is no timer file.
         """
         files, wheel = self._files, self._wheel
+        self._delivering.forget()  # of an earlier time as master
         known = files.load_checkpoint()
         read_ms = files.checkpoint.read_ms
         self._log.load()
