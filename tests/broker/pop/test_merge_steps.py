@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
 
 from pocketmq.broker.pop.merge import Held, MergeLimits, PopMerge
 from pocketmq.broker.pop.records import CheckPoint
+from support.growth import least_s
 
 NOW_MS = 1_700_000_000_000
 QUEUE = ("G", "T", 0)
@@ -63,7 +65,7 @@ def test_the_merging_is_on_until_its_order_is_empty() -> None:
     merge, points = merging(0, limits=off)
     assert merge.is_on
     assert not merge.takes(held(2).point, NOW_MS)
-    assert merge.due(NOW_MS) == points
+    assert merge.next_due(NOW_MS) is points[0]
     merge.forget()
     assert (merge.is_on, len(merge), merge.ordered) == (False, 0, 0)
 
@@ -98,7 +100,45 @@ def test_one_that_is_acknowledged_as_a_whole_leaves_memory() -> None:  # K-101
 def test_one_is_written_in_time(invisible_ms: int, after_ms: int, is_due: bool) -> None:  # K-102
     merge = PopMerge(lambda: LIMITS)
     merge.add(held(0, invisible_ms=invisible_ms), in_memory=True)
-    assert bool(merge.due(NOW_MS + after_ms)) is is_due
+    assert (merge.next_due(NOW_MS + after_ms) is not None) is is_due
+
+
+def test_those_that_leave_first_are_written_first() -> None:  # K-102
+    merge = PopMerge(lambda: LIMITS)
+    later, sooner, taken = held(0), held(2, invisible_ms=5_000), held(4, invisible_ms=5_000)
+    for each in (later, sooner, taken):
+        merge.add(each, in_memory=True)
+    assert merge.take(taken.point.key) is taken
+    written = []
+    while (due := merge.next_due(NOW_MS + 20_000)) is not None:
+        written.append(due)
+        merge.written(due)
+    assert written == [sooner, later]
+    merge.keep(taken)
+    assert merge.next_due(NOW_MS) is None
+    assert merge.next_due(math.inf) is taken
+
+
+def test_other_limits_hold_for_those_that_are_in_memory() -> None:  # K-102
+    limits = [LIMITS]
+    merge = PopMerge(lambda: limits[-1])
+    each = held(0)
+    merge.add(each, in_memory=True)
+    assert merge.next_due(NOW_MS + 5_001) is None
+    limits.append(replace(LIMITS, stay_ms=5_000))
+    assert merge.next_due(NOW_MS + 5_000) is None
+    assert merge.next_due(NOW_MS + 5_001) is each
+    limits.append(LIMITS)
+    assert merge.next_due(NOW_MS + 5_001) is None
+
+
+def test_a_look_for_one_costs_the_same_however_many_are_in_memory() -> None:
+    few, _ = merging(*range(0, 20, 2))
+    many, _ = merging(*range(0, 40_000, 2))
+    assert few.next_due(NOW_MS) is many.next_due(NOW_MS) is None
+    of_few = least_s(lambda: few.next_due(NOW_MS), runs=5, steps=100)
+    of_many = least_s(lambda: many.next_due(NOW_MS), runs=5, steps=100)
+    assert of_many < 20 * of_few
 
 
 def test_what_could_not_be_written_comes_back() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -142,6 +143,28 @@ async def test_offsets_go_on_after_a_disk_that_hung_for_longer_than_a_flush_is_w
         assert (before, await committed(voice)) == (0, 4)
 
 
+async def test_other_work_goes_on_while_many_are_written(rig: BrokerRig, voice: Voice) -> None:
+    await fill(voice, 512)
+    records = 0
+    for _ in range(16):
+        answer = await take(voice)
+        for popped in answer.messages[::2]:
+            await ack(voice, popped)
+        records += bool(answer.messages) + len(answer.messages[::2])
+    written = [0]
+    """In each turn of the loop."""
+
+    def arrived(_topic: str, _queue_id: int, _end: int, codes: Sequence[int]) -> None:
+        if not written[-1]:
+            asyncio.get_running_loop().call_soon(lambda: written.append(0))
+        written[-1] += len(codes)
+
+    rig.broker.core.signals.message_arrived.connect(arrived, WHEEL_TOPIC)
+    await rig.advance(11)
+    assert sum(written) == records > 200
+    assert max(written) < 100
+
+
 def point(start: int = 0, count: int = 3) -> CheckPoint:
     return CheckPoint.of_pop(
         ("G", "T", 0, "a"), range(start, start + count), START_MS + start, 60_000
@@ -160,6 +183,10 @@ def test_limits_leave_check_points_to_the_disk() -> None:
     assert not merge.takes(point(0), START_MS)  # it is there
     assert merge.acknowledge(point(0).key, [0, 77], START_MS + 8_000) is not None
     assert merge.acknowledge(point(0).key, [1], START_MS + 8_600) is None  # too old
-    assert merge.due(START_MS + 10_000) == []
-    assert len(merge.due(START_MS + 10_001)) == 2
+    assert merge.next_due(START_MS + 10_000) is None
+    due = []
+    while (each := merge.next_due(START_MS + 10_001)) is not None:
+        due.append(each)
+        merge.written(each)
+    assert len(due) == 2
     assert merge.settled(("G", "T", 0)) is None

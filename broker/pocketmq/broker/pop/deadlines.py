@@ -44,6 +44,10 @@ class Deadlines(Generic[KeyT]):
             heappop(heap)
         return heap[0][0] if heap else None
 
+    def first(self) -> KeyT | None:
+        """The one that is due first; None when there is none."""
+        return None if self.first_ms() is None else self._heap[0][2]
+
     def take_due(self, now_ms: int) -> list[KeyT]:
         """Remove and return all that are due, the earliest first."""
         due: list[KeyT] = []

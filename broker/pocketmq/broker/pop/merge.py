@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from pocketmq.broker.pop.deadlines import Deadlines
 from pocketmq.broker.pop.progress import QueueOf
 from pocketmq.broker.pop.records import CheckPoint, MergeKey
 
@@ -73,6 +74,9 @@ class PopMerge:
         self._limits = limits
         self._in_memory: dict[MergeKey, Held] = {}
         """Not written; in the order of their pops."""
+        self._limits_of_leaving = limits()
+        self._leaving: Deadlines[MergeKey] = Deadlines()
+        """When each of them must be written, by these limits."""
         self._order: dict[QueueOf, deque[Held]] = {}
 
     def __len__(self) -> int:
@@ -82,6 +86,7 @@ class PopMerge:
     def forget(self) -> None:
         """Drop everything: another broker writes the log from now on."""
         self._in_memory.clear()
+        self._leaving = Deadlines()
         self._order.clear()
 
     @property
@@ -109,7 +114,7 @@ class PopMerge:
     def add(self, held: Held, *, in_memory: bool) -> None:
         """A check point was handed out; `in_memory`: and is not written."""
         if in_memory:
-            self._in_memory[held.point.key] = held
+            self.keep(held)
         self._order.setdefault(held.queue, deque()).append(held)
 
     def acknowledge(self, key: MergeKey, offsets: Iterable[int], now_ms: int) -> Held | None:
@@ -127,32 +132,40 @@ class PopMerge:
         for offset in offsets:
             held.point.acknowledge(offset)
         if held.point.is_done:
-            del self._in_memory[key]
+            self.take(key)
         return held
 
     def take(self, key: MergeKey) -> Held | None:
         """One that must be written now, whatever its age; it is not in memory any more."""
+        self._leaving.drop(key)
         return self._in_memory.pop(key, None)
 
     def keep(self, held: Held | None) -> None:
         """What `take` gave could not be written: it stays in memory."""
         if held is not None:
             self._in_memory[held.point.key] = held
+            self._leaving.set(held.point.key, _leaves_ms(held, self._limits_of_leaving))
 
-    def due(self, now_ms: int) -> list[Held]:
-        """Those that must be written now (K-102); `written` follows for each."""
-        limits = self._limits()
-        return [
-            held
-            for held in self._in_memory.values()
-            if not limits.enabled
-            or now_ms - held.since_ms > limits.stay_ms
-            or held.point.revive_time_ms - now_ms < limits.before_due_ms
-        ]
+    def next_due(self, now_ms: float) -> Held | None:
+        """One that must be written now (K-102), until there is none; `written` follows.
+
+        Args:
+            now_ms: the time; infinite when all must be written.
+        """
+        limits, leaving = self._limits(), self._leaving
+        if limits != self._limits_of_leaving:
+            self._limits_of_leaving = limits
+            for key, held in self._in_memory.items():
+                leaving.set(key, _leaves_ms(held, limits))
+        first_ms = leaving.first_ms()
+        if first_ms is None or (limits.enabled and first_ms > now_ms):
+            return None
+        first = leaving.first()
+        return None if first is None else self._in_memory[first]
 
     def written(self, held: Held) -> None:
         """Its records are in the log."""
-        self._in_memory.pop(held.point.key, None)
+        self.take(held.point.key)
 
     def settled(self, queue: QueueOf) -> int | None:
         """The offset that the group reaches now; None when the first pop is still open (K-103)."""
@@ -170,3 +183,9 @@ class PopMerge:
 
     def __iter__(self) -> Iterator[Held]:
         return iter(list(self._in_memory.values()))
+
+
+def _leaves_ms(held: Held, limits: MergeLimits) -> int:
+    """When a check point must be written."""
+    stays_until_ms = held.since_ms + limits.stay_ms
+    return min(stays_until_ms, held.point.revive_time_ms - limits.before_due_ms) + 1

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Awaitable, Sequence
 
 import structlog
 
@@ -20,6 +21,9 @@ from pocketmq.runtime.periodic import AT_REST, PeriodicService
 log = structlog.get_logger()
 
 SCAN_S = 0.5
+
+WRITTEN_AT_ONCE = 64
+"""Records of check points and acks, or a few more, that are written before other work goes on."""
 
 
 class MergeService(Service):
@@ -59,7 +63,8 @@ class MergeService(Service):
         Offsets are saved after this: they have to be past what was handed out.
         """
         await self._service.stop()
-        self._write(list(self.merge))
+        while self._write(math.inf):
+            await self._core.clock.sleep(0)
         await self._core.store.flush()
         self._ask_again()
 
@@ -118,29 +123,48 @@ class MergeService(Service):
                 return
             for held in stored:
                 held.is_safe = True
-                self.follow(held.queue)
+            for queue in dict.fromkeys(held.queue for held in stored):
+                self.follow(queue)
 
         self._revive_log.when_kept(end, kept)
 
     def _ask_again(self) -> None:
         late, self._late = self._late, []
-        for held, end in late:
-            self.when_safe([held], end)
+        if late:
+            self.when_safe([held for held, _ in late], max(end for _, end in late))
 
-    def _scan(self) -> float | None:
-        clock = self._core.clock
-        began_at = clock.monotonic()
+    def _scan(self) -> float | Awaitable[float | None] | None:
+        began_at = self._core.clock.monotonic()
         self._ask_again()
-        self._write(self.merge.due(clock.time_ms()))
-        took_ms = int((clock.monotonic() - began_at) * 1000)
+        if self._write(self._core.clock.time_ms()):
+            return self._go_on(began_at)
+        return self._scanned(began_at)
+
+    async def _go_on(self, began_at: float) -> float | None:
+        """Write the rest of what is due."""
+        clock = self._core.clock
+        await clock.sleep(0)
+        while self._write(clock.time_ms()):
+            await clock.sleep(0)
+        return self._scanned(began_at)
+
+    def _scanned(self, began_at: float) -> float | None:
+        """A scan is over: seconds until the next."""
+        took_ms = int((self._core.clock.monotonic() - began_at) * 1000)
         self._core.stats.meters.note(POP_SCAN_TIME, took_ms)
         return None if len(self.merge) or self._late else AT_REST
 
-    def _write(self, due: Sequence[Held]) -> None:
-        for held in due:
+    def _write(self, now_ms: float) -> bool:
+        """Write some of what is due; whether there is more."""
+        written = 0
+        while (held := self.merge.next_due(now_ms)) is not None:
+            if written >= WRITTEN_AT_ONCE:
+                return True
             results = self._revive_log.put(self.records(held))
             if results is None:
                 log.warning("pop.check_point_not_stored", topic=held.point.topic)
-                return  # it stays in memory, and the next scan tries again
+                return False  # it stays in memory, and the next scan tries again
+            written += len(results)
             self.merge.written(held)
             self.when_safe([held], results[-1].physical_offset + results[-1].size)
+        return False
