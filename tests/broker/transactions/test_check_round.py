@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from pocketmq.broker.transactions.check_round import Action, CheckLimits, CheckRound, HalfRead
 from pocketmq.protocol import properties as names
+from pocketmq.protocol.message import MessageExt
 from support.half_queue import LIMITS, Queues
 
 LATER = LIMITS.timeout_ms + 1
@@ -280,3 +283,32 @@ def test_a_round_pauses_also_while_all_are_asked_for(queues: Queues) -> None:
             check.done()
     assert sum(asked) == 1_000
     assert max(asked) <= 200
+
+
+@pytest.mark.parametrize("named", [1, 400])
+def test_a_round_pauses_while_it_reads_op_records(queues: Queues, named: int) -> None:
+    queues.put()
+    for n in range(500):
+        queues.done(*range(1 + n * named, 1 + (n + 1) * named))
+    check = CheckRound(0, 0, LIMITS, LATER)
+    taken = [0]
+    """Op records, between two pauses."""
+    read = queues.ops
+
+    def ops(offset: int) -> tuple[Sequence[MessageExt], int]:
+        records, following = read(offset)
+        taken[-1] += len(records)
+        return records, following
+
+    queues.ops = ops  # type: ignore[method-assign]
+    asked = []
+    while (step := check.next(queues, LATER)) is not None:
+        if step.action is Action.PAUSE:
+            taken.append(0)
+        else:
+            asked.append(step.half and step.half.queue_offset)
+            check.done()
+    assert asked == [0]
+    assert sum(taken) == 500
+    assert max(taken) * named <= 2_400
+    assert max(taken) <= 80

@@ -22,6 +22,11 @@ MAX_ROUND_MS = 60_000
 PAUSE_AFTER = 200
 """Half messages examined before the pass yields to other work."""
 
+PAUSE_AFTER_NAMED = 2_000
+"""Half messages that op records name, before it does; each record counts as `_OP_COSTS` more."""
+
+_OP_COSTS = 25
+
 MAX_MISSES = 1
 """Half messages that cannot be read before a round ends."""
 
@@ -107,6 +112,8 @@ class CheckRound:
         self._started_ms = started_ms
         self._looked_at = 0
         """Half messages since the last pause, whatever became of them."""
+        self._named = 0
+        """What op records named since then, as `PAUSE_AFTER_NAMED` counts."""
         self._misses = 0
         self._op_of: dict[int, int] = {}
         self._open_of_op: dict[int, set[int]] = {}
@@ -119,13 +126,17 @@ class CheckRound:
         while not self._over:
             if now_ms - self._started_ms > MAX_ROUND_MS:
                 break
-            if self._looked_at == PAUSE_AFTER:
-                self._looked_at = 0
+            if self._looked_at >= PAUSE_AFTER or self._named >= PAUSE_AFTER_NAMED:
+                self._looked_at = self._named = 0
                 return Step(Action.PAUSE)
-            self._looked_at += 1
-            if self._settled(reads, self._at):
+            if self._settle(self._at):
+                self._looked_at += 1
                 self._at += 1
                 continue
+            if not self._all_ops_read:
+                self._read_ops(reads)  # until one names it or there is none
+                continue
+            self._looked_at += 1
             read = reads.half(self._at)
             if read.message is None:
                 self._misses += 1
@@ -189,20 +200,14 @@ class CheckRound:
         prepared = (names.TRANSACTION_PREPARED_QUEUE_OFFSET, first or str(half.queue_offset))
         return Step(Action.RENEW, half, (prepared,))
 
-    def _settled(self, reads: Reads, half_offset: int) -> bool:
-        """Whether an op record names it; reads more of them until one does or there is none."""
-        while not self._settle(half_offset):
-            if self._all_ops_read:
-                return False
-            records, self._op_next = reads.ops(self._op_next)
-            if not records:
-                self._all_ops_read = True
-                return False
-            for op in records:
-                self._take(op)
-        return True
+    def _read_ops(self, reads: Reads) -> None:
+        records, self._op_next = reads.ops(self._op_next)
+        self._all_ops_read = not records
+        for op in records:
+            self._take(op)
 
     def _settle(self, half_offset: int) -> bool:
+        """Whether an op record that was read names it."""
         op_offset = self._op_of.pop(half_offset, None)
         if op_offset is None:
             return False
@@ -214,7 +219,9 @@ class CheckRound:
         return True
 
     def _take(self, op: MessageExt) -> None:
-        named = {offset for offset in offsets_of(op) if offset >= self._first}
+        offsets = offsets_of(op)
+        self._named += _OP_COSTS + len(offsets)
+        named = {offset for offset in offsets if offset >= self._first}
         if not named:
             self._done_ops.add(op.queue_offset)
             return
