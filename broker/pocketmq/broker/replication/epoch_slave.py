@@ -73,13 +73,17 @@ class EpochMasterConnection(MasterConnection):
             super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        self.received_bytes += len(data)
+        self._came(len(data))
         try:
             self._waiting.extend(self._messages.feed(data))
         except HaStreamError as exc:
             self.close(str(exc))
             return
         self._work()
+
+    @property
+    def _may_read(self) -> bool:
+        return self._task is None
 
     def tick(self) -> None:
         if self._has_begun:

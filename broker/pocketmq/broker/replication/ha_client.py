@@ -14,6 +14,7 @@ from pocketmq.broker.replication.rules import HaRules
 from pocketmq.broker.store import MessageStore
 from pocketmq.broker.store.replica_log import ReplicaGapError
 from pocketmq.broker.subject import Service
+from pocketmq.protocol.transport.channel import FULL_READ_BYTES
 from pocketmq.protocol.transport.network import Network
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.errors import DiskError, PeerError
@@ -72,7 +73,7 @@ class MasterConnection(asyncio.Protocol):
             self.closed.set_result(None)
 
     def data_received(self, data: bytes) -> None:
-        self.received_bytes += len(data)
+        self._came(len(data))
         store, link = self._store, self.link
         now = self._clock.monotonic()
         try:
@@ -85,6 +86,27 @@ class MasterConnection(asyncio.Protocol):
             self.close(str(exc))
             return
         self._report(link.appended(store.shippable_offset, now))
+
+    def _came(self, size: int) -> None:
+        """Bytes were read; when there are more, others have their turn first.
+
+        While this log catches up, its master sends faster than we read, and clients read here.
+        """
+        self.received_bytes += size
+        if size >= FULL_READ_BYTES and self.is_open and self._may_read:
+            assert self._transport is not None
+            self._transport.pause_reading()
+            asyncio.get_running_loop().call_soon(self._read_on)
+
+    def _read_on(self) -> None:
+        if self.is_open and self._may_read:
+            assert self._transport is not None
+            self._transport.resume_reading()
+
+    @property
+    def _may_read(self) -> bool:
+        """Whether what was read is taken."""
+        return True
 
     def flushed(self) -> None:
         """More of the log is on the disk: under SYNC_FLUSH only that is acknowledged (W-9)."""

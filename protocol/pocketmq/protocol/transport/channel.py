@@ -51,7 +51,7 @@ the mark, and anything less at the end of the turn."""
 _SHORT_BYTES = 16 * 1024
 """A read up to this length may wait for the end of the loop's turn."""
 
-_FULL_READ_BYTES = 256_000
+FULL_READ_BYTES = 256_000
 """What uvloop reads at once. When it got as much, it asks the same socket again, up to 32 times,
 before it looks at any other."""
 
@@ -153,7 +153,7 @@ class Channel(ChannelOutput, asyncio.Protocol):
             self._on_open(self)
 
     def data_received(self, data: bytes) -> None:
-        if len(data) >= _FULL_READ_BYTES and self._accepted:
+        if len(data) >= FULL_READ_BYTES and self._accepted:
             self._let_others_read()
         dispatcher = self.dispatcher
         if dispatcher.waits and self._accepted:
