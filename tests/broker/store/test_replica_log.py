@@ -6,6 +6,7 @@ import asyncio
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from pocketmq.broker.store import FlushDiskType, MessageStore, PutStatus, StoredMessage
 from pocketmq.broker.store.errors import StoreFileError
+from pocketmq.broker.store.queue_dispatch import StoredBatch
 from pocketmq.broker.store.replica_log import ReplicaGapError
 from pocketmq.protocol.record import decode_records
 from support.disks import SteppedDisk
@@ -148,6 +150,49 @@ async def test_half_a_record_waits_and_is_cut_when_the_slave_is_promoted(
     assert slave.commit_log.max_offset == first.size
     result = slave.put_messages([message(b"b")])[0]
     assert (result.status, result.queue_offset) == (PutStatus.PUT_OK, 1)
+    await slave.close()
+
+
+async def test_the_first_bytes_of_a_record_are_not_taken_for_none(
+    open_store: Make, message: Message, tmp_path: Path, logged: list[Any]
+) -> None:
+    master = open_store(disk=SteppedDisk(), store_path_root_dir=str(tmp_path / "m"))
+    first, _ = (master.put_messages([message(b"a" * 50)])[0] for _ in range(2))
+    slave = open_store(disk=SteppedDisk(), store_path_root_dir=str(tmp_path / "s"))
+    slave.replica.follow()
+    slave.replica.append(0, log_of(master)[: first.size + 2])  # of its size, which begins with 0
+    await dispatched(slave, but_bytes=2)
+    slave.replica.append(first.size + 2, log_of(master)[first.size + 2 :])
+    await dispatched(slave)
+    assert queues_of(slave) == queues_of(master)
+    assert not [line for line in logged if line["event"] == "replica.no_record"]
+
+
+async def test_other_work_goes_on_while_a_new_master_dispatches_a_long_log(
+    open_store: Make, message: Message, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    master = filled(open_store, message, tmp_path / "m", 3_000)
+    slave = open_store(disk=SteppedDisk(), store_path_root_dir=str(tmp_path / "s"))
+    slave.start()
+    slave.replica.follow()
+    slave.confirm(0)  # so that nothing is visible yet
+    for offset, data in pieces(master, 0, SIZE):
+        slave.replica.append(offset, data)
+    dispatched = [0]
+    """Messages, in each turn of the loop."""
+    dispatch = slave.queue_dispatcher.dispatch
+
+    def counted(batch: StoredBatch) -> None:
+        if not dispatched[-1]:
+            asyncio.get_running_loop().call_soon(lambda: dispatched.append(0))
+        dispatched[-1] += len(batch.messages)
+        dispatch(batch)
+
+    monkeypatch.setattr(slave.queue_dispatcher, "dispatch", counted)
+    await slave.replica.lead()
+    assert sum(dispatched) == 3_000
+    assert max(dispatched) <= 600
+    assert queues_of(slave) == queues_of(master)
     await slave.close()
 
 

@@ -46,7 +46,8 @@ FOLLOWING = "the broker is a slave"
 _TRANSACTION = MessageSysFlag.TRANSACTION_MASK
 _RECORDS_PER_TURN = 512
 _RECORDS_WHILE_CATCHING_UP = 32
-_NEAR_BYTES = MIB
+_NEAR_BYTES = MIB // 8
+_HEAD_BYTES = 8  # fewer of a record may all be zeros
 _FAR_BYTES = 256 * MIB
 
 
@@ -95,6 +96,8 @@ class ReplicaLog:
         self._scheduled = False
         self._grew = False
         """Whether bytes came since the last turn."""
+        self._ended: asyncio.Future[None] | None = None
+        """Resolved when no turn follows."""
         self._broken_at = -1
         """Where bytes stand that are no record; told once."""
 
@@ -155,6 +158,7 @@ class ReplicaLog:
         if is_confirmed:
             visibility.confirmed = None
         visibility.hidden.clear()
+        await self._turns_ended()
         self.dispatch_all()
         for queue in self._queues:
             queue.next_offset = queue.max_offset
@@ -298,6 +302,15 @@ class ReplicaLog:
         except DiskError as exc:
             log.error("replica.dispatch_failed", error=str(exc), offset=self._dispatcher.offset)
             # Nothing is lost: the next append or tick tries again.
+        if self._ended is not None and not self._scheduled and not self._ended.done():
+            self._ended.set_result(None)
+
+    async def _turns_ended(self) -> None:
+        """Dispatch what may be visible, portion by portion, or as far as the disk lets."""
+        self.dispatch_soon()
+        if self._scheduled:
+            self._ended = asyncio.get_running_loop().create_future()
+            await self._ended
 
     def _portion(self) -> int:
         """How many records to dispatch in this turn."""
@@ -341,7 +354,7 @@ class ReplicaLog:
             if record is not None:
                 problem = implausible(record, file.start + position)
             if record is None or problem:
-                if checked.kind is not RecordKind.TORN:
+                if checked.kind is not RecordKind.TORN and last - position >= _HEAD_BYTES:
                     self._tell_broken(file.start + position, problem or "zeros")
                 break
             queue = self._queues.get_or_create(record.topic, record.queue_id)
