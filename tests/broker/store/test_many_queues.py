@@ -155,10 +155,30 @@ async def test_a_topic_deleted_during_a_pass_is_passed_over(
     disk.worker.close()
     assert "queues.flush_failed" not in [line["event"] for line in logged]
     assert store.checkpoint.durable_offset == 0, "it counted entries that are no longer there"
-    await clock.move_to(clock.time_ms() + 61_000)
+    await clock.move_to(clock.time_ms() + 1_000)
     disk.worker.close()
     assert store.checkpoint.durable_offset == store.commit_log.max_offset
     assert store.checkpoint.durable_entries == 0
+    await store.close()
+
+
+async def test_a_topic_deleted_while_a_few_queues_are_flushed_moves_the_checkpoint_after_that(
+    open_store: Make, message: Message, clock: ManualClock
+) -> None:  # S-53: else a start after a crash finds queues without their entries
+    disk = QueueWorkerDisk()
+    store = open_store(disk=disk)
+    put_into(store, message, 3)
+    await thorough_pass(store, disk, clock)
+    disk.worker.close()
+    store.put_messages([message(topic="U") for _ in range(150)])  # more than a file of its queue
+    await clock.move_to(clock.time_ms() + 1_000)
+    assert len(disk.worker.jobs) == 1
+    store.delete_topic("T")
+    disk.worker.close()
+    await clock.move_to(clock.time_ms() + 1_000)
+    disk.worker.close()
+    assert store.checkpoint.durable_offset == store.commit_log.max_offset
+    assert store.checkpoint.durable_entries == 150
     await store.close()
 
 

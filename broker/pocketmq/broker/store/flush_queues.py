@@ -122,6 +122,11 @@ class QueueFlusher:
         self._doubtful.update(paths)
 
     @property
+    def is_running(self) -> bool:
+        """Whether a pass is under way; none begins meanwhile."""
+        return self._running
+
+    @property
     def is_clean(self) -> bool:
         """Whether no queue waits for its flush; a pass may still be under way."""
         return not self._dirty and not self._few
