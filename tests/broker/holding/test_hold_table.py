@@ -14,6 +14,7 @@ from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import OverBudgetError
 from pocketmq.protocol.subscription import SubscriptionData, tags_code
 from support.broker_rig import FakePeer, pull_header
+from support.growth import least_s
 from support.worked_examples import rows
 
 A, B = tags_code("TagA"), tags_code("TagB")
@@ -80,6 +81,20 @@ def test_a_look_goes_on_where_the_one_before_ended() -> None:  # B-71
             table.hold(late)
     assert found == [pulls[:2], pulls[2:4], []]
     assert table.due(15.0, lambda *_: 10) == [late]
+
+
+def test_a_deleted_topic_costs_the_same_while_many_pulls_wait_on_others() -> None:
+    table: HoldTable[HeldPull] = HoldTable(lambda: Budget(held_pulls_per_connection=50_000))
+    peer = FakePeer()
+
+    def hold_and_delete() -> None:
+        table.hold(pull(topic="gone", peer=peer))
+        assert len(table.release_topic("gone")) == 1
+
+    before_s = least_s(hold_and_delete, runs=5, steps=20)
+    for number in range(20_000):
+        table.hold(pull(topic=f"topic-{number}", peer=peer))
+    assert least_s(hold_and_delete, runs=5, steps=20) < 10 * before_s
 
 
 def test_a_pull_is_due_when_its_time_is_up() -> None:  # B-71, B-72

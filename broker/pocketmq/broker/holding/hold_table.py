@@ -75,8 +75,8 @@ class HoldTable(Generic[HeldT]):
 
     def __init__(self, budget: BudgetSource = default_budget) -> None:
         self._budget = budget
-        self._held: dict[QueueKey, dict[HeldT, int]] = {}
-        """With the bytes that each is counted as."""
+        self._held: dict[str, dict[int, dict[HeldT, int]]] = {}
+        """By topic and queue id, with the bytes that each is counted as."""
         self._of_peer: dict[Peer, set[HeldT]] = {}
         self._to_look_at: deque[QueueKey] = deque()
         """What `due` has yet to look at."""
@@ -85,7 +85,7 @@ class HoldTable(Generic[HeldT]):
         return bool(self._held)
 
     def __len__(self) -> int:
-        return sum(map(len, self._held.values()))
+        return sum(len(waiting) for queues in self._held.values() for waiting in queues.values())
 
     def hold(self, held: HeldT, extra_bytes: int = 0) -> None:
         """Hold a request.
@@ -108,8 +108,8 @@ class HoldTable(Generic[HeldT]):
             )
         size_bytes = HELD_REQUEST_BYTES + extra_bytes
         held.peer.keep(size_bytes)
-        key = held.queue
-        self._held.setdefault(key, {})[held] = size_bytes
+        topic, queue_id = held.queue
+        self._held.setdefault(topic, {}).setdefault(queue_id, {})[held] = size_bytes
         self._of_peer.setdefault(held.peer, set()).add(held)
 
     def arrived(
@@ -123,7 +123,8 @@ class HoldTable(Generic[HeldT]):
             max_offset: the offset after the last of them.
             codes: their tag hashes, in order.
         """
-        waiting = self._held.get((topic, queue_id))
+        queues = self._held.get(topic)
+        waiting = None if queues is None else queues.get(queue_id)
         if waiting is None:
             return []
         first = max_offset - len(codes)
@@ -144,15 +145,21 @@ class HoldTable(Generic[HeldT]):
                 `is_looking` after it, the next call goes on behind them.
         """
         if not self._to_look_at:
-            self._to_look_at.extend(self._held)
+            self._to_look_at.extend(
+                (topic, queue_id) for topic, queues in self._held.items() for queue_id in queues
+            )
         ready: list[HeldT] = []
         looked_at = 0
         while self._to_look_at and looked_at < most:
-            topic, queue_id = key = self._to_look_at.popleft()
-            waiting = self._held.get(key, {})  # answered since, if there are none
+            topic, queue_id = self._to_look_at.popleft()
+            looked_at += 1
+            queues = self._held.get(topic)
+            waiting = None if queues is None else queues.get(queue_id)
+            if waiting is None:
+                continue  # answered since
             newest = max_offset(topic, queue_id)
             ready += [held for held in waiting if now >= held.deadline_at or held.is_behind(newest)]
-            looked_at += 1 + len(waiting)
+            looked_at += len(waiting)
         return self._release(ready)
 
     @property
@@ -166,22 +173,24 @@ class HoldTable(Generic[HeldT]):
 
     def release_topic(self, topic: str) -> list[HeldT]:
         """Remove and return everything that waits on a topic, which was deleted or changed."""
-        return self._release(
-            [held for key, waiting in self._held.items() if key[0] == topic for held in waiting]
-        )
+        queues = self._held.get(topic, {})
+        return self._release([held for waiting in queues.values() for held in waiting])
 
     def release_all(self) -> list[HeldT]:
         """Remove and return everything."""
-        return self._release([held for waiting in self._held.values() for held in waiting])
+        return [held for topic in list(self._held) for held in self.release_topic(topic)]
 
     def _release(self, requests: Iterable[HeldT]) -> list[HeldT]:
         released = list(requests)
         for held in released:
-            key = held.queue
-            waiting = self._held[key]
+            topic, queue_id = held.queue
+            queues = self._held[topic]
+            waiting = queues[queue_id]
             size_bytes = waiting.pop(held)
             if not waiting:
-                del self._held[key]
+                del queues[queue_id]
+                if not queues:
+                    del self._held[topic]
             own = self._of_peer[held.peer]
             own.discard(held)
             held.peer.keep(-size_bytes)
