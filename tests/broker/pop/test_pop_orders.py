@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from itertools import count
+from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pocketmq.broker.pop import order_service
 from pocketmq.broker.pop.orders import ILLEGAL, STALE, ConsumerOrders, OrderInfo, OrderTable
 from pocketmq.protocol import fastjson
+from pocketmq.runtime.manual_clock import ManualClock
 from support.growth import least_s
 from support.java_lines import java_text
 
@@ -200,3 +204,59 @@ def test_only_what_was_idle_for_more_than_a_day_or_is_gone_is_forgotten() -> Non
     assert set(orders.wrapper().table["TP@G1"]) == {4}
     orders.clean(lambda _: 5, lambda _: False, FIRST_MS)
     assert not orders
+
+
+def ordered(queues: int) -> ConsumerOrders:
+    """As many queues of topics T0, T1, ..., four of each, all blocked for a minute."""
+    orders = ConsumerOrders()
+    for number in range(queues):
+        key = (f"T{number // 4}", "G1", number % 4)
+        orders.handed_out(key, [1], attempt_id=None, pop_time_ms=FIRST_MS, invisible_ms=60_000)
+    return orders
+
+
+def test_a_look_at_many_queues_goes_on_where_the_one_before_ended() -> None:  # K-115
+    orders = ordered(5)
+    assert orders.take_freed(FIRST_MS, most=2) == []
+    assert orders.is_looking
+    assert orders.acknowledge(("T1", "G1", 0), 1, FIRST_MS) == 2
+    freed = []
+    while orders.is_looking:
+        freed += orders.take_freed(FIRST_MS, most=2)
+    assert freed == [("T1", "G1", 0)]
+    late = [orders.take_freed(FIRST_MS + 60_000, most=3) for _ in range(2)]
+    assert [len(each) for each in late] == [3, 1]
+    assert not orders.is_looking
+
+
+def test_each_save_cleans_some_of_many_queues() -> None:  # K-110
+    orders = ordered(12)
+    sizes = []
+    for _ in range(4):
+        orders.clean(lambda _: None, lambda _: True, FIRST_MS, most=4)
+        sizes.append(len(orders.wrapper().table))
+    assert sizes == [2, 1, 0, 0]
+
+
+async def test_after_a_start_a_turn_looks_at_some_of_the_queues_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # 80,000 took 0.3 s of one turn.
+    monkeypatch.setattr(order_service, "LOOKED_AT_PER_TURN", 2)
+    before, orders, clock = ordered(5), ConsumerOrders(), ManualClock(FIRST_MS)
+    orders.load(before.wrapper())
+    looks = []
+    take_freed = orders.take_freed
+
+    def counted(*args: Any) -> list[tuple[str, str, int]]:
+        looks.append(args[1])
+        return take_freed(*args)
+
+    monkeypatch.setattr(orders, "take_freed", counted)
+    waiting: Any = None  # nobody is woken: all are blocked
+    service = order_service.OrderService(clock, orders, waiting)
+    await service.start()
+    await clock.move_to(FIRST_MS)
+    await service.stop()
+    assert looks == [2, 2, 2]
+    assert orders.next_free_ms() == FIRST_MS + 60_000

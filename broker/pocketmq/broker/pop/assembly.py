@@ -36,6 +36,9 @@ from pocketmq.protocol.bodies.pop import MessageRequestModes, RequestMode
 from pocketmq.protocol.transport.network import Network
 from pocketmq.protocol.validation import REVIVE_TOPIC_PREFIX
 
+CLEANED_PER_SAVE = 4_000
+"""Queues of ordered pops that are looked at, each time they are saved, whether they are used."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pop(Subject):
@@ -114,6 +117,7 @@ def assemble_pop(
             lambda topic: known.read_queue_nums if (known := topics.configs.get(topic)) else None,
             lambda group: groups.configs.get(group) is not None,
             core.clock.time_ms(),
+            CLEANED_PER_SAVE,
         )
         return orders.wrapper()
 

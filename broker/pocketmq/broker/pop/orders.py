@@ -7,7 +7,9 @@ The table is `config/consumerOrderInfo.json`.
 
 from __future__ import annotations
 
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
+from math import inf
 
 import msgspec
 
@@ -104,10 +106,12 @@ class ConsumerOrders:
         self.unsaved = Unsaved()
         self.changed: Signal[[]] = Signal()
         """Another queue is blocked, or one until another time."""
-        self._to_look_at: dict[tuple[str, str, int], None] = {}
-        """Queues that changed since `take_freed`."""
+        self._to_look_at: OrderedDict[tuple[str, str, int], None] = OrderedDict()
+        """Queues that changed or came due, and that `take_freed` has not looked at since."""
         self._blocked: Deadlines[tuple[str, str, int]] = Deadlines()
         """Queues that were not free when last looked at, and when they may be."""
+        self._to_clean: deque[tuple[str, str]] = deque()
+        """What `clean` has yet to look at."""
         self._table: dict[tuple[str, str], dict[int, OrderInfo]] = {}
 
     def __bool__(self) -> bool:
@@ -205,18 +209,29 @@ class ConsumerOrders:
         topic, group, queue_id = key
         return self._table.get((topic, group), {}).get(queue_id)
 
-    def take_freed(self, now_ms: int) -> list[tuple[str, str, int]]:
-        """(topic, group, queue id) of queues that were blocked and are free now; each once."""
+    def take_freed(self, now_ms: int, most: float = inf) -> list[tuple[str, str, int]]:
+        """(topic, group, queue id) of queues that were blocked and are free now; each once.
+
+        Args:
+            now_ms: the time.
+            most: queues to look at; while `is_looking` after it, the next call goes on behind them.
+        """
         freed = []
-        for key in {**self._to_look_at, **dict.fromkeys(self._blocked.take_due(now_ms))}:
+        self._to_look_at.update(dict.fromkeys(self._blocked.take_due(now_ms)))
+        for _ in range(int(min(len(self._to_look_at), most))):
+            key, _none = self._to_look_at.popitem(last=False)
             free_at_ms = self.free_at_ms(key, now_ms)
             if free_at_ms is None:
                 self._blocked.drop(key)
                 freed.append(key)
             else:
                 self._blocked.set(key, free_at_ms)
-        self._to_look_at.clear()
         return freed
+
+    @property
+    def is_looking(self) -> bool:
+        """Whether `take_freed` has not come to the end."""
+        return bool(self._to_look_at)
 
     def next_free_ms(self) -> int | None:
         """When the first blocked queue may be free, after `take_freed`."""
@@ -239,7 +254,11 @@ class ConsumerOrders:
                     self._to_look_at[topic, group, queue_id] = None
 
     def clean(
-        self, queues_of: Callable[[str], int | None], has_group: Callable[[str], bool], now_ms: int
+        self,
+        queues_of: Callable[[str], int | None],
+        has_group: Callable[[str], bool],
+        now_ms: int,
+        most: float = inf,
     ) -> None:
         """Forget deleted topics, groups and queues, and queues that are no longer consumed (K-110).
 
@@ -247,8 +266,15 @@ class ConsumerOrders:
             queues_of: read queues of a topic; None when it is gone.
             has_group: whether a group exists.
             now_ms: the time.
+            most: queues to look at, or a few more; the next call goes on behind them.
         """
-        for (topic, group), queues in list(self._table.items()):
+        if not self._to_clean:
+            self._to_clean.extend(self._table)
+        looked_at = 0
+        while self._to_clean and looked_at < most:
+            topic, group = self._to_clean.popleft()
+            queues = self._table.get((topic, group), {})
+            looked_at += 1 + len(queues)
             count = queues_of(topic)
             keep = {
                 queue_id: info
@@ -261,7 +287,7 @@ class ConsumerOrders:
             if keep:
                 self._table[topic, group] = keep
             else:
-                del self._table[topic, group]
+                self._table.pop((topic, group), None)
 
     def wrapper(self) -> OrderTable:
         """The table as it is stored."""
