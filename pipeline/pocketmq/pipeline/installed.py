@@ -11,7 +11,12 @@ from typing import Final
 
 from pocketmq.runtime.errors import MissingToolError
 
-_CALLED: Final = {"grpc_tools": "grpcio-tools", "numpy": "NumPy", "pyarrow": "PyArrow"}
+_CALLED: Final = {
+    "grpc_tools": "grpcio-tools",
+    "jsonschema_rs": "jsonschema-rs",
+    "numpy": "NumPy",
+    "pyarrow": "PyArrow",
+}
 
 
 def check_installed(needed_for: str, extra: str, *modules: str) -> None:

@@ -33,6 +33,11 @@ def a_schema(said: Any, **references: Schema) -> Schema:
     return Schema("JSON", json.dumps(said), references=found)
 
 
+def again(one: Schema) -> Schema:
+    """Another schema that says the same."""
+    return a_schema(json.loads(one.text) | {"title": "again"})
+
+
 def tables(folder: Path, said: Any, *bodies: bytes, envelope: bool = False) -> tuple[Decoded, Any]:
     """What a topic of these bodies becomes."""
     (folder / "schemas.json").write_text(json.dumps({"t": {"type": "JSON", "schema": said}}))
@@ -156,7 +161,7 @@ def test_a_change_event_of_another_form_is_a_bad_row(tmp_path: Path, event: Any)
 @pytest.mark.parametrize(
     ("wrong", "reason"),
     [
-        ({"pattern": "["}, "not a 'regex'"),
+        ({"pattern": "["}, "is no regular expression"),
         ({"type": "nothing"}, "'nothing' is not valid"),
         ([], "not of type 'object'"),
     ],
@@ -205,7 +210,7 @@ def test_columns_and_comparison_know_the_address_of_a_schema_within_another() ->
     whole = a_schema({"$id": "http://shop/a.json", "allOf": [inner]})
     assert column_types(whole) == [{"q": "int64"}]
     outer = a_schema({"$id": "http://shop/a.json", "properties": {"i": inner}})
-    assert cannot_read(outer, outer) == []
+    assert cannot_read(outer, again(outer)) == []
 
 
 def test_fields_behind_choices_and_beside_a_ref_have_columns() -> None:
@@ -235,7 +240,7 @@ def test_draft_3_says_what_is_required_in_the_field_itself() -> None:
     said = {"properties": {"a": {"type": "integer", "required": True}, "b": {"type": kinds}}}
     old = a_schema({"$schema": "http://json-schema.org/draft-03/schema#", **said})
     assert column_types(old) == [{"a": "int64", "b": "string"}]
-    assert cannot_read(old, old) == []
+    assert cannot_read(old, again(old)) == []
 
 
 def test_types_that_all_hold_each_other_are_compared_in_a_moment() -> None:
@@ -247,7 +252,7 @@ def test_types_that_all_hold_each_other_are_compared_in_a_moment() -> None:
         one = {"properties": {**inner, "value": {"type": kind}}}
         return a_schema({"properties": inner, "definitions": {name: {**one} for name in names}})
 
-    assert cannot_read(mutual("string"), mutual("string")) == []
+    assert cannot_read(mutual("string"), again(mutual("string"))) == []
     found = cannot_read(mutual("string"), mutual("integer"))
     assert len(found) == MOST_REASONS
     assert found[0].endswith(".value: integer is not string")
@@ -259,7 +264,7 @@ def test_schemas_that_lead_too_deep_are_not_compared() -> None:
     }
     deep = a_schema({"$ref": "#/definitions/t0", "definitions": {**chain, "t900": {}}})
     with pytest.raises(CallerError, match="nested too deeply"):
-        cannot_read(deep, deep)
+        cannot_read(deep, again(deep))
 
 
 def test_a_registry_file_that_is_too_deep_is_told(tmp_path: Path) -> None:

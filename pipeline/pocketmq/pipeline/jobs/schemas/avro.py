@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from pocketmq.pipeline.installed import check_installed
+from pocketmq.pipeline.jobs.schemas.avro_bounds import check_items, depth_of, with_bounds
 from pocketmq.pipeline.jobs.schemas.decoders import BadBodyError, Decoder
 from pocketmq.pipeline.jobs.schemas.registry import Schema
 from pocketmq.runtime.errors import CallerError
@@ -29,14 +30,18 @@ def _avro_schema(text: str, needed: tuple[str, ...]) -> AvroSchema:
     import fastavro
 
     known: dict[str, Any] = {}
+
+    def parsed(said: Any) -> Any:
+        return fastavro.parse_schema(with_bounds(said), named_schemas=known)
+
     try:
         for each in needed:
-            fastavro.parse_schema(json.loads(each), named_schemas=known)
+            parsed(json.loads(each))
         said = json.loads(text)
-        if isinstance(said, list):
-            types = [fastavro.parse_schema(each, named_schemas=known) for each in said]
-            return AvroSchema(types, known, is_union=True)
-        return AvroSchema([fastavro.parse_schema(said, named_schemas=known)], known, is_union=False)
+        is_union = isinstance(said, list)
+        types = [parsed(each) for each in (said if is_union else [said])]
+        check_items([*types, *known.values()], known)
+        return AvroSchema(types, known, is_union=is_union)
     except Exception as exc:
         raise CallerError(f"no Avro schema: {exc}") from exc
 
@@ -72,18 +77,20 @@ class AvroSchema:
         Raises:
             BadBodyError: The union has no such type.
         """
-        import fastavro
-
         one: Any = self._types if self.is_union and index is None else self._type(index)
         if isinstance(one, str):
             one = self._known.get(one, one)
         if isinstance(one, dict):
             one = {**one, "__fastavro_parsed": True, "__named_schemas": self._known}
 
+        read = _reader(one, self._known)
+
         def decode(body: bytes) -> dict[str, Any]:
             stream = io.BytesIO(body)
             try:
-                found = fastavro.schemaless_reader(stream, one, None)
+                found = read(stream, one, None)
+            except RecursionError as exc:
+                raise BadBodyError("it is nested too deeply") from exc
             except Exception as exc:
                 raise BadBodyError(f"no Avro record of this schema: {exc!r}") from exc
             if stream.tell() != len(body):
@@ -98,3 +105,18 @@ class AvroSchema:
         if index is not None and not 0 <= index < len(self._types):
             raise BadBodyError(f"it is type {index} of its union, which has none there")
         return self._types[index or 0]
+
+
+def _reader(schema: Any, known: dict[str, Any]) -> Any:
+    """What reads a body: in Python where a body may be nested deeply.
+
+    The compiled one has no bound: a body of five thousand bytes that holds itself as often
+    overflows its stack, which ends the process.
+    """
+    if depth_of(schema, known) is not None:
+        from fastavro import schemaless_reader
+
+        return schemaless_reader
+    from fastavro import _read_py
+
+    return _read_py.schemaless_reader

@@ -85,8 +85,8 @@ class Part(NamedTuple):
             yield name, self.within(said)
 
 
-def check_parts(root: Part, check: Callable[[Any], None]) -> None:
-    """Look at every part of a schema, and at what they refer to.
+def check_parts(root: Part, check: Callable[[Any], None]) -> Iterator[Part]:
+    """Every part of a schema that is an object, and those of what they refer to; each once.
 
     Args:
         root: The whole schema, which `check` has seen.
@@ -109,6 +109,7 @@ def check_parts(root: Part, check: Callable[[Any], None]) -> None:
             if not isinstance(part.said, dict) or id(part.said) in seen:
                 continue
             seen.add(id(part.said))
+            yield part
             parts += [part.within(each) for each in part.language.subresources_of(part.said)]
             found = part.target()
             if found is not None:

@@ -15,6 +15,8 @@ from urllib.parse import urljoin
 from pocketmq.pipeline.installed import check_installed
 from pocketmq.pipeline.jobs.schemas.decoders import BadBodyError, Decoder
 from pocketmq.pipeline.jobs.schemas.json_parts import Part, check_parts, leads_nowhere
+from pocketmq.pipeline.jobs.schemas.json_patterns import pattern_of
+from pocketmq.pipeline.jobs.schemas.json_words import Words
 from pocketmq.pipeline.jobs.schemas.registry import Schema
 from pocketmq.runtime.errors import CallerError
 
@@ -27,14 +29,14 @@ def json_schema(schema: Schema) -> JsonSchema:
 
     Raises:
         CallerError: It is none.
-        MissingToolError: `jsonschema` is not installed.
+        MissingToolError: `jsonschema` or `jsonschema-rs` is not installed.
     """
     return _json_schema(schema.text, tuple(schema.needed().items()))
 
 
 @lru_cache(maxsize=64)
 def _json_schema(text: str, needed: tuple[tuple[str, str], ...]) -> JsonSchema:
-    check_installed("JSON schemas", "schema", "jsonschema")
+    check_installed("JSON schemas", "schema", "jsonschema", "jsonschema_rs")
     return JsonSchema(_read(text), {name: _read(each) for name, each in needed})
 
 
@@ -60,16 +62,24 @@ class JsonSchema:
 
     def __init__(self, said: Any, references: dict[str, Any]) -> None:
         import jsonschema
+        from jsonschema.exceptions import best_match
         from jsonschema.validators import validator_for
         from jsonschema_specifications import REGISTRY
         from referencing.jsonschema import DRAFT7
 
+        self._words = Words()
+
         def check(part: Any) -> None:
-            validator_for(part, default=kind).check_schema(part)
+            own = validator_for(part, default=kind)
+            self._words.work.begin(len(json.dumps(part)))
+            meta = self._words.kind(own)(own.META_SCHEMA)
+            error = best_match(meta.iter_errors(part))
+            if error is not None:
+                raise error
 
         try:
             kind = validator_for(said, default=jsonschema.Draft7Validator)
-            kind.check_schema(said)
+            check(said)
             named = _by_address(said, references)
             resources = {
                 address: DRAFT7.detect(each).create_resource(each)
@@ -80,11 +90,12 @@ class JsonSchema:
             resolver = registry.resolver_with_root(language.create_resource(said))
             self.whole = Part(said, resolver, language)
             """The whole schema."""
-            check_parts(self.whole, check)
-        except (jsonschema.SchemaError, *_OF_ODD_WORDS) as exc:
+            for part in check_parts(self.whole, check):
+                _check_patterns(part)
+        except (BadBodyError, jsonschema.ValidationError, *_OF_ODD_WORDS) as exc:
             reason = getattr(exc, "message", str(exc))
             raise CallerError(f"no JSON schema: {reason}") from exc
-        self._validator = kind(said, registry=registry)
+        self._validator = self._words.kind(kind)(said, registry=registry)
 
     def decoder(self) -> Decoder:
         """Decodes bodies, which are objects."""
@@ -92,6 +103,7 @@ class JsonSchema:
 
     def _decode(self, body: bytes) -> dict[str, Any]:
         found = object_of(body)
+        self._words.work.begin(len(body))
         problem = self._problem(found)
         if problem is not None:
             word = problem.validator or "false"
@@ -108,10 +120,20 @@ class JsonSchema:
             return best_match(self._validator.iter_errors(found))
         except Unresolvable as exc:
             raise leads_nowhere(exc.ref) from exc
+        except BadBodyError:  # too much work
+            raise
         except RecursionError as exc:
             raise BadBodyError("it or its schema is nested too deeply") from exc
         except Exception as exc:  # as `multipleOf` 0.1 has of an integer of 400 digits
             raise BadBodyError(f"it cannot be checked by its schema: {exc!r}") from exc
+
+
+def _check_patterns(part: Part) -> None:
+    """Check that the regular expressions of a part can be searched for; see `pattern_of`."""
+    found = part.word("pattern")
+    more = part.word("patternProperties")
+    for pattern in [*([found] if isinstance(found, str) else []), *(more or ())]:
+        pattern_of(pattern)
 
 
 def _by_address(said: Any, references: dict[str, Any]) -> dict[str, Any]:

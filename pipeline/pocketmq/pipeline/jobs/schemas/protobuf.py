@@ -34,17 +34,20 @@ def _compiled(text: str, imports: tuple[tuple[str, str], ...]) -> bytes:
         for name, imported in imports:
             _write(Path(folder), name, imported)
         _write(Path(folder), main, text)
-        ran = subprocess.run(  # noqa: S603 - our own interpreter, fixed words
-            [
-                *(sys.executable, "-m", "grpc_tools.protoc", "--proto_path=."),
-                *("--include_imports", "--descriptor_set_out=.set", main),
-            ],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=_COMPILE_LIMIT_S,
-            check=False,
-        )
+        try:
+            ran = subprocess.run(  # noqa: S603 - our own interpreter, fixed words
+                [
+                    *(sys.executable, "-m", "grpc_tools.protoc", "--proto_path=."),
+                    *("--include_imports", "--descriptor_set_out=.set", main),
+                ],
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                timeout=_COMPILE_LIMIT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as exc:
+            raise CallerError(f"the .proto file is not compiled in {_COMPILE_LIMIT_S:g} s") from exc
         if ran.returncode != 0:
             said = "; ".join(ran.stderr.split("\n")[:3]).strip("; ")
             raise CallerError(f"the .proto file cannot be read: {said}")
@@ -177,11 +180,15 @@ class ProtoFile:
             found = made()
             try:
                 found.ParseFromString(body)
-            except DecodeError as exc:
+                fields: dict[str, Any] = json_format.MessageToDict(
+                    found,
+                    preserving_proto_field_name=True,
+                    always_print_fields_with_no_presence=True,
+                    descriptor_pool=self._pool,
+                )
+            except (DecodeError, json_format.Error, TypeError, ValueError) as exc:
+                # the latter: a time in no calendar, an `Any` of a type that is not known
                 raise BadBodyError(f"no {full_name}: {exc}") from exc
-            fields: dict[str, Any] = json_format.MessageToDict(
-                found, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
-            )
             return fields
 
         return decode

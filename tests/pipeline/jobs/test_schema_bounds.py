@@ -1,0 +1,311 @@
+"""Bodies and schemas that would take for ever, or end the job: a bad row or an error in a line."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from pocketmq.pipeline.jobs.schemas.avro import avro_schema
+from pocketmq.pipeline.jobs.schemas.decode import schema
+from pocketmq.pipeline.jobs.schemas.decoders import BadBodyError, Decoder, decoder_of
+from pocketmq.pipeline.jobs.schemas.json_words import MOST_STEPS
+from pocketmq.pipeline.jobs.schemas.registry import Reference, Schema
+from pocketmq.runtime.errors import CallerError
+from support.growth import least_s
+from support.spark_store import open_store, put, stored
+
+NEWEST = "https://json-schema.org/draft/2020-12/schema"
+BEFORE = "https://json-schema.org/draft/2019-09/schema"
+LINEAR = "^(a+)+$"
+"""Python's `re` would try 2 ** 60 ways through SLOW."""
+BACKTRACKING = "^(?:(a+)+(?=a))+$"
+SLOW = "a" * 60 + "b"
+
+
+def reads(said: Any, *, draft: str = "") -> Decoder:
+    named = {"$schema": draft, **said} if draft else said
+    return decoder_of(Schema("JSON", json.dumps(named)))
+
+
+def body(**fields: Any) -> bytes:
+    return json.dumps(fields).encode()
+
+
+# -- regular expressions --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("pattern", "reason"),
+    [(LINEAR, r"\$\.a does not fit `pattern`"), (BACKTRACKING, "takes too many steps to search")],
+)
+def test_a_text_that_a_pattern_would_never_be_done_with_is_a_bad_row(
+    tmp_path: Path, pattern: str, reason: str
+) -> None:
+    said = {"properties": {"a": {"type": "string", "pattern": pattern}}}
+    (tmp_path / "schemas.json").write_text(json.dumps({"t": {"type": "JSON", "schema": said}}))
+    with open_store(tmp_path / "broker-a") as store:
+        put(store, [stored(each, topic="t") for each in (b"{}", body(a=SLOW), b'{"b": 1}')])
+    done = schema(
+        f"store:{tmp_path / 'broker-a'}", str(tmp_path / "schemas.json"), tmp_path / "out"
+    )
+    assert (done.rows, done.bad) == (2, 1)
+    (bad,) = pq.read_table(tmp_path / "out" / "bad-0.parquet").to_pylist()
+    assert (bad["queueOffset"], bad["body"]) == (1, body(a=SLOW))
+    with pytest.raises(BadBodyError, match=reason):
+        reads(said)(body(a=SLOW))
+
+
+@pytest.mark.parametrize("draft", [BEFORE, NEWEST])
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"patternProperties": {LINEAR: True, "b$": False}},
+        {"patternProperties": {LINEAR: True}, "additionalProperties": False},
+        {"propertyNames": {"pattern": LINEAR}},
+        {"allOf": [{"patternProperties": {LINEAR: True}}], "unevaluatedProperties": False},
+    ],
+)
+def test_names_of_fields_are_searched_with_a_bound_too(said: Any, draft: str) -> None:
+    read = reads(said, draft=draft)
+    assert read(body(aa=1))
+    with pytest.raises(BadBodyError, match="does not fit"):
+        read(body(**{SLOW: 1}))
+
+
+@pytest.mark.parametrize("draft", ["", BEFORE, NEWEST])
+def test_a_reference_that_names_its_draft_has_the_same_bounds(draft: str) -> None:
+    inner = {"pattern": BACKTRACKING} | ({"$schema": draft} if draft else {})
+    one = Reference("one.json", Schema("JSON", json.dumps(inner)))
+    said = json.dumps({"properties": {"a": {"$ref": "one.json"}}})
+    with pytest.raises(BadBodyError, match="takes too many steps"):
+        decoder_of(Schema("JSON", said, references=(one,)))(body(a=SLOW))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fits", "does_not"),
+    [
+        (r"^\d+$", "12", "\N{ARABIC-INDIC DIGIT ONE}"),
+        ("^a$", "a", "a\n"),
+        (r"^\p{Lu}$", "\N{LATIN CAPITAL LETTER A WITH DIAERESIS}", "a"),
+        (r"^(?!.*\.\.)[^/]+$", "a.b", "a..b"),
+        (r"^(['\"])x\1$", "'x'", "'x\""),
+        ("^(?<year>[0-9]{4})$", "2026", "x"),
+        (r"^\u00e4\/$", "\N{LATIN SMALL LETTER A WITH DIAERESIS}/", "a/"),
+        ("^.{1,2048}$", "x" * 2048, "x" * 2049),
+        (r"^[\w-.]+$", "a-b.c", "a+b"),
+    ],
+)
+def test_patterns_are_those_of_json_schema(pattern: str, fits: str, does_not: str) -> None:
+    """ECMA 262's, and not Python's."""
+    read = reads({"properties": {"a": {"pattern": pattern}}})
+    assert read(body(a=fits)) == {"a": fits}
+    with pytest.raises(BadBodyError, match=r"\$\.a does not fit `pattern`"):
+        read(body(a=does_not))
+
+
+def test_half_a_character_is_none_for_a_pattern() -> None:
+    read = reads({"properties": {"a": {"pattern": "^x.y$"}}})
+    assert read(rb'{"a": "x\ud800y"}')
+    with pytest.raises(BadBodyError, match="does not fit `pattern`"):
+        read(rb'{"a": "\ud800"}')
+
+
+@pytest.mark.parametrize("pattern", ["[", r"a\Z", "a{,}{2}", "((a{1,900}){1,900}){1,900}"])
+@pytest.mark.parametrize("word", ["pattern", "patternProperties"])
+def test_a_pattern_that_is_none_is_told_before_the_first_body(word: str, pattern: str) -> None:
+    inner = {word: {pattern: {}} if word == "patternProperties" else pattern}
+    with pytest.raises(CallerError, match=r"no JSON schema: .* is no regular expression"):
+        reads({"properties": {"a": inner}})
+
+
+# -- work -----------------------------------------------------------------------------------------
+
+
+def nested(depth: int, leaf: Any) -> bytes:
+    return b'{"child": ' * depth + json.dumps(leaf).encode() + b"}" * depth
+
+
+@pytest.mark.parametrize("word", ["anyOf", "oneOf"])
+def test_a_body_whose_choices_multiply_with_its_depth_is_a_bad_body(word: str) -> None:
+    """A schema as one may write it: two kinds of node, which hold nodes."""
+    kinds = [
+        {"properties": {"child": {"$ref": "#"}, "kind": {"const": kind}}, "type": "object"}
+        for kind in ("a", "b")
+    ]
+    read = reads({word: [*kinds, {"type": "string"}]} if word == "anyOf" else {word: kinds})
+    with pytest.raises(BadBodyError, match="takes too many steps to check"):
+        read(nested(40, 1))
+
+
+def test_a_large_body_may_take_more_steps() -> None:
+    count = MOST_STEPS
+    read = reads({"properties": {"a": {"items": {"type": "integer", "minimum": 1}}}})
+    assert len(read(b'{"a": [' + b"1," * count + b"1]}")["a"]) == count + 1
+
+
+@pytest.mark.parametrize(
+    ("draft", "said"),
+    [
+        ("", {"uniqueItems": True}),
+        (NEWEST, {"prefixItems": [{}], "unevaluatedItems": {"type": ["integer", "string"]}}),
+        (BEFORE, {"items": [{}], "unevaluatedItems": {"type": ["integer", "string"]}}),
+    ],
+)
+def test_lists_take_as_long_as_they_are(draft: str, said: Any) -> None:
+    """Numbers and texts, which cannot be sorted, and so were compared each with each."""
+    read = reads({"properties": {"a": said}}, draft=draft)
+
+    def took_s(count: int) -> float:
+        found = body(a=[each for number in range(count) for each in (number, f"{number}")])
+        return least_s(lambda: read(found), runs=3, steps=1)
+
+    assert took_s(6_000) < 10 * took_s(1_500)
+
+
+@pytest.mark.parametrize(
+    ("values", "are_unlike"),
+    [
+        ([1, True, "1", None, [], {}, [1], {"a": 1}], True),
+        ([1, 1.0], False),
+        ([{"a": 1, "b": 2}, {"b": 2, "a": 1.0}], False),
+        ([[1, [2]], [1, [2]]], False),
+    ],
+)
+def test_items_are_unlike_as_json_means_it(values: list[Any], are_unlike: bool) -> None:
+    read = reads({"properties": {"a": {"uniqueItems": True}}})
+    if are_unlike:
+        assert read(body(a=values))
+        return
+    with pytest.raises(BadBodyError, match="does not fit `uniqueItems`"):
+        read(body(a=values))
+
+
+@pytest.mark.parametrize("draft", [BEFORE, NEWEST])
+def test_what_no_schema_has_looked_at_is_unevaluated(draft: str) -> None:
+    inner = {"properties": {"b": {}}, "required": ["b"]}
+    choice = {"anyOf": [inner, {"properties": {"c": {}}, "required": ["c"]}]}
+    then = {"if": {"required": ["d"]}, "then": {"properties": {"d": {}}}}
+    said = {
+        "$defs": {"x": {"patternProperties": {"^x": {}}}},
+        "$ref": "#/$defs/x",
+        **choice,
+        **then,
+    }
+    read = reads({**said, "properties": {"a": {}}, "unevaluatedProperties": False}, draft=draft)
+    assert read(body(a=1, b=1, x1=1, d=1))
+    with pytest.raises(BadBodyError, match=r"\$ does not fit `unevaluatedProperties`: .* at 'e'"):
+        read(body(b=1, e=1))
+
+
+# -- Avro and Protobuf ----------------------------------------------------------------------------
+
+
+def avro(said: Any) -> Decoder:
+    return decoder_of(Schema("AVRO", json.dumps(said)))
+
+
+def a_record(name: str, **fields: Any) -> dict[str, Any]:
+    listed = [{"name": field, "type": kind} for field, kind in fields.items()]
+    return {"type": "record", "name": name, "fields": listed}
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        "null",
+        {"type": "fixed", "name": "F", "size": 0},
+        a_record("E"),
+        a_record("N", a="null", b=a_record("M", c="null")),
+    ],
+)
+def test_a_list_of_items_without_bytes_is_refused(items: Any) -> None:
+    """Ten bytes may say that it has 2 ** 62 items."""
+    with pytest.raises(CallerError, match=r"no Avro schema: .* take no bytes"):
+        avro(a_record("R", a={"type": "array", "items": items}))
+
+
+@pytest.mark.parametrize("depth", [2_000, 200_000])
+def test_an_avro_body_that_is_nested_too_deeply_is_a_bad_body(depth: int) -> None:
+    read = avro(a_record("R", a=["null", "R"]))
+    assert read(b"\x02" * 3 + b"\x00") == {"a": {"a": {"a": {"a": None}}}}
+    with pytest.raises(BadBodyError, match="nested too deeply"):
+        read(b"\x02" * depth + b"\x00")
+    with pytest.raises(BadBodyError, match="nested too deeply"):
+        avro(a_record("R", a="R"))(b"")
+
+
+def test_an_avro_body_of_very_many_types_within_each_other_is_a_bad_body() -> None:
+    """A record of a record, and so on: each of them named before."""
+    records = [a_record("R0", a="int")]
+    records += [a_record(f"R{number}", a=f"R{number - 1}") for number in range(1, 7_000)]
+    whole = avro_schema(Schema("AVRO", json.dumps(records)))
+    found = whole.decoder(20)(b"\x02")
+    for _ in range(20):
+        found = found["a"]
+    assert found == {"a": 1}
+    with pytest.raises(BadBodyError, match="nested too deeply"):
+        whole.decoder(6_999)(b"\x02")
+
+
+def with_decimal(kind: dict[str, Any]) -> Decoder:
+    return avro(a_record("R", a={**kind, "logicalType": "decimal", "precision": 9, "scale": 2}))
+
+
+def test_avro_decimals_are_read_up_to_a_length_that_takes_no_time() -> None:
+    for kind, head in (
+        ({"type": "bytes"}, b"\x04"),
+        ({"type": "fixed", "name": "F", "size": 2}, b""),
+    ):
+        assert with_decimal(kind)(head + b"\xff\x85") == {"a": Decimal("-1.23")}
+    read = with_decimal({"type": "bytes"})
+    found = read(b"\x80\x10" + b"\x7f" * 1024)["a"]
+    assert str(found).replace(".", "") == str(int.from_bytes(b"\x7f" * 1024))
+    with pytest.raises(BadBodyError, match="a decimal has 1025 bytes"):
+        read(b"\x82\x10" + b"\x7f" * 1025)
+
+
+PROTO = """
+syntax = "proto3";
+import "google/protobuf/timestamp.proto";
+import "google/protobuf/any.proto";
+import "google/protobuf/struct.proto";
+import "google/protobuf/duration.proto";
+message M {
+  google.protobuf.Timestamp at = 1;
+  google.protobuf.Any any = 2;
+  google.protobuf.Value value = 3;
+  google.protobuf.Duration lasts = 4;
+  M inner = 5;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "0a0a08ffffffffffffffff7f",  # a time in no calendar
+        "12040a02612f",  # a type that nobody knows
+        "1a0911000000000000f87f",  # NaN, which JSON has not
+        "220a08ffffffffffffffff7f",  # a duration of 292 thousand million years
+    ],
+)
+def test_a_protobuf_body_that_is_no_json_is_a_bad_body(wrong: str) -> None:
+    read = decoder_of(Schema("PROTOBUF", PROTO))
+    assert read(bytes.fromhex("0a020801")) == {"at": "1970-01-01T00:00:01Z"}
+    with pytest.raises(BadBodyError, match="no M: "):
+        read(bytes.fromhex(wrong))
+
+
+def test_a_protobuf_body_that_is_nested_too_deeply_is_a_bad_body() -> None:
+    found = b""
+    for _ in range(200):
+        size = len(found)
+        head = bytes([size]) if size < 128 else bytes([size & 0x7F | 0x80, size >> 7])
+        found = b"\x2a" + head + found
+    with pytest.raises(BadBodyError, match="no M: "):
+        decoder_of(Schema("PROTOBUF", PROTO))(found)
