@@ -95,8 +95,24 @@ def test_schema_check_writes_the_misfits(tmp_path: Path) -> None:
     registry.write_text(SCHEMAS)
     run("schema-check", "orders", "--registry", registry, "--out", out, status=1)
     (row,) = rows_of(out)
-    assert (row["reader"], row["writer"]) == (2, 1)
+    assert (row["reader"], row["writer"], row["verdict"]) == (2, 1, "does not fit")
     assert "id" in row["what"]
+
+
+def test_schema_check_shows_what_cannot_be_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    registry = tmp_path / "schemas.json"
+    plain, longer = {"type": "string"}, {"type": "string", "pattern": "^a"}
+    versions = [{"type": "JSON", "schema": each} for each in (plain, longer)]
+    registry.write_text(json.dumps({"orders": versions}))
+    words = ("schema-check", "orders", "--registry", registry, "-o", "table")
+    run(*words, status=1)
+    shown = capsys.readouterr().out
+    assert "2 versions of orders: 0 misfits, 1 that cannot be told" in shown
+    assert "cannot tell" in shown
+    run(*words, "--mode", "forward")
+    assert "all forward compatible" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -255,7 +255,7 @@ def test_types_that_all_hold_each_other_are_compared_in_a_moment() -> None:
     assert cannot_read(mutual("string"), again(mutual("string"))) == []
     found = cannot_read(mutual("string"), mutual("integer"))
     assert len(found) == MOST_REASONS
-    assert found[0].endswith(".value: integer is not string")
+    assert found[0].what.endswith(".value: integer is not string")
 
 
 def test_schemas_that_lead_too_deep_are_not_compared() -> None:

@@ -185,13 +185,13 @@ def test_versions_are_compared_behind_their_references(registry: FakeRegistry) -
 
 
 def test_types_that_hold_themselves_are_compared_once_and_told_at_each_place() -> None:
-    def tree(kind: str) -> Schema:
+    def tree(kind: str, title: str = "") -> Schema:
         node = {"properties": {"value": {"type": kind}, "left": {"$ref": "#/definitions/n"}}}
         both = {"a": {"$ref": "#/definitions/n"}, "b": {"$ref": "#/definitions/n"}}
-        return a_schema({"properties": both, "definitions": {"n": node}})
+        return a_schema({"title": title, "properties": both, "definitions": {"n": node}})
 
-    assert cannot_read(tree("string"), tree("string")) == []
-    assert cannot_read(tree("string"), tree("integer")) == [
+    assert cannot_read(tree("string"), tree("string", "again")) == []
+    assert [each.what for each in cannot_read(tree("string"), tree("integer"))] == [
         "$.a.value: integer is not string",
         "$.b.value: integer is not string",
     ]

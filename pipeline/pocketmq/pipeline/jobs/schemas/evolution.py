@@ -4,7 +4,8 @@
     forward     who has the older schema reads what was written with the newer one
     full        both
 
-Each check gives the reasons why not, with the field.
+Each check gives the reasons why not, with the field. Of JSON schemas some things cannot be told
+(`json_evolution.py`); those are given, too.
 """
 
 from __future__ import annotations
@@ -13,15 +14,19 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
-from pocketmq.pipeline.jobs.schemas.json_parts import Part
+from pocketmq.pipeline.jobs.schemas.json_evolution import Comparison
 from pocketmq.pipeline.jobs.schemas.json_schema import json_schema
+from pocketmq.pipeline.jobs.schemas.json_shapes import shape_of
 from pocketmq.pipeline.jobs.schemas.registry import Schema
 from pocketmq.runtime.errors import CallerError
 
 MOST_REASONS: Final = 1000
-"""So many are given of two JSON schemas: a type may stand in very many places."""
+"""So many are given of two schemas: a type may stand in very many places."""
+
+MISFIT: Final = "does not fit"
+UNTOLD: Final = "cannot tell"
 
 Mode = Literal["backward", "forward", "full"]
 
@@ -50,10 +55,19 @@ class Misfit:
     """Version of the schema that is read with."""
     writer: int
     what: str
+    verdict: str = MISFIT
+    """Or `cannot tell`."""
+
+
+class Told(NamedTuple):
+    """A reason why one schema cannot read what was written with another, or may not."""
+
+    what: str
+    verdict: str = MISFIT
 
 
 def misfits(versions: Sequence[Schema], mode: Mode = "backward") -> list[Misfit]:
-    """Every reason why neighbouring versions do not fit, oldest first."""
+    """Every reason why neighbouring versions do not fit or may not, oldest first."""
     found = []
     for older, newer in pairwise(versions):
         pairs = []
@@ -63,23 +77,35 @@ def misfits(versions: Sequence[Schema], mode: Mode = "backward") -> list[Misfit]
             pairs.append((older, newer))
         for reader, writer in pairs:
             reasons = cannot_read(reader, writer)
-            found += [Misfit(reader.version, writer.version, what) for what in reasons]
+            found += [Misfit(reader.version, writer.version, *each) for each in reasons]
     return found
 
 
-def cannot_read(reader: Schema, writer: Schema) -> list[str]:
-    """Why bodies written with one schema cannot be read with another; nothing if they can."""
-    if reader.kind != writer.kind:
-        return [f"one is {reader.kind}, the other {writer.kind}"]
-    if reader.kind == "PROTOBUF":
-        return list(_protobuf(reader, writer))
-    if reader.kind == "AVRO":
-        return list(_Avro(reader, writer).problems())
-    found = _Json().compare(json_schema(reader).whole, json_schema(writer).whole, "$")
+def cannot_read(reader: Schema, writer: Schema) -> list[Told]:
+    """Why bodies written with one schema cannot be read with another; nothing if they can.
+
+    Raises:
+        CallerError: A schema cannot be read, or is nested too deeply.
+    """
     try:
-        return list(islice(found, MOST_REASONS))
+        return list(islice(_reasons(reader, writer), MOST_REASONS))
     except RecursionError as exc:
-        raise CallerError("the JSON schemas are nested too deeply") from exc
+        raise CallerError("the schemas are nested too deeply") from exc
+
+
+def _reasons(reader: Schema, writer: Schema) -> Iterator[Told]:
+    if reader.kind != writer.kind:
+        yield Told(f"one is {reader.kind}, the other {writer.kind}")
+    elif reader.kind == "PROTOBUF":
+        yield from map(Told, _protobuf(reader, writer))
+    elif reader.kind == "AVRO":
+        yield from map(Told, _Avro(reader, writer).problems())
+    else:
+        one, other = json_schema(reader), json_schema(writer)
+        if one is other:  # then it reads also what no rule compares
+            return
+        for each in Comparison().compare(shape_of([one.whole]), shape_of([other.whole])):
+            yield Told(str(each), MISFIT if each.is_certain else UNTOLD)
 
 
 # -- Avro -----------------------------------------------------------------------------------------
@@ -174,69 +200,6 @@ def _collect(schema: Any, names: dict[str, Any]) -> None:
 
 def _kind(schema: Any) -> str:
     return str(schema["type"] if isinstance(schema, dict) else schema)
-
-
-# -- JSON -----------------------------------------------------------------------------------------
-
-
-class _Json:
-    """Compares `type`, `enum`, `properties`, `required`, `items` and `additionalProperties`."""
-
-    def __init__(self) -> None:
-        self._around: list[tuple[int, int]] = []
-        """Schemas whose inner ones are being compared, by `id`."""
-        self._fit: set[tuple[int, int]] = set()
-        """Those which fit."""
-
-    def compare(self, reader: Part, writer: Part, at: str) -> Iterator[str]:
-        """Why values that fit the writer's schema may not fit the reader's."""
-        reader, writer = reader.followed(), writer.followed()
-        pair = id(reader.said), id(writer.said)
-        if pair in self._fit or pair in self._around:  # the latter: a type that holds itself
-            return
-        self._around.append(pair)
-        is_fit = True
-        for each in self._compare(reader, writer, at):
-            is_fit = False
-            yield each
-        self._around.pop()
-        if is_fit:
-            self._fit.add(pair)
-
-    def _compare(self, reader: Part, writer: Part, at: str) -> Iterator[str]:
-        if not isinstance(reader.said, dict) or not isinstance(writer.said, dict):
-            if reader.said is False and writer.said is not False:
-                yield f"{at}: nothing is allowed any more"
-            return
-        allowed, written = reader.types(), writer.types()
-        if allowed is not None:
-            beyond = (written or {"anything"}) - allowed
-            if "number" in allowed:
-                beyond -= {"integer"}
-            if beyond:
-                yield f"{at}: {', '.join(sorted(beyond))} is not {' or '.join(sorted(allowed))}"
-        values = reader.word("enum")
-        if values is not None:
-            others = [each for each in writer.word("enum") or ["anything"] if each not in values]
-            if others:
-                yield f"{at}: {json.dumps(others[0])} is none of its values"
-        yield from self._objects(reader, writer, at)
-        one, other = reader.word("items"), writer.word("items")
-        if one is not None and other is not None:
-            yield from self.compare(reader.within(one), writer.within(other), f"{at}[]")
-
-    def _objects(self, reader: Part, writer: Part, at: str) -> Iterator[str]:
-        had = writer.listed("required")
-        for name in reader.listed("required"):
-            if name not in had:
-                yield f"{at}.{name}: is required, and was not"
-        known = dict(reader.properties())
-        for name, each in writer.properties():
-            inner = known.get(name)
-            if inner is None:
-                beyond = reader.word("additionalProperties")
-                inner = reader.within(True if beyond is None else beyond)
-            yield from self.compare(inner, each, f"{at}.{name}")
 
 
 # -- Protobuf -------------------------------------------------------------------------------------

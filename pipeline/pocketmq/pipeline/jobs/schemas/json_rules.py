@@ -1,0 +1,269 @@
+"""Rules for single words of JSON schemas: whether what was written with one fits another.
+
+A word without a rule fits where the writer says the same, and cannot be told otherwise.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import Any, Final, NamedTuple
+
+from pocketmq.pipeline.jobs.schemas.json_parts import Part
+from pocketmq.pipeline.jobs.schemas.json_patterns import pattern_of
+from pocketmq.pipeline.jobs.schemas.json_shapes import (
+    Shape,
+    are_apart,
+    is_of,
+    shape_of,
+    values_of,
+)
+from pocketmq.pipeline.jobs.schemas.json_values import text_of, type_of
+from pocketmq.pipeline.jobs.schemas.json_words import does_fit
+
+_SAME: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
+    "": (("not",), ("if", "then", "else"), ("disallow",), ("extends",)),
+    "string": (("pattern",),),
+    "array": (
+        ("prefixItems", "items", "additionalItems"),
+        ("contains", "minContains", "maxContains"),
+    ),
+    "object": (("dependencies",), ("dependentRequired",), ("dependentSchemas",)),
+}
+"""Words that fit if the writer has the same, by the type that they are about; some mean something
+only together."""
+
+_NEVER: Final = ("$dynamicRef", "$recursiveRef")
+_SIZES: Final = {"string": "Length", "array": "Items", "object": "Properties"}
+_UNCLEAR: Final = {
+    "string": ("pattern",),
+    "number": ("multipleOf", "divisibleBy"),
+    "array": ("contains", "uniqueItems"),
+    "object": ("propertyNames", "dependencies", "dependentRequired", "dependentSchemas"),
+}
+"""Words of a writer that may keep values within limits that it does not say."""
+
+
+class Reason(NamedTuple):
+    """Why one schema may not read what another wrote."""
+
+    at: str
+    """The place: `$.price`, `$.tags[]`, `$(oneOf 2).id`."""
+    what: str
+    is_certain: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.at}: {self.what}"
+
+
+def word_reasons(part: Part, reader: Shape, writer: Shape, at: str) -> Iterator[Reason]:
+    """Why a part of a reader may not read what was written, but for what fields and items say.
+
+    Args:
+        part: Of the reader.
+        reader: All that the reader says of this value.
+        writer: One without choices.
+        at: The place of the value.
+    """
+    yield from _types(part, writer, at)
+    if values_of(part) is not None:
+        yield Reason(at, "anything is none of its values")
+    for kind in ("number", *_SIZES):
+        if writer.may_be(kind):
+            yield from _limits(kind, part, writer, at)
+    if writer.may_be("number"):
+        yield from _multiples(part, writer, at)
+    if writer.may_be("array"):
+        yield from _unlike(part, writer, at)
+        if part.word("unevaluatedItems") not in (None, True):
+            yield _untold("unevaluatedItems", at)
+    if writer.may_be("object"):
+        yield from _required(part, writer, at)
+        yield from _names(part, reader, writer, at)
+    yield from _unruled(part, writer, at)
+
+
+def value_reason(reader: Shape, value: Any, at: str) -> Reason | None:
+    """Why a reader does not allow a value; None if it does."""
+    text = json.dumps(value)[:60]
+    found = [does_fit(part, value) for part in reader.parts]
+    if False not in found:
+        return Reason(at, f"{text} cannot be checked", False) if None in found else None
+    types, values = reader.types(), reader.values()
+    if types and not is_of(type_of(value), types):
+        return Reason(at, f"{text} is not {' or '.join(sorted(types))}")
+    is_listed = not values or text_of(value) in {text_of(each) for each in values}
+    return Reason(at, f"{text} is {'not allowed any more' if is_listed else 'none of its values'}")
+
+
+def readers_of_field(part: Part, properties: Mapping[str, Part], name: str) -> Iterator[Part]:
+    """What a part of a reader says of a field's value.
+
+    Args:
+        part: Of the reader.
+        properties: What stands under that word in it.
+        name: Of the field.
+    """
+    is_known = name in properties
+    if is_known:
+        yield properties[name]
+    for pattern, said in (part.word("patternProperties") or {}).items():
+        if pattern_of(pattern).is_in(name):
+            is_known = True
+            yield part.within(said)
+    beyond = part.word("additionalProperties")
+    if not is_known and beyond is not None:
+        yield part.within(beyond)
+
+
+def _types(part: Part, writer: Shape, at: str) -> Iterator[Reason]:
+    allowed, written = part.types(), writer.types()
+    if allowed is None or "any" in allowed:
+        return
+    beyond = ({"anything"} if written is None else written) - allowed
+    if "number" in allowed:
+        beyond -= {"integer"}
+    if beyond:
+        yield Reason(at, f"{', '.join(sorted(beyond))} is not {' or '.join(sorted(allowed))}")
+
+
+# -- numbers and sizes ----------------------------------------------------------------------------
+
+_Limit = tuple[float, bool]
+"""A number, and whether it is beyond the limit itself."""
+
+
+def _limits(kind: str, part: Part, writer: Shape, at: str) -> Iterator[Reason]:
+    is_whole = kind != "number" or writer.types() == {"integer"}
+    for sign, name in ((1, "min"), (-1, "max")):
+        limit = _limit(kind, part, sign, is_whole)
+        if limit is None:
+            continue
+        known = [_limit(kind, each, sign, is_whole) for each in writer.parts]
+        if sign == 1 and kind in _SIZES:
+            known.append((len(writer.required()) if kind == "object" else 0, False))
+        if sign == -1 and kind == "object" and writer.knows_names():
+            known.append((-len(writer.names()), False))
+        written = max((each for each in known if each is not None), default=None)
+        if written is None or written < limit:
+            word = name + (_SIZES.get(kind) or "imum")
+            was = "" if written is None else f" instead of {sign * written[0]}"
+            is_clear = not any(writer.words(each) for each in _UNCLEAR[kind])
+            yield Reason(at, f"`{word}` is {sign * limit[0]}{was}", is_clear)
+
+
+def _limit(kind: str, part: Part, sign: int, is_whole: bool) -> _Limit | None:
+    """The limit of a part; greater ones allow less.
+
+    Args:
+        kind: A type.
+        part: What may say a limit.
+        sign: 1: for the least value; -1: for the greatest one.
+        is_whole: Whether there are only whole numbers.
+    """
+    name = "min" if sign == 1 else "max"
+    if kind != "number":
+        said = part.word(name + _SIZES[kind])
+        return None if said is None else (sign * said, False)
+    found: list[_Limit] = []
+    said, beyond = part.word(f"{name}imum"), part.word(f"exclusive{name.title()}imum")
+    if said is not None:
+        found.append((sign * said, beyond is True))  # draft 4
+    if beyond is not None and not isinstance(beyond, bool):
+        found.append((sign * beyond, True))
+    if is_whole:
+        found = [(math.floor(at) + 1 if is_out else math.ceil(at), False) for at, is_out in found]
+    return max(found, default=None)
+
+
+def _multiples(part: Part, writer: Shape, at: str) -> Iterator[Reason]:
+    for word in ("multipleOf", "divisibleBy"):
+        said = part.word(word)
+        if said is None:
+            continue
+        known = [each for other in ("multipleOf", "divisibleBy") for each in writer.words(other)]
+        known += [1] if writer.types() == {"integer"} else []
+        step = Fraction(repr(said))
+        if not any((Fraction(repr(each)) / step).denominator == 1 for each in known):
+            yield _untold(word, at)
+
+
+def _unlike(part: Part, writer: Shape, at: str) -> Iterator[Reason]:
+    if part.word("uniqueItems") is True and True not in writer.words("uniqueItems"):
+        known = [each for each in writer.words("maxItems") if each <= 1]
+        if not known:
+            yield Reason(at, "equal items are not allowed any more")
+
+
+# -- fields ---------------------------------------------------------------------------------------
+
+
+def _required(part: Part, writer: Shape, at: str) -> Iterator[Reason]:
+    had = writer.required()
+    for name in Shape((part,)).required():
+        if name not in had:
+            is_clear = not writer.words("minProperties")
+            yield Reason(f"{at}.{name}", "is required, and was not", is_clear)
+
+
+def _names(part: Part, reader: Shape, writer: Shape, at: str) -> Iterator[Reason]:
+    names, knows_names = writer.names(), writer.knows_names()
+    said = part.word("propertyNames")
+    if said is not None and not _is_same(("propertyNames",), part, writer):
+        for name in names:
+            if does_fit(part.within(said), name) is False:
+                yield Reason(f"{at}.{name}", "is no name for a field any more")
+        if not knows_names:
+            yield _untold("propertyNames", at)
+    if not knows_names and not _is_same(("patternProperties",), part, writer):
+        is_open = part.word("additionalProperties") in (None, True)
+        says_none = is_open and not part.word("properties")
+        if part.word("patternProperties") or (writer.words("patternProperties") and not says_none):
+            yield _untold("patternProperties", at)
+    if part.word("unevaluatedProperties") not in (None, True) and not (
+        knows_names and set(names) <= set(reader.names())
+    ):
+        yield _untold("unevaluatedProperties", at)
+
+
+# -- words without a rule -------------------------------------------------------------------------
+
+
+def _untold(word: str, at: str) -> Reason:
+    return Reason(at, f"`{word}` is new or says something else", False)
+
+
+def _unruled(part: Part, writer: Shape, at: str) -> Iterator[Reason]:
+    for kind, groups in _SAME.items():
+        for words in groups if not kind or writer.may_be(kind) else ():
+            if _is_said(words[0], part, writer) and not _is_same(words, part, writer):
+                yield _untold(words[0], at)
+    for word in _NEVER:
+        if part.word(word) is not None:
+            yield _untold(word, at)
+
+
+def _is_said(word: str, part: Part, writer: Shape) -> bool:
+    """Whether a word says anything of what is written."""
+    said = part.word(word)
+    if word == "prefixItems":
+        return said is not None or isinstance(part.word("items"), list)
+    if word == "not":
+        return said is not None and not are_apart(shape_of([part.within(said)]), writer)
+    if word.startswith("depend"):
+        known = {*writer.names(), *(name for name in said or () if writer.field(name))}
+        return bool(known & {*(said or ())}) or (bool(said) and not writer.knows_names())
+    return said is not None
+
+
+def _is_same(words: tuple[str, ...], part: Part, writer: Shape) -> bool:
+    """Whether the writer has the same words, and these do not lead elsewhere."""
+    text = _text(words, part)
+    is_known = any(text == _text(words, each) for each in writer.parts)
+    return is_known and not any(f'"{ref}"' in text for ref in ("$ref", *_NEVER))
+
+
+def _text(words: tuple[str, ...], part: Part) -> str:
+    return text_of([part.word(word) for word in words])

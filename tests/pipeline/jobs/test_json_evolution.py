@@ -1,0 +1,237 @@
+"""`schema-check` of JSON schemas: what fits, what does not, and what cannot be told."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from jsonschema import Draft7Validator
+
+from pocketmq.pipeline.jobs.schemas.evolution import UNTOLD, cannot_read, misfits
+from pocketmq.pipeline.jobs.schemas.registry import Schema
+
+NEWEST = "https://json-schema.org/draft/2020-12/schema"
+TEXT, WHOLE, NULL = {"type": "string"}, {"type": "integer"}, {"type": "null"}
+
+
+def record(*required: str, **properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(required)}
+
+
+def named(said: dict[str, Any], **definitions: Any) -> dict[str, Any]:
+    return {**said, "definitions": definitions}
+
+
+def ref(name: str) -> dict[str, Any]:
+    return {"$ref": f"#/definitions/{name}"}
+
+
+def told(reader: Any, writer: Any) -> list[str]:
+    """What does not fit; with `?` where that cannot be told."""
+    found = cannot_read(*(Schema("JSON", json.dumps(each)) for each in (reader, writer)))
+    return [("? " if each.verdict == UNTOLD else "") + each.what for each in found]
+
+
+SALE, REFUND = record("price", price=WHOLE), record("reason", reason=TEXT)
+RETURN = record("parcel", parcel=TEXT)
+
+CASES: list[tuple[str, Any, Any, list[str], list[str]]] = [
+    # what; older, newer; why the newer cannot read the older, why the older cannot read the newer
+    ("a wider anyOf", {"anyOf": [TEXT]}, {"anyOf": [TEXT, NULL]},
+     [], ["$(anyOf 2): null is not string"]),
+    ("a wider oneOf of messages", {"oneOf": [SALE, REFUND]}, {"oneOf": [SALE, REFUND, RETURN]},
+     [], ["$(oneOf 3): no choice of `oneOf` reads object"]),
+    ("a type that becomes a choice", TEXT, {"anyOf": [NULL, TEXT]},
+     [], ["$(anyOf 1): null is not string"]),
+    ("a list of types is a choice", {"type": ["string", "null"]}, {"anyOf": [NULL, TEXT]},
+     [], []),
+    ("listed values are a choice", {"enum": ["a", 1]}, {"anyOf": [{"const": 1}, {"enum": ["a"]}]},
+     [], []),
+    ("a field of a message changes", {"oneOf": [SALE, REFUND]},
+     {"oneOf": [record("price", price={"type": "number"}), REFUND]},
+     [], ["$(oneOf 1).price: number is not integer"]),
+    ("messages that say their kind", {"oneOf": [record("k", k={"const": "a"}, v=TEXT),
+                                                record("k", k={"const": "b"}, v=TEXT)]},
+     {"oneOf": [record("k", k={"const": "b"}, v=TEXT), record("k", k={"const": "a"}, v=WHOLE)]},
+     ["$(oneOf 1).v: string is not integer"], ["$(oneOf 2).v: integer is not string"]),
+    ("the order of choices", {"oneOf": [record(a=TEXT), record(b=TEXT)]},
+     {"oneOf": [record(b=TEXT), record(a=TEXT)]}, [], []),
+    ("messages that look alike", {"oneOf": [record(a=TEXT)]},
+     {"oneOf": [record(a=TEXT), record(b=TEXT)]},
+     ["$(oneOf 1): choices 1 and 2 of `oneOf` read the same"], []),
+    ("messages that are alike in part", {"oneOf": [record(a=TEXT)]},
+     {"oneOf": [record(a=TEXT), record(a={**TEXT, "minLength": 3})]},
+     ["? $(oneOf 1): choice 1 of `oneOf` reads it, but 2 may"], []),
+    ("allOf puts fields together", record("a", a=WHOLE, b=TEXT),
+     {"allOf": [record("a", a=WHOLE), record(b=TEXT)]}, [], []),
+    ("a part of allOf requires more", {"allOf": [record(a=WHOLE), record(b=TEXT)]},
+     {"allOf": [record("a", a=WHOLE), record(b=TEXT)]}, ["$.a: is required, and was not"], []),
+    ("allOf of two types is neither", {"allOf": [TEXT, WHOLE]}, NULL,
+     [], ["$: null is not allowed any more"]),
+    ("beside a $ref in draft 7: nothing", named({**ref("r"), "required": ["b"]}, r=record(a=WHOLE)),
+     named({**ref("r"), "required": ["c"]}, r=record(a=WHOLE)), [], []),
+    ("beside a $ref since 2019", {"$schema": NEWEST, **named(ref("r"), r=record(a=WHOLE))},
+     {"$schema": NEWEST, **named({**ref("r"), "required": ["a"]}, r=record(a=WHOLE))},
+     ["$.a: is required, and was not"], []),
+    ("choices behind references", named({"oneOf": [ref("s"), ref("f")]}, s=SALE, f=REFUND),
+     named({"oneOf": [ref("f"), ref("s")]}, s=SALE, f=record("reason", "by", reason=TEXT, by=TEXT)),
+     ["$(oneOf 2): no choice of `oneOf` reads object; the nearest: $(oneOf 2).by: is required"],
+     []),
+    ("a choice in a field", record(a={"anyOf": [NULL, WHOLE]}), record(a={"anyOf": [NULL, TEXT]}),
+     ["$.a(anyOf 2): no choice of `anyOf` reads integer"],
+     ["$.a(anyOf 2): no choice of `anyOf` reads string"]),
+    ("what no one choice reads", record(a={}, b=WHOLE),
+     {"anyOf": [record(a=WHOLE, b={}), record(a={}, b=TEXT)]},
+     ["$: no choice of `anyOf` reads all of it"], ["$(anyOf 1).b: ", "$(anyOf 2).b: "]),
+    ("choices that may read it together", WHOLE, {"anyOf": [{"minimum": 5}, {"maximum": 6}]},
+     ["? $: no choice of `anyOf` reads all of it"], ["$(anyOf 1): ", "$(anyOf 2): "]),
+    ("limits", record(a={"type": "integer", "minimum": 1}),
+     record(a={"type": "integer", "exclusiveMinimum": 0}), [], []),
+    ("narrower limits", {"type": "string", "maxLength": 9}, {"type": "string", "maxLength": 5},
+     ["$: `maxLength` is 5 instead of 9"], []),
+    ("a pattern", TEXT, {"type": "string", "pattern": "^a"},
+     ["? $: `pattern` is new"], []),
+    ("the same pattern", {"type": "string", "pattern": "^a"},
+     {"type": ["string", "null"], "pattern": "^a"}, [], ["$: null is not string"]),
+    ("a pattern of what is no text", WHOLE, {"type": "integer", "pattern": "^a"}, [], []),
+    ("a pattern of listed values", {"enum": ["ab", "cd"]}, {"pattern": "^a"},
+     ['$: "cd" is not allowed any more'], ["$: anything is none of its values"]),
+    ("not", {"type": ["string", "null"]}, {"type": ["string", "null"], "not": NULL},
+     ["? $: `not` is new"], []),
+    ("a not that may rule it out", {"type": ["string", "null"], "not": NULL}, TEXT,
+     ["? $: null is not string, unless `not` rules that out"], []),
+    ("if", record(a=TEXT), {**record(a=TEXT), "if": record("a"), "then": {}},
+     ["? $: `if` is new"], []),
+    ("items", {"type": "array", "items": WHOLE},
+     {"type": "array", "items": {"anyOf": [WHOLE, TEXT]}},
+     [], ["$[](anyOf 2): string is not integer"]),
+    ("items of anything", {"type": "array"}, {"type": "array", "items": WHOLE},
+     ["$[]: anything is not integer"], []),
+    ("fields of a map", {"type": "object", "additionalProperties": WHOLE},
+     {"type": "object", "additionalProperties": {"type": "number"}},
+     [], ["$.*: number is not integer"]),
+    ("a map's field gets a type", {"type": "object", "additionalProperties": WHOLE}, record(a=TEXT),
+     ["$.a: integer is not string"], ["$.a: string is not integer"]),
+    ("names by a pattern", record(x1=WHOLE),
+     {"type": "object", "patternProperties": {"^x": TEXT}},
+     ["$.x1: integer is not string"], ["? $: `patternProperties` is new"]),
+    ("a field that is not allowed", record(a=WHOLE),
+     {"type": "object", "additionalProperties": False},
+     ["$.a: nothing is allowed any more"], []),
+    ("a $dynamicRef", {"$schema": NEWEST, **record(a=TEXT)},
+     {"$schema": NEWEST, "$dynamicAnchor": "n", **record(a=TEXT, b={"$dynamicRef": "#n"})},
+     [], []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "backward", "forward"),
+    [case[1:] for case in CASES],
+    ids=[case[0] for case in CASES],
+)
+def test_what_fits_does_not_fit_or_cannot_be_told(
+    older: Any, newer: Any, backward: list[str], forward: list[str]
+) -> None:
+    for reader, writer, expected in ((newer, older, backward), (older, newer, forward)):
+        found = told(reader, writer)
+        assert len(found) == len(expected), found
+        for each, beginning in zip(found, expected, strict=True):
+            assert each.startswith(beginning)
+    assert told(older, older) == told(newer, newer) == []
+
+
+def test_the_table_has_what_cannot_be_told_beside_the_misfits() -> None:
+    older = record(a=TEXT, b=WHOLE)
+    newer = record(a={**TEXT, "pattern": "^x"}, b=TEXT)
+    texts = enumerate((older, newer), 1)
+    versions = [Schema("JSON", json.dumps(said), version) for version, said in texts]
+    assert [(each.reader, each.writer, each.verdict, each.what) for each in misfits(versions)] == [
+        (2, 1, "cannot tell", "$.a: `pattern` is new or says something else"),
+        (2, 1, "does not fit", "$.b: integer is not string"),
+    ]
+
+
+def test_choices_of_choices_without_end_are_given_up() -> None:
+    """Each level has two choices that both hold the next: 2 to the power of the depth."""
+
+    def deep(last: Any) -> dict[str, Any]:
+        definitions = {"d40": last, "title": {"title": str(next(count))}}
+        for level in range(40):
+            below = ref(f"d{level + 1}")
+            definitions[f"d{level}"] = {"anyOf": [record(a=below), record(a=below, b=TEXT)]}
+        return named(ref("d0"), **definitions)
+
+    count = iter(range(9))
+    assert told(deep(TEXT), deep(TEXT)) == []
+    assert any("too many choices" in each for each in told(deep(TEXT), deep(WHOLE)))
+
+
+# -- against the validator ------------------------------------------------------------------------
+
+VALUES = st.sampled_from([None, True, 0, 1, 5, 7, 1.5, "", "a", "abc", [], [1], [1, 1], ["a"]])
+LEAVES = st.recursive(
+    st.sampled_from(
+        [
+            *({}, TEXT, WHOLE, NULL, {"type": ["integer", "null"]}, {"type": "number"}, False),
+            *({"enum": ["a", 1]}, {"const": 5}, {"minimum": 1}, {"exclusiveMaximum": 7}),
+            *({"minLength": 2}, {"pattern": "^a"}, {"type": "array"}, {"maxItems": 1}),
+            *({"uniqueItems": True}, {"multipleOf": 5}, {"type": "integer", "maximum": 5}),
+        ]
+    ),
+    lambda inner: (
+        st.builds(lambda word, said: {word: said}, st.sampled_from(["not", "items"]), inner)
+        | st.builds(
+            lambda word, said: {word: said},
+            st.sampled_from(["allOf", "anyOf", "oneOf"]),
+            st.lists(inner, min_size=1, max_size=3),
+        )
+        | st.builds(lambda one, other: {"if": one, "then": other}, inner, inner)
+    ),
+    max_leaves=4,
+)
+RECORDS = st.builds(
+    lambda a, b, required, word, more: {
+        **record(*required, a=a, b=b), **({word: more} if word else {})
+    },
+    LEAVES,
+    LEAVES,
+    st.sampled_from([(), ("a",), ("a", "b")]),
+    st.sampled_from(["", "allOf", "anyOf", "oneOf"]),
+    st.lists(
+        st.builds(
+            lambda a, b, required: record(*required, a=a, b=b),
+            LEAVES,
+            LEAVES,
+            st.sampled_from([(), ("b",)]),
+        ),
+        min_size=1,
+        max_size=3,
+    ),
+)  # fmt: skip
+BODIES = st.dictionaries(st.sampled_from(["a", "b"]), VALUES)
+
+
+@given(RECORDS, RECORDS, st.lists(BODIES, min_size=1, max_size=20))
+def test_what_is_said_to_fit_fits(reader: Any, writer: Any, bodies: list[Any]) -> None:
+    written = [body for body in bodies if Draft7Validator(writer).is_valid(body)]
+    assume(written)
+    if not told(reader, writer):
+        assert all(Draft7Validator(reader).is_valid(body) for body in written)
+
+
+PLAIN = [None, True, False, *range(-8, 12), 0.5, 1.5, 10.5, 10**9, "", "a", "ab", "abc", "b", {}]
+LISTS = [[], *([each] for each in PLAIN), *([each, each] for each in PLAIN)]
+LISTS += [[None, each] for each in PLAIN] + [["bb", 7.5, None], [*range(9)]]
+ENOUGH = [*PLAIN, *LISTS, *([each] for each in LISTS), *([each, None] for each in LISTS)]
+ENOUGH += [[[each]] for each in LISTS]
+
+
+@given(LEAVES, LEAVES)
+def test_what_is_said_not_to_fit_does_not(reader: Any, writer: Any) -> None:
+    """`ENOUGH` has a value for each thing that such schemas may say."""
+    if any(not each.startswith("?") for each in told(reader, writer)):
+        written = [each for each in ENOUGH if Draft7Validator(writer).is_valid(each)]
+        assert not all(Draft7Validator(reader).is_valid(each) for each in written)
