@@ -194,3 +194,10 @@ def test_children_die_with_a_supervisor_that_is_killed_also_frozen_ones(
     for left in alive:
         left.kill()
     assert alive == []
+
+
+def test_a_process_that_ended_without_a_word_may_have_found_a_full_disk() -> None:
+    silent = ProcessStartError("a", 1, "", Path("/full/a.log"))
+    assert str(silent) == "a ended with status 1; its log /full/a.log is empty: is the disk full?"
+    slow = ProcessStartError("a", None, "", Path("/full/a.log"))
+    assert str(slow) == "a was not ready in time; its log is /full/a.log"

@@ -160,10 +160,18 @@ async def test_a_partition_holds_back_and_heals(faults: Faults) -> None:
     assert rule.id not in {each.id for each in faults.rules}
 
 
+def test_a_rule_that_is_not_there_cannot_be_cleared(faults: Faults) -> None:
+    with pytest.raises(WrongClusterError, match=r"no fault rule 'r99'; no rule holds$"):
+        faults.clear("r99")
+    rule = faults.add("drop", code="SEND_MESSAGE")
+    with pytest.raises(WrongClusterError, match=f"no fault rule 'r99'; there is {rule.id}$"):
+        faults.clear("r99")
+
+
 def test_a_wrong_rule_is_refused(faults: Faults, pocketmq: Cluster) -> None:
     with pytest.raises(WrongClusterError, match="this cluster has nameserver-1"):
         faults.add("drop", role="broker-z")
-    with pytest.raises(WrongFaultError, match="Invalid enum value 'burn'"):
+    with pytest.raises(WrongFaultError, match="no fault is called 'burn'; choose from fail, delay"):
         faults.add("burn")  # type: ignore[arg-type]
     with pytest.raises(WrongFaultError, match="unknown field `nht`"):
         faults.add("drop", nht=1)  # type: ignore[call-arg]

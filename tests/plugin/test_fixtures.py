@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import warnings
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -233,6 +235,59 @@ def test_two_clusters_stand_side_by_side() -> None:
         assert brokers == {"broker-a", "broker-b"}
 
 
+def test_a_call_without_sync_is_answered_with_what_to_write(pocketmq: Cluster) -> None:
+    with pytest.raises(
+        AttributeError, match=r"no producer; in plain code write cluster\.sync\.prod"
+    ):
+        pocketmq.producer()  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match=r"a Cluster has no colour$"):
+        pocketmq.colour  # type: ignore[attr-defined]  # noqa: B018
+    assert not hasattr(pocketmq, "colour")
+    topic: Any = pocketmq.create_topic("orders")
+    with (
+        pocketmq.sync.producer() as producer,
+        pytest.raises(CallerError, match="must be a text; await the call of create_topic that"),
+    ):
+        producer.send(Message(topic, b"x"))
+
+
+def test_a_topic_has_a_queue_at_least(pocketmq: Cluster) -> None:
+    with pytest.raises(CallerError, match="queues: 0 is too few; write 1 or more"):
+        pocketmq.sync.create_topic("orders", queues=0)
+
+
+def test_a_wait_on_a_topic_that_nobody_made_names_it(pocketmq: Cluster) -> None:
+    with (
+        pocketmq.sync.consumer(pocketmq.group_name("billing"), "orders-of-nobody") as consumer,
+        pytest.raises(NotReachedError, match=r"no queue of orders-of-nobody; create_topic returns"),
+    ):
+        consumer.receive(limit_s=0.1)
+
+
+def test_an_option_with_a_wrong_name_is_answered_with_a_like_one(pocketmq: Cluster) -> None:
+    with pytest.raises(TypeError, match="no option retry_times; did you mean retry_times_when_se"):
+        pocketmq.sync.producer(retry_times=5)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        ({"mode": "process"}, "mode: 'process' is none; write in-process or processes"),
+        ({"clock": "fake"}, "clock: 'fake' is none; write real or manual"),
+        ({"nameservers": 0}, "nameservers: 0 is too few; write 1 or more"),
+        ({"brokers": -1}, "brokers: -1 is too few; write 0 or more"),
+        ({"profile": "6"}, "'6'"),
+        ({"data": Path("/dev/null")}, "/dev/null: File exists; choose another folder"),
+    ],
+)
+def test_a_wrong_argument_is_named_and_starts_nothing(wrong: dict[str, Any], error: str) -> None:
+    before = set(threading.enumerate())
+    with pytest.raises(PocketMQError) as caught, start_cluster(**wrong):
+        pytest.fail("it has started")
+    assert error in str(caught.value)
+    assert set(threading.enumerate()) == before
+
+
 def test_no_thread_is_left_behind() -> None:
     before = set(threading.enumerate())
     with start_cluster() as cluster:
@@ -256,11 +311,11 @@ def test_processes_obey_the_same_calls(tmp_path_factory: pytest.TempPathFactory)
             producer.send(Message(topic, b"later", delay_level=3))
             sync.advance(10)
             assert consumer.receive(limit_s=PATIENCE_S).body == b"later"
-        with pytest.raises(WrongStateError, match="broker-a is running and cannot start"):
+        with pytest.raises(WrongStateError, match="is running and cannot start; end it first"):
             sync.restart("broker-a")
         sync.kill("broker-a")
         assert cluster.state("broker-a") == "ended"
-        with pytest.raises(WrongStateError, match="broker-a is ended and cannot kill"):
+        with pytest.raises(WrongStateError, match="is ended and cannot kill; restart it first"):
             sync.kill("broker-a")
         sync.restart("broker-a")
         assert cluster.state("broker-a") == "running"

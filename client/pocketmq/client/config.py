@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import itertools
 import os
 from collections.abc import Mapping, Sequence
@@ -146,8 +147,17 @@ def settings_of(kind: type[S], options: Mapping[str, object]) -> tuple[S, Client
     Args:
         kind: A dataclass; its fields name the client's own.
         options: As a TypedDict of the same names has typed them.
+
+    Raises:
+        TypeError: there is no such option.
     """
     own = {each.name for each in fields(kind)}  # type: ignore[arg-type]  # a dataclass
+    known = own | ClientOptions.__annotations__.keys()
+    for name in options:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1, 0.4)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise TypeError(f"{kind.__name__} has no option {name}{hint}")
     mine = {name: value for name, value in options.items() if name in own}
     rest = {name: value for name, value in options.items() if name not in own}
     return kind(**mine), rest  # type: ignore[return-value]  # the caller's TypedDict typed them

@@ -32,7 +32,10 @@ class ProcessStartError(PeerError):
         else:
             how = "was not ready in time" if status is None else f"ended with status {status}"
             words = f" after {last_words!r}" if last_words else ""
-            super().__init__(f"{name} {how}{words}; its log is {log_path}")
+            where = f"its log is {log_path}"
+            if status is not None and not last_words:
+                where = f"its log {log_path} is empty: is the disk full?"
+            super().__init__(f"{name} {how}{words}; {where}")
 
 
 class ProcessDiedError(PeerError):
@@ -48,6 +51,15 @@ class ProcessDiedError(PeerError):
         super().__init__(f"{name} ended with {how}; its log is {log_path}")
 
 
+_ADVICE = {
+    ("running", "thaw"): "only what is frozen can be thawed",
+    ("running", "start"): "end it first",
+    ("frozen", "freeze"): "it is so already",
+    ("frozen", "start"): "thaw it, or end it first",
+}
+"""By state and what was wanted."""
+
+
 class WrongStateError(CallerError):
     """A process cannot do this in its present state."""
 
@@ -55,4 +67,7 @@ class WrongStateError(CallerError):
         self.name = name
         self.wanted = wanted
         self.state = state
-        super().__init__(f"{name} is {state} and cannot {wanted}")
+        advice = "restart it first" if state == "ended" else _ADVICE.get((state, wanted))
+        super().__init__(
+            f"{name} is {state} and cannot {wanted}" + (f"; {advice}" if advice else "")
+        )

@@ -7,6 +7,7 @@ letter beyond ASCII that looks like one. So it may become a folder of the store 
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from types import CoroutineType
 from typing import Final
 
 from pocketmq.protocol import properties as names
@@ -139,7 +140,7 @@ def check_topic(topic: str, *, max_retry_chars: int = MAX_RETRY_TOPIC_CHARS) -> 
     Raises:
         IllegalNameError: it is blank, too long or has other characters.
     """
-    derived = topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
+    derived = isinstance(topic, str) and topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
     _check_name("topic", topic, max_retry_chars if derived else MAX_TOPIC_CHARS)
 
 
@@ -194,6 +195,13 @@ def is_folder_name(name: str) -> bool:
 
 
 def _check_name(kind: str, name: str, max_chars: int) -> None:
+    given: object = name  # programs without types hand over what they have
+    if not isinstance(given, str):
+        what = f"is a {type(given).__name__} and must be a text"
+        if isinstance(given, CoroutineType):
+            given.close()
+            what += f"; await the call of {given.__name__} that made it"
+        raise IllegalNameError(kind, str(given), what)
     if len(name) > max_chars:
         raise IllegalNameError(kind, name, f"is longer than {max_chars} characters")
     if _LEGAL(name) is None:

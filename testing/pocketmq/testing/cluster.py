@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pocketmq.cluster.steering.cluster_control import ClusterControl
 from pocketmq.cluster.steering.errors import (
@@ -33,7 +33,7 @@ from pocketmq.cluster.steering.roles import Roles
 from pocketmq.cluster.steering.shape import ClockKind, ClusterShape, Mode
 from pocketmq.cluster.steering.waiting import WAIT_LIMIT_S
 from pocketmq.protocol.control import real_us
-from pocketmq.runtime.errors import PocketMQError
+from pocketmq.runtime.errors import ConfigError, DiskError, PocketMQError
 from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName
 from pocketmq.testing.loop_thread import LoopThread
 
@@ -140,6 +140,8 @@ class Cluster:
         Returns:
             The topic's full name.
         """
+        if queues < 1:
+            raise ConfigError("queues", f"{queues} is too few", advice="write 1 or more")
         topic = self.topic_name(name)
         await self.thread.run(self.control.create_topic(topic, queues))
         return topic
@@ -233,6 +235,17 @@ class Cluster:
         await self.thread.run(self.control.reset())
 
     # -- inside -----------------------------------------------------------------------------
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            said = f"a {type(self).__name__} has no {name}"
+            if name in ("producer", "consumer"):
+                said += (
+                    f"; in plain code write cluster.sync.{name}(...), in a coroutine "
+                    "Producer(group, nameservers=cluster.nameservers) or PushConsumer(...)"
+                )
+            raise AttributeError(said, name=name, obj=self)
 
     def close_clients(self) -> None:
         """End the thread of the synchronous clients, if there is one."""
@@ -344,13 +357,19 @@ def start_cluster(
         data: Folder for the stores; by default they are removed at the end.
 
     Raises:
+        ConfigError: An argument has a value that is not known.
+        DiskError: The folder cannot be made.
         PocketMQError: A role could not start.
     """
     shape = ClusterShape(
         mode=mode, nameservers=nameservers, brokers=brokers, clock=clock, profile=profile
     )
     folder = Path(tempfile.mkdtemp(prefix="pocketmq-")) if data is None else data
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as exc:
+        reason = exc.strerror or str(exc)
+        raise DiskError(folder, reason, advice="choose another folder") from exc
     try:
         with running_control(shape, folder) as (control, thread):
             cluster = Cluster(control, thread)

@@ -17,7 +17,13 @@ from typing import Unpack
 
 import msgspec
 
-from pocketmq.protocol.faults.rule import Deed, FaultRule, Firing, WrongFaultError
+from pocketmq.protocol.faults.rule import (
+    Deed,
+    FaultRule,
+    Firing,
+    WrongFaultError,
+    check_deed,
+)
 from pocketmq.testing.cluster import Cluster
 from pocketmq.testing.fault_options import FaultOptions
 
@@ -49,6 +55,7 @@ class Faults:
             WrongClusterError: The cluster is shared, or has no such role.
         """
         self.cluster.check_own("inject faults", "pocketmq_faults")
+        check_deed(do)
         try:
             rule = msgspec.convert({"do": do, **options}, FaultRule)
         except msgspec.ValidationError as exc:

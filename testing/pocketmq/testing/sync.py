@@ -263,6 +263,7 @@ class SyncConsumer:
     ) -> None:
         self._thread = thread
         self._hint = hint
+        self._topic = topic
         self._consumer = PushConsumer(group, **options)
         self._consumer.subscribe(topic, expression)
         self._messages: MessageIterator | None = None
@@ -296,7 +297,8 @@ class SyncConsumer:
                 return await anext(self._messages)
         except TimeoutError:
             owned = [f"{q.topic} {q.broker_name}/{q.queue_id}" for q in self._consumer.assignment]
-            found = f"its queues: {', '.join(owned)}" if owned else "it has no queue"
+            none = f"it has no queue of {self._topic}; create_topic returns a topic's full name"
+            found = f"its queues: {', '.join(owned)}" if owned else none
             raise NotReachedError("a message", limit_s, found + await self._hint()) from None
 
     async def _end(self, *, is_last_done: bool) -> None:

@@ -69,8 +69,8 @@ class ClusterFaults:
             WrongClusterError: There is none of this id.
         """
         if rule_id is not None and rule_id not in self._rules:
-            known = ", ".join(self._rules) or "none"
-            raise WrongClusterError(f"there is no fault rule {rule_id!r}; there is {known}")
+            known = f"there is {', '.join(self._rules)}" if self._rules else "no rule holds"
+            raise WrongClusterError(f"there is no fault rule {rule_id!r}; {known}")
         gone = [rule_id] if rule_id is not None else list(self._rules)
         for each in gone:
             del self._rules[each]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
+from pocketmq.runtime.errors import ConfigError
 from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName
 
 Mode = Literal["in-process", "processes"]
@@ -16,7 +17,11 @@ MAX_ADVANCE_S: Final = 31 * 86_400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterShape:
-    """How many roles, where they run, and on which time."""
+    """How many roles, where they run, and on which time.
+
+    Raises:
+        ConfigError: A word is none of those that are known, or a number is too small.
+    """
 
     mode: Mode = "in-process"
     """`in-process`: each role in a thread of this process; `processes`: each one a process."""
@@ -26,3 +31,17 @@ class ClusterShape:
     clock: ClockKind = "real"
     """`manual`: time stands still until `advance`."""
     profile: ProfileName = DEFAULT_PROFILE
+
+    def __post_init__(self) -> None:
+        for name, given, known in (
+            ("mode", self.mode, get_args(Mode)),
+            ("clock", self.clock, get_args(ClockKind)),
+        ):
+            if given not in known:
+                raise ConfigError(name, f"{given!r} is none", advice=f"write {' or '.join(known)}")
+        for name, count, least in (
+            ("nameservers", self.nameservers, 1),
+            ("brokers", self.brokers, 0),
+        ):
+            if count < least:
+                raise ConfigError(name, f"{count} is too few", advice=f"write {least} or more")

@@ -9,7 +9,7 @@ FaultRule(do="slow-fsync", role="broker-a", delay_ms=800)
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -43,6 +43,16 @@ ALIKE: Final[dict[int, frozenset[int]]] = {
 
 class WrongFaultError(CallerError):
     """A rule contradicts itself; the message says what to write."""
+
+
+def check_deed(do: str) -> None:
+    """Pass what a rule can do.
+
+    Raises:
+        WrongFaultError: It is no `Deed`.
+    """
+    if do not in get_args(Deed):
+        raise WrongFaultError(f"no fault is called {do!r}; choose from {', '.join(get_args(Deed))}")
 
 
 class FaultRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
