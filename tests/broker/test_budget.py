@@ -129,6 +129,30 @@ async def test_long_subscriptions_count_as_memory_of_their_peer(
     assert peer.kept_bytes == 0
 
 
+async def test_whatever_texts_a_held_pull_has_count_as_memory_of_its_peer(
+    rig: BrokerRig, voice: Voice
+) -> None:
+    # 250 KB of any of them, with one letter beyond the basic plane, took 780 KB and counted as 1.5.
+    await voice.create_topic()
+    peer, long = FakePeer(), "x" * 50_000 + "\U0001f600"
+
+    def hold() -> None:
+        for number in range(20):
+            header = pull_header(
+                sys_flag=SUBSCRIPTION | SUSPEND, suspend_timeout_millis=1_000, bname=long
+            )
+            command = Command(header.CODE, header, opaque=number, remark=long)
+            data = b"".join(bytes(part) for part in encode_frame(command))
+            (request,) = FrameDecoder().feed(data)
+            assert rig.broker.dispatcher.process(peer, request) is None  # type: ignore[arg-type]
+
+    taken = peak_bytes(hold)
+    assert len(rig.broker.held) == 20
+    assert 0.5 * taken < peer.kept_bytes < 4 * taken
+    await rig.advance(10)
+    assert peer.kept_bytes == 0
+
+
 async def test_a_heartbeat_of_20_000_groups_is_refused_at_once(
     rig: BrokerRig, encoding: Encoding
 ) -> None:

@@ -61,6 +61,11 @@ class Header(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, g
             if value is not None
         }
 
+    @property
+    def text_bytes(self) -> int:
+        """Memory that its texts take at most: 4 bytes a character."""
+        return 4 * sum(len(each) for each in msgspec.structs.astuple(self) if type(each) is str)
+
     @classmethod
     def from_fields(cls, fields: Mapping[str, object]) -> Self:
         """Read a header from text or typed fields.

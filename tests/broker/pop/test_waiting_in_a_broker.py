@@ -7,6 +7,7 @@ import asyncio
 from pocketmq.broker.pop.waiting import WaitingPop
 from pocketmq.broker.pop.waking import WakingPops
 from pocketmq.protocol.command import Command
+from pocketmq.protocol.frame import FrameDecoder, encode_frame
 from pocketmq.protocol.headers.pop import (
     NotificationRequestHeader,
     NotificationResponseHeader,
@@ -16,11 +17,13 @@ from pocketmq.protocol.headers.pop import (
 )
 from pocketmq.protocol.record import decode_records
 from support.broker_rig import START_MS, BrokerRig, FakePeer, Voice
+from support.cost import peak_bytes
 from support.pop_voice import (
     GROUP,
     REVIVED_S,
     fill,
     pop,
+    pop_header,
     pop_later,
     read_pop,
 )
@@ -115,3 +118,25 @@ async def test_other_work_goes_on_while_many_pops_are_answered(rig: BrokerRig) -
     await pops.stop()
     assert len(answered) == 1_000
     assert seen[0] < 1_000
+
+
+async def test_what_a_waiting_pop_takes_counts_as_memory_of_its_peer(
+    rig: BrokerRig, voice: Voice
+) -> None:
+    await voice.create_topic()
+    peers = short, long = FakePeer(), FakePeer()
+
+    def wait(peer: FakePeer, text: str) -> None:
+        for number in range(50):
+            header = pop_header(poll_time=20_000, attempt_id=f"{text}{number}")
+            command = Command(header.CODE, header, opaque=number, remark=text)
+            data = b"".join(bytes(part) for part in encode_frame(command))
+            (request,) = FrameDecoder().feed(data)
+            assert rig.broker.dispatcher.process_batch([peer], [request]) == [None]  # type: ignore[list-item]
+
+    for peer, text in zip(peers, ("", "x" * 50_000 + "\U0001f600"), strict=True):
+        taken = peak_bytes(lambda peer=peer, text=text: wait(peer, text))  # type: ignore[misc]
+        assert 0.5 * taken < peer.kept_bytes < 4 * taken
+    assert long.kept_bytes > 50 * short.kept_bytes
+    await rig.advance(30)
+    assert [peer.kept_bytes for peer in peers] == [0, 0]

@@ -101,7 +101,7 @@ class HeldRequests(Service, Generic[HELD]):
             return
         self.table.hold(held, extra_bytes)
         # The frame's bytes stay alive with the request; the header is all that is needed of it.
-        request.ext = None
+        request.ext = request.remark = None
         request.body = b""
         self._service.resume()
 

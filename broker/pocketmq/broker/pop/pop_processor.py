@@ -184,7 +184,8 @@ class PopProcessor:
             code = self.waiting.table.refusal(key, pop.deadline_ms, out.pop_time_ms)
         if code is None:
             accept = want.filter.accept
-            self.waiting.hold(WaitingPop(pop.peer, request, header, key, pop.deadline_ms, accept))
+            waiting = WaitingPop(pop.peer, request, header, key, pop.deadline_ms, accept)
+            self.waiting.hold(waiting, header.text_bytes)
             return None
         answer = PopMessageResponseHeader(
             pop_time=out.pop_time_ms,
@@ -312,7 +313,8 @@ class NotificationProcessor:
         if header.poll_time > 0 and not request.is_oneway:
             code = self.waiting.table.refusal(key, deadline_ms, now_ms)
         if code is None:
-            self.waiting.hold(WaitingPop(peer, request, header, key, deadline_ms, chosen.accept))
+            waiting = WaitingPop(peer, request, header, key, deadline_ms, chosen.accept)
+            self.waiting.hold(waiting, header.text_bytes)
             return None
         full = code is ResponseCode.POLLING_FULL
         return request.reply(NotificationResponseHeader(has_msg=False, polling_full=full))

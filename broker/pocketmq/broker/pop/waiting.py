@@ -23,6 +23,9 @@ HeaderT = TypeVar("HeaderT")
 EARLY_MS = 50
 """A deadline counts as reached this much earlier, because answering takes time."""
 
+WAITING_BYTES = 1024
+"""About the memory that a waiting request takes."""
+
 _DEADLINE = attrgetter("deadline_ms")
 
 WaitKey = tuple[str, str, int]
@@ -69,7 +72,8 @@ class WaitingPops(Generic[HeaderT]):
         self._waiting: dict[WaitKey, list[WaitingPop[HeaderT]]] = {}
         """The earliest deadline first."""
         self._deadlines: Deadlines[WaitingPop[HeaderT]] = Deadlines()
-        self._of_peer: dict[Peer, dict[WaitingPop[HeaderT], None]] = {}
+        self._of_peer: dict[Peer, dict[WaitingPop[HeaderT], int]] = {}
+        """With the bytes that each is counted as."""
         self._groups: dict[str, dict[str, dict[int, None]]] = {}
         """Topic -> group -> queue ids that it waits under."""
         self._retries: dict[str, tuple[str, str]] = {}
@@ -92,8 +96,13 @@ class WaitingPops(Generic[HeaderT]):
             return ResponseCode.POLLING_FULL
         return None
 
-    def hold(self, pop: WaitingPop[HeaderT]) -> None:
-        """Let a request wait, after `refusal` returned None."""
+    def hold(self, pop: WaitingPop[HeaderT], extra_bytes: int = 0) -> None:
+        """Let a request wait, after `refusal` returned None; it counts as its peer's memory.
+
+        Args:
+            pop: the request.
+            extra_bytes: memory beyond `WAITING_BYTES`, for long texts.
+        """
         topic, group, queue_id = pop.key
         waiting = self._waiting.get(pop.key)
         if waiting is None:
@@ -103,8 +112,10 @@ class WaitingPops(Generic[HeaderT]):
                 self._retries[pop_retry_topic(topic, group, v2=v2)] = (topic, group)
         insort(waiting, pop, key=_DEADLINE)
         self._deadlines.set(pop, pop.deadline_ms)
-        self._of_peer.setdefault(pop.peer, {})[pop] = None
+        size_bytes = WAITING_BYTES + extra_bytes
+        self._of_peer.setdefault(pop.peer, {})[pop] = size_bytes
         self.total += 1
+        pop.peer.keep(size_bytes)
 
     def arrived(self, topic: str, queue_id: int, codes: Sequence[int]) -> list[WaitingPop[HeaderT]]:
         """Messages arrived: remove and return the requests to run again, at most one per group.
@@ -177,7 +188,7 @@ class WaitingPops(Generic[HeaderT]):
         waiting.remove(pop)
         self._deadlines.drop(pop)
         own = self._of_peer[pop.peer]
-        del own[pop]
+        pop.peer.keep(-own.pop(pop))
         if not own:
             del self._of_peer[pop.peer]
         self.total -= 1

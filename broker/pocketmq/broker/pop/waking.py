@@ -54,16 +54,21 @@ class WakingPops(Service, Generic[HeaderT]):
     async def stop(self) -> None:
         await self._service.stop()
 
-    def hold(self, pop: WaitingPop[HeaderT]) -> None:
-        """Let a request wait."""
+    def hold(self, pop: WaitingPop[HeaderT], extra_bytes: int = 0) -> None:
+        """Let a request wait.
+
+        Args:
+            pop: the request.
+            extra_bytes: as `WaitingPops.hold`.
+        """
         # The frame's bytes stay alive with the request; the header is all that is needed of it.
-        pop.request.ext = None
+        pop.request.ext = pop.request.remark = None
         pop.request.body = b""
         if not self._listens:
             self._listens = True
             self._arrivals.connect(self._arrived)
         first = self.table.next_deadline_ms()
-        self.table.hold(pop)
+        self.table.hold(pop, extra_bytes)
         if first is None or pop.deadline_ms < first:
             self._service.wakeup()
 

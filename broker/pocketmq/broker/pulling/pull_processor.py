@@ -238,5 +238,5 @@ class PullProcessor:
         deadline_at = self._clock.monotonic() + max(0, held_ms) / 1000
         self._held.hold(
             HeldPull(peer, request, header, subscription, deadline_at),
-            BYTES_PER_CHAR * len(subscription.sub_string),
+            BYTES_PER_CHAR * len(subscription.sub_string) + header.text_bytes,
         )
