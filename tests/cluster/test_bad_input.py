@@ -47,6 +47,8 @@ WRONG_COMMAND_LINES = [
 WHAT_CANNOT_BE_DONE = [
     ("up --data {file}", "{file}: File exists; choose another folder"),
     ("up --data /proc/none", "/proc/none: No such file or directory; choose another folder"),
+    ("up --data {logless} --any-port", "{logless}/logs/nameserver-1.log: File exists; choose"),
+    ("up --ports-file {folder}", "{folder}: Is a directory; choose another --ports-file"),
     ("up --config {file}", "{file}: is no valid TOML"),
     ("up --config {folder}", "{folder}: cannot be read: Is a directory"),
     ("demo --data {file} --flights 1", "{file}: File exists; choose another folder"),
@@ -80,6 +82,14 @@ WHAT_CANNOT_BE_DONE = [
     ("clock advance 1", "no name server: none of 127.0.0.1:1 answers"),
     ("clock advance soon", "'soon' is no duration; write 126"),
     ("clock show", "no name server: none of 127.0.0.1:1 answers"),
+    ("fault add explode", "no fault is called 'explode'; choose from fail, delay, drop, lose"),
+    ("watch --seconds 3", "--seconds says how long to record; give it with --record FILE or"),
+    ("watch --from {file} --export {file}x --seconds 3", "--seconds says how long to record"),
+    ("watch --begin 3", "--begin and --end choose what --export HTML writes; give that too"),
+    ("watch --from {file} --export {file}x", "{file} is no recording: "),
+    ("pipeline package --out {file}/x", "{file}/x: Not a directory; name another file or folder"),
+    ("failover --broker a --controllers nonsense", "controllers: 'nonsense' is no address of the"),
+    ("failover --broker a --controllers 127.0.0.1:1", "no controller leads: 127.0.0.1:1: cannot"),
     ("config show broker --config {folder}", "{folder}: cannot be read: Is a directory"),
 ]
 
@@ -116,11 +126,13 @@ def by_text(value: object) -> str:
 
 @pytest.fixture
 def places(tmp_path: Path) -> dict[str, object]:
-    """What the examples name: a file, a folder."""
+    """What the examples name: a file, a folder, one in which no logs can be written."""
     file = tmp_path / "file"
     file.write_text("this is no option\n")
     (tmp_path / "folder").mkdir()
-    return {"file": file, "folder": tmp_path / "folder"}
+    (tmp_path / "logless").mkdir()
+    (tmp_path / "logless" / "logs").write_text("a file where a folder has to be")
+    return {"file": file, "folder": tmp_path / "folder", "logless": tmp_path / "logless"}
 
 
 def one_line(capsys: pytest.CaptureFixture[str]) -> str:

@@ -28,6 +28,13 @@ COMMANDS = [
     "topic create", "topic list", "topic route", "topic stats", "topic delete",
     "group list", "group show", "group simulate",
     "message tail", "message show", "message export", "message import", "message resend",
+    "group explain", "group reset", "clock next", "clock run", "clock set", "cluster show",
+    "store inspect", "store verify", "store cat", "store rebuild", "failover", "ready", "down",
+    "ps", "logs", "seed", "restart", "fault add", "fault list", "fault clear", "partition",
+    "fault-proxy", "snapshot save", "reset", "watch", "lab start", "lab check",
+    "pipeline audit", "pipeline export", "pipeline flights", "pipeline latency",
+    "pipeline package", "pipeline rebalance", "pipeline replay", "pipeline schema",
+    "pipeline schema-check", "pipeline trace",
 ]  # fmt: skip
 
 
@@ -179,6 +186,23 @@ def test_an_error_is_one_line_and_debug_adds_the_traceback(nameservers: str) -> 
     assert debug.stderr.splitlines()[-1] == missing.stderr.splitlines()[0]
 
 
+@pytest.mark.parametrize("begin", ["from pocketmq.cluster.cli.entry import main", "module"])
+def test_a_ctrl_c_while_python_ends_shows_no_traceback(begin: str) -> None:
+    code = (
+        "import atexit, os, runpy, signal, sys\n"
+        "atexit.register(os.kill, os.getpid(), signal.SIGINT)\n"
+        "sys.argv = ['pocketmq', '--version']\n"
+    )
+    code += (
+        "runpy.run_module('pocketmq.cluster.cli.main', run_name='__main__')"
+        if begin == "module"
+        else f"{begin}\nsys.exit(main())"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=110)
+    assert (ran.returncode, ran.stderr) == (130, "")
+    assert ran.stdout.startswith("pocketmq ")
+
+
 def test_without_a_cluster_the_error_says_how_to_start_one() -> None:
     failed = pocketmq("topic", "list")
     assert failed.returncode == 1
@@ -190,7 +214,7 @@ def test_without_a_cluster_the_error_says_how_to_start_one() -> None:
     ("arguments", "message"),
     [
         (["up", "--foo"], "pocketmq up: no such option: --foo; see `pocketmq up --help`"),
-        (["upp"], "pocketmq: no such command 'upp'"),
+        (["upp"], "pocketmq: no such command 'upp'; did you mean 'up'? see `pocketmq --help`"),
         (["up", "--brokers", "x"], "pocketmq up: invalid value for '--brokers'"),
         (["topic", "list", "-n", "nonsense"], "pocketmq: nameservers: 'nonsense' is no address"),
         (["clock", "advance", "soon"], "pocketmq: 'soon' is no duration; write 126"),
@@ -211,7 +235,20 @@ def test_every_command_teaches_by_example(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     assert main([*command.split(), "--help"]) == 0
-    assert re.search(rf"Examples?:\n +pocketmq {command}", capsys.readouterr().out)
+    assert re.search(rf"Examples?:\n(?: +.*\n)*? +pocketmq {command}", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_every_help_fits_80_columns(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for words in (command.split(), command.split()[:-1]):  # and the list that it stands in
+        assert main([*words, "--help"]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert [line for line in lines if len(line) > 80] == []
+        listed = lines[lines.index("Commands:") :] if "Commands:" in lines else []
+        assert [line for line in listed if line.endswith("...")] == [], "a sentence is cut"
 
 
 @pytest.mark.parametrize("command", BECOME_A_ROLE)

@@ -120,6 +120,7 @@ def test_inspect_prints_tables(root: Path) -> None:
     assert ran.returncode == 0, ran.stderr
     assert "stopped cleanly" in ran.stdout
     assert "GoldenTransactions" in ran.stdout
+    assert re.search(r"\d\d:\d\d:\d\dZ to 20", ran.stdout), "times are UTC, and say so"
     assert f"file\tcommitlog/{131072:020d}\t" in ran.stdout
     assert not re.search(r"[\x1b\u2500-\u257f]", ran.stdout), "neither colour nor boxes"
     table = store("inspect", root, "-o", "table").stdout.splitlines()

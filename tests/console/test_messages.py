@@ -7,6 +7,8 @@ import json
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -50,6 +52,25 @@ def orders(pocketmq: Cluster) -> str:
 
 def keys(out: str) -> list[str]:
     return out.split()
+
+
+@pytest.fixture
+def zone_of_shanghai() -> Iterator[None]:
+    """Local time is eight hours ahead of UTC."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", "Asia/Shanghai")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("zone_of_shanghai")
+def test_a_time_that_is_printed_can_be_typed(console: Console, orders: str) -> None:
+    shown = console("message", "show", orders, "broker-a/0", "1").rows
+    [stored] = [row[2] for row in shown if row[:2] == ["field", "stored"]]
+    tail = ("message", "tail", orders, "--queue", "broker-a/0", "-f", r"%k\n", "--no-follow")
+    assert "k2" in keys(console(*tail, "--from", stored).out)
+    assert "k2" not in keys(console(*tail, "--from", "start", "--until", stored).out)
 
 
 def test_tail_reads_ranges_and_tags_in_a_format(console: Console, orders: str) -> None:

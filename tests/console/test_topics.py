@@ -80,6 +80,12 @@ def test_a_system_topic_is_not_deleted(console: Console, topic: str) -> None:
     assert refused.error == f"topic '{topic}' is the cluster's own and cannot be deleted"
 
 
+def test_a_group_that_nobody_knows_is_not_reset(pocketmq: Cluster, console: Console) -> None:
+    topic, group = pocketmq.sync.create_topic("orders"), pocketmq.group_name("nobody")
+    error = console("group", "reset", group, topic, "--to", "start").error
+    assert error.startswith(f"no broker knows group {group!r}: nobody has consumed under this name")
+
+
 def test_connections_name_producers_and_consumers(pocketmq: Cluster, console: Console) -> None:
     topic, group = pocketmq.sync.create_topic("orders"), pocketmq.group_name("billing")
     shop = pocketmq.group_name("shop")

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import re
 import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from pocketmq.cluster.cli.main import main
 from pocketmq.cluster.labs.catalog import LABS
+from pocketmq.cluster.labs.check import Verdict
+from pocketmq.cluster.labs.show import show_verdict
+from pocketmq.cluster.labs.verdict import Record, WrongStepError
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -108,3 +113,25 @@ def test_any_command_can_be_judged_and_notes_on_standard_output_are_named(
     status, out, _ = ran(capsys, "check", "8", command, "--patience", "60")
     assert status == 1
     assert "yours:  'hello': notes for people belong on standard error" in out
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_a_long_explanation_is_indented_on_a_terminal_and_one_line_in_a_file(
+    is_terminal: bool,
+) -> None:
+    why = "the scan forgets a broker when it finds that its last registration is too old (N-21)"
+    record = Record(("gone",), lambda: 0)
+    record.note("broker-a is frozen, " + "and time goes by, " * 5)
+    with pytest.raises(WrongStepError):
+        record.wrong_step("it is gone", wanted={"after_s": 122}, found={"after_s": 120}, why=why)
+    shown = io.StringIO()
+    console = Console(file=shown, force_terminal=is_terminal, color_system=None, width=80)
+    show_verdict(console, LABS[1], Verdict(record, 1.0, ""))
+    lines = shown.getvalue().splitlines()
+    [at] = [at for at, line in enumerate(lines) if "why:" in line]
+    if is_terminal:
+        assert max(map(len, lines)) <= 80
+        start = lines[at].index("the scan")
+        assert lines[at + 1].startswith(" " * start + "registration is")
+    else:
+        assert lines[at].endswith(why)

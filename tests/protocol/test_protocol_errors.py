@@ -103,7 +103,8 @@ FACTS = [
     (
         lambda: errors.BrokerNotFoundError("b"),
         {"broker_name": "b", "code": 10003, "retriable": True},
-        "broker 'b' has no known address; it is down or not yet registered",
+        "broker 'b' has no known address; it is down or not yet registered, or has another name: "
+        "`pocketmq cluster show` lists those that are known",
     ),
     (lambda: errors.BadRequestError("x", field="f", code=7), {"field": "f", "code": 7}, "x"),
     (lambda: errors.BadRequestError("x"), {"field": "", "code": 1}, "x"),

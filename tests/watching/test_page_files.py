@@ -56,6 +56,18 @@ def test_a_large_recording_is_refused_with_advice(tmp_path: Path) -> None:
         export_recording(source, tmp_path / "large.html")
 
 
+@pytest.mark.parametrize("begin_s", [None, 1.0], ids=["all", "a part"])
+@pytest.mark.parametrize("content", [b"root:x:0:0\n", b"{}\n", b"no line", b""])
+def test_a_file_that_is_no_recording_makes_no_page(
+    content: bytes, begin_s: float | None, tmp_path: Path
+) -> None:
+    source, target = tmp_path / "passwords", tmp_path / "page.html"
+    source.write_bytes(content)
+    with pytest.raises(CallerError, match="passwords is no recording: "):
+        export_recording(source, target, begin_s=begin_s)
+    assert not target.exists()
+
+
 def test_a_part_keeps_what_the_rest_stands_on(tmp_path: Path) -> None:
     source, target = tmp_path / "lesson.jsonl", tmp_path / "part.html"
     source.write_bytes(lesson_recording())

@@ -8,6 +8,7 @@ from pocketmq.client import Admin
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import BrokerError
 from pocketmq.protocol.message import MessageQueue
+from pocketmq.runtime.errors import CallerError
 
 START_MS = 0
 """The time that means the begin of a queue."""
@@ -61,12 +62,18 @@ async def reset_group(admin: Admin, group: str, topic: str, time_ms: int) -> lis
     in the members' place, as RocketMQ's admin tool does.
 
     Raises:
+        CallerError: No broker knows the group.
         BrokerError: A broker refused; those asked before it have already reset the group.
     """
     planned = await plan_reset(admin, group, topic, time_ms)
     try:
         moved = await admin.reset_offset(group, topic, time_ms)
     except BrokerError as exc:
+        if exc.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
+            raise CallerError(
+                f"no broker knows group {group!r}: nobody has consumed under this name yet; see "
+                "`pocketmq group list`"
+            ) from exc
         if exc.code != ResponseCode.CONSUMER_NOT_ONLINE:
             raise
         for move in planned:

@@ -24,6 +24,7 @@ import structlog
 from pocketmq.cluster.errors import ProcessStartError, WrongStateError
 from pocketmq.cluster.forking.launch import Running, launch
 from pocketmq.runtime.clock import SystemClock
+from pocketmq.runtime.errors import DiskError
 from pocketmq.runtime.process import PARENT_PID, parse_ready_line
 
 log = structlog.get_logger()
@@ -152,6 +153,7 @@ class ChildProcess:
         A start that fails, or is cancelled, leaves no process behind.
 
         Raises:
+            DiskError: Its log cannot be written.
             ProcessStartError: It ended first, or printed none within `limit_s` real seconds.
             WrongStateError: It runs already.
         """
@@ -251,8 +253,12 @@ class ChildProcess:
                 self._process.send_signal(number)
 
     def _open_log(self) -> IO[bytes]:
-        self.log_path.parent.mkdir(parents=True, exist_ok=True)
-        return self.log_path.open("ab", buffering=0)
+        try:
+            self.log_path.parent.mkdir(parents=True, exist_ok=True)
+            return self.log_path.open("ab", buffering=0)
+        except OSError as exc:
+            reason = exc.strerror or str(exc)
+            raise DiskError(self.log_path, reason, advice="choose another data folder") from exc
 
     async def _read(self, process: Running, output: IO[bytes]) -> None:
         assert process.stdout is not None

@@ -79,7 +79,7 @@ def run_up(options: ClusterOptions, settings: UpSettings) -> int:
                 role.request_stop("no process is left")
 
         if settings.ports_file is not None:
-            settings.ports_file.unlink(missing_ok=True)  # of an earlier run: nobody may trust it
+            _remove_ports(settings.ports_file)  # of an earlier run: nobody may trust it
         if settings.caller_pid:
             role.tasks.start(_stop_after(role, settings.caller_pid), name="watch the caller")
         with data_folder(options.data) as folder:
@@ -180,9 +180,21 @@ def _controller_ports(options: ClusterOptions) -> list[int]:
 
 def _write_private(path: Path, content: bytes) -> None:
     """Write a file that only its owner can read, because it may contain the token."""
-    path.unlink(missing_ok=True)
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(content)
+    try:
+        path.unlink(missing_ok=True)
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(content)
+    except OSError as exc:
+        reason = exc.strerror or str(exc)
+        raise DiskError(path, reason, advice="choose another folder with --data") from exc
+
+
+def _remove_ports(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as exc:
+        reason = exc.strerror or str(exc)
+        raise DiskError(path, reason, advice="choose another --ports-file") from exc
 
 
 def _write_ports(path: Path, cluster: Supervisor, address: ControlFile | None) -> None:

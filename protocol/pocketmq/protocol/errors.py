@@ -153,7 +153,8 @@ class BrokerNotFoundError(ClientError):
     def __init__(self, broker_name: str) -> None:
         self.broker_name = broker_name
         super().__init__(
-            f"broker {_shown(broker_name)} has no known address; it is down or not yet registered"
+            f"broker {_shown(broker_name)} has no known address; it is down or not yet registered, "
+            "or has another name: `pocketmq cluster show` lists those that are known"
         )
 
 

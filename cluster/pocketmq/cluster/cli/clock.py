@@ -31,12 +31,14 @@ expire healthy peers whose clocks stood still.
 
 \b
 Examples:
-  pocketmq clock advance 126            a silent broker expires after 120 s and one scan (N-2)
-  pocketmq clock advance 2h             messages of delay level 18 are delivered
+  pocketmq clock advance 126
+      a silent broker expires after 120 s and one scan (N-2)
+  pocketmq clock advance 2h
+      messages of delay level 18 are delivered
   pocketmq clock advance 500ms
 """
 
-SHOW_HELP = """Show the time of each process's clock, and when its next timer is due.
+SHOW_HELP = """Show each process's time, and when its next timer is due.
 
 \b
 Example:
@@ -50,7 +52,9 @@ Example:
   pocketmq clock next
 """
 
-RUN_HELP = """Let a manual clock run by itself, faster than real time, until `clock freeze`.
+RUN_HELP = """Let a manual clock run by itself, until `clock freeze`.
+
+It runs faster than real time, or slower.
 
 \b
 Example:
@@ -64,7 +68,9 @@ Example:
   pocketmq clock freeze
 """
 
-SET_HELP = """Move the time to a moment, at most 31 days ahead; it cannot go back.
+SET_HELP = """Move the time to a moment, at most 31 days ahead.
+
+It cannot go back.
 
 \b
 Examples:
@@ -137,7 +143,7 @@ def advance(
             tell(
                 output,
                 {"now_ms": time_ms, "moved": names},
-                f"{_text(time_ms)}  {', '.join(names)}",
+                f"{moment_text(time_ms)}  {', '.join(names)}",
             )
 
     run(command())
@@ -206,13 +212,13 @@ def run_clock(
     data: Data = None,
 ) -> None:
     clock = ControlClient.found(control, data).post("/clock/run", Clock, Run(speed))
-    line = f"{_text(clock.now_ms)}  runs at x{clock.speed:g}"
+    line = f"{moment_text(clock.now_ms)}  runs at x{clock.speed:g}"
     tell(output, msgspec.to_builtins(clock), line)
 
 
 def freeze(output: Sentences = None, control: Control = None, data: Data = None) -> None:
     clock = ControlClient.found(control, data).post("/clock/freeze", Clock)
-    tell(output, msgspec.to_builtins(clock), f"{_text(clock.now_ms)}  stands still")
+    tell(output, msgspec.to_builtins(clock), f"{moment_text(clock.now_ms)}  stands still")
 
 
 def set_time(
@@ -237,7 +243,7 @@ def _show(output: OutputFormat | None, moved: Moved) -> None:
     lines = [f"+{each.in_s:.3f} s  {each.role:14} {each.what}" for each in moved.fired]
     if moved.more_fired:
         lines.append(f"and {moved.more_fired} more")
-    tell(output, msgspec.to_builtins(moved), *lines, _text(moved.now_ms))
+    tell(output, msgspec.to_builtins(moved), *lines, moment_text(moved.now_ms))
 
 
 async def cluster_time_ms(nameservers: list[str]) -> int:
@@ -262,12 +268,12 @@ async def present_ms(nameservers: list[str]) -> int:
 
 
 def moment_text(time_ms: int) -> str:
-    """A moment in UTC, to the millisecond."""
+    """A moment in UTC, to the millisecond; `--from`, `--to` and the like take it as it stands."""
     try:
         moment = datetime.fromtimestamp(time_ms / 1000, UTC).replace(tzinfo=None)
     except (ValueError, OverflowError, OSError):
         return str(time_ms)
-    return moment.isoformat(sep=" ", timespec="milliseconds")
+    return moment.isoformat(sep=" ", timespec="milliseconds") + "Z"
 
 
 async def _look_at(member: ControlledProcess) -> ClockView:
@@ -280,7 +286,3 @@ async def _look_at(member: ControlledProcess) -> ClockView:
     due_ms = clock.next_deadline_ms
     in_s = None if due_ms is None else (due_ms - clock.now_ms) / 1000
     return ClockView(member.name, member.address, clock.now_ms, "manual", in_s)
-
-
-def _text(time_ms: int) -> str:
-    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(sep=" ", timespec="milliseconds")

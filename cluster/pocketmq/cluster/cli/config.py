@@ -20,7 +20,7 @@ from pocketmq.runtime.option_types import as_text
 from pocketmq.runtime.options import describe
 from pocketmq.runtime.process import RoleOptions
 
-SHOW_HELP = """Show the options of a role, their values, and where each value comes from.
+SHOW_HELP = """Show a role's options and where each value comes from.
 
 A value comes from the first of: flag, environment variable, TOML file, broker.conf, default.
 

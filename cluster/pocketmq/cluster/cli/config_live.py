@@ -16,7 +16,9 @@ from pocketmq.protocol.budget import Budget
 from pocketmq.runtime.errors import ConfigError
 from pocketmq.runtime.options import describe
 
-GET_HELP = """Show the options of running brokers, or of nameservers, under RocketMQ's names.
+GET_HELP = """Show the options of running brokers or nameservers.
+
+They stand under RocketMQ's names.
 
 \b
 Examples:
@@ -34,7 +36,8 @@ that the role was started with (-c FILE), else into its store.
 \b
 Examples:
   pocketmq config set brokerPermission=4            all brokers: no more sends
-  pocketmq config set --broker broker-a transactionCheckMax=5 autoCreateTopicEnable=false
+  pocketmq config set --broker broker-a transactionCheckMax=5 \\
+      autoCreateTopicEnable=false
   pocketmq config set --nameserver orderMessageEnable=true
 """
 

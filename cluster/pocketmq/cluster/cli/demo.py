@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-DEMO_HELP = """Carry every flight that left New York in 2013 through a cluster of processes.
+DEMO_HELP = """Carry the flights of 2013 through a cluster; lose none.
+
+Every flight that left New York in 2013 is a message: 336,776 of them.
 
 Two nameservers, two brokers, two producers and three consumers start, each as a process. A
 fourth consumer joins when a third of the flights is consumed, and one of the first three is killed
@@ -18,14 +20,21 @@ are installed, Spark computes the same again, straight from the brokers.
 \b
 Examples:
   pocketmq demo                       336,776 flights
-  pocketmq demo --flights 5000        the first 5,000; with --no-spark in about ten seconds
-  pocketmq demo --data ./flights      keep it: ./flights/broker-a/ is a RocketMQ store root
-  pocketmq demo --orderly             each queue in order, by one consumer at a time
+  pocketmq demo --flights 5000
+      the first 5,000; with --no-spark in about ten seconds
+  pocketmq demo --data ./flights
+      keep it: ./flights/broker-a/ is a RocketMQ store root
+  pocketmq demo --orderly
+      each queue in order, by one consumer at a time
   pocketmq demo --broadcast           every consumer gets every flight
-  pocketmq demo --failures 0.05       listeners fail at random: retries and dead letters
-  pocketmq demo --pop                 no consumer owns queues: messages are popped and acknowledged
-  pocketmq demo --replicas 3 --kill-master    three replicas; their master is killed on the way
-  pocketmq demo --record demo.jsonl   and then: pocketmq watch --from demo.jsonl
+  pocketmq demo --failures 0.05
+      listeners fail at random: retries and dead letters
+  pocketmq demo --pop
+      no consumer owns queues: messages are popped and acknowledged
+  pocketmq demo --replicas 3 --kill-master
+      three replicas; their master is killed on the way
+  pocketmq demo --record demo.jsonl
+      and then: pocketmq watch --from demo.jsonl
 """
 
 

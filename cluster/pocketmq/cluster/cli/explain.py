@@ -24,9 +24,11 @@ for each group of its topics whether it was consumed, by the group's offsets.
 
 \b
 Examples:
-  pocketmq explain message 7F0000010001...          the id that `pocketmq send` prints
+  pocketmq explain message 7F0000010001...
+      the id that `pocketmq send` prints
   pocketmq explain message orders broker-a/0 17
-  pocketmq explain message 7F0000010001... --topic orders --topic %RETRY%billing
+  pocketmq explain message 7F0000010001... --topic orders \\
+      --topic %RETRY%billing
 """
 
 

@@ -8,7 +8,7 @@ import typer
 
 from pocketmq.cluster.cli.complete import complete_broker
 from pocketmq.cluster.cli.output import Sentences, tell
-from pocketmq.cluster.cli.run import run
+from pocketmq.cluster.cli.run import addresses, run
 from pocketmq.cluster.replica_sets import replicas_at
 from pocketmq.protocol.bodies.controller import ReplicasInfo
 from pocketmq.protocol.errors import RemotingError
@@ -56,10 +56,12 @@ def failover(
     ] = DEFAULT_CONTROLLERS,
     output: Sentences = None,
 ) -> None:
+    asked = addresses(controllers, "controllers")
+
     async def main() -> None:
         client = RemotingClient(TcpNetwork())
         try:
-            leader = await _leader(client, controllers.split(";"))
+            leader = await _leader(client, asked)
             before = await _replicas(client, leader, broker)
             chosen = to if to is not None else _other(broker, before)
             header = ElectMasterRequestHeader(
@@ -97,7 +99,10 @@ async def _leader(client: RemotingClient, controllers: list[str]) -> str:
         if leader is not None:
             return leader
         reasons.append(f"{address} knows of no controller that leads")
-    raise NoReplicaError("; ".join(reasons))
+    raise NoReplicaError(
+        f"no controller leads: {'; '.join(reasons)}; start a cluster with `pocketmq up "
+        "--controllers 3 --replicas 3`, or name its controllers with --controllers"
+    )
 
 
 async def _replicas(client: RemotingClient, leader: str, broker: str) -> ReplicasInfo:

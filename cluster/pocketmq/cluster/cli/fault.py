@@ -21,7 +21,7 @@ from pocketmq.cluster.cli.tables import Table
 from pocketmq.cluster.control_address.client import ControlClient, part
 from pocketmq.cluster.control_address.declarations import Done, FaultState, Partition
 from pocketmq.protocol.codes import request_name, response_name
-from pocketmq.protocol.faults.rule import Deed, FaultRule
+from pocketmq.protocol.faults.rule import Deed, FaultRule, check_deed
 from pocketmq.runtime.errors import CallerError
 
 ADD_HELP = """Let a fault rule hold from now on.
@@ -31,8 +31,10 @@ notification), duplicate, reset (the connection), slow-fsync, disk-full, disk-er
 
 \b
 Examples:
-  pocketmq fault add fail --code SEND_MESSAGE --topic orders --nth 3 --with-code SYSTEM_BUSY
-  pocketmq fault add lose --code NOTIFY_CONSUMER_IDS_CHANGED --probability 0.5 --seed 7
+  pocketmq fault add fail --code SEND_MESSAGE --topic orders --nth 3 \\
+      --with-code SYSTEM_BUSY
+  pocketmq fault add lose --code NOTIFY_CONSUMER_IDS_CHANGED \\
+      --probability 0.5 --seed 7
   pocketmq fault add slow-fsync --role broker-a --delay-ms 800
 """
 
@@ -51,11 +53,11 @@ Examples:
   pocketmq fault clear
 """
 
-PARTITION_HELP = """Part two roles, or a role and its clients, until the rule is cleared.
+PARTITION_HELP = """Part two roles, or a role and its clients.
 
-What they say is held back and arrives afterwards; new connections between roles are refused.
-Roles are named as by `pocketmq ps`, controllers and the replicas of one broker name too; `others`
-is every other role.
+The rule holds until it is cleared. What they say is held back and arrives afterwards; new
+connections between roles are refused. Roles are named as by `pocketmq ps`, controllers and the
+replicas of one broker name too; `others` is every other role.
 
 \b
 Examples:
@@ -65,14 +67,16 @@ Examples:
   pocketmq partition controller-1 controller-2
 """
 
-PROXY_HELP = """Forward connections to a process that knows no faults, such as a real RocketMQ.
+PROXY_HELP = """Put fault rules before any process, such as a real RocketMQ.
 
-Rules are read from a TOML or JSON file, and each that fires is a line of JSON. A broker of
-RocketMQ is told the proxy's address as brokerIP1, so that its clients take this way.
+Connections are forwarded to it. Rules are read from a TOML or JSON file, and each that fires is a
+line of JSON. A broker of RocketMQ is told the proxy's address as brokerIP1, so that its clients
+take this way.
 
 \b
 Examples:
-  pocketmq fault-proxy --to 127.0.0.1:10911 --listen 127.0.0.2:10911 --rules faults.toml
+  pocketmq fault-proxy --to 127.0.0.1:10911 --listen 127.0.0.2:10911 \\
+      --rules faults.toml
   [[faults]]                                 # faults.toml
   do = "drop"
   code = "SEND_MESSAGE"
@@ -119,6 +123,7 @@ def add(
     control: Control = None,
     data: Data = None,
 ) -> None:
+    check_deed(do)
     given = {
         "do": do,
         "role": role,

@@ -51,7 +51,7 @@ Examples:
   pocketmq group show billing -o json
 """
 
-EXPLAIN_HELP = """Explain why a group gets no messages, gets messages twice, or lags.
+EXPLAIN_HELP = """Explain why a group gets nothing, gets it twice, or lags.
 
 Asks brokers and members, and prints each problem with what to do: no member, members that subscribe
 differently, more members than queues, two clients with one id, offsets past the end, tags that
@@ -64,18 +64,21 @@ Examples:
   pocketmq group explain billing -o json
 """
 
-RESET_HELP = """Set a group's offsets in a topic, whether its members run or not.
+RESET_HELP = """Set a group's offsets in a topic.
 
-Prints for each queue the old and the new offset, and how many messages are consumed again or
-skipped. A time means the first message stored then or later (on a 4.9 broker the nearest one).
+Its members may run or not. Prints for each queue the old and the new offset, and how many messages
+are consumed again or skipped. A time means the first message stored then or later (on a 4.9 broker
+the nearest one).
 
 \b
 Examples:
   pocketmq group reset billing orders --to start
   pocketmq group reset billing orders --to end
   pocketmq group reset billing orders --ago 10m
-  pocketmq group reset billing orders --to 2026-11-22T09:30     local time; or with Z, +01:00
-  pocketmq group reset billing orders --ago 1h --dry-run        only shows what it would do
+  pocketmq group reset billing orders --to 2026-11-22T09:30
+      local time; or with Z, +01:00
+  pocketmq group reset billing orders --ago 1h --dry-run
+      only shows what it would do
 """
 
 SIMULATE_HELP = """Show who would get which queue of a topic, step by step.
@@ -87,8 +90,8 @@ Examples:
   pocketmq group simulate orders --clients 5
   pocketmq group simulate orders --clients 5 --strategy consistent-hash
   pocketmq group simulate any --queues 8 --clients 3 --strategy circle
-  pocketmq group simulate any --queues 4 --broker east@a --broker west@b --rooms east \\
-      --strategy machine-room
+  pocketmq group simulate any --queues 4 --broker east@a --broker west@b \\
+      --rooms east --strategy machine-room
   pocketmq group simulate any --queues 2 --clients 2 --strategy config \\
       --fixed consumer-1=broker-a/0 --fixed consumer-2=broker-a/1
 """

@@ -11,13 +11,17 @@ import typer
 from pocketmq.cluster.cli.output import Sentences, show, tell
 from pocketmq.cluster.cli.tables import Table
 
-LAB_HELP = """Exercises with a judge: learn by writing a small program, in any language.
+LAB_HELP = """Exercises with a judge: write a small program.
+
+Any language will do.
 
 \b
 Examples:
   pocketmq lab list
-  pocketmq lab start 4                       makes a folder lab-4: its README.md is the task
-  pocketmq lab check 4                       judges lab-4/lab.py, and names the first wrong step
+  pocketmq lab start 4
+      makes a folder lab-4: its README.md is the task
+  pocketmq lab check 4
+      judges lab-4/lab.py, and names the first wrong step
   pocketmq lab check 4 "node pay.js"         the same in another language
 """
 

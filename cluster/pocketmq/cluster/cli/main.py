@@ -21,7 +21,7 @@ from io import TextIOBase
 
 # First: keeps structlog from importing rich in processes that never print in colour.
 from pocketmq.runtime import logs
-from pocketmq.runtime.errors import PocketMQError
+from pocketmq.runtime.errors import DiskError, PocketMQError
 from pocketmq.runtime.process import report
 
 import typer  # isort: skip
@@ -51,17 +51,25 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
 }
 """The modules beside this one, and the commands of each, as `--help` lists them."""
 
+WHO = "pocketmq"
+"""What one-line errors begin with."""
+
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_WRONG_PLACE = (
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT),
+    *(errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP),
+)
+"""A file that cannot be opened or made where a user named it."""
 
 INTRO = """RocketMQ's architecture as small Python processes.
 
 \b
 Try it:
-  pocketmq up                              one nameserver, one broker, Ctrl-C stops them
-  pocketmq topic create orders             in a second terminal
+  pocketmq up                      nameserver and broker; Ctrl-C stops them
+  pocketmq topic create orders     in a second terminal
   pocketmq send orders "hello" --tag new
   pocketmq consume orders --count 1
-  pocketmq demo                            336,776 flights through 2+2 processes
+  pocketmq demo                    336,776 flights through 2+2 processes
 
 Commands find the cluster at 127.0.0.1:9876, or where --nameservers or the environment
 variable NAMESRV_ADDR points. `pocketmq COMMAND --help` shows examples for each.
@@ -109,7 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         status = make_app(words)(words, prog_name="pocketmq", standalone_mode=False)
     except PocketMQError as exc:
-        return report(exc, "pocketmq")
+        return report(exc, WHO)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # `pocketmq consume ... | head`: the reader has closed the pipe
@@ -120,10 +128,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         return 0  # typer saw the closed pipe first, and has put something else in its place
     except OSError as exc:
+        if exc.filename is not None and exc.errno in _WRONG_PLACE:
+            advice = "name another file or folder"
+            return report(DiskError(os.fspath(exc.filename), str(exc.strerror), advice=advice), WHO)
         if exc.errno not in _NO_ROOM:
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        print(f"pocketmq: cannot write: {exc.strerror}", file=sys.stderr)
+        print(f"{WHO}: cannot write: {exc.strerror}", file=sys.stderr)
         return 1
     except Exception as exc:
         if type(exc).__name__ == "Abort":
@@ -143,10 +154,15 @@ def _usage_error(exc: Exception) -> int:
         print(message)
     else:
         message = " ".join(message.replace("Value error, ", "").split())  # choices come in lines
+        message = message.replace(". Did you mean", "; did you mean")
         first, rest = message[:1].lower(), message[1:]
-        print(f"{command}: {first}{rest}; see `{command} --help`", file=sys.stderr)
+        mark = "" if rest.endswith("?") else ";"
+        print(f"{command}: {first}{rest}{mark} see `{command} --help`", file=sys.stderr)
     return 2
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    finally:
+        end_quietly()  # while Python itself ends

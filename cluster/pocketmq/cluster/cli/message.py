@@ -44,7 +44,7 @@ Examples:
   seq 1000 | pocketmq send orders -
 """
 
-CONSUME_HELP = """Consume a topic as a member of a group, and print each message.
+CONSUME_HELP = """Consume a topic as a member of a group; print each message.
 
 Members of one group share the topic's queues: start the command twice to see it. A group gets each
 message once, so a second start goes on where the first one ended; another --group starts over.
@@ -54,10 +54,12 @@ Examples:
   pocketmq consume orders
   pocketmq consume orders --tags "new || changed" --count 10
   pocketmq consume orders --group billing --from last
-  pocketmq consume orders -f '%o %k %s\\n'                 letters: `pocketmq message tail --help`
+  pocketmq consume orders -f '%o %k %s\\n'
+      letters: `pocketmq message tail --help`
   pocketmq consume orders --strategy circle
   pocketmq consume orders --strategy mymodule:MyStrategy
-  pocketmq consume orders --clock manual              its time moves with `pocketmq clock advance`
+  pocketmq consume orders --clock manual
+      its time moves with `pocketmq clock advance`
 """
 
 SEND_GROUP = "pocketmq-send"

@@ -9,26 +9,29 @@ import typer
 
 from pocketmq.cluster.cli import pipeline_jobs, pipeline_replay, pipeline_schema
 from pocketmq.cluster.cli.output import Output, Sentences, show, tell
+from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers
 from pocketmq.cluster.cli.tables import Table
 
 if TYPE_CHECKING:
     from pocketmq.pipeline.jobs.flights_job import Totals
 
-FLIGHTS_HELP = """Compute the delay per carrier and hour from the flights of a topic, with Spark.
+FLIGHTS_HELP = """Compute delays from the flights of a topic, with Spark.
 
-Needs Java 17 or later and `pip install 'pocketmq[spark]'`. Reads the topic to its end and stops, or
-with --follow goes on until Ctrl-C. Writes Parquet, a picture and a checkpoint into the folder; a
-second run goes on from the checkpoint.
+For each carrier and hour. Needs Java 17 or later and `pip install 'pocketmq[spark]'`. Reads the
+topic to its end and stops, or with --follow goes on until Ctrl-C. Writes Parquet, a picture and a
+checkpoint into the folder; a second run goes on from the checkpoint.
 
 \b
 Examples:
-  pocketmq up --data ./flights          a cluster on the stores of `pocketmq demo --data ./flights`
+  pocketmq up --data ./flights
+      a cluster on the stores of `pocketmq demo --data ./flights`
   pocketmq topic create flight-delays
-  pocketmq pipeline flights             writes flight-delays/delays/ and flight-delays/delays.png
+  pocketmq pipeline flights
+      writes flight-delays/delays/ and flight-delays/delays.png
   pocketmq consume flight-delays --count 5
 """
 
-PACKAGE_HELP = """Write what a Spark cluster needs whose executors do not have PocketMQ.
+PACKAGE_HELP = """Write what Spark executors need that lack PocketMQ.
 
 A zip file for --py-files has the code, an archive for --archives the dependencies with compiled
 parts, for executors with this Python version and platform; they need PyArrow and NumPy beside them.
@@ -38,9 +41,11 @@ needs.
 
 \b
 Examples:
-  pocketmq pipeline package             writes ./pocketmq-spark.zip and ./pocketmq-deps.tar.gz
+  pocketmq pipeline package
+      writes ./pocketmq-spark.zip and ./pocketmq-deps.tar.gz
   pocketmq pipeline package --out dist
-  pocketmq pipeline package --with s3fs  takes along what reads stores at s3://
+  pocketmq pipeline package --with s3fs
+      takes along what reads stores at s3://
 """
 
 EXPORT_HELP = """Add to a table what a topic has and the table has not.
@@ -53,10 +58,13 @@ is. Needs `pip install 'pocketmq[lake]'`, and no Spark.
 \b
 Examples:
   pocketmq pipeline export orders --to parquet:orders
-  pocketmq pipeline export orders --to delta:tables/orders --columns keys,tags,body
+  pocketmq pipeline export orders --to delta:tables/orders \\
+      --columns keys,tags,body
   pocketmq pipeline export orders --to iceberg:warehouse/shop.orders
-  pocketmq pipeline export orders --to delta:tables/orders --store cluster/broker-a
-  pocketmq pipeline export orders --to delta:tables/latest --last-by keys --tombstone deleted
+  pocketmq pipeline export orders --to delta:tables/orders \\
+      --store cluster/broker-a
+  pocketmq pipeline export orders --to delta:tables/latest --last-by keys \\
+      --tombstone deleted
 """
 
 CLUSTERS = {"yarn": "YARN", "kubernetes": "Kubernetes"}
@@ -80,10 +88,7 @@ def register(app: typer.Typer) -> None:
 def export(
     topic: Annotated[str, typer.Argument(help="Topics, separated by commas.")],
     to: Annotated[str, typer.Option(metavar="KIND:PATH", help="parquet:, delta: or iceberg:")],
-    nameservers: Annotated[
-        str,
-        typer.Option(envvar="NAMESRV_ADDR", help="Nameservers, separated by ';'."),
-    ] = "127.0.0.1:9876",
+    nameservers: Nameservers = DEFAULT_NAMESERVERS,
     columns: Annotated[str, typer.Option(help="Columns, separated by commas; else all.")] = "",
     store: Annotated[
         str,
@@ -177,10 +182,7 @@ def package(
 
 
 def flights(
-    nameservers: Annotated[
-        str,
-        typer.Option(envvar="NAMESRV_ADDR", help="Nameservers, separated by ';'."),
-    ] = "127.0.0.1:9876",
+    nameservers: Nameservers = DEFAULT_NAMESERVERS,
     topic: Annotated[str, typer.Option(help="Topic with a flight as JSON in each message.")] = (
         "flights"
     ),

@@ -12,19 +12,22 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from pocketmq.cluster.cli.clock import moment_text
 from pocketmq.cluster.cli.output import Output, OutputFormat, is_table, show
+from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers
 from pocketmq.cluster.cli.tables import Table
 from pocketmq.runtime.words import counted
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-AUDIT_HELP = """Check stores completely; the exit status is 1 when something is wrong.
+AUDIT_HELP = """Check stores completely.
 
-Every record's CRC, its one queue entry with size and tag hash, offsets without gap or repeat, its
-keys in the index, no entry that leads elsewhere (as `pocketmq store verify`), and committed offsets
-in range. With --replicas the stores are those of one broker, its master first: each is compared
-with the first, and what differs is named with file and byte. Brokers must be stopped.
+The exit status is 1 when something is wrong. Every record's CRC, its one queue entry with size and
+tag hash, offsets without gap or repeat, its keys in the index, no entry that leads elsewhere (as
+`pocketmq store verify`), and committed offsets in range. With --replicas the stores are those of
+one broker, its master first: each is compared with the first, and what differs is named with file
+and byte. Brokers must be stopped.
 
 \b
 Examples:
@@ -33,7 +36,7 @@ Examples:
   pocketmq pipeline audit --replicas cluster/broker-a cluster/broker-a-s1
 """
 
-LATENCY_HELP = """Latencies, retry and dead letter rates, frequent keys, skew of a store or a table.
+LATENCY_HELP = """Measure latencies, retries, dead letters, keys and skew.
 
 SOURCE is store:DIR, parquet:DIR, delta:TABLE, iceberg:DIR/NAMESPACE.NAME or topic:NAME. Born to
 store is the difference of a record's two times. When a message was committed is stored nowhere: it
@@ -44,26 +47,33 @@ the consumers run; column `error` says how far apart they were. A store's own fi
 \b
 Examples:
   pocketmq pipeline latency --sample looks.jsonl --every 1 --rounds 600
-  pocketmq pipeline latency store:cluster/broker-a,cluster/broker-b --samples looks.jsonl
-  pocketmq pipeline latency delta:tables/orders --out latency.parquet --chart latency.svg
+  pocketmq pipeline latency store:cluster/broker-a,cluster/broker-b \\
+      --samples looks.jsonl
+  pocketmq pipeline latency delta:tables/orders --out latency.parquet \\
+      --chart latency.svg
 """
 
-TRACE_HELP = """Show one key's or one message's life: stored, sent back, retried, dead, committed.
+TRACE_HELP = """Show the life of a key or of a message.
 
-WANTED is a key, a UNIQ_KEY or an offset id. SOURCES are stores, tables or topics as for `latency`.
+That is: stored, sent back, retried, dead, committed. WANTED is a key, a UNIQ_KEY or an offset id.
+SOURCES are stores, tables or topics as for `latency`.
 
 \b
 Examples:
-  pocketmq pipeline trace order-17 store:cluster/broker-a store:cluster/broker-b
+  pocketmq pipeline trace order-17 store:cluster/broker-a \\
+      store:cluster/broker-b
   pocketmq pipeline trace 7F0000010E1A2A139A5500000000001C delta:tables/orders
 """
 
-REBALANCE_HELP = """Simulate a fleet of groups with the client's strategies: consumers come and go.
+REBALANCE_HELP = """Simulate groups whose consumers come and go.
+
+The strategies are the client's own.
 
 \b
 Examples:
   pocketmq pipeline rebalance --groups 100 --queues 64 --consumers 8
-  pocketmq pipeline rebalance --groups 1000 --queues 1000 --consumers 20 --workers 2
+  pocketmq pipeline rebalance --groups 1000 --queues 1000 --consumers 20 \\
+      --workers 2
 """
 
 _MOST_SHOWN: Final = 50
@@ -74,10 +84,6 @@ Out = Annotated[
         metavar="FILE", help="Write all rows: .parquet, .json or .jsonl.", show_default=False
     ),
 ]
-Nameservers = Annotated[
-    str, typer.Option(envvar="NAMESRV_ADDR", help="Nameservers, separated by ';'.")
-]
-LOCAL: Final = "127.0.0.1:9876"
 FailOnDataLoss = Annotated[
     bool,
     typer.Option(
@@ -160,7 +166,7 @@ def latency(
     ] = None,
     out: Out = None,
     output: Output = None,
-    nameservers: Nameservers = LOCAL,
+    nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> int:
     from pocketmq.pipeline.jobs import GroupRow, KeyRow, LatencyRow, QueueRow, latency_chart
     from pocketmq.pipeline.jobs import latency as run
@@ -246,7 +252,7 @@ def trace(
     sources: Annotated[list[str], typer.Argument(metavar="SOURCES...", help="Where to look.")],
     out: Out = None,
     output: Output = None,
-    nameservers: Nameservers = LOCAL,
+    nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> int:
     from pocketmq.pipeline.jobs import Step
     from pocketmq.pipeline.jobs import trace as run
@@ -272,7 +278,7 @@ def trace(
             ("message", "keys", "time", "group", "what", "topic", "place", "offset"),
             [
                 (
-                    *(step.message, step.keys, _moment(step.time_ms), step.group, step.what),
+                    *(step.message, step.keys, moment_text(step.time_ms), step.group, step.what),
                     *(step.topic, f"{step.broker}/{step.queue_id}", step.offset),
                 )
                 for step in steps
@@ -281,12 +287,6 @@ def trace(
         heading=found if steps else f"nothing has the key or id {wanted}",
     )
     return 0 if steps else 1
-
-
-def _moment(time_ms: int) -> str:
-    from datetime import UTC, datetime
-
-    return f"{datetime.fromtimestamp(time_ms / 1000, UTC):%Y-%m-%d %H:%M:%S.%f}"[:-3]
 
 
 # -- rebalance ------------------------------------------------------------------------------------

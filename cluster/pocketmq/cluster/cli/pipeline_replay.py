@@ -9,10 +9,11 @@ from typing import Annotated
 import typer
 
 from pocketmq.cluster.cli.output import Output, show
-from pocketmq.cluster.cli.pipeline_jobs import LOCAL, FailOnDataLoss, Nameservers, Out, progress_bar
+from pocketmq.cluster.cli.pipeline_jobs import FailOnDataLoss, Out, progress_bar
+from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers
 from pocketmq.cluster.cli.tables import Table
 
-REPLAY_HELP = """Send the messages of a store, a table or a topic to a topic again.
+REPLAY_HELP = """Send messages of a store, table or topic once more.
 
 SOURCE is store:DIR, parquet:DIR, delta:TABLE, iceberg:DIR/NAMESPACE.NAME or topic:NAME. Messages
 go in the order of their store times, those with one key to one queue. Bodies, tags, keys and
@@ -24,8 +25,10 @@ topic made anew or another store; --no-fail-on-data-loss counts them and goes on
 \b
 Examples:
   pocketmq pipeline replay delta:tables/orders orders-again --dry-run
-  pocketmq pipeline replay delta:tables/orders orders-again --speed 10 --state replay.json
-  pocketmq pipeline replay store:cluster/broker-a orders-again --topic orders --rate 500
+  pocketmq pipeline replay delta:tables/orders orders-again --speed 10 \\
+      --state replay.json
+  pocketmq pipeline replay store:cluster/broker-a orders-again \\
+      --topic orders --rate 500
 """
 
 
@@ -54,7 +57,7 @@ def replay(
     fail_on_data_loss: FailOnDataLoss = True,
     out: Out = None,
     output: Output = None,
-    nameservers: Nameservers = LOCAL,
+    nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> int:
     from pocketmq.pipeline.jobs import Replayed, ReplayOptions
     from pocketmq.pipeline.jobs import replay as run

@@ -9,33 +9,37 @@ from typing import Annotated, Literal
 import typer
 
 from pocketmq.cluster.cli.output import Output, show
-from pocketmq.cluster.cli.pipeline_jobs import LOCAL, Nameservers, Out, progress_bar
+from pocketmq.cluster.cli.pipeline_jobs import Out, progress_bar
+from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers
 from pocketmq.cluster.cli.tables import Table
 from pocketmq.runtime.words import counted
 
-DECODE_HELP = """Decode bodies by the schemas of their topics into Parquet, bad ones aside.
+DECODE_HELP = """Decode bodies by their schemas into Parquet.
 
-SOURCE is store:DIR, parquet:DIR, delta:TABLE, iceberg:DIR/NAMESPACE.NAME or topic:NAME. REGISTRY is
-a JSON file, {"orders": {"type": "AVRO|JSON|PROTOBUF", "schema": ...}}, or the address of a registry
-with Confluent's REST interface. --envelope reads change events of Debezium and Canal. The exit
-status is 1 when there are bad rows.
+Bad ones are put aside. SOURCE is store:DIR, parquet:DIR, delta:TABLE, iceberg:DIR/NAMESPACE.NAME or
+topic:NAME. REGISTRY is a JSON file, {"orders": {"type": "AVRO|JSON|PROTOBUF", "schema": ...}}, or
+the address of a registry with Confluent's REST interface. --envelope reads change events of
+Debezium and Canal. The exit status is 1 when there are bad rows.
 
 \b
 Examples:
-  pocketmq pipeline schema store:cluster/broker-a tables --registry schemas.json
-  pocketmq pipeline schema topic:orders tables --registry http://127.0.0.1:8081 --framed
+  pocketmq pipeline schema store:cluster/broker-a tables \\
+      --registry schemas.json
+  pocketmq pipeline schema topic:orders tables \\
+      --registry http://127.0.0.1:8081 --framed
   pocketmq pipeline schema topic:changes tables --envelope --keys id
 """
 
 CHECK_HELP = """Say whether the versions of a topic's schema fit each other.
 
 backward: the newer reads what the older wrote; forward: the other way; full: both. The exit status
-is 1 when they do not, or when that cannot be told of every field.
+is 1 when they do not.
 
 \b
 Examples:
   pocketmq pipeline schema-check orders --registry schemas.json
-  pocketmq pipeline schema-check orders --registry http://127.0.0.1:8081 --mode full
+  pocketmq pipeline schema-check orders --registry http://127.0.0.1:8081 \\
+      --mode full
 """
 
 Where = Annotated[str, typer.Option("--registry", help="A JSON file, or an http:// address.")]
@@ -59,7 +63,7 @@ def decode(
     keys: Annotated[str, typer.Option(help="Columns of the primary key.")] = "",
     out: Out = None,
     output: Output = None,
-    nameservers: Nameservers = LOCAL,
+    nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> int:
     from pocketmq.pipeline.jobs import Decoded
     from pocketmq.pipeline.jobs import schema as run
@@ -113,7 +117,6 @@ def check(
     from pocketmq.pipeline.jobs import Misfit
     from pocketmq.pipeline.jobs import schema_check as run
     from pocketmq.pipeline.jobs.output import check_path, write_rows
-    from pocketmq.pipeline.jobs.schemas.evolution import MISFIT
 
     if out is not None:
         check_path(out)
@@ -121,17 +124,14 @@ def check(
     found = checked.misfits
     if out is not None:
         write_rows(found, out, Misfit)
-    misfits = sum(each.verdict == MISFIT for each in found)
-    verdict = counted(misfits, "misfit") if found else f"all {mode} compatible"
-    if len(found) > misfits:
-        verdict += f", {len(found) - misfits} that cannot be told"
+    verdict = counted(len(found), "misfit") if found else f"all {mode} compatible"
     show(
         output,
         [asdict(each) for each in found],
         Table(
             "misfit",
-            ("reading version", "of version", "verdict", "what"),
-            [(each.reader, each.writer, each.verdict, each.what) for each in found],
+            ("reading version", "of version", "what does not fit"),
+            [(each.reader, each.writer, each.what) for each in found],
         ),
         heading=f"{counted(checked.versions, 'version')} of {topic}: {verdict}",
     )

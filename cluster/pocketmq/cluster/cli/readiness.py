@@ -14,9 +14,9 @@ from pocketmq.cluster.cli.steer import Control, Data
 from pocketmq.cluster.control_address.client import ControlClient
 from pocketmq.cluster.control_address.declarations import Readiness, Stopping
 
-READY_HELP = """Tell whether clients can work; the exit status is 1 when they cannot.
+READY_HELP = """Tell whether clients can work.
 
-What is missing is printed to standard error, a line each.
+The exit status is 1 when they cannot. What is missing is printed to standard error, a line each.
 
 \b
 Examples:
@@ -24,7 +24,9 @@ Examples:
   pocketmq ready --topic orders --group billing   these must be usable, too
 """
 
-DOWN_HELP = """Stop a cluster that `pocketmq up` started; returns when all of it has ended.
+DOWN_HELP = """Stop a cluster; return when all of it has ended.
+
+It is one that `pocketmq up` started.
 
 \b
 Examples:

@@ -33,20 +33,24 @@ Nameservers = Annotated[
 ]
 
 
-def addresses(nameservers: str) -> list[str]:
+def addresses(text: str, option: str = "nameservers") -> list[str]:
     """Split `host:port;host:port` into addresses.
+
+    Args:
+        text: What an option says.
+        option: Its name, for errors.
 
     Raises:
         ConfigError: There is none, or one is malformed.
     """
-    found = [part.strip() for part in nameservers.replace(",", ";").split(";") if part.strip()]
+    found = [part.strip() for part in text.replace(",", ";").split(";") if part.strip()]
     if not found:
-        raise ConfigError("nameservers", "names no address", advice="write host:port;host:port")
+        raise ConfigError(option, "names no address", advice="write host:port;host:port")
     for address in found:
         try:
             split_address(address)
         except ValueError as exc:
-            raise ConfigError("nameservers", str(exc)) from exc
+            raise ConfigError(option, str(exc)) from exc
     return found
 
 

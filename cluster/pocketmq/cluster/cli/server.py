@@ -30,10 +30,13 @@ Examples:
   pocketmq up
   pocketmq up --nameservers 2 --brokers 2 --data ./cluster
   pocketmq up --any-port --clock manual      then: pocketmq clock advance 126
-  pocketmq up --profile 4.9                  as RocketMQ 4.9 behaves; the default is 5.x
+  pocketmq up --profile 4.9
+      as RocketMQ 4.9 behaves; the default is 5.x
   pocketmq up --seed orders.toml             creates topics and messages first
-  pocketmq up --wait-ready                   returns when ready; `pocketmq down` stops it
-  pocketmq up --config cluster.toml          tables [cluster], [nameserver], [broker], ...
+  pocketmq up --wait-ready
+      returns when ready; `pocketmq down` stops it
+  pocketmq up --config cluster.toml
+      tables [cluster], [nameserver], [broker], ...
 """
 
 NAMESERVER_HELP = """Run one nameserver in the foreground (default port 9876).
@@ -41,8 +44,10 @@ NAMESERVER_HELP = """Run one nameserver in the foreground (default port 9876).
 \b
 Examples:
   pocketmq nameserver
-  pocketmq nameserver --port 0               any free port, which the ready line has
-  pocketmq nameserver -c namesrv.conf        with enableControllerInNamesrv=true a controller too
+  pocketmq nameserver --port 0
+      any free port, which the ready line has
+  pocketmq nameserver -c namesrv.conf
+      with enableControllerInNamesrv=true a controller too
   pocketmq nameserver --help                 every option
 """
 
@@ -54,8 +59,10 @@ Three of them go on when one of them is lost.
 \b
 Examples:
   pocketmq controller --store-path ./controller
-  pocketmq controller --self-id n0 --peers 'n0-host1:9877;n1-host2:9877;n2-host3:9877'
-  pocketmq controller --broker-conf controller.conf  a RocketMQ properties file
+  pocketmq controller --self-id n0 \\
+      --peers 'n0-host1:9877;n1-host2:9877;n2-host3:9877'
+  pocketmq controller --broker-conf controller.conf
+      a RocketMQ properties file
   pocketmq controller --help                 every option
 """
 

@@ -39,7 +39,9 @@ Example:
   pocketmq snapshot list
 """
 
-RESET_HELP = """Remove all topics, messages, offsets and KV configuration; the roles start anew.
+RESET_HELP = """Remove all data of a cluster; the roles start anew.
+
+Topics, messages, offsets and KV configuration are removed, without a question.
 
 \b
 Example:

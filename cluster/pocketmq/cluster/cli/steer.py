@@ -40,7 +40,8 @@ FREEZE_HELP = """Suspend a role's process; its connections stay up (SIGSTOP).
 
 \b
 Example:
-  pocketmq freeze broker-a                   after 120 s nameservers remove it from routes
+  pocketmq freeze broker-a
+      after 120 s nameservers remove it from routes
 """
 
 THAW_HELP = """Resume a frozen role (SIGCONT).
@@ -57,7 +58,7 @@ Example:
   pocketmq kill broker-a && pocketmq restart broker-a
 """
 
-RESTART_HELP = """Start a role that has ended again, with the same port and files.
+RESTART_HELP = """Start a role again that has ended, on its port and files.
 
 \b
 Example:
@@ -68,7 +69,8 @@ SEED_HELP = """Create the topics and send the messages of a seed file.
 
 \b
 Example:
-  pocketmq seed orders.toml                  [[topics]] name, queues; [[messages]] topic, body, ...
+  pocketmq seed orders.toml
+      [[topics]] name, queues; [[messages]] topic, body, ...
 """
 
 Control = Annotated[

@@ -38,7 +38,9 @@ Examples:
   pocketmq store inspect ~/store -o json
 """
 
-VERIFY_HELP = """Check every record's CRC and offsets, every queue entry and every index entry.
+VERIFY_HELP = """Check every record, queue entry and index entry.
+
+Of records the CRC of the body and the offsets are checked.
 
 Prints each problem with file and byte; the exit status is 1 when there is one. What a broker's next
 start corrects, after it was killed, is a note and no problem. No file is changed. Of a store that a
@@ -50,7 +52,7 @@ Examples:
   pocketmq store verify ./flights             each broker's store below it
 """
 
-CAT_HELP = """Print the messages of one queue as JSON lines, or their records as stored.
+CAT_HELP = """Print the messages of one queue, as JSON lines or as stored.
 
 A body that is not UTF-8 is printed as bodyBase64. A message that cannot be read is reported on
 standard error, and the exit status is 1. A broker may be working on the store.
@@ -62,9 +64,9 @@ Examples:
   pocketmq store cat ~/store --topic orders --raw > records.bin
 """
 
-REBUILD_HELP = """Delete consume queues and index, and build them again from the commit log.
+REBUILD_HELP = """Build consume queues and index again from the log.
 
-The broker must be stopped.
+The old ones are deleted. The broker must be stopped.
 
 \b
 Example:
@@ -165,7 +167,7 @@ def store_tables(facts: StoreFacts) -> tuple[Table, Table]:
             [
                 (
                     queue.topic, str(queue.queue_id), queue.min_offset, queue.max_offset,
-                    _bytes(queue.size_bytes), _when(queue.first_ms)[:16], _when(queue.last_ms)[:16],
+                    _bytes(queue.size_bytes), _minute(queue.first_ms), _minute(queue.last_ms),
                 )
                 for queue in facts.queues
             ],
@@ -173,13 +175,18 @@ def store_tables(facts: StoreFacts) -> tuple[Table, Table]:
     )  # fmt: skip
 
 
-def _when(time_ms: int) -> str:
+def _when(time_ms: int, form: str = "%Y-%m-%d %H:%M:%SZ") -> str:
+    """A time in UTC, which the Z says: times that people type are local ones without it."""
     if time_ms <= 0:
         return "-"
     try:
-        return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        return datetime.fromtimestamp(time_ms / 1000, UTC).strftime(form)
     except (ValueError, OverflowError, OSError):
         return str(time_ms)
+
+
+def _minute(time_ms: int) -> str:
+    return _when(time_ms, "%Y-%m-%d %H:%MZ")
 
 
 def _bytes(count: int) -> str:

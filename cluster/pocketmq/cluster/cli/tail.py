@@ -45,9 +45,11 @@ Formats of -f:
 \b
 Examples:
   pocketmq message tail orders
-  pocketmq message tail orders --from -10 --no-follow       the last ten of each queue
+  pocketmq message tail orders --from -10 --no-follow
+      the last ten of each queue
   pocketmq message tail orders --from 10m-ago --count 5
-  pocketmq message tail orders --from 2026-11-22T09:00 --until 2026-11-22T10:00
+  pocketmq message tail orders --from 2026-11-22T09:00 \\
+      --until 2026-11-22T10:00
   pocketmq message tail orders --queue broker-a/0 --from 120
   pocketmq message tail orders -f '%t [%p] at %o: %k=%s\\n'
   pocketmq message tail '%DLQ%billing' --from start --no-follow -o json

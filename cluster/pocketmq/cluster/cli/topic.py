@@ -35,7 +35,8 @@ LIST_HELP = """List the topics that the nameservers know.
 \b
 Examples:
   pocketmq topic list
-  pocketmq topic list --all                         also system and retry topics
+  pocketmq topic list --all
+      also system and retry topics
 """
 
 ROUTE_HELP = """Show which brokers have a topic's queues, with their addresses.

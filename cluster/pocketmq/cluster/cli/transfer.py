@@ -38,10 +38,12 @@ A body that is no UTF-8 is written as bodyBase64. Retry and dead letter topics a
 Examples:
   pocketmq message export orders > orders.jsonl
   pocketmq message export orders --to orders.jsonl --bodies base64
-  pocketmq message export orders --from 2026-11-22T09:00 --until 2026-11-22T10:00
+  pocketmq message export orders --from 2026-11-22T09:00 \\
+      --until 2026-11-22T10:00
   pocketmq message export orders --queue broker-a/0 --from 100 --until 200
   pocketmq message export '%DLQ%billing' --from -50
-  pocketmq message export orders -f '%k\\t%s\\n'          letters: `pocketmq message tail --help`
+  pocketmq message export orders -f '%k\\t%s\\n'
+      letters: `pocketmq message tail --help`
 """
 
 IMPORT_HELP = """Send the messages of JSON lines that `message export` wrote.
@@ -55,13 +57,14 @@ Examples:
   pocketmq message import orders.jsonl
   pocketmq message import orders.jsonl --topic orders-copy
   pocketmq message import orders.jsonl --dry-run
-  pocketmq message export orders | pocketmq message import - --topic orders-copy
+  pocketmq message export orders | pocketmq message import - \\
+      --topic orders-copy
 """
 
-RESEND_HELP = """Send dead letters of a group to their origin topics again, with all their retries.
+RESEND_HELP = """Send a group's dead letters to their topics again.
 
-They keep their ids, keys and properties; ORIGIN_MESSAGE_ID names the first copy. The dead letters
-themselves stay in the dead letter topic.
+They have all their retries again, and keep their ids, keys and properties; ORIGIN_MESSAGE_ID names
+the first copy. The dead letters themselves stay in the dead letter topic.
 
 \b
 Examples:

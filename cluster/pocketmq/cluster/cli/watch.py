@@ -13,18 +13,23 @@ from pocketmq.cluster.cli.steer import Control, Data
 from pocketmq.runtime.errors import CallerError
 from pocketmq.runtime.words import counted
 
-WATCH_HELP = """Watch a cluster in the browser: who is there, what travels, who owns which queue.
+WATCH_HELP = """Watch a cluster, or a recording of one, in the browser.
+
+It shows who is there, what travels, who owns which queue, and what lies in the files.
 
 Without an option it opens the page of the running cluster. A recording can be watched again, at any
 speed and without a cluster, and put into one HTML file that needs no server.
 
 \b
 Examples:
-  pocketmq watch                             the cluster that `pocketmq up` started
-  pocketmq watch --demo                      a small cluster with clients, to look at and to break
+  pocketmq watch
+      the cluster that `pocketmq up` started
+  pocketmq watch --demo
+      a small cluster with clients, to look at and to break
   pocketmq watch --record lesson.jsonl       record what happens, until Ctrl-C
   pocketmq watch --from lesson.jsonl         show a recording
-  pocketmq watch --export lesson.html        the same as one HTML file that needs no server
+  pocketmq watch --export lesson.html
+      the same as one HTML file that needs no server
   pocketmq watch --from lesson.jsonl --export lesson.html
   pocketmq watch --export lesson.html --begin 10 --end 30 --from lesson.jsonl
 """
@@ -68,6 +73,11 @@ def watch(
     if demo and (source or record or export):
         raise CallerError("--demo starts a cluster of its own; give it without --from, --record "
                           "and --export")  # fmt: skip
+    if seconds is not None and (source is not None or not (record or export)):
+        raise CallerError("--seconds says how long to record; give it with --record FILE or "
+                          "--export HTML, and without --from")  # fmt: skip
+    if (begin, end) != (None, None) and export is None:
+        raise CallerError("--begin and --end choose what --export HTML writes; give that too")
     if demo:
         from pocketmq.cluster.watching.demo import run_watch_demo
 

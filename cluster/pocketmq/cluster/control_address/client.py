@@ -16,6 +16,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import msgspec
 
 from pocketmq.cluster.control_address.declarations import Problem
+from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import CallerError, PeerError
 
 VARIABLE = "POCKETMQ_CONTROL"
@@ -111,19 +112,39 @@ class ControlClient:
         """Send a DELETE request."""
         return self._ask("DELETE", path, answer, None)
 
-    def lines(self, path: str) -> Iterator[bytes]:
+    def lines(self, path: str, *, most_s: float | None = None) -> Iterator[bytes]:
         """The lines of an answer that does not end, such as `/events`, as they come.
+
+        Args:
+            path: What is asked for.
+            most_s: End after so many real seconds, also when no line comes.
 
         Raises:
             PeerError: The address does not answer, or has closed the connection.
         """
+        clock = SystemClock()
+        ends_s = None if most_s is None else clock.monotonic() + most_s
         connection = http.client.HTTPConnection(self._host, self._port, timeout=TIMEOUT_S)
         try:
             connection.request("GET", path, None, self._headers())
+            socket = connection.sock
             response = connection.getresponse()
             if response.status >= 400:
                 raise ControlRefusedError(_reason(response.read()), response.status)
-            while line := response.readline():
+            while True:
+                if ends_s is not None:
+                    left_s = ends_s - clock.monotonic()
+                    if left_s <= 0:
+                        return
+                    socket.settimeout(left_s)
+                try:
+                    line = response.readline()
+                except TimeoutError:
+                    if ends_s is None:
+                        raise
+                    return
+                if not line:
+                    return
                 yield line
         except (OSError, http.client.HTTPException) as exc:
             raise self._unreached(exc) from exc

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any
 
 from rich.console import Console
@@ -14,6 +15,9 @@ from pocketmq.runtime.words import counted
 
 MOST_STEPS = 14
 """Of the failed stage, the last so many are shown."""
+
+_NARROWEST = 24
+"""Columns that an indented text has at least."""
 
 _STYLES = {Mark.NOTE: "", Mark.RIGHT: "green", Mark.WRONG: "bold red"}
 _SIGNS = {Mark.NOTE: " ", Mark.RIGHT: "+", Mark.WRONG: "x"}
@@ -88,7 +92,8 @@ def _time_line(console: Console, stage: Stage) -> None:
         _line(console, f"       ... {_steps(left_out)} before")
     for step in stage.steps[-MOST_STEPS:]:
         moment = "" if step.at_s is None else f"{step.at_s:+10.1f} s"
-        _line(console, f"   {_SIGNS[step.mark]} {moment}  {step.what}", _STYLES[step.mark])
+        start = f"   {_SIGNS[step.mark]} {moment}  "
+        _line(console, start + step.what, _STYLES[step.mark], hang=len(start))
         if step.mark is Mark.WRONG:
             _explanation(console, step)
     _line(console, "")
@@ -96,13 +101,27 @@ def _time_line(console: Console, stage: Stage) -> None:
 
 def _explanation(console: Console, step: Step) -> None:
     indent = " " * (7 if step.at_s is None else 19)
-    _line(console, f"{indent}right:  {step.wanted}")
-    _line(console, f"{indent}yours:  {step.found}")
+    _line(console, f"{indent}right:  {step.wanted}", hang=len(indent) + 8)
+    _line(console, f"{indent}yours:  {step.found}", hang=len(indent) + 8)
     if step.why:
-        _line(console, f"{indent}why:    {step.why}")
+        _line(console, f"{indent}why:    {step.why}", hang=len(indent) + 8)
 
 
-def _line(console: Console, text: str, style: str = "", *, end: str = "\n") -> None:
+def _line(
+    console: Console, text: str, style: str = "", *, end: str = "\n", hang: int | None = None
+) -> None:
+    """Print a text.
+
+    Args:
+        console: Where.
+        text: Printed as it is, where nothing else is said.
+        style: Its style.
+        end: What follows it.
+        hang: On a terminal a long text goes on in further lines, indented so far.
+    """
+    if hang is not None and console.is_terminal:
+        width = max(console.width, hang + _NARROWEST)
+        text = textwrap.fill(text, width, subsequent_indent=" " * hang, break_on_hyphens=False)
     console.print(Text(text, style=style), end=end, soft_wrap=True, highlight=False)
 
 

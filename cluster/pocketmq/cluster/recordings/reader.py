@@ -9,7 +9,7 @@ from pocketmq.cluster.recordings.writer import index_path
 from pocketmq.protocol.events.frames import RecordingIndex, decode_index, index_of
 from pocketmq.protocol.events.recording import Line, RecordingHeader, RecordingReader
 from pocketmq.protocol.events.vocabulary import AnyEvent
-from pocketmq.runtime.errors import DiskError
+from pocketmq.runtime.errors import CallerError, DiskError
 
 PIECE_BYTES = 1024 * 1024
 MOST_INDEX_BYTES = 64 * 1024 * 1024
@@ -47,6 +47,23 @@ def open_recording(path: Path) -> Recording:
         raise DiskError(path, exc.strerror or str(exc), advice="name a recording") from exc
     reader.finish()
     return Recording(reader.header, lines, reader.problems)
+
+
+def check_recording(path: Path, beginning: bytes) -> None:
+    """Refuse a file that does not begin as a recording does.
+
+    Args:
+        path: Its name, for the error.
+        beginning: Of its bytes, the first line at least.
+
+    Raises:
+        CallerError: It is none.
+    """
+    reader = RecordingReader()
+    reader.feed(beginning[:PIECE_BYTES])
+    if reader.header is None:
+        reader.finish()
+        raise CallerError(f"{path} is no recording: {'; '.join(reader.problems)}")
 
 
 def open_index(path: Path) -> tuple[RecordingIndex | None, list[str]]:

@@ -182,7 +182,9 @@ def read_info(folder: Path) -> SnapshotInfo:
     try:
         return msgspec.json.decode((folder / FILE).read_bytes(), type=SnapshotInfo)
     except (OSError, msgspec.DecodeError) as exc:
-        raise SnapshotError(f"{folder} holds no snapshot; `pocketmq snapshot list`") from exc
+        raise SnapshotError(
+            f"{folder} holds no snapshot; `pocketmq snapshot list` shows all"
+        ) from exc
 
 
 def copy_sparse(source: Path, target: Path) -> None:

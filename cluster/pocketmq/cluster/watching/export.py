@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pocketmq.cluster.recordings.reader import open_recording
+from pocketmq.cluster.recordings.reader import check_recording, open_recording
 from pocketmq.cluster.watching.page import MAX_EXPORT_BYTES, TooLargeError, exported_page
 from pocketmq.cluster.watching.selection import selected
 from pocketmq.protocol.events.recording import encode_recording
@@ -21,7 +21,7 @@ def export_recording(
     Raises:
         DiskError: One of the files cannot be read or written.
         TooLargeError: There is too much for a page; select a part.
-        CallerError: Of a part: the file is no recording.
+        CallerError: The file is no recording.
     """
     try:
         if begin_s is None and end_s is None:
@@ -29,17 +29,19 @@ def export_recording(
             if size > MAX_EXPORT_BYTES:
                 raise TooLargeError(size)
             content = source.read_bytes()
+            check_recording(source, content)
         else:
             content = _part(source, begin_s, end_s)
         page = exported_page(content, source.stem).encode()
         target.write_bytes(page)
     except OSError as exc:
-        raise DiskError(exc.filename or source, exc.strerror or str(exc)) from exc
+        reason = exc.strerror or str(exc)
+        raise DiskError(exc.filename or source, reason, advice="name another file") from exc
     return f"{target}: {len(page) / 1e6:.1f} MB, opens in any browser without a server"
 
 
 def _part(source: Path, begin_s: float | None, end_s: float | None) -> bytes:
     recording = open_recording(source)
     if recording.header is None:
-        raise CallerError(f"{source}: {'; '.join(recording.problems)}")
+        raise CallerError(f"{source} is no recording: {'; '.join(recording.problems)}")
     return encode_recording(recording.header, selected(recording.events, begin_s, end_s))

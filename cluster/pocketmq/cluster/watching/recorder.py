@@ -11,7 +11,6 @@ from pocketmq.cluster.control_address.client import ControlClient
 from pocketmq.cluster.control_address.declarations import ClusterDescription
 from pocketmq.cluster.recordings.writer import RecordingWriter
 from pocketmq.protocol.events import AnyEvent
-from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import PeerError
 
 
@@ -23,21 +22,17 @@ def record(client: ControlClient, path: Path, *, most_s: float | None = None) ->
         DiskError: The file cannot be written.
     """
     cluster = client.get("/cluster", ClusterDescription)
-    clock = SystemClock()
     roles = [role.name for role in cluster.roles]
     with RecordingWriter(path, path.stem, cluster.time_ms, roles) as writer:
         try:
-            feed = client.lines("/events")
+            feed = client.lines("/events", most_s=most_s)
             next(feed)  # from now on nothing is missed
             for event in client.get("/watch/now", list[AnyEvent]):
                 writer.write(event)
-            ends_s = None if most_s is None else clock.monotonic() + most_s
             for line in feed:
                 if line.startswith(b"data:"):
                     for told in _decoded(line[5:]):
                         writer.write(told)
-                if ends_s is not None and clock.monotonic() >= ends_s:
-                    break
         except (KeyboardInterrupt, PeerError):
             if not writer.events:
                 raise
