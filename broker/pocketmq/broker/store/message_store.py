@@ -355,7 +355,7 @@ class MessageStore(QueueReads):
         return await self._log_flusher.reached(self.commit_log.max_offset)
 
     def _flushed(self) -> None:
-        self._show()
+        self._show(at_once=self._sync and not self.is_confirmed)
         self._flush.log_flushed()
         if self._sync and self.replica.is_following:
             self._log_flusher.flush()  # what came meanwhile: its master waits for it
@@ -387,12 +387,12 @@ class MessageStore(QueueReads):
         """How far the log may be sent to replicas: flushed, if producers wait for that (W-9)."""
         return self._log_flusher.flushed_offset if self._sync else self.commit_log.max_offset
 
-    def _show(self) -> None:
+    def _show(self, *, at_once: bool = False) -> None:
         """Dispatch what may be visible by now."""
         if self.replica.is_following:
             self.replica.dispatch_soon()
         else:
-            self._dispatch.show()
+            self._dispatch.show(at_once=at_once)
 
     def _flush_failed(self, failure: Exception) -> None:
         log.error("log.flush_failed", error=str(failure))

@@ -50,6 +50,11 @@ class StoredBatch(msgspec.Struct, gc=False):
     queues: Sequence[ConsumeQueue]
     results: Sequence[PutResult]
 
+    @property
+    def count(self) -> int:
+        """How many they are, stored or not."""
+        return len(self.messages)
+
     def add_keys_to(self, columns: KeyColumns) -> None:
         """Append what belongs into the index (S-22, S-46)."""
         messages, results = self.messages, self.results
@@ -86,6 +91,11 @@ class PlacedBatch(msgspec.Struct, gc=False):
     def end(self) -> int:
         """Log offset behind the last record."""
         return self.result.end
+
+    @property
+    def count(self) -> int:
+        """How many they are."""
+        return len(self.result.physical_offsets)
 
     def add_keys_to(self, columns: KeyColumns) -> None:
         """Append what belongs into the index (S-46)."""
@@ -135,14 +145,11 @@ class QueueDispatcher:
         Raises:
             DiskFullError: some of it is visible, `offset` has not moved; dispatch it again later.
         """
-        if isinstance(batch, StoredBatch):
-            runs, count = self._runs(batch), len(batch.messages)
-        else:
-            runs, count = [self._batch_run(batch)], len(batch.result.physical_offsets)
+        runs = self._runs(batch) if isinstance(batch, StoredBatch) else [self._batch_run(batch)]
         for run in runs:
             self.dirty.add(run.queue)
             run.queue.put(run.first, b"".join(run.entries), run.end)
-        if self.index is not None and count:
+        if self.index is not None and (count := batch.count):
             self.index.add(batch, count, max(0, batch.end - self.offset))
         if batch.end > self.offset:
             self.offset = batch.end

@@ -5,6 +5,7 @@ What could not be dispatched, because the disk refused, is tried again (S-35).
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Iterator
 
@@ -25,6 +26,9 @@ log = structlog.get_logger()
 BEHIND = "queues or index could not be written"
 
 _CATCH_UP_S = 1.0
+
+SHOWN_AT_ONCE = 1_000
+"""Messages that become visible before other work goes on, or a few more."""
 
 
 class Visibility:
@@ -94,29 +98,52 @@ class RetriedDispatch:
         self._flush = flush
         self._blocked_by = blocked_by
         self._service = PeriodicService("CatchUp", clock, _CATCH_UP_S, self._catch_up)
+        self._scheduled = False
+        """Whether more is shown in the next turn of the loop."""
+        self._is_stopping = False
 
     def start(self) -> None:
         """Begin to try again when needed, on the running event loop."""
+        self._is_stopping = False
         self._service.start()
 
     async def stop(self) -> None:
-        """Try no more."""
+        """Try no more, and put nothing off any more."""
+        self._is_stopping = True
+        self.show()
         await self._service.stop()
 
     def appended(self, batch: StoredBatch | PlacedBatch) -> None:
         """Make a batch visible: now, or once it is flushed and confirmed (S-20, S-24, H-144)."""
         visibility = self._visibility
-        if visibility.hides:
+        if visibility.hides or visibility.hidden:
             visibility.hidden.append(batch)
             if visibility.sync_flush:
                 visibility.flusher.flush()
         else:
             self._dispatch(batch)
 
-    def show(self) -> None:
-        """Dispatch what may be visible by now."""
+    def show(self, *, at_once: bool = False) -> None:
+        """Dispatch what may be visible by now; of very much the rest in the next turns.
+
+        A replica that was away for long confirms all that was appended meanwhile.
+
+        Args:
+            at_once: All of it in this turn: producers are being told that it is there.
+        """
+        shown = 0
         for batch in self._visibility.take():
             self._dispatch(batch)
+            shown += batch.count
+            if shown >= SHOWN_AT_ONCE and not (at_once or self._is_stopping):
+                if not self._scheduled:
+                    self._scheduled = True
+                    asyncio.get_running_loop().call_soon(self._show_more)
+                break
+
+    def _show_more(self) -> None:
+        self._scheduled = False
+        self.show()
 
     def _dispatch(self, batch: StoredBatch | PlacedBatch) -> None:
         """Enter a batch into its queues and the index; later, if the disk is full now."""
