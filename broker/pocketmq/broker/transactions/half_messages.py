@@ -259,6 +259,8 @@ def offsets_of(op: MessageExt) -> list[int]:
         return []
     text = bytes(op.raw_body).decode("utf-8", "replace")
     parts = text.split(",")
+    if text.isascii() and text.replace(",", "").isdigit() and len(max(parts, key=len)) < 20:
+        return list(map(int, filter(None, parts)))
     return [int(part) for part in parts if part.isascii() and part.isdigit() and len(part) < 20]
 
 
