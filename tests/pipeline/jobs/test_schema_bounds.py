@@ -7,13 +7,16 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pocketmq.pipeline.jobs.schemas.avro import avro_schema
 from pocketmq.pipeline.jobs.schemas.decode import schema
 from pocketmq.pipeline.jobs.schemas.decoders import BadBodyError, Decoder, decoder_of
-from pocketmq.pipeline.jobs.schemas.json_words import MOST_STEPS
+from pocketmq.pipeline.jobs.schemas.json_words import MOST_STEPS, Words
 from pocketmq.pipeline.jobs.schemas.registry import Reference, Schema
 from pocketmq.runtime.errors import CallerError
 from support.growth import least_s
@@ -200,6 +203,49 @@ def test_what_no_schema_has_looked_at_is_unevaluated(draft: str) -> None:
     assert read(body(a=1, b=1, x1=1, d=1))
     with pytest.raises(BadBodyError, match=r"\$ does not fit `unevaluatedProperties`: .* at 'e'"):
         read(body(b=1, e=1))
+
+
+LEAVES = st.sampled_from(
+    [
+        *({}, True, False, {"type": "integer"}, {"type": "string"}, {"pattern": "^a"}),
+        *({"uniqueItems": True}, {"maxLength": 1}, {"enum": ["a", [1], None]}, {"const": 1}),
+    ]
+)
+NAMES = st.sampled_from(["a", "b", "ab", "x"])
+
+
+def inner_schemas(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    several, one = st.lists(inner, min_size=1, max_size=2), inner
+    return st.fixed_dictionaries(
+        {},
+        optional={
+            "properties": st.dictionaries(NAMES, one, max_size=2),
+            "patternProperties": st.dictionaries(st.sampled_from(["^a", "b$"]), one, max_size=2),
+            "dependentSchemas": st.dictionaries(NAMES, one, max_size=1),
+            **dict.fromkeys(("additionalProperties", "items", "contains", "not"), one),
+            **dict.fromkeys(("unevaluatedProperties", "unevaluatedItems"), one),
+            **dict.fromkeys(("if", "then", "else", "propertyNames"), one),
+            **dict.fromkeys(("allOf", "anyOf", "oneOf", "prefixItems"), several),
+        },
+    )
+
+
+SCHEMAS = st.recursive(LEAVES, inner_schemas, max_leaves=8)
+VALUES = st.recursive(
+    st.sampled_from([None, True, False, 0, 1, 1.0, "", "a", "ab", "b"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(SCHEMAS, VALUES)
+@pytest.mark.parametrize("kind", [jsonschema.Draft7Validator, jsonschema.Draft202012Validator])
+def test_what_is_checked_with_a_bound_fits_as_it_would_without(
+    kind: Any, said: Any, value: Any
+) -> None:
+    words = Words()
+    words.work.begin(0)
+    assert words.kind(kind)(said).is_valid(value) == kind(said).is_valid(value)
 
 
 # -- Avro and Protobuf ----------------------------------------------------------------------------
