@@ -8,6 +8,7 @@ from pocketmq.client.producer.fault_strategy import FaultStrategy, FaultTable
 from pocketmq.client.routes import TopicPublishInfo
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.runtime.profile import PROFILE_4_9, PROFILE_5_X, Profile
+from support.growth import least_s
 
 BOTH = pytest.mark.parametrize("profile", [PROFILE_4_9, PROFILE_5_X], ids=lambda p: p.name)
 
@@ -203,3 +204,25 @@ def test_in_4_9_one_write_queue_is_enough() -> None:  # P-32
     strategy.remoting_failed("b", 1, 0.0)
     assert strategy.choose(topic, None, 0.0) == MessageQueue("T", "b", 0)
     assert "b" in strategy.table.items
+
+
+@BOTH
+def test_a_send_costs_the_same_with_many_queues_while_every_broker_is_avoided(
+    profile: Profile,
+) -> None:
+    def choose_s(queues: int) -> float:
+        strategy, topic = FaultStrategy(profile.client, enabled=True), info("a", "b", queues=queues)
+        for name in ("a", "b"):
+            strategy.broker_failed(name, 10, 0.0)
+        return least_s(lambda: strategy.choose(topic, None, 0.0), runs=5, steps=50)
+
+    assert choose_s(10_000) < 10 * choose_s(4)
+
+
+@BOTH
+def test_queues_take_turns_also_while_every_broker_is_avoided(profile: Profile) -> None:
+    strategy, topic = FaultStrategy(profile.client, enabled=True), info("a", "b", "c", queues=4)
+    for name in ("a", "b", "c"):
+        strategy.broker_failed(name, 10, 0.0)
+    taken = {strategy.choose(topic, None, 0.0) for _ in range(12)}
+    assert len(taken) == (12 if profile is PROFILE_5_X else 4), "4.9: those of the better half"

@@ -176,22 +176,14 @@ class FaultStrategy:
             info.randomise()
         table = self.table
         return (
-            info.next_accepted(
-                lambda queue: (
-                    queue.broker_name != last_broker and table.is_available(queue.broker_name, now)
-                )
-            )
-            or info.next_accepted(
-                lambda queue: (
-                    queue.broker_name != last_broker and table.is_reachable(queue.broker_name)
-                )
-            )
+            info.next_accepted(lambda name: name != last_broker and table.is_available(name, now))
+            or info.next_accepted(lambda name: name != last_broker and table.is_reachable(name))
             or info.next_queue()
         )
 
     def _from_better_half(self, info: TopicPublishInfo, now: float) -> MessageQueue:
         """P-32: the next available broker, whichever it was last; else one of the better half."""
-        queue = info.next_accepted(lambda queue: self.table.is_available(queue.broker_name, now))
+        queue = info.next_accepted(lambda name: self.table.is_available(name, now))
         if queue is not None:
             return queue
         broker_name = self.table.pick_one_at_least(now)
@@ -208,5 +200,5 @@ def _another_broker(info: TopicPublishInfo, last_broker: str | None) -> MessageQ
     """P-31: round robin, past the broker that just failed if there is another."""
     if last_broker is None:
         return info.next_queue()
-    queue = info.next_accepted(lambda each: each.broker_name != last_broker)
+    queue = info.next_accepted(lambda name: name != last_broker)
     return info.next_queue() if queue is None else queue
