@@ -85,3 +85,15 @@ def test_what_is_over_the_limit_by_more_than_a_small_part_is_never_borne() -> No
                 assert memory.total_bytes <= LIMIT + LIMIT // ASK_SHARE
     assert memory.total_bytes > LIMIT // 2
     assert 5 <= sum(each.is_open for each in many) <= 20
+
+
+def test_a_limit_that_is_lowered_holds_from_the_next_note_on() -> None:
+    budgets = [Budget(peer_memory_bytes=100)]
+    memory = PeerMemory(lambda: budgets[-1])
+    first, second, _ = (
+        Connection(memory, name, held) for name, held in (("a", 55), ("b", 45), ("c", 40))
+    )
+    assert (first.is_open, memory.total_bytes) == (False, 85)
+    budgets.append(Budget(peer_memory_bytes=60))
+    second.holds(44)
+    assert (second.is_open, memory.total_bytes) == (False, 40)

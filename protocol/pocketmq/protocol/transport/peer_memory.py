@@ -53,7 +53,8 @@ class PeerMemory:
         """A connection holds so much now. O(1) while all is well."""
         self._enter(holder, size_bytes)
         limit_bytes = self.budget().peer_memory_bytes
-        if self.total_bytes > max(limit_bytes, self._asked_bytes + limit_bytes // ASK_SHARE):
+        asked_bytes = min(self._asked_bytes, limit_bytes)  # the limit may be less by now
+        if self.total_bytes > max(limit_bytes, asked_bytes + limit_bytes // ASK_SHARE):
             self._relieve(limit_bytes)
 
     def forget(self, holder: Holder) -> None:
