@@ -169,3 +169,18 @@ async def test_under_sync_flush_the_answer_waits_until_the_copy_is_on_the_disk(
         disk.go_on(failure)
         wanted = ResponseCode.SUCCESS if failure is None else ResponseCode.SYSTEM_ERROR
         assert (await answer).code == wanted
+
+
+async def test_names_of_topics_that_producers_make_up_are_not_counted(
+    rig: BrokerRig, voice: Voice
+) -> None:
+    # Each took some KB for ever.
+    await voice.heartbeat(consumers=[consumer()])
+    for number in range(5):
+        await voice.send(properties={"RETRY_TOPIC": f"nowhere-{number}"})
+    await voice.send(properties={"RETRY_TOPIC": "TBW102"})
+    for message in await rig.queue("orders"):
+        assert (await voice.send_back(message)).code == 0
+    stats = rig.broker.stats
+    sent_back = {key: each.times for (name, key), each in stats.named.items() if "SNDBCK" in name}
+    assert sent_back == {"orders@readers": 5, "TBW102@readers": 1}

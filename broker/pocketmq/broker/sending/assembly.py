@@ -81,7 +81,12 @@ def assemble_sending(
         groups.configs,
         address,
         clock,
-        SendBackReports(core.stats, core.events, config.name),
+        SendBackReports(
+            core.stats,
+            lambda topic: topics.configs.get(topic) is not None,
+            core.events,
+            config.name,
+        ),
         broker_permission=lambda: core.config.broker_permission,
     )
     return Subject(processors=(sends, send_backs), services=(sends,))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pocketmq.broker.sending.retry import RetryPlan
 from pocketmq.broker.stats import BrokerStats
 from pocketmq.protocol import properties as names
@@ -16,21 +18,31 @@ class SendBackReports:
 
     Args:
         stats: Counts them.
+        knows_topic: Whether a topic exists; each that is counted takes some KB until it is deleted.
         events: Told of each.
         broker: Name of the broker.
     """
 
-    def __init__(self, stats: BrokerStats, events: EventSink = NO_EVENTS, broker: str = "") -> None:
+    def __init__(
+        self,
+        stats: BrokerStats,
+        knows_topic: Callable[[str], bool],
+        events: EventSink = NO_EVENTS,
+        broker: str = "",
+    ) -> None:
         self._stats = stats
+        self._knows_topic = knows_topic
         self._events = events
         self._broker = broker
 
     def stored(self, record: MessageExt, group: str, topic: str, plan: RetryPlan) -> None:
         """The copy of a record is stored in a retry or dead letter topic."""
         origin = record.properties.get(names.RETRY_TOPIC, record.topic)
-        self._stats.note_send_back(origin, group)
+        # A producer may name any topic in that property, and one may be deleted since.
+        counted = origin if self._knows_topic(origin) else record.topic
+        self._stats.note_send_back(counted, group)
         if plan.to_dlq:
-            self._stats.meters.add(SENT_TO_DLQ, group, origin)
+            self._stats.meters.add(SENT_TO_DLQ, group, counted)
         events = self._events
         if not events.is_on:
             return
