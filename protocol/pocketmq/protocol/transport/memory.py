@@ -7,6 +7,7 @@ over TCP, only faster.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
@@ -33,7 +34,7 @@ class MemoryTransport(asyncio.Transport):
         self._closing = False
         self._lost = False
         self._paused = False
-        self._unread: list[bytes] = []
+        self._unread: deque[bytes] = deque()
         self.other: MemoryTransport | None = None
 
     def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
@@ -45,7 +46,7 @@ class MemoryTransport(asyncio.Transport):
 
     def deliver(self, data: bytes) -> None:
         """Bytes from the other end."""
-        if self._paused:
+        if self._paused or self._unread:
             self._unread.append(data)
         elif not self._lost and not self._closing:
             self._protocol.data_received(data)
@@ -54,10 +55,14 @@ class MemoryTransport(asyncio.Transport):
         self._paused = True
 
     def resume_reading(self) -> None:
+        if self._paused and self._unread:
+            self._loop.call_soon(self._read_on)
         self._paused = False
-        unread, self._unread = self._unread, []
-        for data in unread:
-            self._loop.call_soon(self.deliver, data)
+
+    def _read_on(self) -> None:
+        """Deliver what came while reading was paused, in the order in which it came."""
+        while self._unread and not (self._paused or self._lost or self._closing):
+            self._protocol.data_received(self._unread.popleft())
 
     def is_reading(self) -> bool:
         return not self._paused and not self._closing
