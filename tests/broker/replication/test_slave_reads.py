@@ -53,7 +53,8 @@ class Slave:
 
     @property
     def shippable_offset(self) -> int:
-        return self.commit_log.max_offset
+        end: int = self.commit_log.max_offset
+        return end
 
     async def flush(self) -> PutStatus:
         return PutStatus.PUT_OK
