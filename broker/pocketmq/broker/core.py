@@ -136,7 +136,7 @@ class BrokerCore:
             content: what the file shall hold.
         """
         path = Path(self.store.root) / "config" / name
-        return TableFile(path, self.disk, cls, load, content)
+        return TableFile(path, self.disk, self.clock, cls, load, content)
 
 
 def _role_at_start(config: BrokerConfig) -> RoleState:

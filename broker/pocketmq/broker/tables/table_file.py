@@ -10,6 +10,7 @@ import msgspec
 
 from pocketmq.broker.store import Disk
 from pocketmq.broker.tables.json_files import JsonFile
+from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.durable_file import DamagedFileError
 
 TableT = TypeVar("TableT")
@@ -21,6 +22,7 @@ class TableFile(Generic[TableT]):
     Args:
         path: of the file, absolute.
         disk: the seam to the file system.
+        clock: as `JsonFile`.
         cls: the content, typed.
         load: takes over what the file holds.
         content: what the file shall hold now.
@@ -30,12 +32,13 @@ class TableFile(Generic[TableT]):
         self,
         path: Path,
         disk: Disk,
+        clock: Clock,
         cls: type[TableT],
         load: Callable[[TableT], None],
         content: Callable[[], TableT],
     ) -> None:
         self.name = path.name
-        self._file = JsonFile(path, disk)
+        self._file = JsonFile(path, disk, clock)
         self._cls = cls
         self._load = load
         self._content = content
