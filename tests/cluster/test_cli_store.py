@@ -124,7 +124,8 @@ def test_inspect_prints_tables(root: Path) -> None:
     assert f"file\tcommitlog/{131072:020d}\t" in ran.stdout
     assert not re.search(r"[\x1b\u2500-\u257f]", ran.stdout), "neither colour nor boxes"
     table = store("inspect", root, "-o", "table").stdout.splitlines()
-    assert all(len(line) <= 80 for line in table[2:])
+    assert table[:2] == [str(root.resolve()), "stopped cleanly"]
+    assert all(len(line) <= 80 for line in table[1:])
     [facts] = json.loads(store("inspect", root, "-o", "json").stdout)
     assert {queue["topic"] for queue in facts["queues"]} >= {"GoldenTransactions", "GoldenPlain"}
 

@@ -127,7 +127,7 @@ def inspect(directory: Directory, index_slots: IndexSlots = None, output: Output
         return
     for facts in found:
         told = _told(facts)
-        heading = f"{told[0]}: {told[1]}; {told[2]}\n{told[3]}"
+        heading = "\n".join(told)
         summary = Table("store", ("root", "state", "messages", "log"), [told])
         show(output, None, *store_tables(facts), heading=heading, summary=summary)
 
