@@ -154,6 +154,20 @@ def test_the_table_has_what_cannot_be_told_beside_the_misfits() -> None:
     ]
 
 
+def test_a_topic_of_many_messages_is_not_given_up() -> None:
+    def topic(**more: Any) -> dict[str, Any]:
+        fields = {f"f{number}": TEXT for number in range(30)}
+        messages = [
+            record("kind", **fields, **more, kind={"const": f"m{number}"}) for number in range(20)
+        ]
+        return {"oneOf": messages}
+
+    assert told(topic(more=TEXT), topic()) == []
+    assert told(topic(more=WHOLE), topic(more=TEXT))[0] == (
+        "$(oneOf 1).more: string is not integer"
+    )
+
+
 def test_choices_of_choices_without_end_are_given_up() -> None:
     """Each level has two choices that both hold the next: 2 to the power of the depth."""
 

@@ -94,11 +94,10 @@ class Comparison:
             return
         narrow = [word for word in NARROW if writer.words(word)]
         plain = Shape(writer.parts)
-        if any(self._is_within(plain, each) for each in writer.others):
-            writer = replace(plain, is_doubled=True)
-        if writer.is_doubled or not all(
-            are_apart(shape_of([each]), plain) for each in writer.others
-        ):
+        near = [each for each in writer.others if not are_apart(shape_of([each]), plain)]
+        if near:
+            is_doubled = any(self._is_within(plain, each) for each in near)
+            writer = replace(writer, others=tuple(near), is_doubled=is_doubled)
             narrow.append("oneOf")
         for each in self._plain(reader, writer, at):
             if narrow and each.is_certain:
@@ -184,6 +183,7 @@ class Comparison:
             shape = shape_of([branch])
             if are_apart(shape, writer) or (
                 choice.word == "oneOf"
+                and not writer.is_doubled
                 and any(self._is_within(shape, each) for each in writer.others)
             ):
                 continue
@@ -203,7 +203,8 @@ class Comparison:
 
     def _is_within(self, shape: Shape, other: Part) -> bool:
         """Whether all that fits a shape also fits another schema."""
-        return not _first(self.compare(shape_of([other]), shape), 1)
+        found = shape_of([other])
+        return not are_apart(found, shape) and not _first(self.compare(found, shape), 1)
 
 
 def _first(reasons: Reasons, count: int) -> list[Reason]:

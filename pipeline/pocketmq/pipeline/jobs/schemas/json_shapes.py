@@ -124,14 +124,15 @@ class Shape:
         """Names of the fields that an object has."""
         found: dict[str, None] = {}
         for part in self.parts:
-            found |= dict.fromkeys(name for name in part.listed("required"))
-            draft_3 = (name for name, each in part.properties() if each.word("required") is True)
-            found |= dict.fromkeys(draft_3)
+            found |= dict.fromkeys(part.listed("required"))
+            for name, said in _properties(part).items():
+                if isinstance(said, dict) and said.get("required") is True:  # draft 3
+                    found[name] = None
         return list(found)
 
     def names(self) -> list[str]:
         """Names of the fields that it knows."""
-        return list(dict.fromkeys(name for part in self.parts for name, _ in part.properties()))
+        return list(dict.fromkeys(name for part in self.parts for name in _properties(part)))
 
     def field(self, name: str) -> Shape | None:
         """What the value of a field is; None if nothing is said of that field.
@@ -140,9 +141,9 @@ class Shape:
         """
         found = []
         for part in self.parts:
-            properties = dict(part.properties())
+            properties = _properties(part)
             if name in properties:
-                found.append(properties[name])
+                found.append(part.within(properties[name]))
             elif not part.word("patternProperties"):
                 beyond = part.word("additionalProperties")
                 found += [] if beyond is None or beyond is True else [part.within(beyond)]
@@ -201,6 +202,11 @@ def shape_of(parts: Iterable[Part]) -> Shape:
             choices += [Choice(word, branches)] if branches else []
         found.append(part)
     return Shape(tuple(found), tuple(choices))
+
+
+def _properties(part: Part) -> dict[str, Any]:
+    found = part.word("properties")
+    return found if isinstance(found, dict) else {}
 
 
 def _types(part: Part) -> set[str] | None:
