@@ -145,11 +145,14 @@ class QueueDispatcher:
         Raises:
             DiskFullError: some of it is visible, `offset` has not moved; dispatch it again later.
         """
-        runs = self._runs(batch) if isinstance(batch, StoredBatch) else [self._batch_run(batch)]
+        if isinstance(batch, StoredBatch):
+            runs, count = self._runs(batch), len(batch.messages)
+        else:
+            runs, count = [self._batch_run(batch)], len(batch.result.physical_offsets)
         for run in runs:
             self.dirty.add(run.queue)
             run.queue.put(run.first, b"".join(run.entries), run.end)
-        if self.index is not None and (count := batch.count):
+        if self.index is not None and count:
             self.index.add(batch, count, max(0, batch.end - self.offset))
         if batch.end > self.offset:
             self.offset = batch.end
