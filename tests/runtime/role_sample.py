@@ -4,10 +4,15 @@ from pocketmq.runtime.process import RoleContext, RoleOptions, load_all, report,
 
 import argparse
 import asyncio
+import os
+import signal
 import sys
 
+from pocketmq.runtime import process
 from pocketmq.runtime.errors import ConfigError, PocketMQError
 from pocketmq.runtime.ports import bind_error
+
+PATIENCE_S = 3600.0
 
 
 async def main(role: RoleContext, mode: str, port: int) -> None:
@@ -31,8 +36,15 @@ async def main(role: RoleContext, mode: str, port: int) -> None:
     if mode == "task-fails":
         role.tasks.start(fail(), name="failing")
     role.ready(port=server.sockets[0].getsockname()[1], clock=type(role.clock).__name__)
+    if mode == "signalled-twice":
+        process.SAME_SIGNAL_S = PATIENCE_S  # a busy machine may be slow between the two
+        os.kill(os.getpid(), signal.SIGTERM)
     await role.stopped()
     server.close()
+    if mode == "signalled-twice":
+        os.kill(os.getpid(), signal.SIGTERM)
+        for _ in range(10):  # turns, in which it is heard
+            await role.clock.sleep(0)
     print(f"STOPPED loop={type(asyncio.get_running_loop()).__module__}", flush=True)
     if mode == "hang":
         await asyncio.Event().wait()

@@ -17,6 +17,7 @@ import pytest
 from pocketmq.runtime.errors import ConfigError, EnvironmentFault, PortInUseError
 from pocketmq.runtime.ports import check_port_free, listener_pid, told_ip
 from pocketmq.runtime.process import loop_factory, parse_ready_line, ready_line
+from support.console import until
 from support.eventually import PATIENCE_S
 
 pytestmark = pytest.mark.cluster
@@ -91,14 +92,21 @@ def test_a_signal_before_it_is_ready_ends_it_too(start: Start) -> None:
     assert end(process)[0] == 0
 
 
-def test_a_second_signal_ends_a_stop_that_hangs(start: Start) -> None:
+def test_a_later_second_signal_ends_a_stop_that_hangs(start: Start) -> None:
     process = start("--mode", "hang")
     ready(process)
     process.terminate()
     assert process.stdout is not None
     assert process.stdout.readline().startswith("STOPPED")
-    process.terminate()
+    until(lambda: process.terminate() or process.poll() is not None, "it has ended")
     assert end(process)[0] == 128 + signal.SIGTERM
+
+
+def test_a_signal_that_comes_twice_at_once_is_one(start: Start) -> None:
+    status, out, err = end(start("--mode", "signalled-twice"))
+    assert status == 0
+    assert "STOPPED" in out
+    assert "role.stopped" in err
 
 
 def test_a_port_in_use_is_one_line_with_the_holders_pid_and_status_1(start: Start) -> None:

@@ -60,6 +60,10 @@ What it would find among them, about 1,000 objects of a broker, is left where it
 PRIVATE_UMASK = 0o077
 """What a role creates is for its user alone: messages and the tables of who reads them."""
 
+SAME_SIGNAL_S = 0.1
+"""Real seconds in which a second signal is the first one once more: coreutils' `timeout` signals
+its child and then the child's group, and wrappers pass a Ctrl-C on that the terminal sent too."""
+
 ORPHAN_GRACE_S = 15
 """Real seconds in which a role whose parent died may stop in order before it is ended."""
 
@@ -117,6 +121,8 @@ class RoleContext:
         self.tasks = TaskOwner(role, on_failure=self._task_failed)
         """Background tasks of the role; the first that fails stops the role with status 2."""
         self.stop_reason: str | None = None
+        self.stop_asked_at = 0.0
+        """Real monotonic seconds at which it was first asked to stop."""
         self.is_ready = False
         self._gc_threshold = gc.get_threshold()
         """As it was before the start; the start may set another."""
@@ -150,7 +156,7 @@ class RoleContext:
         """Let `stopped()` return; a main function that is not ready yet is cancelled."""
         if self.stop_reason is not None:
             return
-        self.stop_reason = reason
+        self.stop_reason, self.stop_asked_at = reason, SystemClock().monotonic()
         log.info("role.stopping", role=self.role, name=self.name, reason=reason)
         self._stopping.set()
         if not self.is_ready and self._main is not None:
@@ -166,8 +172,9 @@ RoleMain = Callable[[RoleContext], Awaitable[None]]
 def run_role(main: RoleMain, *, role: str, name: str, options: RoleOptions | None = None) -> int:
     """Run a role until it is told to stop; the process's exit status.
 
-    SIGINT and SIGTERM ask it to stop in order; a second one ends it at once. A `PocketMQError`
-    becomes one line on standard error (with the traceback when `POCKETMQ_DEBUG` is set).
+    SIGINT and SIGTERM ask it to stop in order; a second one ends it at once, unless it comes within
+    `SAME_SIGNAL_S`. A `PocketMQError` becomes one line on standard error (with the traceback when
+    `POCKETMQ_DEBUG` is set).
     """
     options = options if options is not None else RoleOptions()
     try:
@@ -253,6 +260,8 @@ async def _run(main: RoleMain, role: str, name: str, options: RoleOptions) -> in
 
 def _on_signal(context: RoleContext, number: signal.Signals, parent: int) -> None:
     if context.stop_reason is not None:
+        if SystemClock().monotonic() - context.stop_asked_at < SAME_SIGNAL_S:
+            return
         log.warning("role.ended", role=context.role, name=context.name, signal=number.name)
         os._exit(128 + number)
     if os.getppid() != parent:
