@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -149,3 +150,35 @@ QUEUES = st.builds(
 @given(st.dictionaries(QUEUES, st.integers(0, 2**63 - 1), max_size=5))
 def test_the_file_survives_a_round_trip(offsets: dict[MessageQueue, int]) -> None:
     assert decode_offsets(encode_offsets(offsets)) == offsets
+
+
+async def test_a_start_costs_each_queue_the_same_however_many_they_are(tmp_path: Path) -> None:
+    async def look_s(count: int) -> float:
+        """Processor seconds for each queue."""
+        queues = [MessageQueue("T", "a", number) for number in range(count)]
+        store = LocalFileOffsetStore(tmp_path, "c", f"g{count}")
+        for queue in queues:
+            store.table.update(queue, 5, increase_only=False)
+        await store.persist_all(queues)
+        store = LocalFileOffsetStore(tmp_path, "c", f"g{count}")
+        began_s = time.process_time()
+        for queue in queues:
+            assert await store.read(queue, STORE) == 5
+        return (time.process_time() - began_s) / count
+
+    few, many = [min([await look_s(count) for _ in range(3)]) for count in (20, 400)]
+    assert many < 5 * few
+
+
+async def test_what_another_process_wrote_is_read_and_kept(tmp_path: Path) -> None:
+    one, other = (LocalFileOffsetStore(tmp_path, "c", "g") for _ in range(2))
+    of_other = MessageQueue("T", "a", 1)
+    one.table.update(QUEUE, 5, increase_only=False)
+    await one.persist(QUEUE)
+    assert await other.read(QUEUE, STORE) == 5
+    other.table.update(of_other, 7, increase_only=False)
+    await other.persist(of_other)
+    one.table.update(QUEUE, 6, increase_only=False)
+    await one.persist(QUEUE)
+    assert await other.read(QUEUE, STORE) == 6
+    assert await one.read(of_other, STORE) == 7

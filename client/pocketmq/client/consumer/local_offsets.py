@@ -51,6 +51,9 @@ class LocalFileOffsetStore:
         self.table = OffsetTable()
         self.path = directory.expanduser() / client_id / group / "offsets.json"
         self._file = DurableFile(self.path, files or OsTextFiles())
+        self._known: tuple[str, dict[MessageQueue, int]] = ("", {})
+        """The text that was read or written last, and its offsets. At a start each queue is looked
+        for in the file, and to parse the same text again costs as much as all queues."""
 
     async def load(self) -> None:
         """Fill the memory from the file.
@@ -98,13 +101,22 @@ class LocalFileOffsetStore:
             stored = await self._read()
             merged = {**stored, **offsets}
             if merged != stored:
-                await self._file.replace(encode_offsets(merged))
+                text = encode_offsets(merged)
+                await self._file.replace(text)
+                self._known = text, merged
         except DiskError as exc:
             log.warning("offsets.persist_failed", path=str(self.path), reason=str(exc))
 
     async def _read(self) -> dict[MessageQueue, int]:
-        loaded = await self._file.load(lambda text: decode_offsets(text) if text else None)
+        loaded = await self._file.load(self._offsets_in)
         return {} if loaded is None else loaded.value
+
+    def _offsets_in(self, text: str) -> dict[MessageQueue, int] | None:
+        if not text:
+            return None
+        if text != self._known[0]:
+            self._known = text, decode_offsets(text)
+        return self._known[1]
 
 
 def encode_offsets(offsets: Mapping[MessageQueue, int]) -> str:
