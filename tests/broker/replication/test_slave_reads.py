@@ -1,4 +1,4 @@
-"""A slave that catches up answers others between two reads."""
+"""A slave that catches up answers others between a few reads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pocketmq.broker.replication import auto_switch_frames, ha_frames
 from pocketmq.broker.replication.epoch_file import EpochFile
 from pocketmq.broker.replication.epoch_slave import EpochMasterConnection
 from pocketmq.broker.replication.epochs import Epoch
-from pocketmq.broker.replication.ha_client import MasterConnection
+from pocketmq.broker.replication.ha_client import FULL_READS_A_TURN, MasterConnection
 from pocketmq.broker.replication.rules import HaRules
 from pocketmq.broker.store import OsDisk, PutStatus
 from pocketmq.protocol.transport.tcp import TcpNetwork
@@ -25,8 +25,8 @@ from pocketmq.runtime.manual_clock import ManualClock
 PIECE = 32 * 1024
 READ_BYTES = 256_000
 """What uvloop reads at once."""
-MOST_READS = 4
-"""The one under way, and one more; a loop of asyncio reads a little more at once."""
+MOST_READS = FULL_READS_A_TURN + 1
+"""A loop of asyncio reads a little more at once."""
 
 Head = Callable[[int], bytes]
 
