@@ -183,6 +183,24 @@ def test_choices_of_choices_without_end_are_given_up() -> None:
     assert any("too many choices" in each for each in told(deep(TEXT), deep(WHOLE)))
 
 
+def holding_itself(count: int) -> dict[str, Any]:
+    return record(*map(str, range(count)), **{str(each): {"$ref": "#"} for each in range(count)})
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"anyOf": [*([{"$ref": "#"}] * 100), TEXT]},
+        holding_itself(60),
+        {"oneOf": [holding_itself(9) for _ in range(9)]},
+        {"items": {"oneOf": [{"items": {"$ref": "#"}} for _ in range(30)]}},
+    ],
+)
+def test_a_schema_that_holds_itself_many_times_is_compared_in_a_moment(said: Any) -> None:
+    """The time limit of a test is the only thing that can fail here."""
+    told({**said, "title": "again"}, said)
+
+
 # -- against the validator ------------------------------------------------------------------------
 
 VALUES = st.sampled_from([None, True, 0, 1, 5, 7, 1.5, "", "a", "abc", [], [1], [1, 1], ["a"]])

@@ -11,7 +11,7 @@ from pocketmq.runtime.errors import CallerError
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What was compared, and what does not fit."""
+    """What was compared, and what does not fit or cannot be told."""
 
     versions: int
     misfits: list[Misfit]

@@ -47,6 +47,9 @@ _MOST_TRIED: Final = 50
 _VALUES_PER_COMPARISON: Final = 5
 """So many listed values take the time of a pair."""
 
+_CHOICES_PER_COMPARISON: Final = 20
+"""So many choices are told apart in the time of a pair."""
+
 Reasons = Generator[Reason, None, None]
 
 
@@ -94,6 +97,7 @@ class Comparison:
             return
         narrow = [word for word in NARROW if writer.words(word)]
         plain = Shape(writer.parts)
+        self._left -= len(writer.others) // _CHOICES_PER_COMPARISON
         near = [each for each in writer.others if not are_apart(shape_of([each]), plain)]
         if near:
             is_doubled = any(self._is_within(plain, each) for each in near)
@@ -179,7 +183,9 @@ class Comparison:
 
     def _trials(self, choice: Choice, writer: Shape, at: str) -> Iterator[tuple[int, list[Reason]]]:
         """Numbers of the branches that may read values of the writer, and why they may not."""
-        for number, branch in enumerate(choice.branches, 1):
+        branches = choice.branches()
+        self._left -= len(branches) // _CHOICES_PER_COMPARISON
+        for number, branch in enumerate(branches, 1):
             shape = shape_of([branch])
             if are_apart(shape, writer) or (
                 choice.word == "oneOf"
@@ -193,7 +199,7 @@ class Comparison:
         """What is missing for one branch, if an object was written."""
         if writer.types() != {"object"}:
             return ""
-        shapes = [shape_of([branch]) for branch in choice.branches]
+        shapes = [shape_of([branch]) for branch in choice.branches()]
         found = [
             _first(self.compare(shape, writer, at), _MOST_TRIED)
             for shape in shapes

@@ -21,8 +21,11 @@ _REF_ALONE: Final = ("draft-03", "draft-04", "draft-06", "draft-07")
 NARROW: Final = ("not", "if", "disallow", "extends", "$dynamicRef", "$recursiveRef")
 """Words by which a value may not fit though the others would let it."""
 
-_DEEPEST: Final = 5
-"""So many choices within choices are looked into for the types of a value."""
+_DEEPEST: Final = 2
+"""So deep fields in fields are looked at to tell choices apart: each level multiplies the work."""
+
+_MOST_FIELDS: Final = 10
+"""So many required fields may be in a field that is looked into."""
 
 
 class Choice(NamedTuple):
@@ -30,7 +33,12 @@ class Choice(NamedTuple):
 
     word: str
     """`anyOf` or `oneOf`."""
-    branches: tuple[Part, ...]
+    part: Part
+    """Where it stands."""
+
+    def branches(self) -> list[Part]:
+        """The schemas."""
+        return [self.part.within(each) for each in self.part.listed(self.word)]
 
 
 @dataclass(frozen=True)
@@ -48,16 +56,14 @@ class Shape:
     @cached_property
     def key(self) -> tuple[object, ...]:
         """Names it among the shapes of the same schemas."""
-        branches = (each for choice in self.choices for each in choice.branches)
-        places = (
-            frozenset(id(part.said) for part in parts)
-            for parts in (self.parts, branches, self.others)
-        )
-        return (*places, self.is_doubled)
+        choices = frozenset((word, id(part.said)) for word, part in self.choices)
+        places = (frozenset(id(part.said) for part in each) for each in (self.parts, self.others))
+        return (*places, choices, self.is_doubled)
 
     def cases(self) -> Iterator[tuple[str, Shape]]:
         """What it is for each branch of its first choice, with the name of the branch."""
-        (word, branches), *choices = self.choices
+        choice, *choices = self.choices
+        word, branches = choice.word, choice.branches()
         for number, branch in enumerate(branches):
             inner = shape_of([branch])
             others = (*branches[:number], *branches[number + 1 :]) if word == "oneOf" else ()
@@ -76,14 +82,11 @@ class Shape:
 
     @cached_property
     def _types(self) -> set[str] | None:
-        return self._types_at(0)
-
-    def _types_at(self, depth: int) -> set[str] | None:
         found: set[str] | None = None
         for part in self.parts:
             found = _both(found, _types(part))
-        for choice in self.choices if depth < _DEEPEST else ():
-            several = [shape_of([each])._types_at(depth + 1) for each in choice.branches]
+        for choice in self.choices:
+            several = [_types(each.followed()) for each in choice.branches()]
             if None not in several:
                 found = _both(found, {kind for kinds in several for kind in kinds or ()})
         return found
@@ -197,9 +200,7 @@ def shape_of(parts: Iterable[Part]) -> Shape:
             if part.language.name in _REF_ALONE:
                 continue
         waiting += [part.within(each) for each in part.listed("allOf")]
-        for word in ("anyOf", "oneOf"):
-            branches = tuple(part.within(each) for each in part.listed(word))
-            choices += [Choice(word, branches)] if branches else []
+        choices += [Choice(word, part) for word in ("anyOf", "oneOf") if part.listed(word)]
         found.append(part)
     return Shape(tuple(found), tuple(choices))
 
@@ -256,9 +257,12 @@ def are_apart(one: Shape, other: Shape, depth: int = 0) -> bool:
         texts = {text_of(each) for each in values[1]}
         if not any(text_of(each) in texts for each in values[0]):
             return True
-    if types != {"object"} or depth > _DEEPEST:
+    if types != {"object"} or depth >= _DEEPEST:
         return False
-    for name in dict.fromkeys((*one.required(), *other.required())):
+    required = dict.fromkeys((*one.required(), *other.required()))
+    if depth > 0 and len(required) > _MOST_FIELDS:
+        return False
+    for name in required:
         if other.knows_names() and name not in other.names():
             return True
         here, there = one.field(name), other.field(name)
