@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 from collections.abc import Callable, Sequence
@@ -164,6 +165,24 @@ def test_what_cannot_be_done_is_one_line_and_status_1(
     monkeypatch.setenv("NAMESRV_ADDR", NOBODY)
     assert pocketmq(command.format(**places).split()) == 1
     assert one_line(capsys).startswith("pocketmq: " + line.format(**places))
+
+
+def test_a_wrong_variable_is_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POCKETMQ_LOOP", "none")
+    assert pocketmq(["topic", "list"]) == 1
+    gc.collect()  # a coroutine that nobody awaited would be told of now
+    assert one_line(capsys).startswith("pocketmq: POCKETMQ_LOOP: 'none' is not one of asyncio")
+
+
+def test_a_variable_that_no_option_has_is_named(
+    places: dict[str, object], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POCKETMQ_CLUSTER_BROKRES", "2")
+    assert pocketmq(["up", "--data", str(places["file"])]) == 1
+    first, _ = capsys.readouterr().err.splitlines()
+    assert first == "pocketmq up: unknown options ignored: POCKETMQ_CLUSTER_BROKRES"
 
 
 @pytest.mark.parametrize(("command", "line"), WRONG_ROLES, ids=by_text)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import http.client
+import http.server
 import json
 import os
 import re
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from pocketmq.cluster.control_address.app import MAX_BODY_BYTES, make_app
 from pocketmq.cluster.control_address.client import ControlClient
 from pocketmq.cluster.control_address.declarations import Health, Seed, SeedOffset
 from pocketmq.cluster.control_address.server import ControlServer
+from pocketmq.runtime.errors import PeerError
 from pocketmq.testing import Cluster, start_cluster
 
 
@@ -359,3 +362,23 @@ def test_snapshots_are_saved_listed_and_loaded(cluster: Cluster) -> None:
     status, answer = ask(cluster, "POST", "/snapshots", {"name": "../x"})
     assert (status, "is no name of a snapshot" in answer["error"]) == (400, True)
     assert ask(cluster, "POST", "/snapshots/two/load")[0] == 400
+
+
+@pytest.mark.parametrize("status", [200, 404, 503])
+def test_another_program_at_the_address_is_told_in_one_line(status: int) -> None:
+    class Stranger(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(b"<!DOCTYPE HTML>\n<html>\n")
+
+        def log_message(self, *_: object) -> None:
+            """Nothing is printed."""
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Stranger) as server:
+        threading.Thread(target=server.handle_request).start()
+        client = ControlClient(f"http://127.0.0.1:{server.server_port}")
+        with pytest.raises(PeerError, match="another program answers there, with status") as caught:
+            client.get("/healthz", Health)
+    assert "\n" not in str(caught.value)
+    assert "--control" in str(caught.value)

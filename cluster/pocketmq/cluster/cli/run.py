@@ -60,7 +60,12 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
     Ends the command quietly when the reader of its output has enough: `... | head`.
     """
     try:
-        with asyncio.Runner(loop_factory=loop_factory(os.environ)) as runner:
+        factory = loop_factory(os.environ)
+    except ConfigError:
+        coroutine.close()
+        raise
+    try:
+        with asyncio.Runner(loop_factory=factory) as runner:
             return runner.run(coroutine)
     except BrokenPipeError:  # typer would make it exit status 1
         go_nowhere()

@@ -15,7 +15,7 @@ from pocketmq.cluster.spec import (
     NAMESERVER_MODULE,
     ClusterOptions,
 )
-from pocketmq.runtime.config import load
+from pocketmq.runtime.config import load, unknown_names
 from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName
 
 UP_HELP = """Start a whole cluster in the foreground; Ctrl-C stops it.
@@ -229,6 +229,8 @@ def up(
         "events": events,
     }
     options = load(ClusterOptions, flags, os.environ, config).config
+    if ignored := unknown_names([ClusterOptions], os.environ):
+        typer.echo(f"pocketmq up: unknown options ignored: {', '.join(ignored)}", err=True)
     settings = UpSettings(
         config_path=config,
         seed=seed,

@@ -130,7 +130,7 @@ class ControlClient:
             socket = connection.sock
             response = connection.getresponse()
             if response.status >= 400:
-                raise ControlRefusedError(_reason(response.read()), response.status)
+                raise self._refused(response.read(), response.status)
             while True:
                 if ends_s is not None:
                     left_s = ends_s - clock.monotonic()
@@ -163,17 +163,30 @@ class ControlClient:
         finally:
             connection.close()
         if response.status not in (200, 503):
-            raise ControlRefusedError(_reason(content), response.status)
+            raise self._refused(content, response.status)
         try:
             return msgspec.json.decode(content, type=answer)
         except msgspec.DecodeError as exc:
-            raise PeerError(f"{self.url} is no control address: {exc}") from exc
+            raise self._stranger(response.status) from exc
 
     def _headers(self) -> dict[str, str]:
         headers = {"Content-Type": "application/json"}
         if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token}"
         return headers
+
+    def _refused(self, content: bytes, status: int) -> Exception:
+        try:
+            return ControlRefusedError(msgspec.json.decode(content, type=Problem).error, status)
+        except msgspec.DecodeError:
+            return self._stranger(status)
+
+    def _stranger(self, status: int) -> PeerError:
+        return PeerError(
+            f"{self.url} is no control address: another program answers there, with status "
+            f"{status}; name the address that `pocketmq up` printed with --control, or the data "
+            "folder with --data"
+        )
 
     def _unreached(self, exc: Exception) -> PeerError:
         return PeerError(
@@ -185,10 +198,3 @@ class ControlClient:
 def part(name: str) -> str:
     """Quote a name as one part of a path."""
     return quote(name, safe="")
-
-
-def _reason(content: bytes) -> str:
-    try:
-        return msgspec.json.decode(content, type=Problem).error
-    except msgspec.DecodeError:
-        return content[:200].decode("utf-8", "replace") or "no reason was given"
