@@ -48,6 +48,11 @@ def test_a_cluster_without_a_nameserver_is_refused_in_one_line() -> None:
         load(ClusterOptions, {"nameservers": 0}, {})
 
 
+def test_a_clock_that_is_none_is_not_taken_for_the_real_one() -> None:
+    with pytest.raises(ValueError, match="'fake' is no clock; write real or manual"):
+        ClusterOptions(clock="fake")  # type: ignore[arg-type]
+
+
 def test_toml_describes_the_cluster_and_is_handed_to_the_roles(tmp_path: Path) -> None:
     toml = tmp_path / "cluster.toml"
     toml.write_text('[cluster]\nbrokers = 2\nclock = "manual"\n[broker]\nbroker_permission = 4\n')

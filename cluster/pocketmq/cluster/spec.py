@@ -101,6 +101,8 @@ class ClusterOptions:
             raise ValueError("--acting-master needs --slaves 1 or more: nobody could act")
         if self.brokers < 0:
             raise ValueError(f"{self.brokers} brokers are too few; write 0 or more")
+        if self.clock not in ("real", "manual"):  # a program without types may hand over anything
+            raise ValueError(f"{self.clock!r} is no clock; write real or manual")
 
 
 @dataclass(frozen=True, slots=True)
