@@ -55,16 +55,16 @@ def keys(out: str) -> list[str]:
 
 
 @pytest.fixture
-def zone_of_shanghai() -> Iterator[None]:
-    """Local time is eight hours ahead of UTC."""
+def behind_utc() -> Iterator[None]:
+    """Local time is five hours behind UTC: what is printed as UTC would be in the future."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TZ", "Asia/Shanghai")
+        patch.setenv("TZ", "EST5")
         time.tzset()
         yield
     time.tzset()
 
 
-@pytest.mark.usefixtures("zone_of_shanghai")
+@pytest.mark.usefixtures("behind_utc")
 def test_a_time_that_is_printed_can_be_typed(console: Console, orders: str) -> None:
     shown = console("message", "show", orders, "broker-a/0", "1").rows
     [stored] = [row[2] for row in shown if row[:2] == ["field", "stored"]]
