@@ -33,7 +33,7 @@ Examples:
 CHECK_HELP = """Say whether the versions of a topic's schema fit each other.
 
 backward: the newer reads what the older wrote; forward: the other way; full: both. The exit status
-is 1 when they do not.
+is 1 when they do not, or when that cannot be told of every field.
 
 \b
 Examples:
@@ -117,6 +117,7 @@ def check(
     from pocketmq.pipeline.jobs import Misfit
     from pocketmq.pipeline.jobs import schema_check as run
     from pocketmq.pipeline.jobs.output import check_path, write_rows
+    from pocketmq.pipeline.jobs.schemas.evolution import MISFIT
 
     if out is not None:
         check_path(out)
@@ -124,14 +125,17 @@ def check(
     found = checked.misfits
     if out is not None:
         write_rows(found, out, Misfit)
-    verdict = counted(len(found), "misfit") if found else f"all {mode} compatible"
+    misfits = sum(each.verdict == MISFIT for each in found)
+    verdict = counted(misfits, "misfit") if found else f"all {mode} compatible"
+    if len(found) > misfits:
+        verdict += f", {len(found) - misfits} that cannot be told"
     show(
         output,
         [asdict(each) for each in found],
         Table(
             "misfit",
-            ("reading version", "of version", "what does not fit"),
-            [(each.reader, each.writer, each.what) for each in found],
+            ("reading version", "of version", "verdict", "what"),
+            [(each.reader, each.writer, each.verdict, each.what) for each in found],
         ),
         heading=f"{counted(checked.versions, 'version')} of {topic}: {verdict}",
     )
