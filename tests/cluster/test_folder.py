@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pocketmq.cluster.errors import ProcessDiedError
+from pocketmq.cluster.errors import ProcessDiedError, ProcessStartError
 from pocketmq.cluster.folder import data_folder
 from pocketmq.runtime.errors import CallerError, DiskError
 
@@ -28,6 +28,13 @@ def test_a_temporary_folder_stays_when_an_error_names_a_log_in_it(tmp_path: Path
         raise ProcessDiedError("broker-a", 2, folder.path / "broker-a.log")
     assert folder.path.exists()
     folder.path.rmdir()
+
+
+def test_a_temporary_folder_is_gone_when_the_error_says_all_there_is_to_know() -> None:
+    with pytest.raises(ProcessStartError), data_folder(None) as folder:
+        words = "broker: flush_disk_type: 'X' is unknown"
+        raise ProcessStartError("broker-a", 1, words, folder.path / "broker-a.log")
+    assert not folder.path.exists()
 
 
 def test_a_chosen_folder_is_made_and_stays(tmp_path: Path) -> None:

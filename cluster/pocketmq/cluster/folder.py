@@ -25,7 +25,7 @@ class DataFolder:
 def data_folder(chosen: Path | None) -> Iterator[DataFolder]:
     """The chosen folder, created if missing; else a temporary one that is removed at the end.
 
-    A temporary one is kept when a process failed, because the error names a log in it.
+    A temporary one is kept when a process failed and the error names a log in it.
 
     Raises:
         DiskError: It cannot be created.
@@ -33,8 +33,8 @@ def data_folder(chosen: Path | None) -> Iterator[DataFolder]:
     folder = DataFolder(_make(chosen), is_kept=chosen is not None)
     try:
         yield folder
-    except PeerError:
-        folder.is_kept = True
+    except PeerError as exc:
+        folder.is_kept = folder.is_kept or str(folder.path) in str(exc)
         raise
     finally:
         if not folder.is_kept:
