@@ -31,8 +31,8 @@ def test_a_temporary_folder_stays_when_an_error_names_a_log_in_it(tmp_path: Path
 
 
 def test_a_temporary_folder_is_gone_when_the_error_says_all_there_is_to_know() -> None:
+    words = "broker: flush_disk_type: 'X' is unknown"
     with pytest.raises(ProcessStartError), data_folder(None) as folder:
-        words = "broker: flush_disk_type: 'X' is unknown"
         raise ProcessStartError("broker-a", 1, words, folder.path / "broker-a.log")
     assert not folder.path.exists()
 
