@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 from pocketmq.broker.store import GetStatus, MessageStore, PutStatus, StoredMessage, cleaning
-from pocketmq.broker.store.cleaning import DISK_FULL
+from pocketmq.broker.store.cleaning import DISK_FULL, cleaning_service
 from pocketmq.broker.store.disk import DiskUsage
-from pocketmq.broker.store.disk_worker import InlineWorker
+from pocketmq.broker.store.disk_worker import Done, InlineWorker, Job
+from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.manual_clock import ManualClock
 from support.disks import SteppedDisk
+from support.eventually import eventually
 
 Make = Callable[..., MessageStore]
 Message = Callable[..., StoredMessage]
@@ -65,10 +67,12 @@ def cleaned(store: MessageStore, now_ms: int) -> float | None:
     steps = store._cleaner.run(now_ms)
     while True:
         try:
-            next(steps)
+            job = next(steps)
         except StopIteration as ended:
             wait_s: float | None = ended.value
             return wait_s
+        if job is not None:
+            job()
 
 
 def test_nothing_goes_while_it_is_young(store: MessageStore, disk: RoomyDisk) -> None:
@@ -213,6 +217,58 @@ async def test_rounds_come_every_ten_seconds(  # S-70
     await clock.move_to(clock.time_ms() + 1)
     assert logs(store) == 1
     await store.close()
+
+
+class HeldWorker:
+    """Deletes files of the log when it is told to, and others at once."""
+
+    def __init__(self) -> None:
+        self.most = 8  # as many of the log go
+        self.waiting: list[tuple[Job, Done]] = []
+
+    def submit(self, job: Job, done: Done) -> None:
+        self.waiting.append((job, done))
+        self.most -= 1
+        if self.most < 0:
+            self.work()
+
+    def close(self) -> None:
+        assert not self.waiting
+
+    def work(self) -> None:
+        job, done = self.waiting.pop(0)
+        job()
+        done(None)
+
+
+async def test_others_are_served_while_a_file_is_deleted(
+    store: MessageStore, message: Message, disk: RoomyDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # 1 GiB of a log took 0.3 s of one turn of the loop.
+    held = HeldWorker()
+    monkeypatch.setattr(disk, "start_worker", lambda _name: held)
+    disk.used = 0.86
+    paths = [file.path for file in store.commit_log.files.files]
+    service = cleaning_service(store._cleaner, disk, SystemClock(), lambda: store.config)
+    service.start()
+    service.wakeup()
+    for gone in range(1, len(paths)):
+        await eventually(lambda: held.waiting, "the next file is to be deleted")
+        assert len(held.waiting) == 1, "not before this one is gone"
+        assert present(paths) == paths[gone - 1 :]
+        assert logs(store) == len(paths) - gone
+        [result] = store.put_messages([message(b"meanwhile")])
+        assert result.status is PutStatus.PUT_OK
+        first = store.get_message("T", 0, store.min_offset("T", 0), 1)
+        assert first.status is GetStatus.FOUND
+        held.work()
+    await service.stop()
+    assert present(paths) == paths[-1:]
+
+
+def present(paths: list[str]) -> list[str]:
+    """Those that are still there."""
+    return [path for path in paths if os.path.exists(path)]
 
 
 async def test_cleaning_begins_after_a_minute(  # S-70
@@ -385,8 +441,10 @@ def test_no_entry_leads_to_a_record_that_is_gone_while_a_round_pauses(  # S-34, 
     files = len(store.commit_log.files.files)
     store.delete_expired_files()
     pauses = 0
-    for _ in store._cleaner.run(2**42):
+    for job in store._cleaner.run(2**42):
         pauses += 1
+        if job is not None:
+            job()
         for queue in store.consume_queues:
             first = queue.entry(queue.min_offset)
             assert first is None or store.commit_log.record_at(first[0]) is not None

@@ -5,8 +5,9 @@ oldest first; queues and index follow the log's new beginning. A reader that hol
 deleted file is not disturbed: its mapping lives as long as it does, so nothing has to wait for
 readers as RocketMQ does (S-72).
 
-A round over many queues takes long, and pauses so that others are served. Whatever is read in a
-pause, no entry leads to a record that is gone:
+A round over many queues takes long, and pauses so that others are served. Files of the log and the
+index are deleted on a thread: 1 GiB takes 0.3 s. Whatever is read in a pause, no entry leads to a
+record that is gone:
 
     1  each queue begins at its first message behind the files that will go
     2  these files of the log are deleted, one after the other
@@ -26,6 +27,7 @@ from pocketmq.broker.store.commit_log import CommitLog
 from pocketmq.broker.store.config import ENTRY_SIZE, StoreConfig
 from pocketmq.broker.store.consume_queue import ENTRY, ConsumeQueue, ConsumeQueues
 from pocketmq.broker.store.disk import Disk, DiskUsage
+from pocketmq.broker.store.disk_worker import DiskWorker, Job, run_on
 from pocketmq.broker.store.index_service import IndexService
 from pocketmq.broker.store.mapped_files import MappedFile
 from pocketmq.broker.store.queue_recovery import correct_min_offset
@@ -44,7 +46,11 @@ _HOUR_MS = 3_600_000
 PORTION = 200
 """Queues that are looked at between two pauses; a file may have to be mapped for each."""
 
-Round: TypeAlias = Generator[None, None, float | None]
+Steps: TypeAlias = Iterator[Job | None]
+"""After each others have their turn: None, or a job for a worker that is to be done first."""
+
+Round: TypeAlias = Generator[Job | None, None, float | None]
+"""Steps, and in how many seconds the next round is wanted; None: at the usual time."""
 
 
 class Cleaner:
@@ -87,11 +93,7 @@ class Cleaner:
         self._manual_rounds = _MANUAL_ROUNDS
 
     def run(self, now_ms: int) -> Round:
-        """One round, in steps between which the loop may do something else.
-
-        Returns:
-            How many seconds to wait before the next round, None for the usual time.
-        """
+        """One round."""
         usage, config = self._disk.usage(self._root), self._config()
         self._note_level(usage, config)
         if len(self._log.files.files) < 2:  # the last file never goes, so the hour does not matter
@@ -148,49 +150,57 @@ class Cleaner:
     def _age_ms(self, file: MappedFile, now_ms: int) -> int:
         return now_ms - self._disk.modified_ms(file.path)
 
-    def _begin_at(self, log_min: int) -> Iterator[None]:
+    def _begin_at(self, log_min: int) -> Steps:
         """Hide messages that stand before it (S-34)."""
         for number, queue in enumerate(list(self._queues), 1):
             correct_min_offset(queue, log_min)
             if number % PORTION == 0:
-                yield
+                yield None
 
-    def _delete_below(self, log_min: int, now_ms: int, *, forced: bool) -> Iterator[None]:
+    def _delete_below(self, log_min: int, now_ms: int, *, forced: bool) -> Steps:
         row = self._log.files
         while len(row.files) > 1 and row.files[0].end <= log_min:
             first = row.files[0]
             age_ms = self._age_ms(first, now_ms)
-            row.remove_first()
+            yield row.take_first()
             log.info("file.deleted", path=first.path, age_h=age_ms // _HOUR_MS, forced=forced)
-            yield
 
-    def _follow_log(self) -> Iterator[None]:
+    def _follow_log(self) -> Steps:
         """Delete what leads only to records that are gone (S-73)."""
         log_min = self._log.min_offset
         if self._index is not None:
-            self._index.remove_before(log_min)
+            yield from self._index.take_before(log_min)
         for number, queue in enumerate(list(self._queues), 1):
             while _first_file_is_old(queue, log_min):
-                queue.files.remove_first()
-                yield
+                queue.files.remove_first()  # short, and its topic may be deleted in a pause
+                yield None
             if number % PORTION == 0:
-                yield
+                yield None
 
 
 def cleaning_service(
-    cleaner: Cleaner, clock: Clock, config: Callable[[], StoreConfig]
+    cleaner: Cleaner, disk: Disk, clock: Clock, config: Callable[[], StoreConfig]
 ) -> PeriodicService:
     """Runs a cleaner, first a minute after the start; `wakeup` begins a round at once."""
 
     async def one_round() -> float | None:
+        worker: DiskWorker | None = None
         steps = cleaner.run(clock.time_ms())
-        while True:
-            try:
-                next(steps)
-            except StopIteration as ended:
-                wait_s: float | None = ended.value
-                return wait_s
-            await clock.sleep(0)
+        try:
+            while True:
+                try:
+                    job = next(steps)
+                except StopIteration as ended:
+                    wait_s: float | None = ended.value
+                    return wait_s
+                if job is None:
+                    await clock.sleep(0)
+                else:
+                    worker = worker or disk.start_worker("delete files")
+                    await run_on(worker, job)
+        finally:
+            if worker is not None:
+                worker.close()
 
     return PeriodicService(
         "CleanCommitLog",

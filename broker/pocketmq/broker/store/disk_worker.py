@@ -26,6 +26,22 @@ class DiskWorker(Protocol):
         """Return when every submitted job has run; their `done` calls may still be to come."""
 
 
+async def run_on(worker: DiskWorker, job: Job) -> None:
+    """Run a job on a worker, and wait until it has run; raises what ended it."""
+    outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def done(failure: Exception | None) -> None:
+        if outcome.done():
+            return  # whoever waited was cancelled
+        if failure is None:
+            outcome.set_result(None)
+        else:
+            outcome.set_exception(failure)
+
+    worker.submit(job, done)
+    await outcome
+
+
 class ThreadWorker:
     """One thread of its own, woken directly: an executor's hops cost more than a fast disk's sync.
 

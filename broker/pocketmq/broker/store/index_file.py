@@ -24,6 +24,7 @@ from dataclasses import dataclass
 
 from pocketmq.broker.store.config import KIB, MIB
 from pocketmq.broker.store.disk import Disk
+from pocketmq.broker.store.disk_worker import Job
 from pocketmq.broker.store.mapped_files import MappedFile
 from pocketmq.protocol.store_layout import INDEX_ENTRY, INDEX_HEADER, INDEX_SLOT
 
@@ -308,6 +309,10 @@ class IndexFile:
     def remove(self) -> None:
         """Delete the file."""
         self._file.remove()
+
+    def take_out(self) -> Job:
+        """Let go of the file; the result deletes it, which is slow."""
+        return self._file.take_out()
 
     def close(self) -> None:
         """Let go of the mapping."""

@@ -12,6 +12,7 @@ import structlog
 
 from pocketmq.broker.store.config import KIB
 from pocketmq.broker.store.disk import Disk
+from pocketmq.broker.store.disk_worker import Job
 from pocketmq.broker.store.index_file import IndexFile, Walk
 from pocketmq.broker.store.index_keys import unique_key_hash
 from pocketmq.protocol.index_hash import key_hash
@@ -286,13 +287,13 @@ class IndexService:
             if file.begin_ms < begin_ms:
                 return
 
-    def remove_before(self, min_physical: int) -> int:
-        """Remove files whose messages are all deleted, but never the last (S-73); how many."""
-        removed = 0
+    def take_before(self, min_physical: int) -> Iterator[Job]:
+        """Let go of files whose messages are all deleted, but never the last (S-73).
+
+        Each result deletes one, which is slow.
+        """
         while len(self.files) > 1 and self.files[0].end_physical < min_physical:
-            self.files.pop(0).remove()
-            removed += 1
-        return removed
+            yield self.files.pop(0).take_out()
 
     def truncate(self, log_end: int) -> None:
         """Take back the entries of messages at or behind the log's end; these were lost."""

@@ -17,6 +17,7 @@ import os
 from collections import OrderedDict
 
 from pocketmq.broker.store.disk import Disk, DiskFile
+from pocketmq.broker.store.disk_worker import Job
 from pocketmq.broker.store.errors import StoreFileError
 from pocketmq.broker.store.row_look import RowLook, row_names
 
@@ -221,11 +222,16 @@ class MappedFile:
 
     def remove(self) -> None:
         """Delete the file. Views of it that readers hold stay valid."""
+        self.take_out()()
+
+    def take_out(self) -> Job:
+        """Let go of the file; the result deletes it. For 1 GiB that takes 0.3 s: use a worker."""
         self.release()
         self.unmap()
         if self._mappings is not None:
             self._mappings.forget(self)
-        self.disk.remove_file(self.path)
+        disk, path = self.disk, self.path
+        return lambda: disk.remove_file(path)
 
 
 class MappedFiles:
@@ -400,23 +406,35 @@ class MappedFiles:
     def truncate(self, offset: int) -> None:
         """Forget every byte from `offset` on: files behind it go, the one around it is cut."""
         while self.files and self.files[-1].start >= offset and len(self.files) > 1:
-            self._remove(self.files.pop())
+            self._take(self.files.pop())()
         if self.files:
             last = self.files[-1]
             last.cut(min(last.size, max(0, offset - last.start)))
 
     def remove_first(self) -> None:
         """Delete the oldest file; readers that hold views of it are not disturbed."""
-        self._remove(self.files.pop(0))
+        self.take_first()()
 
-    def _remove(self, file: MappedFile) -> None:
-        """Delete a file for good, before its neighbour goes.
+    def take_first(self) -> Job:
+        """Take the oldest file out of the row; the result deletes it, which is slow.
+
+        Take no other one before that has run.
+        """
+        return self._take(self.files.pop(0))
+
+    def _take(self, file: MappedFile) -> Job:
+        """Let go of a file; the result deletes it for good, before its neighbour goes.
 
         A power cut could bring it back without that one, and a row with a hole is not opened.
         """
-        file.remove()
+        remove, disk, directory = file.take_out(), self.disk, self.directory
         self.directory_synced = False
-        self.disk.sync_directory(self.directory)
+
+        def delete() -> None:
+            remove()
+            disk.sync_directory(directory)
+
+        return delete
 
     def remove_all(self) -> None:
         """Delete every file, and the directory."""

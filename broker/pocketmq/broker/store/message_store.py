@@ -220,7 +220,7 @@ class MessageStore(QueueReads):
             self.checkpoint,
             self.blocked_by,
         )
-        self._cleaning = cleaning_service(self._cleaner, clock, lambda: self.config)
+        self._cleaning = cleaning_service(self._cleaner, disk, clock, lambda: self.config)
         pages = None if synced_often else PagesAhead(disk, commit_log.files)
         self._after_put = AfterPut(commit_log, self.index, pages)
         self.grew.connect(self._after_put.look)

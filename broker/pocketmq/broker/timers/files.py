@@ -12,16 +12,15 @@ would succeed and prove nothing.
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 import structlog
 
 from pocketmq.broker.store.disk import Disk
-from pocketmq.broker.store.disk_worker import DiskWorker, InlineWorker
+from pocketmq.broker.store.disk_worker import DiskWorker, InlineWorker, Job, run_on
 from pocketmq.broker.store.errors import StoreFileError
 from pocketmq.broker.store.mapped_files import PAGE
 from pocketmq.broker.tables.json_files import JsonFile
@@ -231,19 +230,8 @@ class TimerFiles:
             await self._on_worker(lambda: self._disk.sync_directory(directory))
             self._new_names.discard(directory)
 
-    async def _on_worker(self, job: Callable[[], None]) -> None:
-        outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def done(failure: Exception | None) -> None:
-            if outcome.done():
-                return
-            if failure is None:
-                outcome.set_result(None)
-            else:
-                outcome.set_exception(failure)
-
-        self._worker.submit(job, done)
-        await outcome
+    async def _on_worker(self, job: Job) -> None:
+        await run_on(self._worker, job)
 
     def close(self) -> None:
         """Let go of everything."""
