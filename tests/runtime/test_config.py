@@ -130,6 +130,20 @@ def test_an_unknown_name_in_toml_is_an_error_with_a_hint(tmp_path: Path) -> None
         load_with(toml_path=path)
 
 
+@pytest.mark.parametrize("name", ["brokerr", "brokers", "brooker", "Broker"])
+def test_a_table_with_a_slip_in_its_name_is_an_error_with_a_hint(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "c.toml"
+    path.write_text(f"[{name}]\nlisten_port = 1\n")
+    with pytest.raises(ConfigError, match=rf"\[{name}\] is no section.*did you mean \[broker\]"):
+        load_with(toml_path=path)
+
+
+def test_tables_of_other_roles_and_programs_are_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "c.toml"
+    path.write_text("[nameserver]\nlisten_port = 1\n[tool.ours]\nbroker = 2\n[brokerr]\n[broker]\n")
+    assert load_with(toml_path=path) == load_with()
+
+
 @pytest.mark.parametrize("content", [b"[broker\n", b"broker = 1\n", b"\xff\xfe"])
 def test_a_broken_toml_file_is_a_config_error(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "c.toml"

@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from pocketmq.runtime.errors import ConfigError
 from pocketmq.runtime.java_properties import parse_properties
@@ -28,6 +28,10 @@ class Loaded(Generic[T]):
     config: T
     origins: Mapping[str, str]
     """Field -> `flag --x`, `environment POCKETMQ_X`, `<file> x`, or `default`."""
+
+
+_SLIP: Final = 0.82
+"""How alike two names are that differ by a letter or two."""
 
 
 def load(
@@ -156,6 +160,8 @@ def _toml_table(
     except tomllib.TOMLDecodeError as exc:
         raise ConfigError(str(path), f"is no valid TOML: {exc}") from exc
     for part in section.split("."):
+        if part not in table:
+            _refuse_slip(path, section, part, [n for n, v in table.items() if isinstance(v, dict)])
         inner: Any = table.get(part, {})
         if not isinstance(inner, dict):
             raise ConfigError(str(path), f"[{section}] must be a table")
@@ -167,6 +173,14 @@ def _toml_table(
             advice = f"did you mean {close[0]}?" if close else f"[{section}] has no such option"
             raise ConfigError(name, "is unknown", origin=f"{path} [{section}]", advice=advice)
     return table
+
+
+def _refuse_slip(path: Path, section: str, wanted: str, names: Sequence[str]) -> None:
+    """A table that is nearly named as the one that is missing; others are for other roles."""
+    close = difflib.get_close_matches(wanted, names, n=1, cutoff=_SLIP)
+    if close:
+        problem = f"[{close[0]}] is no section"
+        raise ConfigError(str(path), problem, advice=f"did you mean [{section}]?")
 
 
 def _read_text(path: Path) -> str:
