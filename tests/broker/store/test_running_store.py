@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import re
 import sys
@@ -138,3 +139,27 @@ def test_a_store_that_nobody_has_open_is_locked_as_before(tmp_path: Path) -> Non
     root = unpack_store("clean", tmp_path) / "store"
     with open_store(OsDisk(), str(root)) as store:
         assert not store.is_running
+
+
+def test_a_store_on_a_medium_that_cannot_be_written_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = unpack_store("clean", tmp_path) / "store"
+    (root / "lock").touch()
+    whole = verify_store(OsDisk(), str(root))
+    really_open = os.open
+
+    def refuse_writing(path: str, flags: int, mode: int = 0o777) -> int:
+        if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT) and str(path).startswith(str(root)):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+        return really_open(path, flags, mode)
+
+    monkeypatch.setattr(os, "open", refuse_writing)
+    with open_store(OsDisk(), str(root)) as store:
+        assert not store.is_running
+    assert verify_store(OsDisk(), str(root)) == whole
+    monkeypatch.setattr(os, "open", really_open)
+    (root / "lock").unlink()
+    (root / "lock").mkdir()  # any other failure is told
+    with pytest.raises(DiskError, match="lock"):
+        open_store(OsDisk(), str(root))

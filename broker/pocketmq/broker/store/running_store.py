@@ -7,6 +7,7 @@ before the first entry that leads behind that. What the broker adds later is not
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import ClassVar
 
@@ -18,6 +19,7 @@ from pocketmq.broker.store.index_file import ENTRY as INDEX_ENTRY
 from pocketmq.broker.store.index_file import IndexFile
 from pocketmq.broker.store.stopped_store import StoppedQueue, StoppedStore, index_paths
 from pocketmq.protocol.record_check import check_record
+from pocketmq.runtime.errors import DiskError
 
 _MOST_LOOKS = 100
 """At the header of an index file, which the broker writes field by field."""
@@ -86,8 +88,28 @@ class RunningStore(StoppedStore):
         return found
 
 
+class UnwritableStore(StoppedStore):
+    """One store root on a medium that cannot be written: a snapshot, a disc, another's mount.
+
+    A lock needs a file that can be written, so there is none. Nor can a broker work on it.
+
+    Args:
+        root: the store's directory.
+        index_slots: as `RunningStore`.
+
+    Raises:
+        DiskError: a file cannot be read.
+    """
+
+    def __init__(self, root: str, *, index_slots: int | None = None) -> None:
+        super().__init__(ReadOnlyDisk(), root, index_slots=index_slots)
+
+    def _take_lock(self, disk: Disk, path: str) -> DiskFile | None:
+        return None
+
+
 def open_store(disk: Disk, root: str, *, index_slots: int | None = None) -> StoppedStore:
-    """A store to be read, locked where nobody has it open.
+    """A store to be read, locked where nobody has it open and a lock is possible.
 
     Raises:
         DiskError: something cannot be read at all.
@@ -96,6 +118,10 @@ def open_store(disk: Disk, root: str, *, index_slots: int | None = None) -> Stop
         return StoppedStore(disk, root, index_slots=index_slots)
     except StoreLockedError:
         return RunningStore(os.path.abspath(root), index_slots=index_slots)
+    except DiskError as exc:
+        if not isinstance(exc.__cause__, OSError) or exc.__cause__.errno != errno.EROFS:
+            raise
+        return UnwritableStore(os.path.abspath(root), index_slots=index_slots)
 
 
 def _load_settled(file: IndexFile) -> None:
