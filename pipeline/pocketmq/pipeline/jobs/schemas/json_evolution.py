@@ -24,7 +24,6 @@ from typing import Any, Final
 from pocketmq.pipeline.jobs.schemas.json_parts import Part
 from pocketmq.pipeline.jobs.schemas.json_rules import (
     Reason,
-    readers_of_field,
     value_reason,
     word_reasons,
 )
@@ -33,6 +32,7 @@ from pocketmq.pipeline.jobs.schemas.json_shapes import (
     Choice,
     Shape,
     are_apart,
+    fields_of,
     kinds_of,
     shape_of,
 )
@@ -119,7 +119,7 @@ class Comparison:
             if part.said is False:
                 yield Reason(at, "nothing is allowed any more")
                 return
-            yield from word_reasons(part, reader, writer, at)
+            yield from word_reasons(part, writer, at)
             if writer.may_be("object"):
                 yield from self._fields(part, writer, at)
             if writer.may_be("array"):
@@ -131,19 +131,24 @@ class Comparison:
 
     def _fields(self, part: Part, writer: Shape, at: str) -> Reasons:
         names = writer.names()
-        properties = dict(part.properties())
         for name in names:
             written = writer.field(name) or Shape()
-            for inner in readers_of_field(part, properties, name):
+            for inner in fields_of(part, name):
                 yield from self.compare(shape_of([inner]), written, f"{at}.{name}")
-        for name, inner in properties.items():
+        for name, inner in part.properties():
             found = None if name in names else writer.field(name)
             if found is not None:
                 yield from self.compare(shape_of([inner]), found, f"{at}.{name}")
         beyond, others = part.word("additionalProperties"), writer.other_fields()
-        if others is None or beyond is None or part.word("patternProperties"):
+        if others is None or beyond is None:
             return
-        yield from self.compare(shape_of([part.within(beyond)]), others, f"{at}.*")
+        has_patterns = part.word("patternProperties") or writer.words("patternProperties")
+        for each in self.compare(shape_of([part.within(beyond)]), others, f"{at}.*"):
+            if has_patterns and each.is_certain:
+                what = f"{each.what}, unless `patternProperties` has all names"
+                yield Reason(each.at, what, False)
+            else:
+                yield each
 
     def _items(self, part: Part, writer: Shape, at: str) -> Reasons:
         said = part.word("items")

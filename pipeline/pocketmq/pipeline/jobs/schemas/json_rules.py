@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
 from pocketmq.pipeline.jobs.schemas.json_parts import Part
-from pocketmq.pipeline.jobs.schemas.json_patterns import pattern_of
 from pocketmq.pipeline.jobs.schemas.json_shapes import (
     Shape,
     are_apart,
@@ -34,6 +33,13 @@ _SAME: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
 }
 """Words that fit if the writer has the same, by the type that they are about; some mean something
 only together."""
+
+_REFS: Final = ("$ref", "$dynamicRef", "$recursiveRef")
+_LOOK_AT: Final = (
+    *("unevaluatedProperties", "properties", "patternProperties", "additionalProperties"),
+    *("allOf", "anyOf", "oneOf", "if", "then", "else", "dependentSchemas", *_REFS),
+)
+"""Words that say which fields `unevaluatedProperties` is about."""
 
 _NEVER: Final = ("$dynamicRef", "$recursiveRef")
 _SIZES: Final = {"string": "Length", "array": "Items", "object": "Properties"}
@@ -58,12 +64,11 @@ class Reason(NamedTuple):
         return f"{self.at}: {self.what}"
 
 
-def word_reasons(part: Part, reader: Shape, writer: Shape, at: str) -> Iterator[Reason]:
+def word_reasons(part: Part, writer: Shape, at: str) -> Iterator[Reason]:
     """Why a part of a reader may not read what was written, but for what fields and items say.
 
     Args:
         part: Of the reader.
-        reader: All that the reader says of this value.
         writer: One without choices.
         at: The place of the value.
     """
@@ -81,7 +86,7 @@ def word_reasons(part: Part, reader: Shape, writer: Shape, at: str) -> Iterator[
             yield _untold("unevaluatedItems", at)
     if writer.may_be("object"):
         yield from _required(part, writer, at)
-        yield from _names(part, reader, writer, at)
+        yield from _names(part, writer, at)
     yield from _unruled(part, writer, at)
 
 
@@ -96,26 +101,6 @@ def value_reason(reader: Shape, value: Any, at: str) -> Reason | None:
         return Reason(at, f"{text} is not {' or '.join(sorted(types))}")
     is_listed = not values or text_of(value) in {text_of(each) for each in values}
     return Reason(at, f"{text} is {'not allowed any more' if is_listed else 'none of its values'}")
-
-
-def readers_of_field(part: Part, properties: Mapping[str, Part], name: str) -> Iterator[Part]:
-    """What a part of a reader says of a field's value.
-
-    Args:
-        part: Of the reader.
-        properties: What stands under that word in it.
-        name: Of the field.
-    """
-    is_known = name in properties
-    if is_known:
-        yield properties[name]
-    for pattern, said in (part.word("patternProperties") or {}).items():
-        if pattern_of(pattern).is_in(name):
-            is_known = True
-            yield part.within(said)
-    beyond = part.word("additionalProperties")
-    if not is_known and beyond is not None:
-        yield part.within(beyond)
 
 
 def _types(part: Part, writer: Shape, at: str) -> Iterator[Reason]:
@@ -208,7 +193,7 @@ def _required(part: Part, writer: Shape, at: str) -> Iterator[Reason]:
             yield Reason(f"{at}.{name}", "is required, and was not", is_clear)
 
 
-def _names(part: Part, reader: Shape, writer: Shape, at: str) -> Iterator[Reason]:
+def _names(part: Part, writer: Shape, at: str) -> Iterator[Reason]:
     names, knows_names = writer.names(), writer.knows_names()
     said = part.word("propertyNames")
     if said is not None and not _is_same(("propertyNames",), part, writer):
@@ -217,15 +202,22 @@ def _names(part: Part, reader: Shape, writer: Shape, at: str) -> Iterator[Reason
                 yield Reason(f"{at}.{name}", "is no name for a field any more")
         if not knows_names:
             yield _untold("propertyNames", at)
-    if not knows_names and not _is_same(("patternProperties",), part, writer):
-        is_open = part.word("additionalProperties") in (None, True)
-        says_none = is_open and not part.word("properties")
-        if part.word("patternProperties") or (writer.words("patternProperties") and not says_none):
-            yield _untold("patternProperties", at)
-    if part.word("unevaluatedProperties") not in (None, True) and not (
-        knows_names and set(names) <= set(reader.names())
-    ):
-        yield _untold("unevaluatedProperties", at)
+    if not knows_names and _has_new_patterns(part, writer):
+        yield _untold("patternProperties", at)
+    if part.word("unevaluatedProperties") not in (None, True):
+        looked_at = {name for each in shape_of([part]).parts for name, _ in each.properties()}
+        is_same = _is_same(_LOOK_AT, part, writer) and not any(map(part.word, _REFS))
+        if not (knows_names and looked_at.issuperset(names)) and not is_same:
+            yield _untold("unevaluatedProperties", at)
+
+
+def _has_new_patterns(part: Part, writer: Shape) -> bool:
+    """Whether names by patterns may be read as something else than they were written as."""
+    patterns = part.word("patternProperties") or {}
+    if patterns and not _is_same(("patternProperties",), part, writer):
+        return True
+    written = {each for said in writer.words("patternProperties") for each in said}
+    return part.word("additionalProperties") not in (None, True) and not written <= {*patterns}
 
 
 # -- words without a rule -------------------------------------------------------------------------

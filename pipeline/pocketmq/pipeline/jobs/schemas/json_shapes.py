@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from pocketmq.pipeline.jobs.schemas.json_parts import Part
+from pocketmq.pipeline.jobs.schemas.json_patterns import pattern_of
 from pocketmq.pipeline.jobs.schemas.json_values import text_of, type_of
 
 TYPES: Final = ("null", "boolean", "string", "number", "array", "object")
@@ -134,31 +135,26 @@ class Shape:
         return list(found)
 
     def names(self) -> list[str]:
-        """Names of the fields that it knows."""
-        return list(dict.fromkeys(name for part in self.parts for name in _properties(part)))
+        """Names of the fields that it knows, also of those that it only requires."""
+        known = dict.fromkeys(name for part in self.parts for name in _properties(part))
+        return list(known | dict.fromkeys(self.required()))
 
     def field(self, name: str) -> Shape | None:
-        """What the value of a field is; None if nothing is said of that field.
-
-        Patterns of names are not looked at: a value may have to fit more than this.
-        """
-        found = []
-        for part in self.parts:
-            properties = _properties(part)
-            if name in properties:
-                found.append(part.within(properties[name]))
-            elif not part.word("patternProperties"):
-                beyond = part.word("additionalProperties")
-                found += [] if beyond is None or beyond is True else [part.within(beyond)]
+        """What the value of a field is; None if nothing is said of that field."""
+        said = [each for part in self.parts for each in fields_of(part, name)]
+        found = [each for each in said if each.said is not True]
         return shape_of(found) if found else None
 
     def other_fields(self) -> Shape | None:
-        """What the values of fields are that it does not know; None if nothing is said of them."""
+        """What the values of other fields are, whose names no pattern matches either.
+
+        Returns:
+            None if nothing is said of them.
+        """
         found = [
             part.within(beyond)
             for part in self.parts
             if isinstance(beyond := part.word("additionalProperties"), dict)
-            and not part.word("patternProperties")
         ]
         return shape_of(found) if found else None
 
@@ -203,6 +199,17 @@ def shape_of(parts: Iterable[Part]) -> Shape:
         choices += [Choice(word, part) for word in ("anyOf", "oneOf") if part.listed(word)]
         found.append(part)
     return Shape(tuple(found), tuple(choices))
+
+
+def fields_of(part: Part, name: str) -> list[Part]:
+    """What a part says of the value of a field."""
+    properties = _properties(part)
+    found = [part.within(properties[name])] if name in properties else []
+    for pattern, said in (part.word("patternProperties") or {}).items():
+        if pattern_of(pattern).is_in(name):
+            found.append(part.within(said))
+    beyond = part.word("additionalProperties")
+    return found or ([] if beyond is None else [part.within(beyond)])
 
 
 def _properties(part: Part) -> dict[str, Any]:
