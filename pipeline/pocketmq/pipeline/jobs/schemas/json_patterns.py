@@ -6,11 +6,16 @@ letters `a` and a `b`. Three packages have a bound:
     regex           a timeout: it reads a clock, and a body would be bad on slow machines only
     google-re2      a time that grows with the text; but it knows no lookaround, no back references,
                     no `\\u00e4` and no `{1,2048}`, all of which schemas have
-    jsonschema-rs   reads ECMA 262, which is what JSON Schema means by a regular expression. What
-                    can be searched for without steps back is; else these are counted
+    jsonschema-rs   reads nearly all of ECMA 262, which is what JSON Schema means by a regular
+                    expression. What can be searched for without steps back is; else these are
+                    counted
 
-so it is the last. Nothing else of it is used: `jsonschema` says better why a body does not fit, and
-its work can be counted as well (`json_words`).
+so it is the last. Of ECMA 262 it refuses `\\k<name>`, `\\0`, `[\\b]`, halves of surrogate pairs,
+and letters and braces that stand for themselves (`\\h`, `a{,3}`, `{a}`). What it takes beyond that,
+as Rust has it, is refused or rewritten here (`_as_meant`).
+
+Nothing else of it is used: `jsonschema` says better why a body does not fit, and its work can be
+counted as well (`json_words`).
 """
 
 from __future__ import annotations
@@ -29,6 +34,21 @@ MOST_WORK: Final = 4_000_000_000
 MOST_BYTES: Final = 4 * 1024 * 1024
 """So large a compiled expression may be: repetitions of repetitions multiply."""
 
+_TOKEN: Final = re.compile(
+    r"""\\u\{[0-9a-fA-F]+\}
+      | (?P<rusty> \\[AUz] | \\[bB]\{ | \(\?P | \(\?[a-zA-Z-]*[RUux]
+                 | (?:[*+?]|\{\d+(?:,\d*)?\})\??+(?=[*+?]|\{\d) )
+      | (?P<class> \[(?:\\.|[^\]\\])*\] )
+      | \\(?P<angle> [<>] )
+      | \\. | \(\? | .""",
+    re.DOTALL | re.VERBOSE,
+)
+"""Parts of an expression.
+
+`rusty` is what Rust has and ECMA 262 has not: `\\A`, `\\b{start}`, `(?P<n>a)`, `(?x)`, `a++`.
+"""
+
+_ANGLE: Final = re.compile(r"\\(?:([<>])|(.))", re.DOTALL)
 _DASH: Final = re.compile(r"((?:^|[^\\])(?:\\\\)*\\[dDsSwW])-")
 
 
@@ -55,7 +75,8 @@ class Pattern:
     def __init__(self, text: str) -> None:
         self._shown = text[:60]
         # `[\w-.]` is none, strictly; browsers and validators take the dash as one
-        for meant in (text, _DASH.sub(r"\1\\-", text)):
+        plain = _as_meant(text)
+        for meant in (plain, _DASH.sub(r"\1\\-", plain)) if plain is not None else ():
             self._text = meant
             self._is_linear = _searcher(meant, 0) is not None
             if self._is_linear or _searcher(meant, MOST_STEPS_BACK) is not None:
@@ -83,6 +104,25 @@ class Pattern:
             problem = f"it takes too many steps to search for {self._shown!r}"
             raise BadBodyError(problem) from exc
         return True
+
+
+def _as_meant(text: str) -> str | None:
+    """An expression that means in Rust what it means in ECMA 262; None if there is none.
+
+    `\\<` is a character in ECMA 262, and the beginning of a word in Rust.
+    """
+    found = []
+    for token in _TOKEN.finditer(text):
+        if token["rusty"]:
+            return None
+        angle, several = token["angle"], token["class"]
+        found.append(angle or (_unescaped(several) if several else token[0]))
+    return "".join(found)
+
+
+def _unescaped(several: str) -> str:
+    """A class of characters, with plain angles."""
+    return _ANGLE.sub(lambda each: each[1] or each[0], several)
 
 
 @lru_cache(maxsize=1024)
