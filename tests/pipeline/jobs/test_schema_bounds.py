@@ -302,10 +302,29 @@ def with_decimal(kind: dict[str, Any]) -> Decoder:
     return avro(a_record("R", a={**kind, "logicalType": "decimal", "precision": 9, "scale": 2}))
 
 
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        ({"type": "bytes", "precision": 2, "scale": 5}, "scale must be less than or equal"),
+        ({"type": "bytes", "precision": 4, "scale": "x"}, "scale must be a positive integer"),
+        ({"type": "bytes", "precision": "4", "scale": 1}, "precision must be a positive integer"),
+        ({"type": "fixed", "name": "F", "size": 1, "precision": 9}, "doesn't fit into array"),
+    ],
+)
+def test_avro_decimals_that_cannot_be_are_refused(said: dict[str, Any], problem: str) -> None:
+    with pytest.raises(CallerError, match=f"no Avro schema: decimal .*{problem}"):
+        avro(a_record("R", a={**said, "logicalType": "decimal"}))
+
+
+def test_an_avro_decimal_without_a_scale_has_no_places() -> None:
+    said = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": None}
+    assert avro(a_record("R", a=said))(b"\x02\x07") == {"a": Decimal(7)}
+
+
 def test_avro_decimals_are_read_up_to_a_length_that_takes_no_time() -> None:
     for kind, head in (
         ({"type": "bytes"}, b"\x04"),
-        ({"type": "fixed", "name": "F", "size": 2}, b""),
+        ({"type": "fixed", "name": "F", "size": 5}, b"\xff\xff\xff"),
     ):
         assert with_decimal(kind)(head + b"\xff\x85") == {"a": Decimal("-1.23")}
     read = with_decimal({"type": "bytes"})

@@ -30,8 +30,10 @@ def _avro_schema(text: str, needed: tuple[str, ...]) -> AvroSchema:
     import fastavro
 
     known: dict[str, Any] = {}
+    checked: dict[str, Any] = {}
 
     def parsed(said: Any) -> Any:
+        fastavro.parse_schema(said, named_schemas=checked)  # knows what a decimal may say
         return fastavro.parse_schema(with_bounds(said), named_schemas=known)
 
     try:

@@ -45,7 +45,7 @@ def _decimal(data: bytes, writer: Any = None, reader: Any = None) -> decimal.Dec
             f"a decimal has {len(data)} bytes, and at most {MOST_DECIMAL_BYTES} are read"
         )
     number = decimal.Decimal(int.from_bytes(data, "big", signed=True))
-    return number.scaleb(-int(writer.get("scale", 0)), _EXACT)
+    return number.scaleb(-int(writer.get("scale") or 0), _EXACT)
 
 
 def depth_of(schema: Any, known: dict[str, Any]) -> int | None:
