@@ -147,7 +147,7 @@ class TimerDelivery:
         return max(1, count)
 
     def forget(self) -> None:
-        """Leave a slot that is delivered in part to the wheel, which is loaded anew."""
+        """Forget the slot that is delivered in part: the files say what waits."""
         self._work = None
 
     def _next_work(self) -> _SlotWork | None:
@@ -198,7 +198,8 @@ class TimerDelivery:
         view = self._store.lookup(entry.physical_offset)
         if view is None:
             return None
-        return decode_record(view)
+        record = decode_record(view)
+        return record if self._rules.is_of(record, entry) else None
 
     def put(self, due: Sequence[tuple[MessageExt, int]], now_ms: int) -> bool:
         """Store messages, each with when it was logged, where they belong; False: try later."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from functools import lru_cache
 
 import msgspec
 import structlog
@@ -19,10 +18,10 @@ from pocketmq.broker.store import GetStatus, MessageStore
 from pocketmq.broker.timers.delivering import TimerDelivery
 from pocketmq.broker.timers.late import LateCopies
 from pocketmq.broker.timers.layout import DELETE, NORMAL, RECORD_SIZE, ROLL, LogRecord, pack_record
-from pocketmq.broker.timers.rules import NEVER_WAITED_MS
+from pocketmq.broker.timers.rules import NEVER_WAITED_MS, topic_hash
 from pocketmq.broker.timers.state import TimerState
 from pocketmq.protocol import properties as names
-from pocketmq.protocol.java import java_hash, java_integer
+from pocketmq.protocol.java import java_integer
 from pocketmq.protocol.message import MessageExt
 from pocketmq.protocol.metrics import DELAY_LATENCY, TIMER_ENQUEUED
 from pocketmq.protocol.properties import stored_name, stored_value
@@ -103,20 +102,23 @@ class TimerIntake:
         self.queue_offset = self._logged_up_to(undamaged=undamaged)
         self._late.forget()
         checkpoint = self._files.checkpoint
-        if self._log.last_record() is None and checkpoint.master_queue_offset > self.queue_offset:
+        followed = checkpoint.flushed_position == 0 or self._log.last_record() is None
+        if followed and checkpoint.master_queue_offset > self.queue_offset:
             self._old_master = (checkpoint.read_ms, checkpoint.master_queue_offset)
 
     def _logged_up_to(self, *, undamaged: bool) -> int:
         """Where to take in from: behind the last record of the log, within the queue."""
         store = self._store
         offset = self._files.checkpoint.queue_offset if undamaged else 0
-        last = self._log.last_record()
-        if last is not None:
-            record = store.lookup(last.physical_offset)
+        for entry in self._log.newest_first():
+            if entry.physical_offset < store.commit_log.min_offset:
+                break
+            record = store.lookup(entry.physical_offset)
             if record is not None:
                 (message,) = decode_records(record)
-                if message.topic == TIMER_TOPIC:
+                if self._rules.is_of(message, entry):
                     offset = max(offset, message.queue_offset + 1)
+                    break
         low, high = store.min_offset(TIMER_TOPIC, 0), store.max_offset(TIMER_TOPIC, 0)
         return min(max(offset, low), high)
 
@@ -208,7 +210,7 @@ class TimerIntake:
             return None
         topic = stored_value(text, _REAL_TOPIC) or ""
         # A client may have written the time, or a broker whose slots had another width.
-        return _Target(self._rules.floor(out_ms), topic, _topic_hash(topic))
+        return _Target(self._rules.floor(out_ms), topic, topic_hash(topic))
 
     def _count(self, logged: Sequence[_Arrival], now_ms: int) -> None:
         changes: Counter[str] = Counter()
@@ -291,7 +293,6 @@ def _log_fields(
     )
 
 
-_topic_hash = lru_cache(maxsize=1024)(java_hash)
 _OUT_MS, _REAL_TOPIC, _CANCEL = map(
     stored_name, (names.TIMER_OUT_MS, names.REAL_TOPIC, names.TIMER_DEL_UNIQKEY)
 )

@@ -102,6 +102,11 @@ class TimerLog:
                 return newest
         return None
 
+    def newest_first(self) -> Iterator[LogRecord]:
+        """All records, from the newest on."""
+        for file in reversed(self._files.files):
+            yield from _newest_first(file)
+
     # -- files --------------------------------------------------------------------------------
 
     def load(self) -> None:
@@ -217,9 +222,12 @@ class TimerLog:
 
 def _newest_of(file: MappedFile) -> LogRecord | None:
     """The last record of a file; looked for from its end, for a file may have two million."""
+    return next(_newest_first(file), None)
+
+
+def _newest_first(file: MappedFile) -> Iterator[LogRecord]:
     view = file.view()
     for at in range(file.wrote // RECORD_SIZE * RECORD_SIZE - RECORD_SIZE, -1, -RECORD_SIZE):
         record = LogRecord.decode(view, at)
         if record is not None:
-            return record
-    return None
+            yield record

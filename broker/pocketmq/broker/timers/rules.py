@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.store.stored_message import StoredMessage
-from pocketmq.broker.timers.layout import BLANK_SLOTS, SLOTS
+from pocketmq.broker.timers.layout import BLANK_SLOTS, SLOTS, LogRecord
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.codes import ResponseCode
-from pocketmq.protocol.java import java_integer
+from pocketmq.protocol.java import java_hash, java_integer
 from pocketmq.protocol.message import MessageExt
 from pocketmq.protocol.properties import (
     MAX_PROPERTIES_BYTES,
@@ -134,6 +135,21 @@ class TimerRules:
         if ahead_ms - window_ms < self.roll_window_slots // 3 * self.precision_ms:
             return write_ms + self.roll_window_slots // 2 * self.precision_ms, True
         return write_ms + window_ms, True
+
+    def is_of(self, record: MessageExt, entry: LogRecord) -> bool:
+        """Whether the timer log's record was made of this message.
+
+        Another one may lie there after a slave's log was cut.
+        """
+        text = _stored(record)
+        if (
+            record.topic != TIMER_TOPIC
+            or record.store_size != entry.size
+            or topic_hash(stored_value(text, _REAL_TOPIC) or "") != entry.topic_hash
+        ):
+            return False
+        out_ms = java_integer(stored_value(text, _OUT_MS) or "", 64)
+        return entry.is_roll or (out_ms is not None and self.floor(out_ms) == entry.slot_ms)
 
     def delivered_at_ms(self, slot_ms: int) -> int:
         """When a slot is delivered: when it is over (T-125)."""
@@ -278,11 +294,14 @@ def _copy(
     )
 
 
-_TAGS, _UNIQ_KEY, _KEYS, _REAL_TOPIC, _REAL_QUEUE_ID, _CANCEL, _ROLL_TIMES = map(
+topic_hash = lru_cache(maxsize=1024)(java_hash)
+"""Java's hash of a topic's name, as the timer log has it."""
+
+_TAGS, _UNIQ_KEY, _KEYS, _REAL_TOPIC, _REAL_QUEUE_ID, _CANCEL, _ROLL_TIMES, _OUT_MS = map(
     stored_name,
     (
         *(names.TAGS, names.UNIQ_KEY, names.KEYS, names.REAL_TOPIC, names.REAL_QUEUE_ID),
-        *(names.TIMER_DEL_UNIQKEY, names.TIMER_ROLL_TIMES),
+        *(names.TIMER_DEL_UNIQKEY, names.TIMER_ROLL_TIMES, names.TIMER_OUT_MS),
     ),
 )
 _ENQUEUE_MS, _DEQUEUE_MS = map(stored_name, (names.TIMER_ENQUEUE_MS, names.TIMER_DEQUEUE_MS))

@@ -86,6 +86,7 @@ class TimerService(Service):
         """
         files, wheel = self._files, self._wheel
         self._delivering.forget()  # of an earlier time as master
+        wheel.clear()
         known = files.load_checkpoint()
         read_ms = files.checkpoint.read_ms
         self._log.load()

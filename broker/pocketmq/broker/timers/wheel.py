@@ -108,6 +108,10 @@ class TimerWheel:
             if unit not in self._slots:
                 self._dirty[unit] = FORGOTTEN
 
+    def clear(self) -> None:
+        """Forget all, also what the file lacks."""
+        self._slots, self._heap, self._dirty = {}, [], {}
+
     # -- the file -----------------------------------------------------------------------------
 
     @property
