@@ -7,7 +7,6 @@ from typing import cast
 from pocketmq.nameserver.liveness import BROKER_EXPIRY_S, BrokerKey, LiveBroker, LiveBrokers
 from pocketmq.protocol.bodies.topics import DataVersion
 from pocketmq.protocol.dispatch import Peer
-from support.growth import least_s
 
 
 class SilentPeer:
@@ -90,23 +89,6 @@ def test_the_first_to_expire_is_looked_for_among_all() -> None:  # N-21
     assert live.first_expiry() == 110
     live.refresh(BrokerKey("c", "b"), now=200)
     assert live.first_expiry() == 170
-
-
-def test_the_end_of_a_connection_costs_the_same_beside_many_brokers() -> None:
-    def end_s(others: int) -> float:
-        live = LiveBrokers()
-        for number in range(others):
-            live.put(broker(str(number), 0))
-
-        def step() -> None:
-            channel = SilentPeer()
-            live.put(broker("mine", 0, channel=channel))
-            (mine,) = live.of_channel(cast("Peer", channel))
-            live.remove(mine.key)
-
-        return least_s(step, runs=5, steps=50)
-
-    assert end_s(20_000) < 10 * end_s(20)
 
 
 def test_brokers_that_are_gone_leave_nothing_behind() -> None:
