@@ -47,6 +47,8 @@ class _SlotWork(msgspec.Struct):
     """Of those that were, newest first: the next to deliver is the last."""
     deleted: set[str] = set()
     """What their cancels name."""
+    delivered: int = -1
+    """Position up to which the slot was delivered before, while the clock was set back."""
 
 
 class TimerDelivery:
@@ -75,6 +77,8 @@ class TimerDelivery:
         self._counts = state.counts
         self._stats = stats
         self._work: _SlotWork | None = None
+        self._came_on: dict[int, _SlotWork] = {}
+        """By slot: what was delivered of it before more came, as the clock was set back."""
         self._delivered_end = 0
         """Log offset behind the last message that was delivered."""
 
@@ -147,8 +151,9 @@ class TimerDelivery:
         return max(1, count)
 
     def forget(self) -> None:
-        """Forget the slot that is delivered in part: the files say what waits."""
+        """Forget what is delivered of slots: the files say what waits."""
         self._work = None
+        self._came_on.clear()
 
     def _next_work(self) -> _SlotWork | None:
         slot_ms = self._wheel.next_ms()
@@ -156,13 +161,18 @@ class TimerDelivery:
         if slot_ms is None or self._rules.delivered_at_ms(slot_ms) > self._rules.floor(now_ms):
             return None
         newest = self._wheel.get(slot_ms).last
-        return _SlotWork(slot_ms, newest, unread=newest)
+        before = self._came_on.get(slot_ms)
+        if before is None:
+            return _SlotWork(slot_ms, newest, unread=newest)
+        return _SlotWork(
+            slot_ms, newest, unread=newest, deleted=before.deleted, delivered=before.newest
+        )
 
     def _look_through(self, work: _SlotWork) -> int:
         """Find some more records of a slot; how many."""
         positions: list[int] = []
         position, cost = work.unread, 0
-        while position >= 0 and cost < READ_AT_ONCE:
+        while position > work.delivered and cost < READ_AT_ONCE:
             entry = self._log.read(position)
             if entry is None or entry.slot_ms != work.slot_ms:
                 log.warning("timers.chain_broken", slot_ms=work.slot_ms, position=position)
@@ -177,18 +187,20 @@ class TimerDelivery:
                     work.deleted.add(record.properties.get(names.TIMER_DEL_UNIQKEY, ""))
             position = entry.previous
         work.positions += positions
-        work.unread = position
+        work.unread = position if position > work.delivered else -1
         return len(positions)
 
     def _finish(self, work: _SlotWork) -> None:
         """All of a slot is delivered: note it.
 
         If the clock was set back meanwhile, what came for this slot or an earlier one still waits,
-        and a restart has to find it: the slot comes once more, or is not noted.
+        and a restart has to find it: the slot comes once more with the rest, or is not noted.
         """
         self._work = None
         if self._wheel.get(work.slot_ms).last != work.newest:
+            self._came_on[work.slot_ms] = work
             return
+        self._came_on.pop(work.slot_ms, None)
         self._wheel.done(work.slot_ms)
         next_ms = self._wheel.next_ms()
         if next_ms is None or next_ms > work.slot_ms:
