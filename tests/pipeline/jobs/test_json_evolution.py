@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -11,8 +12,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from jsonschema import Draft7Validator, Draft202012Validator
 
+from pocketmq.pipeline.jobs.schemas import json_evolution
 from pocketmq.pipeline.jobs.schemas.evolution import UNTOLD, cannot_read, misfits
+from pocketmq.pipeline.jobs.schemas.json_shapes import are_apart
 from pocketmq.pipeline.jobs.schemas.registry import Schema
+from support.growth import least_s
 
 NEWEST = "https://json-schema.org/draft/2020-12/schema"
 TEXT, WHOLE, NULL = {"type": "string"}, {"type": "integer"}, {"type": "null"}
@@ -229,17 +233,44 @@ def holding_itself(count: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "said",
+    ("said", "most"),
     [
-        {"anyOf": [*([{"$ref": "#"}] * 100), TEXT]},
-        holding_itself(60),
-        {"oneOf": [holding_itself(9) for _ in range(9)]},
-        {"items": {"oneOf": [{"items": {"$ref": "#"}} for _ in range(30)]}},
+        ({"anyOf": [*([{"$ref": "#"}] * 100), TEXT]}, 1_000),
+        (holding_itself(60), 100),
+        ({"oneOf": [holding_itself(9) for _ in range(9)]}, 8_000),
+        (
+            {"items": {"oneOf": [{"items": {"$ref": "#"}} for _ in range(30)]}},
+            25 * json_evolution.MOST_COMPARISONS,
+        ),
     ],
 )
-def test_a_schema_that_holds_itself_many_times_is_compared_in_a_moment(said: Any) -> None:
-    """The time limit of a test is the only thing that can fail here."""
+def test_a_schema_that_holds_itself_many_times_takes_few_comparisons(
+    said: Any, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: Counter[str] = Counter()
+    compare = json_evolution.Comparison.compare
+
+    def counted(name: str, call: Any) -> Any:
+        def count(*args: Any) -> Any:
+            done[name] += 1
+            return call(*args)
+
+        return count
+
+    monkeypatch.setattr(json_evolution.Comparison, "compare", counted("compare", compare))
+    monkeypatch.setattr(json_evolution, "are_apart", counted("are_apart", are_apart))
     told({**said, "title": "again"}, said)
+    assert 0 < done["compare"] <= done.total() <= most
+
+
+@pytest.mark.parametrize("word", ["allOf", "anyOf"])
+def test_many_listed_values_take_as_long_as_they_are(word: str) -> None:
+    def took_s(count: int) -> float:
+        said = record(a={word: [{"enum": [f"t{number}" for number in range(count)]}]})
+        assert told({**said, "title": "again"}, said) == []
+        return least_s(lambda: told({**said, "title": "again"}, said), runs=3, steps=1)
+
+    assert took_s(8_000) < 10 * took_s(2_000)
 
 
 # -- against the validator ------------------------------------------------------------------------

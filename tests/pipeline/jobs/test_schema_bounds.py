@@ -170,6 +170,15 @@ def test_lists_take_as_long_as_they_are(draft: str, said: Any) -> None:
     assert took_s(6_000) < 10 * took_s(1_500)
 
 
+def test_many_listed_values_are_equal_as_json_means_it() -> None:
+    read = reads({"properties": {"a": {"enum": [*range(30), "x", None, [1], {"b": 2}]}}})
+    for value in (1, 1.0, "x", None, [1.0], {"b": 2}):
+        assert read(body(a=value)) == {"a": value}
+    for value in (True, False, 30, "1", [True], {}):
+        with pytest.raises(BadBodyError, match=r"\$\.a does not fit `enum`"):
+            read(body(a=value))
+
+
 @pytest.mark.parametrize(
     ("values", "are_unlike"),
     [

@@ -99,7 +99,7 @@ def value_reason(reader: Shape, value: Any, at: str) -> Reason | None:
     types, values = reader.types(), reader.values()
     if types and not is_of(type_of(value), types):
         return Reason(at, f"{text} is not {' or '.join(sorted(types))}")
-    is_listed = not values or text_of(value) in {text_of(each) for each in values}
+    is_listed = not values or reader.lists(value)
     return Reason(at, f"{text} is {'not allowed any more' if is_listed else 'none of its values'}")
 
 

@@ -99,6 +99,18 @@ class Shape:
 
     def values(self) -> list[Any] | None:
         """All that a value may be; None if those are not listed."""
+        return self._values
+
+    def lists(self, value: Any) -> bool:
+        """Whether a value is among these."""
+        return text_of(value) in self._texts
+
+    @cached_property
+    def _texts(self) -> set[str]:
+        return {text_of(each) for each in self._values or ()}
+
+    @cached_property
+    def _values(self) -> list[Any] | None:
         found: list[Any] | None = None
         for part in self.parts:
             listed = values_of(part)
@@ -260,10 +272,8 @@ def are_apart(one: Shape, other: Shape, depth: int = 0) -> bool:
     if types == set():
         return True
     values = one.values(), other.values()
-    if values[0] is not None and values[1] is not None:
-        texts = {text_of(each) for each in values[1]}
-        if not any(text_of(each) in texts for each in values[0]):
-            return True
+    if values[0] is not None and values[1] is not None and not any(map(other.lists, values[0])):
+        return True
     if types != {"object"} or depth >= _DEEPEST:
         return False
     required = dict.fromkeys((*one.required(), *other.required()))

@@ -17,13 +17,19 @@ from pocketmq.pipeline.jobs.schemas.decoders import BadBodyError
 from pocketmq.pipeline.jobs.schemas.json_evaluated import evaluated_items, evaluated_names
 from pocketmq.pipeline.jobs.schemas.json_parts import Part
 from pocketmq.pipeline.jobs.schemas.json_patterns import pattern_of
-from pocketmq.pipeline.jobs.schemas.json_values import are_unlike
+from pocketmq.pipeline.jobs.schemas.json_values import are_unlike, text_of
 
 MOST_STEPS: Final = 200_000
 """So many a body may take, and STEPS_PER_BYTE more for each of its bytes: some seconds."""
 STEPS_PER_BYTE: Final = 20
 
 _CHARACTERS_PER_STEP: Final = 100
+
+_MANY: Final = 20
+"""Of more listed values one is looked up."""
+
+_MOST_LISTS: Final = 1024
+"""So many lists are known at a time."""
 
 _KINDS: Final = {
     "draft-03": "Draft3Validator",
@@ -60,11 +66,29 @@ class Work:
             raise BadBodyError("it takes too many steps to check by its schema")
 
 
+class Lists:
+    """What stands under `enum`, by the text of each value."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[list[Any], set[str]]] = {}
+        """By the identity of a list, which is kept so that no other one gets it."""
+
+    def has(self, values: list[Any], value: Any) -> bool:
+        """Whether a list has a value."""
+        known = self._known.get(id(values))
+        if known is None:
+            if len(self._known) >= _MOST_LISTS:
+                self._known.clear()
+            known = self._known[id(values)] = values, {text_of(each) for each in values}
+        return text_of(value) in known[1]
+
+
 class Words:
     """Makes validators of `jsonschema` whose work is bounded."""
 
     def __init__(self) -> None:
         self.work = Work()
+        self._lists = Lists()
         self._kinds: dict[Any, Any] = {}
         """By those of `jsonschema`, and by themselves."""
 
@@ -82,6 +106,7 @@ class Words:
         own = {name: word for name, word in _OWN.items() if name in plain.VALIDATORS}
         if "additionalProperties" in plain.VALIDATORS:
             own["additionalProperties"] = _additional(plain.VALIDATORS["additionalProperties"])
+        own["enum"] = _enum(plain.VALIDATORS["enum"], self._lists)
         words = {**plain.VALIDATORS, **own}
         made = extend(plain, {name: self._counted(word) for name, word in words.items()})
         names = [(each.alias, each.name) for each in fields(made) if each.init]
@@ -156,6 +181,19 @@ def _additional(plain: Word) -> Word:
         names = {name for pattern in patterns for name in value if pattern_of(pattern).is_in(name)}
         known = {**schema.get("properties", {}), **dict.fromkeys(names, True)}
         return plain(validator, said, value, {"properties": known})
+
+    return check
+
+
+def _enum(plain: Word, lists: Lists) -> Word:
+    """`jsonschema`'s word, which compares with each listed value, with a look-up for many."""
+
+    def check(validator: Any, said: Any, value: Any, schema: Any) -> Iterable[Any] | None:
+        if len(said) <= _MANY or isinstance(value, list | dict):
+            return plain(validator, said, value, schema)
+        if lists.has(said, value):
+            return None
+        return [_error(f"{value!r} is none of {len(said)} values")]
 
     return check
 
