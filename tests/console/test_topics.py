@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
 import platform
@@ -10,8 +11,9 @@ import sys
 
 import pytest
 
-from pocketmq.client import Message
-from pocketmq.testing import Cluster
+from pocketmq.client import Admin, Message
+from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
+from pocketmq.testing import Cluster, start_cluster
 from support.console import Console, until
 
 
@@ -84,6 +86,26 @@ def test_a_group_that_nobody_knows_is_not_reset(pocketmq: Cluster, console: Cons
     topic, group = pocketmq.sync.create_topic("orders"), pocketmq.group_name("nobody")
     error = console("group", "reset", group, topic, "--to", "start").error
     assert error.startswith(f"no broker knows group {group!r}: nobody has consumed under this name")
+
+
+def test_a_reset_leaves_brokers_out_that_do_not_know_the_group(
+    console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with start_cluster(brokers=2) as cluster:
+        monkeypatch.setenv("NAMESRV_ADDR", cluster.nameservers)
+        cluster.sync.create_topic("orders", queues=1)
+
+        async def make_group() -> None:
+            async with Admin(nameservers=cluster.nameservers) as admin:
+                config = SubscriptionGroupConfig(group_name="billing")
+                await admin.create_group(config, brokers=["broker-b"])
+
+        asyncio.run(make_group())
+        for words in (["--dry-run"], []):
+            said = console("group", "reset", "billing", "orders", "--to", "start", *words)
+            assert (said.status, said.err) == (0, "")
+            assert "broker-b/0" in said.out
+            assert "broker-a" not in said.out
 
 
 def test_connections_name_producers_and_consumers(pocketmq: Cluster, console: Console) -> None:

@@ -35,7 +35,7 @@ class QueueMove:
 
 
 async def plan_reset(admin: Admin, group: str, topic: str, time_ms: int) -> list[QueueMove]:
-    """The changes that a reset would make now.
+    """The changes that a reset would make now, on the brokers that know the group.
 
     Args:
         admin: Client of the cluster; nothing is changed.
@@ -43,9 +43,22 @@ async def plan_reset(admin: Admin, group: str, topic: str, time_ms: int) -> list
         topic: The topic in whose queues offsets are set.
         time_ms: Epoch ms of the first message to consume; `START_MS` for the first one stored,
             `END_MS` for the next one to be stored.
+
+    Raises:
+        CallerError: No broker with queues of the topic knows the group.
     """
+    queues = await admin.subscribe_queues(topic)
+    brokers = {queue.broker_name for queue in queues}
+    knowing = {name for name in brokers if group in await admin.groups(name)}
+    if not knowing:
+        raise CallerError(
+            f"no broker knows group {group!r}: nobody has consumed under this name yet; see "
+            "`pocketmq group list`"
+        )
     moves = []
-    for queue in await admin.subscribe_queues(topic):
+    for queue in queues:
+        if queue.broker_name not in knowing:
+            continue
         before = await admin.consumer_offset(group, queue)
         if time_ms == END_MS:
             after = await admin.max_offset(queue)
@@ -59,25 +72,26 @@ async def reset_group(admin: Admin, group: str, topic: str, time_ms: int) -> lis
     """Reset a group, whether its members run or not (C-70); returns the changes.
 
     A 4.9 broker can only push new offsets to members; where none is connected, this commits them
-    in the members' place, as RocketMQ's admin tool does.
+    in the members' place, as RocketMQ's admin tool does. A broker that does not know the group is
+    left out.
 
     Raises:
-        CallerError: No broker knows the group.
+        CallerError: No broker with queues of the topic knows the group.
         BrokerError: A broker refused; those asked before it have already reset the group.
     """
     planned = await plan_reset(admin, group, topic, time_ms)
-    try:
-        moved = await admin.reset_offset(group, topic, time_ms)
-    except BrokerError as exc:
-        if exc.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
-            raise CallerError(
-                f"no broker knows group {group!r}: nobody has consumed under this name yet; see "
-                "`pocketmq group list`"
-            ) from exc
-        if exc.code != ResponseCode.CONSUMER_NOT_ONLINE:
-            raise
-        for move in planned:
-            await admin.update_consumer_offset(group, move.queue, move.after)
-        return planned
     before = {move.queue: move.before for move in planned}
-    return [QueueMove(queue, before.get(queue), after) for queue, after in moved.items()]
+    moves = []
+    for broker in dict.fromkeys(move.queue.broker_name for move in planned):
+        try:
+            moved = await admin.reset_offset(group, topic, time_ms, brokers=[broker])
+        except BrokerError as exc:
+            if exc.code != ResponseCode.CONSUMER_NOT_ONLINE:
+                raise
+            here = [move for move in planned if move.queue.broker_name == broker]
+            for move in here:
+                await admin.update_consumer_offset(group, move.queue, move.after)
+            moves += here
+        else:
+            moves += [QueueMove(queue, before.get(queue), to) for queue, to in moved.items()]
+    return moves

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from pocketmq.client.admin.base import AdminBase, by_queue
 from pocketmq.protocol.bodies.offsets import (
     ConsumeStats,
@@ -64,7 +66,13 @@ class OffsetAdmin(AdminBase):
         return by_queue(each.offset_table for each in answers)
 
     async def reset_offset(
-        self, group: str, topic: str, time_ms: int, *, force: bool = True
+        self,
+        group: str,
+        topic: str,
+        time_ms: int,
+        *,
+        force: bool = True,
+        brokers: Container[str] | None = None,
     ) -> dict[MessageQueue, int]:
         """Move a group to what was stored at a moment; where each queue now stands (C-70).
 
@@ -75,10 +83,14 @@ class OffsetAdmin(AdminBase):
             topic: Only its queues are moved.
             time_ms: Epoch ms; -1 for the end.
             force: Also move queues back that are behind that moment.
+            brokers: Only queues on these brokers; None for all.
         """
         masters = self._masters
         header = ResetOffsetRequestHeader(
             topic=topic, group=group, timestamp=time_ms, is_force=force
         )
-        answers = await masters.ask(await masters.of_topic(topic), header, ResetOffsetBody)
+        targets = await masters.of_topic(topic)
+        if brokers is not None:
+            targets = {name: address for name, address in targets.items() if name in brokers}
+        answers = await masters.ask(targets, header, ResetOffsetBody)
         return by_queue(each.offset_table for each in answers)
