@@ -8,6 +8,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,6 +18,7 @@ from pocketmq.cluster.cli.main import main
 from pocketmq.cluster.control_address.client import ControlClient
 from pocketmq.cluster.control_address.declarations import Clock, Run
 from pocketmq.cluster.control_address.event_feed import framed
+from pocketmq.cluster.recordings.reader import open_recording
 from pocketmq.protocol.events.roles import RoleStopped
 from pocketmq.runtime.errors import PocketMQError
 from pocketmq.testing import Cluster, start_cluster
@@ -119,6 +121,14 @@ def test_listening_ends_in_time_also_when_nothing_is_told() -> None:
         client = ControlClient(f"http://127.0.0.1:{listening.getsockname()[1]}")
         assert list(client.lines("/events", most_s=0.2)) == [b":\n"]
         silent.join()
+
+
+@pytest.mark.parametrize("seconds", ["0", "1e-9"])
+def test_a_recording_of_no_time_is_whole(cluster: Cluster, tmp_path: Path, seconds: str) -> None:
+    recording, page = tmp_path / "none.jsonl", tmp_path / "none.html"
+    command = ["watch", "--control", cluster.control_url, "--seconds", seconds]
+    assert main([*command, "--record", str(recording), "--export", str(page)]) == 0
+    assert (open_recording(recording).problems, page.stat().st_size > 0) == ([], True)
 
 
 def test_an_event_is_framed_for_a_browser() -> None:

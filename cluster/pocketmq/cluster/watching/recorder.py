@@ -26,7 +26,9 @@ def record(client: ControlClient, path: Path, *, most_s: float | None = None) ->
     with RecordingWriter(path, path.stem, cluster.time_ms, roles) as writer:
         try:
             feed = client.lines("/events", most_s=most_s)
-            next(feed)  # from now on nothing is missed
+            if next(feed, None) is None:  # the time is over before the cluster answered
+                return writer.events
+            # From now on nothing is missed.
             for event in client.get("/watch/now", list[AnyEvent]):
                 writer.write(event)
             for line in feed:
