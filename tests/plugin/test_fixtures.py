@@ -6,12 +6,13 @@ import asyncio
 import threading
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from pocketmq.client import Admin, Message, Producer, PushConsumer
 from pocketmq.cluster.errors import WrongStateError
+from pocketmq.cluster.steering.cluster_control import ClusterControl
 from pocketmq.cluster.steering.errors import TooFarError
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import CallerError, PocketMQError
@@ -22,6 +23,7 @@ from pocketmq.testing import (
     WrongClusterError,
     start_cluster,
 )
+from pocketmq.testing.loop_thread import LoopThread
 from support.eventually import PATIENCE_S
 
 
@@ -240,7 +242,7 @@ def test_a_call_without_sync_is_answered_with_what_to_write(pocketmq: Cluster) -
         AttributeError, match=r"no producer; in plain code write cluster\.sync\.prod"
     ):
         pocketmq.producer()  # type: ignore[attr-defined]
-    with pytest.raises(AttributeError, match=r"a Cluster has no colour$"):
+    with pytest.raises(AttributeError, match="'Cluster' object has no attribute 'colour'"):
         pocketmq.colour  # type: ignore[attr-defined]  # noqa: B018
     assert not hasattr(pocketmq, "colour")
     topic: Any = pocketmq.create_topic("orders")
@@ -249,6 +251,13 @@ def test_a_call_without_sync_is_answered_with_what_to_write(pocketmq: Cluster) -
         pytest.raises(CallerError, match="must be a text; await the call of create_topic that"),
     ):
         producer.send(Message(topic, b"x"))
+
+
+@pytest.mark.parametrize("name", ["nameservers", "clock"])
+def test_an_error_inside_a_property_of_the_cluster_is_seen(name: str) -> None:
+    broken = Cluster(cast("ClusterControl", None), cast("LoopThread", None))
+    with pytest.raises(AttributeError, match="'NoneType' object has no attribute"):
+        getattr(broken, name)
 
 
 def test_a_topic_has_a_queue_at_least(pocketmq: Cluster) -> None:

@@ -239,13 +239,15 @@ class Cluster:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            said = f"a {type(self).__name__} has no {name}"
             if name in ("producer", "consumer"):
-                said += (
-                    f"; in plain code write cluster.sync.{name}(...), in a coroutine "
-                    "Producer(group, nameservers=cluster.nameservers) or PushConsumer(...)"
+                raise AttributeError(
+                    f"a Cluster has no {name}; in plain code write cluster.sync.{name}(...), in a "
+                    "coroutine Producer(group, nameservers=cluster.nameservers) or "
+                    "PushConsumer(...)",
+                    name=name,
+                    obj=self,
                 )
-            raise AttributeError(said, name=name, obj=self)
+            return object.__getattribute__(self, name)  # raises again what a property raised
 
     def close_clients(self) -> None:
         """End the thread of the synchronous clients, if there is one."""
