@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import socket
@@ -198,3 +199,42 @@ def test_a_role_that_cannot_start_says_so_in_one_line(
             status = int(str(exc.code))
     assert status in (1, 2)
     assert one_line(capsys).startswith(line.format(**facts))
+
+
+@pytest.mark.parametrize(
+    ("number", "name"),
+    [(errno.ENOENT, "{file}"), (errno.ENOTDIR, "{folder}"), (errno.EACCES, "{file}/below/it")],
+    ids=by_text,
+)
+def test_a_file_that_the_user_named_is_told_in_one_line(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    places: dict[str, Path],
+    number: int,
+    name: str,
+) -> None:
+    failing(monkeypatch, OSError(number, "wrong", name.format_map(places)))
+    assert pocketmq(["store", "verify", f"store:{places['file']},{places['folder']}/x"]) == 1
+    assert one_line(capsys).endswith(": wrong; name another file or folder\n")
+
+
+@pytest.mark.parametrize(
+    ("number", "name"),
+    [(errno.ENOENT, "/usr/lib/none"), (errno.EACCES, "/usr/lib/none"), (errno.EACCES, 7)],
+    ids=by_text,
+)
+def test_a_file_that_the_user_did_not_name_shows_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, places: dict[str, Path], number: int, name: str | int
+) -> None:
+    failing(monkeypatch, OSError(number, "wrong", name))
+    with pytest.raises(OSError, match="wrong"):
+        pocketmq(["store", "verify", str(places["file"])])
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, error: OSError) -> None:
+    """Let the command end so."""
+
+    def fail(*_words: object, **_options: object) -> None:
+        raise error
+
+    monkeypatch.setattr("pocketmq.cluster.cli.main.make_app", lambda _words: fail)

@@ -15,9 +15,11 @@ if __name__ == "__main__":
 import errno
 import importlib
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from io import TextIOBase
+from pathlib import Path
 
 # First: keeps structlog from importing rich in processes that never print in colour.
 from pocketmq.runtime import logs
@@ -60,6 +62,8 @@ _WRONG_PLACE = (
     *(errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP),
 )
 """A file that cannot be opened or made where a user named it."""
+_NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
+"""Of these, what may be wrong with a file inside a folder that a user named."""
 
 INTRO = """RocketMQ's architecture as small Python processes.
 
@@ -128,9 +132,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         return 0  # typer saw the closed pipe first, and has put something else in its place
     except OSError as exc:
-        if exc.filename is not None and exc.errno in _WRONG_PLACE:
+        if exc.errno in _WRONG_PLACE and _is_named(exc, words):
             advice = "name another file or folder"
-            return report(DiskError(os.fspath(exc.filename), str(exc.strerror), advice=advice), WHO)
+            return report(
+                DiskError(os.fsdecode(exc.filename), str(exc.strerror), advice=advice), WHO
+            )
         if exc.errno not in _NO_ROOM:
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -143,6 +149,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         return _usage_error(exc)
     return status if isinstance(status, int) else 0
+
+
+def _is_named(exc: OSError, words: Sequence[str]) -> bool:
+    """Whether an error is about a file that the user named; any other is a defect of ours.
+
+    Args:
+        exc: Its file may lie above what was named, as where folders are made, and, if it is only
+            not allowed, below it or below the working directory.
+        words: The command line; a word may name more files, as `store:one,two`.
+    """
+    if not isinstance(exc.filename, str | bytes | os.PathLike):
+        return False
+    failed = Path(os.path.abspath(os.fsdecode(exc.filename)))
+    parts = [part for word in words for part in (word, *re.split("[=,:]", word)) if part]
+    named = [Path(os.path.abspath(os.path.expanduser(part))) for part in parts]
+    if any(path.is_relative_to(failed) for path in named):
+        return True
+    is_inside = any(failed.is_relative_to(path) for path in (*named, Path.cwd()))
+    return is_inside and exc.errno in _NOT_ALLOWED
 
 
 def _usage_error(exc: Exception) -> int:
