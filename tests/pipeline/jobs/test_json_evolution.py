@@ -19,6 +19,7 @@ from pocketmq.pipeline.jobs.schemas.registry import Schema
 from support.growth import least_s
 
 NEWEST = "https://json-schema.org/draft/2020-12/schema"
+DRAFT_3, DRAFT_4 = (f"http://json-schema.org/draft-0{number}/schema#" for number in (3, 4))
 TEXT, WHOLE, NULL = {"type": "string"}, {"type": "integer"}, {"type": "null"}
 
 
@@ -154,6 +155,20 @@ CASES: list[tuple[str, Any, Any, list[str], list[str]]] = [
      ["? $: `unevaluatedProperties` is new"], []),
     ("a map without other fields", {"$schema": NEWEST, **STARRED, "unevaluatedProperties": False},
      {"$schema": NEWEST, **STARRED, "unevaluatedProperties": False, "minProperties": 0}, [], []),
+    ("a field that another one needs",
+     {"$schema": NEWEST, **record("a"), "dependentRequired": {"a": ["b"]}},
+     {"$schema": NEWEST, **record("b")},
+     ["? $.b: is required, and was not"], ["$.a: is required, and was not"]),
+    ("whole numbers by their step", {"type": "number", "multipleOf": 2}, WHOLE,
+     [], ["? $: `multipleOf` is new"]),
+    ("numbers with halves", {"type": "number", "multipleOf": 0.5}, WHOLE,
+     ["$: number is not integer"], []),
+    ("a word that draft 4 does not have", {"$schema": DRAFT_4, **fields(a=TEXT)},
+     {"$schema": DRAFT_4, **fields(a=TEXT), "propertyNames": {"enum": ["b"]}, "const": 1}, [], []),
+    ("a word that draft 3 does not have", {"$schema": DRAFT_3, "type": "string"},
+     {"$schema": DRAFT_3, "type": "string", "anyOf": [{"type": "null"}]}, [], []),
+    ("a word that draft 3 only has", {"$schema": DRAFT_4, **WHOLE},
+     {"$schema": DRAFT_4, **WHOLE, "divisibleBy": 2, "disallow": "integer"}, [], []),
     ("a required field gets a type", record("a"), record(a=TEXT),
      ["$.a: anything is not string"], ["$.a: is required, and was not"]),
     ("a required field is not allowed", record("a"),

@@ -10,6 +10,25 @@ from pocketmq.runtime.errors import CallerError
 MOST_STEPS: Final = 100
 """So many `$ref` may lead to each other before the last one says something."""
 
+_NAMES: Final = ("draft-03", "draft-04", "draft-06", "draft-07", "draft2019-09", "draft2020-12")
+_ORDER: Final = {name: number for number, name in enumerate(_NAMES)}
+"""Drafts by `referencing`'s names for them, the oldest is 0."""
+
+_NEWEST: Final = len(_NAMES) - 1
+_DRAFTS: Final = {
+    **dict.fromkeys(("disallow", "divisibleBy", "extends"), (0, 0)),
+    **dict.fromkeys(("allOf", "anyOf", "oneOf", "not", "multipleOf"), (1, _NEWEST)),
+    **dict.fromkeys(("minProperties", "maxProperties"), (1, _NEWEST)),
+    **dict.fromkeys(("const", "contains", "propertyNames"), (2, _NEWEST)),
+    **dict.fromkeys(("if", "then", "else"), (3, _NEWEST)),
+    **dict.fromkeys(("dependentRequired", "dependentSchemas"), (4, _NEWEST)),
+    **dict.fromkeys(("unevaluatedItems", "unevaluatedProperties"), (4, _NEWEST)),
+    **dict.fromkeys(("minContains", "maxContains"), (4, _NEWEST)),
+    "$recursiveRef": (4, 4),
+    **dict.fromkeys(("prefixItems", "$dynamicRef"), (5, _NEWEST)),
+}
+"""The oldest and the newest draft that has a word; others are in all that matter."""
+
 
 class Part(NamedTuple):
     """A schema, or one within another."""
@@ -22,8 +41,17 @@ class Part(NamedTuple):
     """Its draft; of `referencing`."""
 
     def word(self, name: str) -> Any:
-        """What stands under a word of the language; None if nothing does."""
-        return self.said.get(name) if isinstance(self.said, dict) else None
+        """What stands under a word of the language; None if nothing does.
+
+        A word that its draft does not have says nothing.
+        """
+        if not isinstance(self.said, dict) or name not in self.said:
+            return None
+        if self.language is not None and name in _DRAFTS:
+            first, last = _DRAFTS[name]
+            if not first <= _ORDER.get(self.language.name, first) <= last:
+                return None
+        return self.said[name]
 
     def listed(self, name: str) -> list[Any]:
         """The list under a word; an empty one if none stands there."""

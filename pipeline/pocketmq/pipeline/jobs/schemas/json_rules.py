@@ -22,6 +22,8 @@ from pocketmq.pipeline.jobs.schemas.json_shapes import (
 from pocketmq.pipeline.jobs.schemas.json_values import text_of, type_of
 from pocketmq.pipeline.jobs.schemas.json_words import does_fit
 
+_DEPENDENT: Final = ("dependencies", "dependentRequired", "dependentSchemas")
+
 _SAME: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     "": (("not",), ("if", "then", "else"), ("disallow",), ("extends",)),
     "string": (("pattern",),),
@@ -47,7 +49,7 @@ _UNCLEAR: Final = {
     "string": ("pattern",),
     "number": ("multipleOf", "divisibleBy"),
     "array": ("contains", "uniqueItems"),
-    "object": ("propertyNames", "dependencies", "dependentRequired", "dependentSchemas"),
+    "object": ("propertyNames", *_DEPENDENT),
 }
 """Words of a writer that may keep values within limits that it does not say."""
 
@@ -110,6 +112,8 @@ def _types(part: Part, writer: Shape, at: str) -> Iterator[Reason]:
     beyond = ({"anything"} if written is None else written) - allowed
     if "number" in allowed:
         beyond -= {"integer"}
+    if "integer" in allowed and any(_is_whole(each) for each in _steps(writer)):
+        beyond -= {"number"}
     if beyond:
         yield Reason(at, f"{', '.join(sorted(beyond))} is not {' or '.join(sorted(allowed))}")
 
@@ -168,11 +172,20 @@ def _multiples(part: Part, writer: Shape, at: str) -> Iterator[Reason]:
         said = part.word(word)
         if said is None:
             continue
-        known = [each for other in ("multipleOf", "divisibleBy") for each in writer.words(other)]
-        known += [1] if writer.types() == {"integer"} else []
-        step = Fraction(repr(said))
-        if not any((Fraction(repr(each)) / step).denominator == 1 for each in known):
+        known = _steps(writer) + ([1] if writer.types() == {"integer"} else [])
+        if not any(_is_whole(each, said) for each in known):
             yield _untold(word, at)
+
+
+def _steps(writer: Shape) -> list[float]:
+    """Of which numbers all that are written are multiples."""
+    found = [each for word in ("multipleOf", "divisibleBy") for each in writer.words(word)]
+    return [each for each in found if isinstance(each, int) or math.isfinite(each)]
+
+
+def _is_whole(number: float, step: float = 1) -> bool:
+    """Whether a number is a multiple of another one."""
+    return (Fraction(repr(number)) / Fraction(repr(step))).denominator == 1
 
 
 def _unlike(part: Part, writer: Shape, at: str) -> Iterator[Reason]:
@@ -189,7 +202,7 @@ def _required(part: Part, writer: Shape, at: str) -> Iterator[Reason]:
     had = writer.required()
     for name in Shape((part,)).required():
         if name not in had:
-            is_clear = not writer.words("minProperties")
+            is_clear = not any(writer.words(word) for word in ("minProperties", *_DEPENDENT))
             yield Reason(f"{at}.{name}", "is required, and was not", is_clear)
 
 
