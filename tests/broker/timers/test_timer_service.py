@@ -10,6 +10,7 @@ import pytest
 
 from broker.timers.timer_rig import START_MS, late_ms, timers_at
 from pocketmq.broker.store import FlushDiskType
+from pocketmq.broker.timers.layout import LogRecord
 from pocketmq.broker.timers.rules import TimerRules
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.validation import TIMER_TOPIC
@@ -240,6 +241,23 @@ async def test_a_killed_broker_loses_nothing_and_repeats_at_most_the_last_second
                 assert len(again.bodies()) - len(sent) <= 10
                 assert again.bodies()[: len(before)] == before
             shutil.rmtree(left)
+
+
+async def test_a_damaged_record_that_leads_to_newer_ones_holds_nothing_up(tmp_path: Path) -> None:
+    async with timers_at(tmp_path) as rig:
+        for body in (b"0", b"1", b"2"):
+            rig.send(body, TIMER_DELAY_SEC="30")
+        await rig.advance(5)
+    [path] = (tmp_path / "timerlog").iterdir()
+    content = bytearray(path.read_bytes())
+    known = LogRecord.decode(content, 52)
+    assert known is not None
+    content[52:104] = known._replace(previous=104).encode()
+    path.write_bytes(content)
+    async with timers_at(tmp_path, now_ms=START_MS + 10_000) as rig:
+        rig.send(b"later", TIMER_DELAY_SEC="30")
+        await rig.advance(40)
+        assert rig.bodies() == [b"1", b"2", b"later"]
 
 
 async def test_what_is_taken_in_together_is_logged_as_what_comes_one_by_one(tmp_path: Path) -> None:

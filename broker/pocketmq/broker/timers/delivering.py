@@ -185,6 +185,10 @@ class TimerDelivery:
                 record = self._message(entry)
                 if record is not None:
                     work.deleted.add(record.properties.get(names.TIMER_DEL_UNIQKEY, ""))
+            if entry.previous >= position:  # damage: it would lead round and round
+                log.warning("timers.chain_broken", slot_ms=work.slot_ms, position=position)
+                position = -1
+                break
             position = entry.previous
         work.positions += positions
         work.unread = position if position > work.delivered else -1
