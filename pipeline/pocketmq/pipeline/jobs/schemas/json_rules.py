@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from pocketmq.pipeline.jobs.schemas.json_parts import Part
 from pocketmq.pipeline.jobs.schemas.json_shapes import (
+    NARROW,
     Shape,
     are_apart,
     is_of,
@@ -135,11 +136,14 @@ def _limits(kind: str, part: Part, writer: Shape, at: str) -> Iterator[Reason]:
             known.append((len(writer.required()) if kind == "object" else 0, False))
         if sign == -1 and kind == "object" and writer.knows_names():
             known.append((-len(writer.names()), False))
+        if sign == -1 and kind == "array" and _may_have_items(writer) is False:
+            known.append((0, False))
         written = max((each for each in known if each is not None), default=None)
         if written is None or written < limit:
             word = name + (_SIZES.get(kind) or "imum")
             was = "" if written is None else f" instead of {sign * written[0]}"
             is_clear = not any(writer.words(each) for each in _UNCLEAR[kind])
+            is_clear &= kind != "array" or sign == 1 or _may_have_items(writer) is True
             yield Reason(at, f"`{word}` is {sign * limit[0]}{was}", is_clear)
 
 
@@ -191,8 +195,20 @@ def _is_whole(number: float, step: float = 1) -> bool:
 def _unlike(part: Part, writer: Shape, at: str) -> Iterator[Reason]:
     if part.word("uniqueItems") is True and True not in writer.words("uniqueItems"):
         known = [each for each in writer.words("maxItems") if each <= 1]
-        if not known:
-            yield Reason(at, "equal items are not allowed any more")
+        has_items = _may_have_items(writer)
+        if not known and has_items is not False:
+            yield Reason(at, "equal items are not allowed any more", has_items is True)
+
+
+def _may_have_items(writer: Shape) -> bool | None:
+    """Whether its lists may have items; None if that cannot be told."""
+    items = writer.items()
+    if items is None:
+        return True
+    if items.is_nothing():
+        return False
+    is_narrow = bool(items.choices) or any(items.words(word) for word in NARROW)
+    return None if is_narrow or (items.values() is not None and len(items.parts) > 1) else True
 
 
 # -- fields ---------------------------------------------------------------------------------------
