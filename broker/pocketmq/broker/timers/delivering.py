@@ -121,31 +121,27 @@ class TimerDelivery:
         count = min(DELIVERY_BATCH, len(work.positions))
         batch = work.positions[len(work.positions) - count :]
         now_ms = self._clock.time_ms()
-        due: list[tuple[MessageExt, int]] = []
-        again: list[MessageExt] = []
+        due: list[tuple[int, MessageExt, int]] = []
+        again: list[tuple[int, MessageExt]] = []
         for position in reversed(batch):
             entry = self._log.read(position)
             record = None if entry is None else self._message(entry)
             if entry is None or record is None:
                 log.warning("timers.message_gone", position=position)  # T-130
             elif entry.is_roll:
-                again.append(record)
+                again.append((position, record))
             elif entry.is_delete:
                 pass  # done with (T-129)
             elif is_deleted(record, work.deleted):
                 log.debug("timers.cancelled", offset=record.commit_log_offset)
             else:
-                due.append((record, entry.logged_ms))
-        if again and not self._put_all([rolled(record) for record in again]):
+                due.append((position, record, entry.logged_ms))
+        left = self._put_again(again, now_ms)
+        waits = self.put([(record, logged_ms) for _, record, logged_ms in due], now_ms)
+        left += [position for (position, _, _), is_left in zip(due, waits, strict=True) if is_left]
+        work.positions[len(work.positions) - count :] = sorted(left, reverse=True)
+        if left:
             return None
-        if again:
-            for record in again:
-                cancels = names.TIMER_DEL_UNIQKEY in record.properties
-                topic = record.properties.get(names.REAL_TOPIC)
-                self._counts.change(topic, 1 if cancels else -1, now_ms)
-        if due and not self.put(due, now_ms):
-            return None
-        del work.positions[len(work.positions) - count :]
         if not work.positions:
             self._finish(work)
         return max(1, count)
@@ -217,11 +213,26 @@ class TimerDelivery:
         record = decode_record(view)
         return record if self._rules.is_of(record, entry) else None
 
-    def put(self, due: Sequence[tuple[MessageExt, int]], now_ms: int) -> bool:
-        """Store messages, each with when it was logged, where they belong; False: try later."""
-        messages = []
-        waited: Counter[str] = Counter()
-        for record, enqueued_ms in due:
+    def _put_again(self, again: Sequence[tuple[int, MessageExt]], now_ms: int) -> list[int]:
+        """Store what waits on in the wheel topic; the positions of those to try again later."""
+        waits = self._put_all([rolled(record) for _, record in again])
+        for (_, record), is_left in zip(again, waits, strict=True):
+            if not is_left:
+                cancels = names.TIMER_DEL_UNIQKEY in record.properties
+                topic = record.properties.get(names.REAL_TOPIC)
+                self._counts.change(topic, 1 if cancels else -1, now_ms)
+        return [position for (position, _), is_left in zip(again, waits, strict=True) if is_left]
+
+    def put(self, due: Sequence[tuple[MessageExt, int]], now_ms: int) -> list[bool]:
+        """Store messages, each with when it was logged, where they belong.
+
+        Returns:
+            Of each, whether it could not be stored now: try it again later.
+        """
+        left = [False] * len(due)
+        messages: list[StoredMessage] = []
+        places: list[int] = []
+        for place, (record, enqueued_ms) in enumerate(due):
             if names_cancel(record):
                 continue  # a cancel that came too late
             message = delivery(record, enqueued_ms, now_ms)
@@ -229,24 +240,31 @@ class TimerDelivery:
                 log.warning("timers.no_topic", offset=record.commit_log_offset)
                 continue
             messages.append(message)
-            if enqueued_ms != NEVER_WAITED_MS:
+            places.append(place)
+        waited: Counter[str] = Counter()
+        for place, message, is_left in zip(places, messages, self._put_all(messages), strict=True):
+            left[place] = is_left
+            if not is_left and due[place][1] != NEVER_WAITED_MS:
                 waited[message.topic] += 1
         for topic, count in waited.items():
             self._counts.change(topic, -count, now_ms)
             self._stats.meters.add(TIMER_DEQUEUED, topic, count=count)
-        return self._put_all(messages)
+        return left
 
-    def _put_all(self, messages: list[StoredMessage]) -> bool:
-        """Store all; False when one could not be stored now. What never can be is reported."""
+    def _put_all(self, messages: list[StoredMessage]) -> list[bool]:
+        """Store all; of each whether it could not be now. What never can be is reported."""
         results = self._store.put_messages(messages) if messages else ()
         now = self._clock.monotonic()
-        for message, result in zip(messages, results, strict=True):
+        left = [False] * len(messages)
+        for place, (message, result) in enumerate(zip(messages, results, strict=True)):
             if result.status.is_of_message:
                 log.error("timers.undeliverable", status=result.status.name)
             elif result.status is not PutStatus.PUT_OK:
-                log.warning("timers.put_failed", status=result.status.name)
-                return False
+                left[place] = True
             else:
                 self._delivered_end = result.physical_offset + result.size
                 self._stats.note_put(message.topic, 1, result.size, now)
-        return True
+        if True in left:
+            status = results[left.index(True)].status.name
+            log.warning("timers.put_failed", status=status, count=sum(left))
+        return left

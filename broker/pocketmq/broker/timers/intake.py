@@ -167,9 +167,16 @@ class TimerIntake:
                 cancels = _CANCEL in text and stored_value(text, _CANCEL) is not None
                 to_log.append(_Arrival(record, target, cancels))
         if over:
-            if not self._delivering.put(over, now_ms):
+            left = self._delivering.put(over, now_ms)
+            stored = [
+                record.queue_offset
+                for (record, _), is_left in zip(over, left, strict=True)
+                if not is_left
+            ]
+            are_safe = not stored or late.delivered(stored)
+            if True in left:
                 return None
-            if not late.delivered(record.queue_offset for record, _ in over):
+            if not are_safe:
                 return 0
         logged = 0
         try:
