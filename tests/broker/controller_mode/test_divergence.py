@@ -14,7 +14,7 @@ from pocketmq.broker.replication.epoch_file import FILE_NAME
 from pocketmq.broker.replication.epochs import Epoch, Epochs
 from pocketmq.broker.replication.role_changes import LaterEpochError, MasterAddresses
 from pocketmq.broker.server import Broker
-from pocketmq.broker.store import OsDisk
+from pocketmq.broker.store import OsDisk, PutStatus, StoredMessage
 from pocketmq.broker.store.replica_log import FOLLOWING
 from pocketmq.controller import Controller, ControllerConfig, ControllerSeams
 from pocketmq.protocol.bodies.replication import HARuntimeInfo
@@ -24,6 +24,7 @@ from pocketmq.protocol.headers.replication import GetBrokerHAStatusRequestHeader
 from support.controller_rig import MemoryFiles
 from support.eventually import eventually
 from support.replicas import ReplicaRig, log_of
+from support.tiny_store import HOST
 
 
 class PatientDisk(OsDisk):
@@ -203,6 +204,27 @@ async def test_a_slave_of_another_history_is_left_as_it_is(pair: Pair, tmp_path:
     assert link is not None
     assert "have none in common" in link.reason
     assert log_of(again.store) == before
+
+
+async def test_a_log_that_this_broker_writes_is_not_cut_to_another_one(pair: Pair) -> None:
+    rig = pair.rig
+    a = await pair.start("a", 11000)
+    voice = await rig.voice(a)
+    await voice.send("orders", b"both")
+    b = await pair.start("b", 11100)
+    await pair.until_in_sync({1, 2})
+    await rig.same_logs()
+    await b.store.replica.lead()  # and its connection is open still
+    tail = StoredMessage("orders", 0, b"of b alone" * 99, b"", 0, 0, 0, HOST, HOST)
+    assert b.store.put_messages([tail])[0].status is PutStatus.PUT_OK
+    before, epochs = log_of(b.store), b.subjects.replication.roles.epochs.table.text()
+    await voice.send("orders", b"of a", properties={"WAIT": "false"})
+    await rig.advance(10)
+    link = b.subjects.replication.client.connection
+    assert link is not None
+    assert link.reason == "this broker follows no master"
+    assert log_of(b.store) == before
+    assert b.subjects.replication.roles.epochs.table.text() == epochs
 
 
 async def test_controllers_that_are_behind_the_log_s_epoch_are_refused_and_healed(

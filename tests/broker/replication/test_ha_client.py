@@ -70,6 +70,7 @@ class Slave:
             shippable_offset=-1,
             flush=self._flush,
             grew=Signal(),
+            replica=SimpleNamespace(is_following=True),
         )
         self.client = HaClient(
             store,

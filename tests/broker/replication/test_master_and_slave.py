@@ -208,6 +208,33 @@ async def test_masters_and_slaves_change_places(rig: ReplicaRig) -> None:
         await b.subjects.replication.roles.become_slave(1, MasterAddresses(None, None), epoch=0)
 
 
+async def test_who_becomes_master_follows_nobody_that_is_named_meanwhile(
+    rig: ReplicaRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a = await rig.start("master")
+    b = await rig.start("slave", broker_role=SLAVE, broker_id=1)
+    await (await rig.voice(a)).send("orders", b"to a")
+    await rig.same_logs()
+    roles, replica = b.subjects.replication.roles, b.store.replica
+    lead = replica.lead
+
+    async def told_meanwhile(*, is_confirmed: bool = True) -> None:
+        stream = str(a.subjects.replication.port)
+        b.core.signals.master_told.emit(a.address, stream)  # a name server that does not know yet
+        roles.stream_told(stream)
+        await lead(is_confirmed=is_confirmed)
+
+    monkeypatch.setattr(replica, "lead", told_meanwhile)
+    await roles.become_master(epoch=1)
+    assert b.subjects.replication.client.master is None
+    assert roles.master == MasterAddresses(None, None)
+    await (await rig.voice(b)).send("orders", b"to b")
+    before = log_of(b.store)
+    await (await rig.voice(a)).send("orders", b"to a once more")
+    await rig.advance(10)
+    assert log_of(b.store) == before
+
+
 async def test_services_of_a_master_do_not_run_on_a_slave(rig: ReplicaRig) -> None:  # H-4
     master = await rig.start("master")
     slave = await rig.start("slave", broker_role=SLAVE, broker_id=1)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pocketmq.broker.store import FlushDiskType, MessageStore, PutStatus, StoredMessage
 from pocketmq.broker.store.errors import StoreFileError
 from pocketmq.broker.store.queue_dispatch import StoredBatch
-from pocketmq.broker.store.replica_log import ReplicaGapError
+from pocketmq.broker.store.replica_log import NotFollowingError, ReplicaGapError
 from pocketmq.protocol.record import decode_records
 from support.disks import SteppedDisk
 from support.eventually import eventually
@@ -127,11 +127,24 @@ async def test_bytes_that_do_not_continue_the_log_are_refused(
 ) -> None:
     master = filled(open_store, message, tmp_path / "m")
     slave = open_store(disk=SteppedDisk(), store_path_root_dir=str(tmp_path / "s"))
+    slave.start()
+    slave.replica.follow()
     slave.replica.append(0, bytes(master.commit_log.read(0, 100) or b""))
     for wrong in (0, 99, 101, SIZE):
         with pytest.raises(ReplicaGapError, match="the log ends at 100"):
             slave.replica.append(wrong, b"x")
     assert slave.commit_log.max_offset == 100
+    await slave.close()
+
+
+async def test_a_master_takes_no_bytes_of_another(
+    open_store: Make, message: Message, tmp_path: Path
+) -> None:
+    store = filled(open_store, message, tmp_path / "m")
+    before = log_of(store)
+    with pytest.raises(NotFollowingError, match="follows no master"):
+        store.replica.append(store.commit_log.max_offset, b"x")
+    assert log_of(store) == before
 
 
 async def test_half_a_record_waits_and_is_cut_when_the_slave_is_promoted(

@@ -29,7 +29,7 @@ from pocketmq.broker.replication.ha_slave import MasterLink
 from pocketmq.broker.replication.rules import HaRules
 from pocketmq.broker.store import MessageStore, PutStatus
 from pocketmq.broker.store.errors import StoreFileError
-from pocketmq.broker.store.replica_log import ReplicaGapError
+from pocketmq.broker.store.replica_log import NotFollowingError, ReplicaGapError
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.errors import DiskError
 
@@ -101,6 +101,8 @@ class EpochMasterConnection(MasterConnection):
         now = self._clock.monotonic()
         try:
             while self._waiting and self._task is None and self.is_open:
+                if not store.replica.is_following:  # a cut would take this master's own messages
+                    raise NotFollowingError
                 message = self._waiting[0]
                 if isinstance(message, MasterHandshake):
                     self._at_disk(self._reconcile(self._waiting.popleft()))
@@ -111,7 +113,7 @@ class EpochMasterConnection(MasterConnection):
                     return
                 self._waiting.popleft()
                 self._take(message, now)
-        except (HaStreamError, ReplicaGapError, DiskError) as exc:
+        except (HaStreamError, NotFollowingError, ReplicaGapError, DiskError) as exc:
             self.close(str(exc))
             return
         if self._has_begun:

@@ -12,7 +12,7 @@ from pocketmq.broker.replication.ha_frames import FrameReader, HaStreamError, en
 from pocketmq.broker.replication.ha_slave import MasterLink
 from pocketmq.broker.replication.rules import HaRules
 from pocketmq.broker.store import MessageStore
-from pocketmq.broker.store.replica_log import ReplicaGapError
+from pocketmq.broker.store.replica_log import NotFollowingError, ReplicaGapError
 from pocketmq.broker.subject import Service
 from pocketmq.protocol.transport.channel import FULL_READ_BYTES
 from pocketmq.protocol.transport.network import Network
@@ -87,7 +87,7 @@ class MasterConnection(asyncio.Protocol):
                     return
                 if link.framed(offset, len(body), store.commit_log.max_offset, now):
                     store.replica.append(offset, body)
-        except (HaStreamError, ReplicaGapError, DiskError) as exc:
+        except (HaStreamError, NotFollowingError, ReplicaGapError, DiskError) as exc:
             self.close(str(exc))
             return
         self._report(link.appended(store.shippable_offset, now))

@@ -97,6 +97,8 @@ class RoleChanges(Service):
         self._replicas = replicas
         self._changed = changed
         self._changing = asyncio.Lock()
+        self._is_promoted = False
+        """Whether `become_master` is at work: who names a master now does not know that yet."""
 
     async def load(self) -> None:
         await self.epochs.load()
@@ -126,7 +128,7 @@ class RoleChanges(Service):
 
         When the master is gone, the stream goes on trying its old address (H-7).
         """
-        if self._role.leads:
+        if not self._may_follow:
             return
         self.master = MasterAddresses(broker, replication or self.master.replication)
         self._role.note_master(is_known=broker is not None)
@@ -135,7 +137,7 @@ class RoleChanges(Service):
 
     def master_lost(self) -> None:
         """The master is gone, as a name server says: follow nobody until it is told (Z-5)."""
-        if self._role.leads:
+        if not self._may_follow:
             return
         self.master = MasterAddresses(None, None)
         self._role.note_master(is_known=False)
@@ -143,11 +145,16 @@ class RoleChanges(Service):
 
     def stream_told(self, replication: str) -> None:
         """Follow a master that is not online yet: its stream, and none of its tables (Z-9)."""
-        if self._role.leads:
+        if not self._may_follow:
             return
         self.master = self.master._replace(replication=replication)
         self._client.follow(replication)
         self._client.retry()
+
+    @property
+    def _may_follow(self) -> bool:
+        """Not as master, nor as one that becomes it: its log would be cut to the old master's."""
+        return not (self._role.leads or self._is_promoted)
 
     async def become_master(
         self,
@@ -177,20 +184,34 @@ class RoleChanges(Service):
                 raise ValueError(f"epoch {epoch} is older than {self._role.epoch}")
             if epoch and epoch < self.epochs.table.last_number:
                 raise LaterEpochError(epoch, self.epochs.table.last_number)
-            was_leading = self._role.leads
-            self._client.follow(None)
-            await self._client.stopped_following()
-            if not was_leading or self._store.replica.is_following:
-                self._ha.drop_all("this broker becomes the master")
-                await self._store.replica.lead(is_confirmed=is_confirmed)
-            if epoch:
-                start = self._store.commit_log.max_offset
-                await self.epochs.append(Epoch(epoch, start))
+            self._is_promoted = True
+            try:
+                await self._take_over(epoch, is_confirmed=is_confirmed)
+            finally:
+                self._is_promoted = False
             self.master = MasterAddresses(None, None)
             self._role.set(role, MASTER_ID, epoch)
             await self._role.apply()
             log.info("role.changed", role=role.value, epoch=epoch)
             self._changed.emit()
+
+    async def _take_over(self, epoch: int, *, is_confirmed: bool) -> None:
+        """Write the log from now on; the part of `become_master` before the role is set."""
+        replica = self._store.replica
+        self._client.follow(None)
+        await self._client.stopped_following()
+        is_new = not self._role.leads or replica.is_following
+        if is_new:
+            self._ha.drop_all("this broker becomes the master")
+            await replica.lead(is_confirmed=is_confirmed)
+        if epoch:
+            start = self._store.commit_log.max_offset
+            try:
+                await self.epochs.append(Epoch(epoch, start))
+            except BaseException:
+                if is_new:
+                    replica.follow()  # it is no master
+                raise
 
     async def become_slave(self, broker_id: int, master: MasterAddresses, epoch: int = 0) -> None:
         """Take no messages and follow a master from now on.

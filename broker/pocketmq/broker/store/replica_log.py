@@ -51,6 +51,13 @@ _HEAD_BYTES = 8  # fewer of a record may all be zeros
 _FAR_BYTES = 256 * MIB
 
 
+class NotFollowingError(PocketMQError):
+    """Bytes of a master, and this broker writes the log itself."""
+
+    def __init__(self) -> None:
+        super().__init__("this broker follows no master")
+
+
 class ReplicaGapError(PocketMQError):
     """Bytes that do not continue the log: appending them would leave a hole or overwrite."""
 
@@ -115,11 +122,14 @@ class ReplicaLog:
         """Write the master's bytes; an empty log begins where they belong (H-26).
 
         Raises:
+            NotFollowingError: this broker leads; nothing was written.
             ReplicaGapError: the log does not end at `offset`; nothing was written.
             DiskError: no space, or no file could be made; what was written before stays.
         """
         if not data:
             return
+        if not self.is_following:
+            raise NotFollowingError
         end = self._log.max_offset
         if self._log.files.files and offset != end:
             raise ReplicaGapError(offset, end)
