@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 from broker.timers.timer_rig import START_MS, TimerRig, timers_at
+from pocketmq.broker.store import PutStatus
 from pocketmq.broker.timers.layout import NORMAL, ROLL, Checkpoint
 from pocketmq.protocol.validation import TIMER_TOPIC
 
@@ -62,6 +64,32 @@ async def test_a_message_in_the_place_of_one_that_was_cut_off_comes_at_its_own_t
         assert rig.bodies() == [b"new"]
         await rig.advance(100)
         assert rig.bodies() == [b"new", b"both have it"]
+
+
+async def test_what_was_delivered_and_perhaps_cut_off_is_not_noted_later(tmp_path: Path) -> None:
+    is_kept = False
+
+    def when_kept(_: int, done: Callable[[PutStatus], None]) -> None:
+        if is_kept:
+            done(PutStatus.PUT_OK)
+
+    running, left = tmp_path / "running", tmp_path / "left"
+    async with timers_at(running, when_kept=when_kept) as rig:
+        rig.send(b"a", TIMER_DELAY_SEC="30")
+        await rig.advance(40)
+        assert rig.bodies() == [b"a"]
+        await rig.timers.stop()
+        rig.timers.follow(Checkpoint(START_MS, 0, 1, 1, rig.files.checkpoint.version))
+        is_kept = True
+        rig.store.blocked_by.add("the disk is full")
+        await lead(rig)
+        await rig.advance(5)
+        shutil.copytree(running, left)  # killed
+        rig.store.blocked_by.clear()
+    (left / "lock").unlink()
+    async with timers_at(left, now_ms=START_MS + 60_000) as rig:
+        await rig.advance(5)
+        assert rig.bodies() == [b"a", b"a"], "the other master's log may not have the first"
 
 
 async def test_a_log_record_is_of_the_message_with_its_topic_size_and_time(tmp_path: Path) -> None:

@@ -50,6 +50,16 @@ def test_a_slot_leads_to_its_first_and_newest_record_and_counts_messages_less_ca
     assert not wheel.is_dirty
 
 
+def test_a_wheel_that_was_cleared_knows_nothing() -> None:
+    wheel = TimerWheel(1_000)
+    wheel.add(5_000, 0, 1)
+    wheel.clear()
+    assert (len(wheel), wheel.next_ms(), wheel.is_dirty) == (0, None, False)
+    wheel.add(9_000, 52, 1)
+    assert wheel.get(5_000) == EMPTY
+    assert wheel.next_ms() == 9_000
+
+
 def test_the_next_slot_is_the_first_that_is_not_done() -> None:
     wheel = TimerWheel(1_000)
     for slot_ms in (5_000, 2_000, 9_000):

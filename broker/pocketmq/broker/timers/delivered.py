@@ -60,6 +60,10 @@ class DeliveredSlots:
                     lambda status: self._flushed(read_ms, status),
                 )
 
+    def forget(self) -> None:
+        """Note nothing of an earlier time as master: what was delivered may have been cut off."""
+        self._to_note_ms = None
+
     def begin_at(self, read_ms: int) -> None:
         """Begin anew at a time: there are no slots yet, or the clock was set back."""
         self._to_note_ms = None  # it would pass over what comes now

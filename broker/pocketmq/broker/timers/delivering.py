@@ -150,6 +150,7 @@ class TimerDelivery:
         """Forget what is delivered of slots: the files say what waits."""
         self._work = None
         self._came_on.clear()
+        self.slots.forget()
 
     def _next_work(self) -> _SlotWork | None:
         slot_ms = self._wheel.next_ms()
