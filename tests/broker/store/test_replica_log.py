@@ -209,6 +209,32 @@ async def test_other_work_goes_on_while_a_new_master_dispatches_a_long_log(
     await slave.close()
 
 
+async def test_who_waits_for_a_new_master_meets_what_went_wrong(
+    open_store: Make, message: Message, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    master = filled(open_store, message, tmp_path / "m")
+    slave = open_store(disk=SteppedDisk(), store_path_root_dir=str(tmp_path / "s"))
+    slave.start()
+    slave.replica.follow()
+    slave.confirm(0)  # so that all of it is dispatched by `lead`
+    for offset, data in pieces(master, 0, SIZE):
+        slave.replica.append(offset, data)
+
+    def broken(batch: StoredBatch) -> None:
+        raise RuntimeError("a listener has a bug")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(slave.queue_dispatcher, "dispatch", broken)
+        leading = asyncio.ensure_future(slave.replica.lead())
+        await eventually(leading.done, "it is told")
+        with pytest.raises(RuntimeError, match="a listener has a bug"):
+            await leading
+    assert slave.replica.is_following
+    await slave.replica.lead()
+    assert queues_of(slave) == queues_of(master)
+    await slave.close()
+
+
 async def test_a_cut_leaves_the_keys_of_what_it_leaves(
     open_store: Make, message: Message, tmp_path: Path
 ) -> None:  # W-4

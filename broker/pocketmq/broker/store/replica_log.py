@@ -312,11 +312,18 @@ class ReplicaLog:
         except DiskError as exc:
             log.error("replica.dispatch_failed", error=str(exc), offset=self._dispatcher.offset)
             # Nothing is lost: the next append or tick tries again.
+        except Exception as exc:
+            if self._ended is None or self._ended.done():
+                raise
+            self._ended.set_exception(exc)  # who waits tells it
         if self._ended is not None and not self._scheduled and not self._ended.done():
             self._ended.set_result(None)
 
     async def _turns_ended(self) -> None:
-        """Dispatch what may be visible, portion by portion, or as far as the disk lets."""
+        """Dispatch what may be visible, portion by portion, or as far as the disk lets.
+
+        What else goes wrong, as in a listener, is raised here.
+        """
         self.dispatch_soon()
         if self._scheduled:
             self._ended = asyncio.get_running_loop().create_future()
