@@ -130,6 +130,20 @@ async def test_what_is_committed_is_delivered_and_what_is_rolled_back_is_not(
     assert pulled.bodies == [b"a"]
 
 
+async def test_a_half_message_is_ended_before_consumers_see_its_part_of_the_log(
+    rig: BrokerRig,
+) -> None:
+    voice = await producer(rig)
+    store = rig.broker.store
+    store.confirm(store.commit_log.max_offset)
+    first, second = await send_half(rig, voice, "a"), await send_half(rig, voice, "b")
+    assert (await end(voice, first, COMMIT)).code == 0
+    assert (await end(voice, second, ROLLBACK)).code == 0
+    assert await delivered(rig) == [], "nothing is seen earlier by that"
+    store.confirm(None)
+    assert await delivered(rig) == ["a"]
+
+
 async def test_ends_that_come_together_are_one_append_and_each_is_answered(
     rig: BrokerRig,
 ) -> None:

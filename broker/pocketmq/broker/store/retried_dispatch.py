@@ -129,7 +129,8 @@ class RetriedDispatch:
         A replica that was away for long confirms all that was appended meanwhile.
 
         Args:
-            at_once: All of it in this turn: producers are being told that it is there.
+            at_once: All of it in this turn. Else producers may be told earlier that a message is
+                stored: what they ask of it next is to be answered from the log, not by a lookup.
         """
         shown = 0
         for batch in self._visibility.take():

@@ -285,5 +285,6 @@ class EndTransactionProcessor:
         return False
 
     def _record(self, offset: int) -> MessageExt | None:
-        record = self._store.lookup(offset) if offset >= 0 else None
+        # From the log itself: its producer may know of it before consumers see its part of the log.
+        record = self._store.commit_log.record_at(offset) if offset >= 0 else None
         return None if record is None else decode_record(record)
