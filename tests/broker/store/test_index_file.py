@@ -263,8 +263,8 @@ def test_a_full_file_is_followed_by_another(tmp_path: Path) -> None:  # S-49
     again = IndexService(OsDisk(), str(tmp_path), 4, 10)
     again.load(safe_until_ms=None)
     assert list(again.find("T", "key", 0, FOREVER)) == list(range(24, -1, -1))
-    [delete] = again.take_before(9)
-    delete()
+    for delete in again.take_before(9):
+        delete()
     assert list(again.find("T", "key", 0, FOREVER)) == list(range(24, 8, -1))
 
 

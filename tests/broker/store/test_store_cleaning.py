@@ -8,15 +8,18 @@ from datetime import datetime
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from pocketmq.broker.store import GetStatus, MessageStore, PutStatus, StoredMessage, cleaning
 from pocketmq.broker.store.cleaning import DISK_FULL, cleaning_service
 from pocketmq.broker.store.disk import DiskUsage
 from pocketmq.broker.store.disk_worker import Done, InlineWorker, Job
 from pocketmq.runtime.clock import SystemClock
+from pocketmq.runtime.errors import DiskError
 from pocketmq.runtime.manual_clock import ManualClock
 from support.disks import SteppedDisk
 from support.eventually import eventually
+from support.tiny_store import HOST
 
 Make = Callable[..., MessageStore]
 Message = Callable[..., StoredMessage]
@@ -264,6 +267,49 @@ async def test_others_are_served_while_a_file_is_deleted(
         held.work()
     await service.stop()
     assert present(paths) == paths[-1:]
+
+
+@pytest.mark.parametrize("folder", ["commitlog", "consumequeue", "index"])
+async def test_a_file_that_could_not_be_deleted_is_deleted_in_the_next_round(
+    store: MessageStore,
+    open_store: Make,
+    disk: RoomyDisk,
+    monkeypatch: pytest.MonkeyPatch,
+    folder: str,
+) -> None:
+    # Its neighbours went, and the row had a hole: the next start was impossible.
+    refused: list[str] = []
+
+    def remove_file(path: str) -> None:
+        if f"/{folder}/" in path and not refused:
+            refused.append(path)
+            raise DiskError(path, "input/output error")
+        SteppedDisk.remove_file(disk, path)
+
+    monkeypatch.setattr(disk, "remove_file", remove_file)
+    disk.used = 0.86
+    clock = ManualClock(FOUR_O_CLOCK)
+    service = cleaning_service(store._cleaner, disk, clock, lambda: store.config)
+    with capture_logs() as lines:
+        service.start()
+        service.wakeup()
+        await clock.move_to(clock.time_ms() + 1)
+    assert present(refused), "it is still on the disk"
+    assert [line for line in lines if line["log_level"] == "error"]
+    first = store.get_message("T", 0, store.min_offset("T", 0), 1)
+    assert first.status is GetStatus.FOUND
+    for _ in range(2):
+        monkeypatch.setattr(disk, "used", 0.86)
+        store.put_messages([StoredMessage("T", 0, b"x" * 3000, b"", 0, 0, 0, HOST, HOST)])
+        store._log_flusher.flush()
+        store._flush.confirm_soon()
+        service.wakeup()
+        await clock.move_to(clock.time_ms() + 1)
+    assert not present(refused)
+    await service.stop()
+    store.close_files()
+    again = open_store(disk=RoomyDisk(), mapped_file_size_commit_log=4096)
+    assert again.get_message("T", 0, again.min_offset("T", 0), 1).status is GetStatus.FOUND
 
 
 def present(paths: list[str]) -> list[str]:

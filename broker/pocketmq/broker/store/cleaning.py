@@ -162,7 +162,7 @@ class Cleaner:
         while len(row.files) > 1 and row.files[0].end <= log_min:
             first = row.files[0]
             age_ms = self._age_ms(first, now_ms)
-            yield row.take_first()
+            yield from row.take_first()
             log.info("file.deleted", path=first.path, age_h=age_ms // _HOUR_MS, forced=forced)
 
     def _follow_log(self) -> Steps:
@@ -201,6 +201,7 @@ def cleaning_service(
         finally:
             if worker is not None:
                 worker.close()
+            steps.close()  # not before: a file that could not be deleted comes back now
 
     return PeriodicService(
         "CleanCommitLog",

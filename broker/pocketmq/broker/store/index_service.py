@@ -290,10 +290,16 @@ class IndexService:
     def take_before(self, min_physical: int) -> Iterator[Job]:
         """Let go of files whose messages are all deleted, but never the last (S-73).
 
-        Each result deletes one, which is slow.
+        Each result deletes one, which is slow. When that fails, close or leave the iterator: the
+        file is back in its place then.
         """
         while len(self.files) > 1 and self.files[0].end_physical < min_physical:
-            yield self.files.pop(0).take_out()
+            first = self.files.pop(0)
+            try:
+                yield first.take_out()
+            finally:
+                if self._disk.file_size(first.path) is not None:
+                    self.files.insert(0, first)
 
     def truncate(self, log_end: int) -> None:
         """Take back the entries of messages at or behind the log's end; these were lost."""

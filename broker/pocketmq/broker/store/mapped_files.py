@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
+from collections.abc import Iterator
 
 from pocketmq.broker.store.disk import Disk, DiskFile
 from pocketmq.broker.store.disk_worker import Job
@@ -413,14 +414,23 @@ class MappedFiles:
 
     def remove_first(self) -> None:
         """Delete the oldest file; readers that hold views of it are not disturbed."""
-        self.take_first()()
+        for delete in self.take_first():
+            delete()
 
-    def take_first(self) -> Job:
-        """Take the oldest file out of the row; the result deletes it, which is slow.
+    def take_first(self) -> Iterator[Job]:
+        """Take the oldest file out of the row; the one result deletes it, which is slow.
 
-        Take no other one before that has run.
+        Go on only when that has worked, and close or leave the iterator when it has not: then the
+        file is in the row again, if it is still there. Without it the row would have a hole as
+        soon as its neighbour is deleted.
         """
-        return self._take(self.files.pop(0))
+        first = self.files.pop(0)
+        try:
+            yield self._take(first)
+        finally:
+            is_next = not self.files or self.files[0].start == first.end
+            if is_next and self.disk.file_size(first.path) is not None:
+                self.files.insert(0, first)
 
     def _take(self, file: MappedFile) -> Job:
         """Let go of a file; the result deletes it for good, before its neighbour goes.
