@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import io
 import json
 import socket
 import threading
@@ -129,6 +130,34 @@ def test_a_recording_of_no_time_is_whole(cluster: Cluster, tmp_path: Path, secon
     command = ["watch", "--control", cluster.control_url, "--seconds", seconds]
     assert main([*command, "--record", str(recording), "--export", str(page)]) == 0
     assert (open_recording(recording).problems, page.stat().st_size > 0) == ([], True)
+
+
+class Typed(io.StringIO):
+    """Standard input that is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_reset_asks_on_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with start_cluster() as own:
+        reset = ["reset", "--control", own.control_url]
+        question = f"Remove all data in {own.data}? [y/N] "
+        refusal = "pocketmq: nothing was removed; answer y, or add --yes\n"
+        for typed, words, status, err in (
+            (Typed("n\n"), (), 1, question + refusal),
+            (Typed("y\n"), (), 0, question),
+            (Typed(), ("--yes",), 0, ""),
+            (io.StringIO(), (), 0, ""),
+        ):
+            own.sync.create_topic("orders")
+            monkeypatch.setattr("sys.stdin", typed)
+            assert main([*reset, *words]) == status
+            assert capsys.readouterr().err == err
+            main(["topic", "list", "-n", own.nameservers])
+            assert ("orders" in capsys.readouterr().out) == (status == 1)
 
 
 def test_an_event_is_framed_for_a_browser() -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import msgspec
 import typer
 
+from pocketmq.cluster.cli.asking import ask
 from pocketmq.cluster.cli.complete_roles import complete_snapshot
 from pocketmq.cluster.cli.output import Output, Sentences, show, tell
 from pocketmq.cluster.cli.steer import Control, Data, tell_done
 from pocketmq.cluster.cli.tables import Table
 from pocketmq.cluster.control_address.client import ControlClient, part
-from pocketmq.cluster.control_address.declarations import Done, NewSnapshot
+from pocketmq.cluster.control_address.declarations import ClusterDescription, Done, NewSnapshot
 from pocketmq.cluster.steering.snapshots import SnapshotInfo
 
 SAVE_HELP = """Copy the brokers' stores and the nameservers' KV configuration.
@@ -41,11 +43,13 @@ Example:
 
 RESET_HELP = """Remove all data of a cluster; the roles start anew.
 
-Topics, messages, offsets and KV configuration are removed, without a question.
+Topics, messages, offsets and KV configuration are removed. On a terminal it asks before; a script
+is not asked.
 
 \b
 Example:
   pocketmq reset
+  pocketmq reset --yes     asks nothing
 """
 
 
@@ -93,8 +97,17 @@ def list_snapshots(output: Output = None, control: Control = None, data: Data = 
     )
 
 
-def reset(output: Sentences = None, control: Control = None, data: Data = None) -> None:
-    tell_done(output, ControlClient.found(control, data).post("/reset", Done))
+def reset(
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    output: Sentences = None,
+    control: Control = None,
+    data: Data = None,
+) -> None:
+    client = ControlClient.found(control, data)
+    if not yes and sys.stdin.isatty():
+        folder = client.get("/cluster", ClusterDescription).data
+        ask(f"Remove all data in {folder}?", "nothing was removed")
+    tell_done(output, client.post("/reset", Done))
 
 
 def _line(info: SnapshotInfo) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict, dataclass
 from typing import Annotated
 
 import typer
 
 from pocketmq.client import Admin
+from pocketmq.cluster.cli.asking import ask
 from pocketmq.cluster.cli.clock import moment_text
 from pocketmq.cluster.cli.complete import TopicName, complete_broker
 from pocketmq.cluster.cli.output import Output, Sentences, show, show_names, tell
@@ -307,20 +307,6 @@ def delete(
 
     count = run(stored())
     if not yes:
-        _ask(f"Delete topic {topic} with {counted(count, 'message')}?")
+        ask(f"Delete topic {topic} with {counted(count, 'message')}?", "nothing was deleted")
     run(command())
     tell(output, {"topic": topic, "messages": count}, f"topic {topic} is deleted")
-
-
-def _ask(question: str) -> None:
-    """Return if the answer is yes.
-
-    Raises:
-        CallerError: it is no, or nobody answers.
-    """
-    typer.echo(f"{question} [y/N] ", nl=False, err=True)
-    answer = sys.stdin.readline()
-    if not answer:
-        typer.echo("", err=True)
-    if answer.strip().lower() not in ("y", "yes"):
-        raise CallerError("nothing was deleted; answer y, or add --yes")
