@@ -149,6 +149,11 @@ def test_a_chart_says_which_package_draws_it(root: Path) -> None:
     assert "the picture needs matplotlib, which is not installed; pip install matplotlib" in text
 
 
+def test_what_draws_spark_results_asks_for_spark_first(root: Path) -> None:
+    (text,) = without(["pyspark", "matplotlib"], root, {}, {"flights": ["flights"]}).values()
+    assert "Spark needs PySpark, which is not installed; pip install 'pocketmq[spark]'" in text
+
+
 def test_what_needs_none_of_them_works_without(root: Path) -> None:
     missing = ["pyarrow", "numpy", "pandas", "pyspark", "deltalake", "pyiceberg", "matplotlib"]
     said = without(

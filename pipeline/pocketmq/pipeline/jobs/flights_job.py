@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from pocketmq.pipeline.jobs.carriers import FLIGHT, CarrierDelay
 from pocketmq.pipeline.plainly import told_by_spark
-from pocketmq.pipeline.session import session
+from pocketmq.pipeline.session import check_spark, session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -103,6 +103,8 @@ class FlightsJob:
         """
         from pocketmq.pipeline.jobs.chart import check_matplotlib
 
+        if spark is None:
+            check_spark()
         check_matplotlib()
         self.check_topics()
         spark = spark or session("flights", settings={"spark.driver.memory": "1g"})
