@@ -120,8 +120,10 @@ def test_a_long_explanation_is_indented_on_a_terminal_and_one_line_in_a_file(
     is_terminal: bool,
 ) -> None:
     why = "the scan forgets a broker when it finds that its last registration is too old (N-21)"
+    long_id = "7F" * 50
     record = Record(("gone",), lambda: 0)
     record.note("broker-a is frozen, " + "and time goes by, " * 5)
+    record.note(f"stored as {long_id}")
     with pytest.raises(WrongStepError):
         record.wrong_step("it is gone", wanted={"after_s": 122}, found={"after_s": 120}, why=why)
     shown = io.StringIO()
@@ -130,7 +132,8 @@ def test_a_long_explanation_is_indented_on_a_terminal_and_one_line_in_a_file(
     lines = shown.getvalue().splitlines()
     [at] = [at for at, line in enumerate(lines) if "why:" in line]
     if is_terminal:
-        assert max(map(len, lines)) <= 80
+        assert max(len(line) for line in lines if "7F" not in line) <= 80
+        assert any(line.endswith(long_id) for line in lines), "a long id is copied whole"
         start = lines[at].index("the scan")
         assert lines[at + 1].startswith(" " * start + "registration is")
     else:

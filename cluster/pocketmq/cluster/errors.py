@@ -67,6 +67,9 @@ class WrongStateError(CallerError):
         self.name = name
         self.wanted = wanted
         self.state = state
+        if (state, wanted) == ("ended", "kill"):
+            super().__init__(f"{name} has ended already")
+            return
         advice = "restart it first" if state == "ended" else _ADVICE.get((state, wanted))
         super().__init__(
             f"{name} is {state} and cannot {wanted}" + (f"; {advice}" if advice else "")

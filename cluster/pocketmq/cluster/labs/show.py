@@ -121,7 +121,13 @@ def _line(
     """
     if hang is not None and console.is_terminal:
         width = max(console.width, hang + _NARROWEST)
-        text = textwrap.fill(text, width, subsequent_indent=" " * hang, break_on_hyphens=False)
+        text = textwrap.fill(
+            text,
+            width,
+            subsequent_indent=" " * hang,
+            break_long_words=False,  # ids and paths are copied whole
+            break_on_hyphens=False,
+        )
     console.print(Text(text, style=style), end=end, soft_wrap=True, highlight=False)
 
 
