@@ -91,6 +91,8 @@ class SteppedDisk(OsDisk):
 
     def sync_directory(self, path: str) -> None:
         self.step("sync_directory", path)
+        with explained(path):
+            os.stat(path)  # as the real disk, it has to be there
 
     def boot_id(self) -> bytes:
         return self.boot

@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from pocketmq.broker.store import FlushDiskType, GetStatus, MessageStore, PutStatus, StoredMessage
+from pocketmq.broker.store.consume_queue import ConsumeQueue
 from pocketmq.broker.store.disk_worker import DiskWorker, Done, InlineWorker, Job, ThreadWorker
 from pocketmq.broker.store.flush_service import SYNC_FAILED
 from pocketmq.broker.store.retried_dispatch import BEHIND
+from pocketmq.runtime.errors import DiskError
 from pocketmq.runtime.manual_clock import ManualClock
 from support.disks import BROKEN, NO_SPACE, SteppedDisk, fail_with
 
@@ -404,3 +406,69 @@ async def test_a_store_whose_index_could_not_be_synced_stays_marked_unclean(  # 
     disk.on_step = fail
     await store.close()
     assert has_abort_file(store)
+
+
+def held_queues(store: MessageStore) -> HeldWorker:
+    """From now on passes over queues run when the test says so."""
+    worker = HeldWorker()
+    store._log_flusher.start(InlineWorker())
+    store._flush._queue_flusher.start(worker)
+    return worker
+
+
+def queue_of(store: MessageStore) -> ConsumeQueue:
+    queue = store.consume_queues.get("T", 0)
+    assert queue is not None
+    return queue
+
+
+def test_a_pass_goes_on_when_a_topic_of_its_is_deleted(open_store: Make, message: Message) -> None:
+    store = open_store(disk=SteppedDisk())
+    worker = held_queues(store)
+    store.put_messages([message(b"a"), message(b"b", topic="U")])
+    store._flush.confirm_soon()
+    store.delete_topic("U")
+    worker.close()
+    [file] = queue_of(store).files.files
+    assert file.flushed == file.wrote == 20
+
+
+def test_entries_written_again_after_a_cut_are_synced_again(
+    open_store: Make, message: Message
+) -> None:
+    store = open_store(disk=SteppedDisk())
+    worker = held_queues(store)
+    results = [store.put_messages([message(b"%d" % n)])[0] for n in range(9)]
+    store._flush.confirm_soon()
+    queue = queue_of(store)
+    queue.files.truncate(3 * 20)
+    store._flush.cut(results[3].physical_offset)
+    worker.close()
+    [file] = queue.files.files
+    assert file.flushed <= file.wrote == 3 * 20
+    assert not store._flush._queue_flusher.is_clean
+
+
+def test_passes_go_on_after_one_could_not_be_prepared(
+    open_store: Make, message: Message, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = SteppedDisk()
+    store = open_store(disk=disk)
+    worker = held_queues(store)
+    store.put_messages([message(b"a")])
+    [file] = queue_of(store).files.files
+    flusher = store._flush._queue_flusher
+    flusher.doubt([file.path])  # a sync failed before
+    file.unmap()
+
+    def refused(path: str, _size: int) -> memoryview:
+        raise DiskError(path, "too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(disk, "map_file", refused)
+        store._flush.confirm_soon()
+    assert not flusher.is_running
+    assert not flusher.is_clean
+    store._flush.confirm_soon()
+    worker.close()
+    assert store._flush._queue_flusher.confirmed == end_of(store)

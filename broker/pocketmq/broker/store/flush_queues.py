@@ -26,6 +26,7 @@ from pocketmq.broker.store.disk_worker import DiskWorker, InlineWorker
 from pocketmq.broker.store.flush import LogFlusher
 from pocketmq.broker.store.index_file import IndexFile
 from pocketmq.broker.store.mapped_files import PAGE, MappedFile
+from pocketmq.runtime.errors import DiskError
 
 log = structlog.get_logger()
 
@@ -93,6 +94,8 @@ class QueueFlusher:
         """Progress whose queues are flushed, but whose log is not yet."""
         self._cuts = 0
         """How often entries were taken away; what was counted before is no progress after it."""
+        self._file_cuts = 0
+        """Those of them that cut files: what a sync then under way has flushed is not known."""
 
     def start(self, worker: DiskWorker) -> None:
         """From now on passes go to `worker`."""
@@ -111,6 +114,7 @@ class QueueFlusher:
             entries: sum of all queues' max offsets now.
         """
         self._cuts += 1
+        self._file_cuts += 1
         self._unconfirmed = None
         checkpoint = self._checkpoint
         if checkpoint.durable_offset > end:
@@ -172,9 +176,11 @@ class QueueFlusher:
         if self._goes_on:
             return  # a worker without a thread has synced it already: the loop below sees that
         self._goes_on = True
-        while self._left and not self._syncs:
-            self._sync_some()
-        self._goes_on = False
+        try:
+            while self._left and not self._syncs:
+                self._sync_some()
+        finally:
+            self._goes_on = False
         if not self._syncs:
             self._running = False
             if self._progress is not None and self._cuts_before == self._cuts:
@@ -189,11 +195,19 @@ class QueueFlusher:
         self._dirty.difference_update(chosen)
         self._few.difference_update(chosen)
         marks = [(file, file.wrote) for queue in chosen for file in dirty_files(queue)]
-        doubtful = {
-            file.path: DoubtfulPart(file.writable_view()[:wrote], file.flushed // PAGE * PAGE)
-            for file, wrote in marks
-            if file.path in self._doubtful
-        }
+        try:
+            doubtful = {
+                file.path: DoubtfulPart(file.writable_view()[:wrote], file.flushed // PAGE * PAGE)
+                for file, wrote in marks
+                if file.path in self._doubtful
+            }
+        except Exception:  # no descriptor or memory may be left for a mapping
+            log.exception("queues.flush_failed", queues=len(chosen))
+            self._dirty.update(chosen)
+            self._left.clear()
+            self._progress = None
+            return
+        cuts = self._file_cuts
         directories = self._new_directories(chosen)
         disk = self._disk
 
@@ -202,7 +216,11 @@ class QueueFlusher:
                 if disk.file_size(file.path) is not None:  # its topic may be deleted by now
                     sync_file(disk, file.path, doubtful.get(file.path))
             for directory in directories:
-                disk.sync_directory(directory)
+                try:
+                    disk.sync_directory(directory)
+                except DiskError:
+                    if disk.file_size(directory) is not None:
+                        raise  # else its topic was deleted, and there is nothing to sync
 
         def done(failure: Exception | None) -> None:
             self._syncs = False
@@ -216,6 +234,9 @@ class QueueFlusher:
                     queue.files.directory_synced = False
                 self._left.clear()
                 self._progress = None
+            elif self._file_cuts != cuts:
+                # What was synced may be gone, and other bytes written in its place.
+                self._dirty.update(queue for queue in chosen if queue not in gone)
             else:
                 for file, wrote in marks:
                     file.flushed = max(file.flushed, wrote)
