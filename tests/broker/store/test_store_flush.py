@@ -15,8 +15,9 @@ from pocketmq.broker.store.consume_queue import ConsumeQueue
 from pocketmq.broker.store.disk_worker import DiskWorker, Done, InlineWorker, Job, ThreadWorker
 from pocketmq.broker.store.flush_service import SYNC_FAILED
 from pocketmq.broker.store.retried_dispatch import BEHIND
-from pocketmq.runtime.errors import DiskError
+from pocketmq.runtime.errors import DiskError, DiskFullError
 from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.periodic import AT_REST
 from support.disks import BROKEN, NO_SPACE, SteppedDisk, fail_with
 
 Make = Callable[..., MessageStore]
@@ -472,3 +473,64 @@ def test_passes_go_on_after_one_could_not_be_prepared(
     store._flush.confirm_soon()
     worker.close()
     assert store._flush._queue_flusher.confirmed == end_of(store)
+
+
+def test_a_checkpoint_that_waits_for_the_index_is_moved_later(
+    open_store: Make, message: Message, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(disk=SteppedDisk())
+    held_queues(store)
+    store.put_messages([message(b"a", keys="k")])
+    index = store.queue_dispatcher.index
+    assert index is not None
+
+    def refused() -> None:
+        raise DiskError("index", "input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(index, "flush", refused)
+        store._flush.confirm_soon()
+    store._flush.flush_queues()
+    store._flush._queue_worker.close()
+    assert store._flush._queue_flusher.is_running, "a thorough pass has begun"
+
+
+def test_passes_do_not_rest_while_one_may_fail(open_store: Make, message: Message) -> None:
+    store = open_store(disk=SteppedDisk())
+    worker = held_queues(store)
+    store.put_messages([message(b"a")])
+    store._flush.confirm_soon()
+    worker.close()
+    [file] = queue_of(store).files.files
+    file.flushed = 0
+    store.queue_dispatcher.dirty.add(queue_of(store))
+    store._flush._queue_flusher.flush_thoroughly(store._flush._progress())
+    assert store._flush.flush_queues() is None
+    worker.close()
+    assert store._flush.flush_queues() == AT_REST
+
+
+def test_catching_up_shows_nothing_that_replicas_have_not(  # H-144
+    open_store: Make, message: Message, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrived: list[int] = []
+    store = open_store(
+        disk=SteppedDisk(),
+        on_arrival=lambda topic, queue_id, new_max, codes: arrived.append(new_max),
+    )
+    store.confirm(0)
+    results = [store.put_messages([message(b"%d" % n)])[0] for n in range(10)]
+
+    def refused(_batch: object) -> None:
+        raise DiskFullError("queue", "no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store.queue_dispatcher, "dispatch", refused)
+        store.confirm(results[5].physical_offset - 1)  # within the fifth record
+        store.confirm(results[5].physical_offset + 1)
+    store._dispatch._catch_up()
+    assert BEHIND not in store.blocked_by
+    assert store.max_offset("T", 0) == 5
+    arrived.clear()
+    store.confirm(end_of(store))
+    assert (store.max_offset("T", 0), arrived) == (10, [6, 7, 8, 9, 10])

@@ -179,6 +179,7 @@ class FlushService:
         else:
             self._queue_flusher.flush()
         is_clean = not unconfirmed and self._queue_flusher.is_clean and is_indexed
+        is_clean = is_clean and not self._queue_flusher.is_running  # it may fail
         return AT_REST if is_clean and not self._is_confirm_wanted else None
 
     def log_flushed(self) -> None:
@@ -195,11 +196,12 @@ class FlushService:
         Not while a pass runs: entries of 80,000 queues take 5 ms to count, and of many topics that
         are deleted each would count them.
         """
-        if self._queue_flusher.is_running:
+        if self._queue_flusher.is_running or not self._finish_index():
             self._is_confirm_wanted = True
-            self._queue_passes.resume()
-        elif self._finish_index():
+        else:
             self._queue_flusher.flush_thoroughly(self._progress())
+        if self._is_confirm_wanted or self._queue_flusher.is_running:
+            self._queue_passes.resume()  # the one that runs may fail
 
     def flush_everything(self) -> bool:
         """Flush everything before returning; returns whether that worked. Call when stopped."""

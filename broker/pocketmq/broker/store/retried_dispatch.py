@@ -101,6 +101,8 @@ class RetriedDispatch:
         self._scheduled = False
         """Whether more is shown in the next turn of the loop."""
         self._is_stopping = False
+        self._behind_end = 0
+        """Log offset up to which messages may be seen that could not be dispatched."""
 
     def start(self) -> None:
         """Begin to try again when needed, on the running event loop."""
@@ -149,6 +151,7 @@ class RetriedDispatch:
     def _dispatch(self, batch: StoredBatch | PlacedBatch) -> None:
         """Enter a batch into its queues and the index; later, if the disk is full now."""
         if BEHIND in self._blocked_by:
+            self._behind_end = batch.end
             return
         try:
             self._queue_dispatcher.dispatch(batch)
@@ -156,6 +159,7 @@ class RetriedDispatch:
             # The messages are in the log, and will be visible once there is space (S-35).
             log.error("dispatch.failed", error=str(exc), offset=self._queue_dispatcher.offset)
             self._blocked_by.add(BEHIND)
+            self._behind_end = batch.end
             self._service.resume()
         self._flush.dispatched()
 
@@ -163,14 +167,12 @@ class RetriedDispatch:
         """Dispatch from the log what could not be dispatched when it came."""
         if BEHIND not in self._blocked_by:
             return AT_REST
-        visibility = self._visibility
-        is_sync, flushed = visibility.sync_flush, visibility.flusher.flushed_offset
-        end = flushed if is_sync else self._commit_log.max_offset
+        self.show(at_once=True)  # notes how far that is; what is beyond is dispatched when seen
         scan = LogScan(
             self._commit_log, self._consume_queues, self._queue_dispatcher, check_crc=False
         )
         try:
-            scan.run(self._queue_dispatcher.offset, end)
+            scan.run(self._queue_dispatcher.offset, self._behind_end)
         except DiskError as exc:
             log.warning("dispatch.failed", error=str(exc), offset=self._queue_dispatcher.offset)
             return None
