@@ -44,7 +44,7 @@ class Slave:
     def __init__(self, head: Head) -> None:
         self.master: socket.socket | None = None
         self.commit_log = SimpleNamespace(max_offset=0)
-        self.replica = SimpleNamespace(append=self._append)
+        self.replica = SimpleNamespace(append=self._append, is_following=True)
         self.waited: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         """How much was appended in a row, before others had a turn."""
         self._head = head
