@@ -9,30 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from broker.timers.timer_rig import START_MS, TimerRig, timers_at
+from broker.timers.timer_rig import START_MS, TimerRig, WallClock, timers_at
 from pocketmq.broker.store import OsDisk
 from pocketmq.broker.timers.delivering import DELIVERY_BATCH, READ_AT_ONCE
 from pocketmq.broker.timers.layout import LogRecord
 from pocketmq.broker.timers.log import TimerLog
-from pocketmq.runtime.manual_clock import AtMoment, ManualClock
 
 COUNT = 2 * READ_AT_ONCE + 1_000
 DELAY_S = 30
-
-
-class WallClock(ManualClock):
-    """A clock whose wall time can be set back."""
-
-    _back_ms = 0
-
-    def set_back(self, by_ms: int) -> None:
-        self._back_ms += by_ms
-
-    def time_ms(self) -> int:
-        return super().time_ms() - self._back_ms
-
-    async def move_to(self, time_ms: int, at_moment: AtMoment | None = None) -> int:
-        return await super().move_to(time_ms + self._back_ms, at_moment)
 
 
 class Turns:

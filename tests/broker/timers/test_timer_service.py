@@ -8,30 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from broker.timers.timer_rig import START_MS, late_ms, timers_at
+from broker.timers.timer_rig import START_MS, WallClock, late_ms, timers_at
 from pocketmq.broker.store import FlushDiskType
 from pocketmq.broker.timers.layout import LogRecord
 from pocketmq.broker.timers.rules import TimerRules
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.validation import TIMER_TOPIC
-from pocketmq.runtime.manual_clock import AtMoment, ManualClock
 from support.eventually import eventually
 from support.hanging_disk import HangingDisk
-
-
-class WallClock(ManualClock):
-    """A clock whose wall time can be set back."""
-
-    _back_ms = 0
-
-    def set_back(self, by_ms: int) -> None:
-        self._back_ms += by_ms
-
-    def time_ms(self) -> int:
-        return super().time_ms() - self._back_ms
-
-    async def move_to(self, time_ms: int, at_moment: AtMoment | None = None) -> int:
-        return await super().move_to(time_ms + self._back_ms, at_moment)
 
 
 async def test_a_message_comes_once_its_slot_is_over_and_never_early(tmp_path: Path) -> None:

@@ -29,11 +29,26 @@ from pocketmq.protocol.message import MessageExt
 from pocketmq.protocol.properties import encode_properties
 from pocketmq.protocol.record import decode_records
 from pocketmq.protocol.validation import TIMER_TOPIC
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_clock import AtMoment, ManualClock
 from pocketmq.runtime.profile import PROFILE_5_X
 from support.tiny_store import HOST
 
 START_MS = 1_700_000_000_000
+
+
+class WallClock(ManualClock):
+    """A clock whose wall time can be set back."""
+
+    _back_ms = 0
+
+    def set_back(self, by_ms: int) -> None:
+        self._back_ms += by_ms
+
+    def time_ms(self) -> int:
+        return super().time_ms() - self._back_ms
+
+    async def move_to(self, time_ms: int, at_moment: AtMoment | None = None) -> int:
+        return await super().move_to(time_ms + self._back_ms, at_moment)
 
 
 class TimerRig:

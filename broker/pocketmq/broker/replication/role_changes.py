@@ -208,7 +208,7 @@ class RoleChanges(Service):
             start = self._store.commit_log.max_offset
             try:
                 await self.epochs.append(Epoch(epoch, start))
-            except BaseException:
+            except BaseException:  # cancelled, too; it goes on to the caller
                 if is_new:
                     replica.follow()  # it is no master
                 raise
