@@ -15,7 +15,7 @@ from pocketmq.broker.store.consume_queue import ConsumeQueue, ConsumeQueues
 from pocketmq.broker.store.disk_worker import DiskWorker, Done, InlineWorker, Job
 from pocketmq.broker.store.flush import flush_job
 from pocketmq.broker.store.flush_queues import dirty_files
-from pocketmq.broker.store.mapped_files import MappedFile, Mappings
+from pocketmq.broker.store.mapped_file import MappedFile, Mappings
 from pocketmq.runtime.manual_clock import ManualClock
 from support.disks import BROKEN, SteppedDisk, fail_with
 from support.growth import least_s

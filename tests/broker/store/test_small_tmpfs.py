@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from pocketmq.broker.store import MessageStore, OsDisk, StoreConfig, mapping
-from pocketmq.broker.store.mapped_files import MappedFile
+from pocketmq.broker.store.mapped_file import MappedFile
 from pocketmq.broker.store.mapping import map_readable
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.profile import PROFILE_5_X

@@ -29,7 +29,7 @@ from pocketmq.broker.store.consume_queue import ENTRY, ConsumeQueue, ConsumeQueu
 from pocketmq.broker.store.disk import Disk, DiskUsage
 from pocketmq.broker.store.disk_worker import DiskWorker, Job, run_on
 from pocketmq.broker.store.index_service import IndexService
-from pocketmq.broker.store.mapped_files import MappedFile
+from pocketmq.broker.store.mapped_file import MappedFile
 from pocketmq.broker.store.queue_recovery import correct_min_offset
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.periodic import PeriodicService

@@ -30,7 +30,8 @@ import structlog
 from pocketmq.broker.store.config import KIB, MIB, StoreConfig
 from pocketmq.broker.store.consume_queue import ConsumeQueue
 from pocketmq.broker.store.disk import Disk
-from pocketmq.broker.store.mapped_files import MappedFile, MappedFiles
+from pocketmq.broker.store.mapped_file import MappedFile
+from pocketmq.broker.store.mapped_files import MappedFiles
 from pocketmq.broker.store.stored_message import (
     BatchResult,
     PutResult,

@@ -25,7 +25,8 @@ import structlog
 
 from pocketmq.broker.store.config import ENTRY_SIZE, KIB, SCHEDULE_TOPIC
 from pocketmq.broker.store.disk import Disk
-from pocketmq.broker.store.mapped_files import MappedFile, MappedFiles, Mappings
+from pocketmq.broker.store.mapped_file import MappedFile, Mappings
+from pocketmq.broker.store.mapped_files import MappedFiles
 from pocketmq.broker.store.rooted_disk import child
 from pocketmq.broker.store.stored_message import StoredMessage
 from pocketmq.protocol.record import topic_field

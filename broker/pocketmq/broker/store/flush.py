@@ -22,7 +22,7 @@ from pocketmq.broker.store.commit_log import CommitLog
 from pocketmq.broker.store.config import MIB
 from pocketmq.broker.store.disk_worker import DiskWorker, Job
 from pocketmq.broker.store.errors import StoreFileError
-from pocketmq.broker.store.mapped_files import PAGE, MappedFile
+from pocketmq.broker.store.mapped_file import PAGE, MappedFile
 from pocketmq.broker.store.store_events import NO_STORE_EVENTS, StoreEvents
 from pocketmq.broker.store.stored_message import PutStatus
 from pocketmq.protocol.record_check import RecordKind, check_record

@@ -25,7 +25,7 @@ from pocketmq.broker.store.disk import Disk
 from pocketmq.broker.store.disk_worker import DiskWorker, InlineWorker
 from pocketmq.broker.store.flush import LogFlusher
 from pocketmq.broker.store.index_file import IndexFile
-from pocketmq.broker.store.mapped_files import PAGE, MappedFile
+from pocketmq.broker.store.mapped_file import PAGE, MappedFile
 from pocketmq.runtime.errors import DiskError
 
 log = structlog.get_logger()

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pocketmq.broker.store.config import KIB, MIB
 from pocketmq.broker.store.disk import Disk
 from pocketmq.broker.store.disk_worker import Job
-from pocketmq.broker.store.mapped_files import MappedFile
+from pocketmq.broker.store.mapped_file import MappedFile
 from pocketmq.protocol.store_layout import INDEX_ENTRY, INDEX_HEADER, INDEX_SLOT
 
 HEADER = INDEX_HEADER.struct

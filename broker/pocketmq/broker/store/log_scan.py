@@ -17,7 +17,7 @@ from pocketmq.broker.store.commit_log import UNCOUNTED, CommitLog
 from pocketmq.broker.store.config import KIB, MIB
 from pocketmq.broker.store.consume_queue import ConsumeQueue, ConsumeQueues
 from pocketmq.broker.store.index_service import KeyColumns, hashes_of
-from pocketmq.broker.store.mapped_files import MappedFile
+from pocketmq.broker.store.mapped_file import MappedFile
 from pocketmq.broker.store.queue_dispatch import QueueDispatcher, StoredBatch
 from pocketmq.broker.store.stored_message import PutResult, PutStatus, StoredMessage
 from pocketmq.protocol.message import MessageExt

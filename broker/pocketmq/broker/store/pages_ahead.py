@@ -20,7 +20,8 @@ import structlog
 from pocketmq.broker.store.config import MIB
 from pocketmq.broker.store.disk import Disk
 from pocketmq.broker.store.disk_worker import DiskWorker
-from pocketmq.broker.store.mapped_files import MappedFile, MappedFiles
+from pocketmq.broker.store.mapped_file import MappedFile
+from pocketmq.broker.store.mapped_files import MappedFiles
 
 log = structlog.get_logger()
 

@@ -10,7 +10,7 @@ from pocketmq.broker.store.commit_log import CommitLog
 from pocketmq.broker.store.config import ENTRY_SIZE
 from pocketmq.broker.store.consume_queue import ENTRY, FILLER_SIZE, ConsumeQueue
 from pocketmq.broker.store.errors import StoreFileError
-from pocketmq.broker.store.mapped_files import PAGE, MappedFile
+from pocketmq.broker.store.mapped_file import PAGE, MappedFile
 from pocketmq.broker.store.row_look import RowLook
 from pocketmq.protocol.record_check import check_record
 from pocketmq.protocol.scalars import MessageSysFlag

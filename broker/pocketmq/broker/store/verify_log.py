@@ -21,7 +21,7 @@ import msgspec
 from pocketmq.broker.store.commit_log import UNCOUNTED
 from pocketmq.broker.store.index_file import IndexFile
 from pocketmq.broker.store.log_scan import sound_positions
-from pocketmq.broker.store.mapped_files import MappedFile
+from pocketmq.broker.store.mapped_file import MappedFile
 from pocketmq.broker.store.stopped_store import Problem, StoppedStore, first_content
 from pocketmq.broker.store.verify_cursors import IndexCursor, Outcome, QueueCursor
 from pocketmq.protocol.ledger import REST_OF_FILE, record_place

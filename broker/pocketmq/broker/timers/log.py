@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from pocketmq.broker.store.disk import Disk
 from pocketmq.broker.store.disk_worker import Job
 from pocketmq.broker.store.flush_queues import DoubtfulPart, sync_file
-from pocketmq.broker.store.mapped_files import PAGE, MappedFile, MappedFiles
+from pocketmq.broker.store.mapped_file import PAGE, MappedFile
+from pocketmq.broker.store.mapped_files import MappedFiles
 from pocketmq.broker.timers.layout import (
     BLANK_SIZE,
     RECORD_SIZE,
