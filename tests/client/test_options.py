@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields
 from typing import get_type_hints
 
 import pytest
 
+from pocketmq.client import Admin, Producer, PullConsumer, PushConsumer
 from pocketmq.client.config import ClientOptions
 from pocketmq.client.consumer.lite_settings import LitePullOptions, LitePullSettings
 from pocketmq.client.consumer.settings import PushOptions, PushSettings
@@ -27,3 +29,20 @@ def test_every_setting_can_be_given_and_nothing_else(options: type, settings: ty
     own = {name: kind for name, kind in get_type_hints(options).items() if name not in shared}
     hints = get_type_hints(settings)
     assert own == {each.name: hints[each.name] for each in fields(settings)}
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda **slip: Producer("p", **slip), "ProducerSettings has no option name_servers"),
+        (lambda **slip: PushConsumer("g", **slip), "PushSettings has no option name_servers"),
+        (lambda **slip: PullConsumer("g", **slip), "this client has no option name_servers"),
+        (lambda **slip: Admin(**slip), "this client has no option name_servers"),
+    ],
+    ids=["Producer", "PushConsumer", "PullConsumer", "Admin"],
+)
+def test_a_slip_in_an_option_s_name_is_told_with_the_right_one(
+    make: Callable[..., object], message: str
+) -> None:
+    with pytest.raises(TypeError, match=f"{message}; did you mean nameservers"):
+        make(name_servers="127.0.0.1:9876")

@@ -63,6 +63,15 @@ def nameservers() -> Iterator[str]:
         assert up.returncode == 0
 
 
+def test_the_command_can_be_run_as_a_module() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "pocketmq", "pocket"], capture_output=True, text=True, timeout=60
+    )
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr == pocketmq("pocket").stderr
+    assert "no such command 'pocket'" in ran.stderr
+
+
 @pytest.mark.cluster
 def test_topics_are_created_listed_and_routed(nameservers: str) -> None:
     created = pocketmq("topic", "create", "orders", "--queues", "3", nameservers=nameservers)

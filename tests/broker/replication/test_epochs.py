@@ -9,6 +9,7 @@ import pytest
 from pocketmq.broker.replication.epoch_file import EpochFile
 from pocketmq.broker.replication.epochs import NO_POINT, Epoch, Epochs, EpochsError
 from pocketmq.broker.store import OsDisk
+from pocketmq.runtime.errors import DiskError
 
 ROCKETMQ = "2\n773307083\n7-7000\n8-8000\n"
 """As RocketMQ's CheckpointFile wrote it."""
@@ -122,3 +123,58 @@ async def test_the_file_is_on_the_disk_before_the_epoch_counts(tmp_path: Path) -
     assert again.table.entries == file.table.entries
     await again.cut_suffix(8000)
     assert again.table.last == Epoch(7, 7000)
+
+
+class FullDisk(OsDisk):
+    """Writes no text while `is_full`."""
+
+    is_full = False
+
+    async def write_text(self, path: str, text: str) -> None:
+        if self.is_full:
+            raise DiskError(path, "no space")
+        await super().write_text(path, text)
+
+
+async def on_disk(folder: Path) -> tuple[Epoch, ...]:
+    """What a broker that starts now reads."""
+    file = EpochFile(str(folder), OsDisk())
+    await file.load()
+    return tuple(file.table.entries)
+
+
+async def test_an_epoch_that_was_not_written_is_not_there(tmp_path: Path) -> None:
+    disk = FullDisk()
+    file = EpochFile(str(tmp_path), disk)
+    await file.append(Epoch(1, 0))
+    disk.is_full = True
+    with pytest.raises(DiskError):
+        await file.append(Epoch(2, 500))
+    assert file.table.entries == (Epoch(1, 0),)
+    disk.is_full = False
+    await file.append(Epoch(2, 500))
+    assert file.table.entries == await on_disk(tmp_path) == (Epoch(1, 0), Epoch(2, 500))
+
+
+async def test_epochs_whose_messages_were_all_deleted_go_with_the_next_one(  # H-135
+    tmp_path: Path,
+) -> None:
+    file = EpochFile(str(tmp_path), OsDisk())
+    for number, start in enumerate((0, 500, 900), 1):
+        await file.append(Epoch(number, start))
+    await file.append(Epoch(4, 1200), log_min=600)
+    assert await on_disk(tmp_path) == (Epoch(2, 500), Epoch(3, 900), Epoch(4, 1200))
+
+
+async def test_a_cut_that_was_not_written_is_written_with_the_next_change(tmp_path: Path) -> None:
+    disk = FullDisk()
+    file = EpochFile(str(tmp_path), disk)
+    await file.append(Epoch(1, 0))
+    await file.append(Epoch(2, 500))
+    disk.is_full = True
+    with pytest.raises(DiskError):
+        await file.cut_suffix(500)
+    assert file.table.entries == (Epoch(1, 0),), "the log is cut already"
+    disk.is_full = False
+    await file.append(Epoch(1, 0))  # it is the last already
+    assert await on_disk(tmp_path) == (Epoch(1, 0),)

@@ -21,7 +21,7 @@ from pocketmq.protocol.headers.timers import RecallMessageRequestHeader
 from pocketmq.protocol.headers.transactions import EndTransactionRequestHeader
 from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.protocol.validation import HALF_TOPIC
-from pocketmq.runtime.errors import ConfigError, PortInUseError
+from pocketmq.runtime.errors import ConfigError, DiskError, PortInUseError
 from support.eventually import eventually
 from support.replicas import ReplicaRig, log_of
 
@@ -233,6 +233,34 @@ async def test_who_becomes_master_follows_nobody_that_is_named_meanwhile(
     await (await rig.voice(a)).send("orders", b"to a once more")
     await rig.advance(10)
     assert log_of(b.store) == before
+
+
+async def test_who_cannot_write_its_epoch_follows_on(
+    rig: ReplicaRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a = await rig.start("master")
+    b = await rig.start("slave", broker_role=SLAVE, broker_id=1)
+    await (await rig.voice(a)).send("orders", b"to a")
+    await rig.same_logs()
+    roles = b.subjects.replication.roles
+
+    async def fail(path: str, text: str) -> None:
+        raise DiskError(path, "no space")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(b.core.disk, "write_text", fail)
+        with pytest.raises(DiskError, match="epochFileCheckpoint"):
+            await roles.become_master(epoch=1)
+    assert b.store.replica.is_following
+    reply = await (await rig.voice(b)).try_send("orders", b"to b")
+    assert reply.code == ResponseCode.SYSTEM_BUSY
+    assert roles.progress.epoch == -1, "no election counts what was not written"
+    roles.master_told(a.address, str(a.subjects.replication.port))
+    await (await rig.voice(a)).send("orders", b"to a once more")
+    await rig.same_logs()
+    await roles.become_master(epoch=1)
+    await (await rig.voice(b)).send("orders", b"to b")
+    assert (Path(b.store.root) / "epochFileCheckpoint").exists()
 
 
 async def test_services_of_a_master_do_not_run_on_a_slave(rig: ReplicaRig) -> None:  # H-4

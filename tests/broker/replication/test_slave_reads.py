@@ -43,7 +43,7 @@ class Slave:
 
     def __init__(self, head: Head) -> None:
         self.master: socket.socket | None = None
-        self.commit_log = SimpleNamespace(max_offset=0)
+        self.commit_log = SimpleNamespace(min_offset=0, max_offset=0)
         self.replica = SimpleNamespace(append=self._append, is_following=True)
         self.waited: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         """How much was appended in a row, before others had a turn."""
@@ -107,7 +107,9 @@ async def test_others_have_their_turn_while_a_long_log_comes(
                 handshake = auto_switch_frames.encode_master_handshake(1 << 30, 1, [Epoch(1, 0)])
                 master.send(handshake)
             slave.fill()
-            waited = await slave.waited
+            ended = asyncio.ensure_future(connection.ended())
+            await asyncio.wait([slave.waited, ended], return_when=asyncio.FIRST_COMPLETED)
             connection.close("the test is over")
-            await connection.ended()
+            await ended
+    waited = slave.waited.result()
     assert waited <= MOST_READS * READ_BYTES

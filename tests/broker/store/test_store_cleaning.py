@@ -496,3 +496,33 @@ def test_no_entry_leads_to_a_record_that_is_gone_while_a_round_pauses(  # S-34, 
             assert first is None or store.commit_log.record_at(first[0]) is not None
     assert len(store.commit_log.files.files) == 1
     assert pauses == 7 // 2 + (files - 1) + 7 // 2
+
+
+@pytest.mark.parametrize("kept", [340, 40], ids=["behind what goes", "before it"])
+async def test_a_log_that_is_cut_while_a_round_pauses_keeps_its_entries_sound(  # S-34, H-112
+    open_store: Make, message: Message, monkeypatch: pytest.MonkeyPatch, kept: int
+) -> None:
+    monkeypatch.setattr(cleaning, "PORTION", 2)
+    store = open_store(disk=SteppedDisk(), mapped_file_size_commit_log=4096, file_reserved_time_h=0)
+    places = []
+    for number in range(350):
+        [stored] = store.put_messages([message(b"%03d" % number, queue_id=number % 7)])
+        places.append(stored.physical_offset)
+    store._log_flusher.start(InlineWorker())
+    store._flush._queue_flusher.start(InlineWorker())
+    store._flush.confirm_soon()
+    store.delete_expired_files()
+    is_cut = False
+    for job in store._cleaner.run(2**42):
+        if job is not None:
+            job()
+        elif not is_cut and any(queue.min_offset for queue in store.consume_queues):
+            is_cut = True
+            await store.replica.truncate(places[kept])
+        for queue in store.consume_queues:
+            first = queue.entry(queue.min_offset)
+            assert first is None or store.commit_log.record_at(first[0]) is not None
+    assert is_cut
+    firsts = [queue.min_offset for queue in store.consume_queues]
+    assert (sum(firsts) == 0) is (kept == 40)
+    assert store.commit_log.max_offset == places[kept]

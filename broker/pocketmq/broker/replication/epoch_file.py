@@ -22,6 +22,7 @@ class EpochFile:
     def __init__(self, root: str, disk: Disk) -> None:
         self.table = Epochs()
         self._file = DurableFile(Path(root) / FILE_NAME, disk, has_folder=True)
+        self._is_saved = True
 
     async def load(self) -> None:
         """Read it, or its `.bak`.
@@ -33,25 +34,38 @@ class EpochFile:
         if loaded is not None:
             self.table = loaded.value
 
-    async def append(self, entry: Epoch) -> None:
-        """A new master's epoch; on the disk when this returns.
+    async def append(self, entry: Epoch, log_min: int = 0) -> None:
+        """A new master's epoch; on the disk when this returns, and in the table then.
+
+        Args:
+            entry: the term, and where in the log it begins.
+            log_min: where the log begins: epochs that end before it go now. RocketMQ drops them
+                when it deletes the files (H-135); until the next term nobody misses the difference.
 
         Raises:
             ValueError: it does not follow the last one.
-            DiskError: it could not be written.
+            DiskError: it could not be written; the table is as before.
         """
-        if self.table.append(entry):
+        table = Epochs(self.table.entries)
+        if table.append(entry):
+            table.cut_prefix(log_min)
+            await self._file.replace(table.text())
+            self.table, self._is_saved = table, True
+        else:
             await self._save()
 
     async def cut_suffix(self, offset: int) -> None:
-        """The log was cut at `offset`."""
-        if self.table.cut_suffix(offset):
-            await self._save()
+        """The log was cut at `offset`.
 
-    async def cut_prefix(self, min_offset: int) -> None:
-        """The log begins at `min_offset` now."""
-        if self.table.cut_prefix(min_offset):
-            await self._save()
+        Raises:
+            DiskError: it could not be written; the table is cut, as the log is. The next change
+                writes it.
+        """
+        if self.table.cut_suffix(offset):
+            self._is_saved = False
+        await self._save()
 
     async def _save(self) -> None:
-        await self._file.replace(self.table.text())
+        if not self._is_saved:
+            await self._file.replace(self.table.text())
+            self._is_saved = True

@@ -109,7 +109,7 @@ class EpochMasterConnection(MasterConnection):
                     return
                 if message.epoch > self._epochs.table.last_number:
                     entry = Epoch(message.epoch, message.epoch_start)
-                    self._at_disk(self._epochs.append(entry))
+                    self._at_disk(self._epochs.append(entry, store.commit_log.min_offset))
                     return
                 self._waiting.popleft()
                 self._take(message, now)

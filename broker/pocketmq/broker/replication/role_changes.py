@@ -205,9 +205,9 @@ class RoleChanges(Service):
             self._ha.drop_all("this broker becomes the master")
             await replica.lead(is_confirmed=is_confirmed)
         if epoch:
-            start = self._store.commit_log.max_offset
+            commit_log = self._store.commit_log
             try:
-                await self.epochs.append(Epoch(epoch, start))
+                await self.epochs.append(Epoch(epoch, commit_log.max_offset), commit_log.min_offset)
             except BaseException:  # cancelled, too; it goes on to the caller
                 if is_new:
                     replica.follow()  # it is no master

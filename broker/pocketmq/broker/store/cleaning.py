@@ -153,6 +153,8 @@ class Cleaner:
     def _begin_at(self, log_min: int) -> Steps:
         """Hide messages that stand before it (S-34)."""
         for number, queue in enumerate(list(self._queues), 1):
+            if self._log.max_offset < log_min:
+                return  # a replica's log was cut in a pause
             correct_min_offset(queue, log_min)
             if number % PORTION == 0:
                 yield None
@@ -160,6 +162,8 @@ class Cleaner:
     def _delete_below(self, log_min: int, now_ms: int, *, forced: bool) -> Steps:
         row = self._log.files
         while len(row.files) > 1 and row.files[0].end <= log_min:
+            if self._log.max_offset < log_min:
+                return
             first = row.files[0]
             age_ms = self._age_ms(first, now_ms)
             yield from row.take_first()

@@ -266,7 +266,9 @@ class ReplicaLog:
             cut_at(queue, offset)
             zero_behind_end(queue)
             queue.next_offset = queue.max_offset
-            correct_min_offset(queue, self._log.min_offset)
+            if queue.min_offset > queue.max_offset:
+                correct_min_offset(queue, self._log.min_offset)
+            # else it stays: it may be set behind files that a round of cleaning is to delete
         index = self._dispatcher.index
         if index is not None:
             index.truncate(offset)
