@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import itertools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, fields, replace
 from typing import Final, TypedDict, TypeVar
 
@@ -100,11 +100,10 @@ class ClientConfig:
 
         Raises:
             ConfigError: an option has a value that cannot be used.
+            TypeError: there is no such option.
         """
         given = {name: value for name, value in options.items() if value is not None}
-        unknown = given.keys() - ClientOptions.__annotations__.keys()
-        if unknown:
-            raise TypeError(f"unknown option {', '.join(sorted(unknown))}")
+        _check_names("this client", given, ClientOptions.__annotations__.keys())
         text = options.get("nameservers")
         nameservers = parse_addresses(env.get(NAMESRV_ADDR) if text is None else text)
         given["nameservers"] = nameservers
@@ -152,15 +151,18 @@ def settings_of(kind: type[S], options: Mapping[str, object]) -> tuple[S, Client
         TypeError: there is no such option.
     """
     own = {each.name for each in fields(kind)}  # type: ignore[arg-type]  # a dataclass
-    known = own | ClientOptions.__annotations__.keys()
+    _check_names(kind.__name__, options, own | ClientOptions.__annotations__.keys())
+    mine = {name: value for name, value in options.items() if name in own}
+    rest = {name: value for name, value in options.items() if name not in own}
+    return kind(**mine), rest  # type: ignore[return-value]  # the caller's TypedDict typed them
+
+
+def _check_names(who: str, options: Iterable[str], known: Set[str]) -> None:
     for name in options:
         if name not in known:
             near = difflib.get_close_matches(name, known, 1, 0.4)
             hint = f"; did you mean {near[0]}?" if near else ""
-            raise TypeError(f"{kind.__name__} has no option {name}{hint}")
-    mine = {name: value for name, value in options.items() if name in own}
-    rest = {name: value for name, value in options.items() if name not in own}
-    return kind(**mine), rest  # type: ignore[return-value]  # the caller's TypedDict typed them
+            raise TypeError(f"{who} has no option {name}{hint}")
 
 
 async def local_ip(config: ClientConfig) -> str:
