@@ -1,5 +1,5 @@
-"""A stream into Parquet and Delta while its driver, executors, brokers and name servers are killed,
-and while retention removes what it has read, or has not read yet.
+"""Streams into Parquet and Delta while drivers, executors, brokers and name servers are killed, and
+while retention removes what they have read, or have not read yet.
 
 In the end both tables have every message exactly once, but for those that were removed unread, and
 these were counted. `scripts/spark_crashes.py` runs it at any size,
@@ -18,7 +18,7 @@ from pocketmq.client import Message, MessageQueue
 from pocketmq.runtime.clock import SystemClock
 from support.forgetful import forget
 from support.spark_cluster import SparkCluster
-from support.spark_crash_process import Driver
+from support.spark_crash_process import Drivers
 from support.spark_crash_tables import TABLES, bodies, check, stand
 from support.spark_home import use_spark_home
 
@@ -26,14 +26,14 @@ TOPIC = "Crashes"
 EVENTS = ("driver", "broker", "nameservers", "grow", "executor", "retention", "overtaken")
 """What may happen.
 
-driver       kill -9 of its process group; started again
+driver       kill -9 of the process group of both streams' drivers; started again
 broker       kill -9 of one of them; started again
 nameservers  kill -9 of all; started again after `away_s`
 grow         4 queues on each broker become 8
-executor     kill -9 of one of them; Spark starts another one
+executor     kill -9 of one of each stream; Spark starts another one
 retention    all is read, and removed as far as brokers remove it
-overtaken    the driver is killed, and messages that it has not read are removed: started again, it
-             stops; started with failOnDataLoss=false, it counts them and goes on
+overtaken    the drivers are killed, and messages that they have not read are removed: started
+             again, they stop; started with failOnDataLoss=false, they count them and go on
 """
 
 
@@ -85,33 +85,34 @@ class Crashes:
         self._lost = {table: set() for table in TABLES}
         parts = len(self.events) + 1
         cuts = [self.messages * number // parts for number in range(parts + 1)]
-        driver = self._driver()
+        drivers = self._drivers()
         try:
             for number, event in enumerate(self.events):
                 begin, end = cuts[number], cuts[number + 1]
                 sent = (begin + end) // 2 if event == "overtaken" else end
                 self._send(begin, sent)
-                driver.wait_for(sent if event == "retention" else rng.randint(begin + 1, sent))
-                self.tell(f"{event} at {driver.at} of {sent} rows")
+                drivers.wait_for(sent if event == "retention" else rng.randint(begin + 1, sent))
+                self.tell(f"{event} at {drivers.at} of {sent} rows")
                 if event == "overtaken":
-                    driver.kill()
+                    drivers.kill()
                     self._send(sent, end)
-                    driver = self._overtake(end)
+                    drivers = self._overtake(end)
                 else:
-                    driver = self._do(event, driver, rng)
+                    drivers = self._do(event, drivers, rng)
             self._send(cuts[-2], cuts[-1])
-            read = driver.finish(self.messages)
+            read = drivers.finish(self.messages)["parquet"]
         finally:
-            driver.kill()
+            drivers.kill()
         check("Parquet, read by Spark", read, self.messages, self._lost["parquet"])
         found = bodies(self.folder, "delta")
         check("Delta, read by deltalake", found, self.messages, self._lost["delta"])
 
-    def _driver(self, *, fails: bool = True) -> Driver:
-        script = Path(__file__).with_name("spark_crash_driver.py")
+    def _drivers(self, *, fails: bool = True) -> Drivers:
+        script = str(Path(__file__).with_name("spark_crash_driver.py"))
         rows = str(max(1, self.messages // self.batches))
         where = (self.cluster.nameservers, TOPIC, str(self.folder), self.master, rows)
-        return Driver([sys.executable, str(script), *where, str(fails).lower()])
+        arguments = (*where, str(fails).lower())
+        return Drivers({table: [sys.executable, script, table, *arguments] for table in TABLES})
 
     def _send(self, begin: int, end: int) -> None:
         numbers = range(begin, end)
@@ -119,12 +120,12 @@ class Crashes:
         for number, sent in zip(numbers, self.cluster.deliver(messages), strict=True):
             self._stored[number] = sent.queue, sent.queue_offset
 
-    def _do(self, event: str, driver: Driver, rng: random.Random) -> Driver:
+    def _do(self, event: str, drivers: Drivers, rng: random.Random) -> Drivers:
         cluster = self.cluster
         match event:
             case "driver":
-                driver.kill()
-                return self._driver()
+                drivers.kill()
+                return self._drivers()
             case "broker":
                 name = rng.choice(["broker-a", "broker-b"])
                 cluster.kill(name)
@@ -140,12 +141,13 @@ class Crashes:
             case "grow":
                 cluster.shape_topic(TOPIC, 8)
             case "executor":
-                rng.choice(driver.executors()).kill()
+                for executors in drivers.executors().values():
+                    rng.choice(executors).kill()
             case "retention":
                 self._forget()
             case _:
                 raise ValueError(event)
-        return driver
+        return drivers
 
     def _forget(self) -> None:
         """Remove what brokers remove: all of their logs but the last file."""
@@ -154,22 +156,22 @@ class Crashes:
         self.tell(f"  {removed} messages are removed")
         assert removed, "nothing was removed"
 
-    def _overtake(self, end: int) -> Driver:
+    def _overtake(self, end: int) -> Drivers:
         """Remove messages that were not read, and let the queries find that out.
 
         Args:
             end: How many messages there are.
 
         Returns:
-            A driver that has gone on without them.
+            Drivers that have gone on without them.
         """
         self._forget()
-        strict = self._driver()
+        strict = self._drivers()
         try:
             deaths = strict.deaths(end)
         finally:
             strict.kill()
-        counts = []
+        counts = {}
         for table in TABLES:
             at, had = stand(self.folder, table).offsets, set(bodies(self.folder, table))
             unread = [
@@ -185,13 +187,13 @@ class Crashes:
             why = deaths.get(table, "it went on")
             assert any(place in why for place in places), f"{table}: {why} names none of {places}"
             self._lost[table] |= lost
-            counts.append(len(unread))
+            counts[table] = len(unread)
             self.tell(f"  {table}: stopped; {len(lost)} messages are lost")
-        driver = self._driver(fails=False)
+        drivers = self._drivers(fails=False)
         try:
-            driver.wait_for(end)
-            driver.wait_for_losses((counts[0], counts[1]))
+            drivers.wait_for(end)
+            drivers.wait_for_losses(counts)
         except BaseException:
-            driver.kill()
+            drivers.kill()
             raise
-        return driver
+        return drivers
