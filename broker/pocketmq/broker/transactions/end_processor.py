@@ -255,12 +255,11 @@ class EndTransactionProcessor:
 
     def _is_done(self, key: str, half: MessageExt) -> bool:
         """Whether an op record from before a restart names the half message, or a renewed one."""
-        if self._history.names(half.queue_id, half.queue_offset):
+        if self._history.names(half):
             return True
         found = self._store.query(HALF_TOPIC, key, MAX_SAME_KEY, 0, self._clock.time_ms())
         return any(
-            each.properties.get(names.UNIQ_KEY) == key
-            and self._history.names(each.queue_id, each.queue_offset)
+            each.properties.get(names.UNIQ_KEY) == key and self._history.names(each)
             for each in map(decode_record, found.records)
         )
 

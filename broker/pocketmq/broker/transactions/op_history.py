@@ -1,26 +1,63 @@
 """What op records say of half messages that were decided before a restart (X-4).
 
 Memory knows the latest decisions of this process; the index knows committed copies. A rollback of
-an earlier process is only named by an op record.
+an earlier process is only named by an op record. That record lies behind its half message in the
+log, so a question reads back from the newest op record to the half message's place, and what one
+question has read serves the next:
+
+    log          half 7 ... half 8 ... op "7," ... half 9 ... op "8," ... restart
+    end of 9     reads op "8,": it does not name 9, which is open
+    end of 7     reads op "7," too: it is decided
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from pocketmq.broker.store import GetStatus, MessageStore
 from pocketmq.broker.transactions.half_messages import offsets_of
+from pocketmq.protocol.message import MessageExt
 from pocketmq.protocol.record import decode_records
-from pocketmq.protocol.validation import OP_HALF_TOPIC
+from pocketmq.protocol.validation import HALF_TOPIC, OP_HALF_TOPIC
 
 MOST_RECORDS: Final = 20_000
 """So many op records of each queue are read, the newest; each names up to 500 half messages."""
 
-AT_ONCE: Final = 1_000
+AT_ONCE: Final = 64
+"""Records read before it is asked whether more are wanted."""
+
+_PAGE_BITS: Final = 9
+
+
+class _Offsets:
+    """A set of queue offsets that mostly follow each other: a bit for each."""
+
+    def __init__(self) -> None:
+        self._pages: dict[int, int] = {}
+
+    def add(self, offsets: Iterable[int]) -> None:
+        pages = self._pages
+        for offset in offsets:
+            page = offset >> _PAGE_BITS
+            pages[page] = pages.get(page, 0) | 1 << (offset & (1 << _PAGE_BITS) - 1)
+
+    def __contains__(self, offset: int) -> bool:
+        page = self._pages.get(offset >> _PAGE_BITS, 0)
+        return bool(page >> (offset & (1 << _PAGE_BITS) - 1) & 1)
+
+
+class _Queue:
+    """What was read of the op records of one half queue: those from `begin` on."""
+
+    def __init__(self, end: int) -> None:
+        self.begin = end
+        self.least = end - MOST_RECORDS
+        self.named = _Offsets()
 
 
 class OpHistory:
-    """Reads the op records of a half queue once, when they are first asked for.
+    """Reads op records as far back as it is asked.
 
     Args:
         store: holds them.
@@ -28,29 +65,38 @@ class OpHistory:
 
     def __init__(self, store: MessageStore) -> None:
         self._store = store
-        self._named: dict[int, frozenset[int]] = {}
+        self._queues: dict[int, _Queue] = {}
 
-    def names(self, queue_id: int, half_offset: int) -> bool:
+    def names(self, half: MessageExt) -> bool:
         """Whether a half message was committed or rolled back before the first question."""
-        named = self._named.get(queue_id)
-        if named is None:
-            named = self._named[queue_id] = frozenset(self._read(queue_id))
-        return half_offset in named
+        store, queue_id = self._store, half.queue_id
+        queue = self._queues.get(queue_id)
+        if queue is None:
+            end = store.max_offset(OP_HALF_TOPIC, queue_id)
+            queue = self._queues[queue_id] = _Queue(end)
+        while queue.begin > max(queue.least, store.min_offset(OP_HALF_TOPIC, queue_id)):
+            place = store.physical_offset(OP_HALF_TOPIC, queue_id, queue.begin - 1)
+            if place is not None and place < half.commit_log_offset:
+                break
+            self._read_back(queue_id, queue)
+        return half.queue_offset in queue.named
 
     def forget(self) -> None:
         """Read again when it is asked for next: another broker has written the log since."""
-        self._named.clear()
+        self._queues.clear()
 
-    def _read(self, queue_id: int) -> set[int]:
-        end = self._store.max_offset(OP_HALF_TOPIC, queue_id)
-        offset = max(self._store.min_offset(OP_HALF_TOPIC, queue_id), end - MOST_RECORDS, 0)
-        named: set[int] = set()
-        while offset < end:
-            found = self._store.get_message(OP_HALF_TOPIC, queue_id, offset, AT_ONCE)
+    def _read_back(self, queue_id: int, queue: _Queue) -> None:
+        first = self._store.min_offset(OP_HALF_TOPIC, queue_id)
+        begin = offset = max(queue.begin - AT_ONCE, queue.least, first)
+        halves = self._store.consume_queues.get(HALF_TOPIC, queue_id)
+        end = 0 if halves is None else halves.next_offset  # no broker names others
+        while offset < queue.begin:
+            wanted = queue.begin - offset
+            found = self._store.get_message(OP_HALF_TOPIC, queue_id, offset, wanted)
             if found.status is GetStatus.FOUND:
                 for record in decode_records(b"".join(found.records)):
-                    named.update(offsets_of(record))
+                    queue.named.add(each for each in offsets_of(record) if each < end)
             if found.next_begin_offset <= offset:
                 break
             offset = found.next_begin_offset
-        return named
+        queue.begin = begin
