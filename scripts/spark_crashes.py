@@ -1,12 +1,12 @@
-"""Streams into Parquet and Delta while driver, executors, brokers and name servers are killed.
+"""Streams into Parquet and Delta while drivers, executors, brokers and name servers are killed.
 
 Retention removes messages too: those that are read, and once some that are not. That stops both
 queries, which then go on with failOnDataLoss=false and count them. In the end each table has every
 other message exactly once, or the script says what is missing or twice.
 
 examples:
-  python scripts/spark_crashes.py                     the driver 5 times, and everything else:
-                                                      a quarter of an hour
+  python scripts/spark_crashes.py                     the drivers 6 times, and everything else:
+                                                      five minutes or more
   python scripts/spark_crashes.py --messages 336776   as many as there are flights
   python scripts/spark_crashes.py --events driver --events overtaken --seed 7
 """
