@@ -178,3 +178,17 @@ async def test_a_cut_that_was_not_written_is_written_with_the_next_change(tmp_pa
     disk.is_full = False
     await file.append(Epoch(1, 0))  # it is the last already
     assert await on_disk(tmp_path) == (Epoch(1, 0),)
+
+
+async def test_an_epoch_that_a_power_cut_took_from_the_log_keeps_nobody_from_leading(  # H-134
+    tmp_path: Path,
+) -> None:
+    file = EpochFile(str(tmp_path), OsDisk())
+    for number, start in ((1, 0), (2, 500), (3, 900)):
+        await file.append(Epoch(number, start))
+    again = EpochFile(str(tmp_path), OsDisk())
+    await again.load()
+    again.recovered(500)
+    assert again.table.last == Epoch(2, 500), "it may have begun there, and written nothing yet"
+    await again.append(Epoch(4, 500))
+    assert await on_disk(tmp_path) == (Epoch(1, 0), Epoch(4, 500))

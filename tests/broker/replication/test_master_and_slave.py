@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 
+from pocketmq.broker.replication.epoch_file import EpochFile
+from pocketmq.broker.replication.epochs import Epoch
 from pocketmq.broker.replication.role_changes import MasterAddresses
 from pocketmq.broker.role_names import BrokerRole
+from pocketmq.broker.store import OsDisk
 from pocketmq.broker.transactions.check_service import GROUP as CHECKS
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.bodies.offsets import DelayOffsetTable
@@ -261,6 +264,25 @@ async def test_who_cannot_write_its_epoch_follows_on(
     await roles.become_master(epoch=1)
     await (await rig.voice(b)).send("orders", b"to b")
     assert (Path(b.store.root) / "epochFileCheckpoint").exists()
+
+
+async def test_a_master_whose_log_lost_its_last_epoch_can_lead_again(rig: ReplicaRig) -> None:
+    # H-134: the epoch file is synced at once; under ASYNC_FLUSH a power cut takes the log's end
+    a = await rig.start("a", broker_role=SLAVE, broker_id=1)
+    await a.subjects.replication.roles.become_master(epoch=1)
+    await (await rig.voice(a)).send("orders", b"on the disk")
+    end = a.store.commit_log.max_offset
+    root = a.store.root
+    await rig.stop("a")
+    file = EpochFile(root, OsDisk())
+    await file.load()
+    await file.append(Epoch(2, end + 1000))
+    a = await rig.start("a", broker_role=SLAVE, broker_id=1)
+    roles = a.subjects.replication.roles
+    assert roles.progress.epoch == 1, "nothing of epoch 2 is left to win an election with"
+    await roles.become_master(epoch=3)
+    assert list(roles.epochs.table.entries) == [Epoch(1, 0), Epoch(3, end)]
+    await (await rig.voice(a)).send("orders", b"next")
 
 
 async def test_services_of_a_master_do_not_run_on_a_slave(rig: ReplicaRig) -> None:  # H-4

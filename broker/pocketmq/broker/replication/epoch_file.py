@@ -34,6 +34,15 @@ class EpochFile:
         if loaded is not None:
             self.table = loaded.value
 
+    def recovered(self, log_end: int) -> None:
+        """After a start: forget epochs that begin behind the log's end (H-134).
+
+        The file is synced with each epoch, and the log may be later: a power cut took all that was
+        written in them. The next change writes the file.
+        """
+        if self.table.cut_suffix(log_end + 1):
+            self._is_saved = False
+
     async def append(self, entry: Epoch, log_min: int = 0) -> None:
         """A new master's epoch; on the disk when this returns, and in the table then.
 

@@ -105,6 +105,7 @@ class RoleChanges(Service):
 
     def recovered(self) -> None:
         """What the options say, from the first moment on."""
+        self.epochs.recovered(self._store.commit_log.max_offset)
         if not self._role.leads:
             self._store.replica.follow()
 
