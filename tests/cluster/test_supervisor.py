@@ -94,6 +94,31 @@ async def test_a_killed_process_restarts_on_its_port(tmp_path: Path) -> None:
         assert cluster["a"].pid != before[1]
 
 
+async def test_the_port_of_a_killed_process_is_kept_for_its_restart(tmp_path: Path) -> None:
+    async with supervisor(tmp_path, stub("a")) as cluster:
+        await cluster["a"].kill()
+        place = ("127.0.0.1", cluster["a"].port)
+
+        def is_kept() -> bool:
+            with socket.socket() as other:
+                try:
+                    other.bind(place)
+                except OSError:
+                    return True
+            return False
+
+        await eventually(is_kept, "the system gives it to nobody")
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(place)
+        await cluster.restart("a")
+        await cluster["a"].kill()
+        await cluster.restart("a")
+        assert cluster["a"].port == place[1]
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        other.bind(place)
+
+
 async def test_a_frozen_process_is_stopped_in_order(tmp_path: Path) -> None:
     async with supervisor(tmp_path, stub("a")) as cluster:
         await cluster["a"].freeze()

@@ -39,7 +39,7 @@ log = structlog.get_logger()
 
 CONTROL_NAMESPACE = "POCKETMQ_CONTROL"
 
-ANSWER_LIMIT_S = 3.0
+ANSWER_LIMIT_S = 10.0
 """Real seconds within which a running process answers a simple request."""
 
 

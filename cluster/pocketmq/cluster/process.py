@@ -29,13 +29,13 @@ from pocketmq.runtime.process import PARENT_PID, parse_ready_line
 
 log = structlog.get_logger()
 
-READY_LIMIT_S = 30.0
+READY_LIMIT_S = 90.0
 """Real seconds from start to the ready line at most; a broker may have to recover a store."""
 
-STOP_LIMIT_S = 10.0
+STOP_LIMIT_S = 30.0
 """Real seconds between SIGTERM and SIGKILL."""
 
-_FREEZE_LIMIT_S = 5.0
+_FREEZE_LIMIT_S = 30.0
 _FREEZE_LOOK_S = 0.002
 
 OnLine = Callable[[str], None]

@@ -13,6 +13,7 @@ whatever fails.
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import structlog
@@ -29,10 +30,11 @@ from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.clock_members import ClockMember
 from pocketmq.runtime.errors import ClockMemberError, PeerError
 from pocketmq.runtime.lifetime import StartStop
+from pocketmq.runtime.ports import hold_port
 
 log = structlog.get_logger()
 
-ROUTE_LIMIT_S = 20.0
+ROUTE_LIMIT_S = 60.0
 """Real seconds at most from the last ready line until every nameserver knows every broker."""
 
 _LOOK_S = 0.01
@@ -68,6 +70,8 @@ class Supervisor(StartStop):
         self._processes: dict[str, ChildProcess] = {}
         self._specs: dict[str, ProcessSpec] = {}
         self._watchers: dict[str, asyncio.Task[None]] = {}
+        self._held: dict[str, socket.socket] = {}
+        """Ports of processes that have ended: they are restarted on them."""
         self._clock = SystemClock()
 
     def __getitem__(self, name: str) -> ChildProcess:
@@ -139,6 +143,8 @@ class Supervisor(StartStop):
         watchers = list(self._watchers.values())
         if watchers:
             await asyncio.wait(watchers)
+        for name in list(self._held):
+            self._held.pop(name).close()
         await self.remoting.close()
 
     async def add(
@@ -286,6 +292,8 @@ class Supervisor(StartStop):
         if spec.role == "broker" and self.controller_addr:
             process.command += ["--controllers", self.controller_addr]
         await process.start()
+        if held := self._held.pop(process.name, None):
+            held.close()
         self._watchers[process.name] = asyncio.get_running_loop().create_task(
             self._watch(process), name=f"watch {process.name}"
         )
@@ -294,6 +302,10 @@ class Supervisor(StartStop):
 
     async def _watch(self, process: ChildProcess) -> None:
         status = await process.wait()
+        if process.port and (
+            held := hold_port(process.facts.get("host", "127.0.0.1"), process.port)
+        ):
+            self._held[process.name] = held
         if process.expected_end or status is None:
             return
         error = ProcessDiedError(process.name, status, process.log_path)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import errno
+import random
 import socket
 
 from pocketmq.runtime.errors import ConfigError, EnvironmentFault, PocketMQError, PortInUseError
 
 MAX_PORT = 65_535
+
+_NEVER_GIVEN = range(15_000, 32_000)
+"""Below the ports that Linux (32768) and macOS (49152) give to who asks for any."""
 
 _EVERY_ADDRESS = {
     "": (socket.AF_INET, "192.0.2.1"),
@@ -63,13 +67,48 @@ def check_port_free(host: str, port: int) -> None:
 
 
 def free_ports(host: str, count: int) -> list[int]:
-    """Ports that nobody listens on now; somebody else may be quicker to take one."""
-    probes = [socket.create_server((host, 0)) for _ in range(count)]
+    """Ports that nobody listens on now, and that no system gives to who asks for any port.
+
+    Raises:
+        EnvironmentFault: nobody could listen on `host`, or no such port is free.
+    """
+    found: list[int] = []
+    for port in random.SystemRandom().sample(_NEVER_GIVEN, 100 + count):
+        if len(found) == count:
+            break
+        try:
+            check_port_free(host, port)
+        except PortInUseError:
+            continue
+        found.append(port)
+    if len(found) < count:
+        raise EnvironmentFault(f"no port of {host} is free; stop what listens there")
+    return found
+
+
+def hold_port(host: str, port: int) -> socket.socket | None:
+    """Keep the system from giving a port to who asks for any; None when somebody has it.
+
+    Args:
+        host: An IP address, not a name.
+        port: Above 0.
+
+    Nobody can connect to it. Who names it may listen there, this process or another.
+    """
     try:
-        return [int(probe.getsockname()[1]) for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()
+        family, _, _, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
+        )[0]
+        held = socket.socket(family)
+    except OSError:
+        return None
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        held.bind(address)
+    except OSError:
+        held.close()
+        return None
+    return held
 
 
 def told_ip(host: str) -> str:

@@ -16,7 +16,7 @@ from pocketmq.runtime.errors import PeerError
 
 QUEUES: Final = 8
 """On all broker names together."""
-ROUTE_LIMIT_S: Final = 20.0
+ROUTE_LIMIT_S: Final = 60.0
 _LOOK_S: Final = 0.02
 
 

@@ -1,0 +1,29 @@
+"""Ports that are chosen, and kept, beside a system that gives any to others."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from pocketmq.runtime.ports import free_ports, hold_port
+
+GIVEN = Path("/proc/sys/net/ipv4/ip_local_port_range")
+
+
+@pytest.mark.skipif(not GIVEN.exists(), reason="only Linux says which ports it gives")
+def test_chosen_ports_are_none_that_the_system_gives_to_others() -> None:
+    first, last = map(int, GIVEN.read_text().split())
+    ports = free_ports("127.0.0.1", 50)
+    assert len(set(ports)) == 50
+    assert not set(ports) & set(range(first, last + 1))
+
+
+def test_a_port_that_somebody_has_cannot_be_held() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert hold_port("127.0.0.1", taken.getsockname()[1]) is None
+
+
+def test_a_name_is_not_looked_up() -> None:
+    assert hold_port("localhost", 1) is None
