@@ -43,7 +43,7 @@ async def consumed(cluster: RealRocketMQ, encoding: str, topic: str, count: int)
         consume_from_where=ConsumeFromWhere.FIRST_OFFSET,
     )
     consumer.subscribe(topic)
-    async with consumer, asyncio.timeout(60):
+    async with consumer, asyncio.timeout(200):
         async for message in consumer:
             keys.append(message.keys or "")
             if len(keys) == count:
@@ -62,7 +62,7 @@ async def test_our_producer_stores_in_rocketmq_what_java_and_we_read(
             tag = f"Tag{'ABC'[index % 3]}"
             body = f"{topic} message {index} ".encode()
             await producer.send(Message(topic, body, tags=tag, keys=key))
-    args = (cluster.namesrv_addr, f"java-{encoding}", topic, "*", COUNT, 60)
+    args = (cluster.namesrv_addr, f"java-{encoding}", topic, "*", COUNT, 240)
     received = await asyncio.to_thread(run_java, "ConsumeMessages", *args)
     assert received.tally("RECEIVED")["damaged"] == 0
     keys = await consumed(cluster, encoding, topic, COUNT)

@@ -19,6 +19,8 @@ pytestmark = [
 ]
 
 COUNT = 10_000
+PATIENCE = 240
+"""Seconds that a consumer waits for its messages."""
 BINARY = {"rocketmq.serialize.type": "ROCKETMQ"}
 
 
@@ -41,7 +43,7 @@ async def consume(
     **more: Any,
 ) -> JavaRun:  # fmt: skip
     """Run a push consumer that must receive exactly `count` distinct messages, undamaged."""
-    args = (group, topic, expression, count, 60, *options)
+    args = (group, topic, expression, count, PATIENCE, *options)
     return await java(cluster, "ConsumeMessages", *args, **more)
 
 

@@ -31,14 +31,20 @@ async def test_java_transactions_are_delivered_once_to_java_and_python_consumers
     async with running(tmp_path, *OPTIONS) as cluster:
         try:
             sent = await asyncio.to_thread(
-                run_java, "SendTransactions", cluster.nameservers, "Booked", COUNT, "--checks-s", 60
+                run_java,
+                "SendTransactions",
+                cluster.nameservers,
+                "Booked",
+                COUNT,
+                "--checks-s",
+                240,
             )
             tally = sent.tally("SENT")
             assert (tally["unknown"], tally["checked"]) == (10, 10)
             # Tags are A, B, C by the same index: B is what was rolled back.
             received = await asyncio.to_thread(
                 run_java, "ConsumeMessages", cluster.nameservers, "java-readers", "Booked",
-                "TAGS <> 'TagC' AND KEYS IS NOT NULL", 10, 60, "--type", "sql",
+                "TAGS <> 'TagC' AND KEYS IS NOT NULL", 10, 240, "--type", "sql",
             )  # fmt: skip
         except JavaError as exc:
             raise JavaError(f"{exc}\n{cluster.story()}") from None
@@ -51,7 +57,7 @@ async def test_java_transactions_are_delivered_once_to_java_and_python_consumers
         )
         consumer.subscribe("Booked", MessageSelector.by_sql("TAGS IN ('TagA', 'TagC')"))
         keys: list[str] = []
-        async with consumer, asyncio.timeout(60):
+        async with consumer, asyncio.timeout(200):
             async for message in consumer:
                 keys.append(message.keys or "")
                 if len(keys) == 20:

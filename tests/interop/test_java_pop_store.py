@@ -161,7 +161,7 @@ async def finish(nameservers: str, _store: Path) -> None:
     )
     reader.subscribe("Booked")
     asked = TransactionProducer("bookings", Undecided(), **options(nameservers))
-    async with asked, reader, asyncio.timeout(120):
+    async with asked, reader, asyncio.timeout(240):
         booked = [message.keys async for message in reader.take(2)]
     assert sorted(map(str, booked)) == ["half-0", "half-2"]
 

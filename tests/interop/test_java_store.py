@@ -60,7 +60,7 @@ async def test_java_reads_from_pocketmq_what_a_real_rocketmq_stored(
         # Its consumer goes on at the offsets that RocketMQ stored.
         await java("SendMessages", cluster.nameservers, "GoldenPlain", 90, "--first", 1200)
         fresh = 90 if name == "clean" else 390  # `killed` has 300 that nobody had consumed
-        arguments = ("golden-tags", "GoldenPlain", "TagA || TagC", fresh * 2 // 3, 60)
+        arguments = ("golden-tags", "GoldenPlain", "TagA || TagC", fresh * 2 // 3, 240)
         received = await java("ConsumeMessages", cluster.nameservers, *arguments)
         assert received.tally("RECEIVED")["RECEIVED"] == fresh * 2 // 3
 
@@ -76,7 +76,7 @@ async def test_a_real_rocketmq_opens_what_pocketmq_stored(tmp_path: Path) -> Non
             ("Delayed", 6, "--delay", 18),
         ):
             await java("SendMessages", address, topic, count, *options)
-        await java("ConsumeMessages", address, "readers", "Plain", "*", 900, 60)
+        await java("ConsumeMessages", address, "readers", "Plain", "*", 900, 240)
         ours = await dump(address, (*TOPICS[:-1], "SCHEDULE_TOPIC_XXXX"))
     assert len(ours) == 900 + 160 + 12 + 60 + 6
     with real_rocketmq(tmp_path / "broker-a", settings=STORE_SIZES) as real:
@@ -84,7 +84,7 @@ async def test_a_real_rocketmq_opens_what_pocketmq_stored(tmp_path: Path) -> Non
         assert await dump(address, (*TOPICS[:-1], "SCHEDULE_TOPIC_XXXX")) == ours
         # Its broker appends behind our records, and the group goes on where it was.
         await java("SendMessages", address, "Plain", 90, "--first", 900)
-        received = await java("ConsumeMessages", address, "readers", "Plain", "*", 90, 60)
+        received = await java("ConsumeMessages", address, "readers", "Plain", "*", 90, 240)
         assert received.tally("RECEIVED")["RECEIVED"] == 90
         await asyncio.to_thread(real.stop_broker)
     async with running(tmp_path, *SIZES_FOR_POCKETMQ) as cluster:

@@ -78,7 +78,7 @@ def firings(cluster: RealRocketMQ, tmp_path_factory: pytest.TempPathFactory) -> 
             assert process.poll() is None
         yield told
         process.terminate()  # SIGINT is ignored where the tests were started behind a `&`
-        process.wait(30)
+        process.wait(200)
 
 
 @pytest.fixture(autouse=True)
@@ -125,9 +125,11 @@ def test_the_java_programs_agree_with_each_other_through_a_real_broker(
 ) -> None:
     sent = run_java("SendMessages", cluster.namesrv_addr, "Oracle", 300)
     assert sent.tally("SENT")["SENT"] == 300
-    received = run_java("ConsumeMessages", cluster.namesrv_addr, "all", "Oracle", "*", 300, 60)
+    received = run_java("ConsumeMessages", cluster.namesrv_addr, "all", "Oracle", "*", 300, 240)
     assert received.counts("TAG") == {"TagA": 100, "TagB": 100, "TagC": 100}
-    some = run_java("ConsumeMessages", cluster.namesrv_addr, "two", "Oracle", "TagA||TagC", 200, 60)
+    some = run_java(
+        "ConsumeMessages", cluster.namesrv_addr, "two", "Oracle", "TagA||TagC", 200, 240
+    )
     assert some.counts("TAG") == {"TagA": 100, "TagC": 100}
     assert some.tally("RECEIVED") | {"disordered": 0} == {
         "RECEIVED": 200, "distinct": 200, "damaged": 0, "disordered": 0, "retried": 0,

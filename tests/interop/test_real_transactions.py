@@ -66,7 +66,7 @@ async def test_rocketmq_delivers_what_we_commit_and_asks_for_what_we_do_not_know
                     result = await producer.send_in_transaction(message, index)
                     assert (result.send.is_ok, result.state) == (True, STATES[index % 3])
                 keys: set[str] = set()
-                async with consumer, asyncio.timeout(90):
+                async with consumer, asyncio.timeout(200):
                     async for received in consumer:
                         keys.add(received.keys or "")
                         if len(keys) == 6:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
 """Otherwise it tells of each class that it leaves out on standard output, where tests read."""
-TIMEOUT_S = 120.0
+TIMEOUT_S = 300.0
 
 
 def jar_of(classes: Path, jar: Path) -> Path:

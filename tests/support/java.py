@@ -139,7 +139,7 @@ def java_command(
 def run_java(
     main: str,
     *args: object,
-    timeout_s: float = 100.0,
+    timeout_s: float = 300.0,
     check: bool = True,
     server: bool = False,
     properties: Mapping[str, str] | None = None,

@@ -19,8 +19,8 @@ from support.raw_remoting import ask
 GET_ROUTE = 105
 GET_CLUSTER_INFO = 106
 POLL_S = 0.1
-START_TIMEOUT_S = 60.0
-STOP_TIMEOUT_S = 40.0
+START_TIMEOUT_S = 240.0
+STOP_TIMEOUT_S = 200.0
 PLAIN = {"tls.server.mode": "disabled"}
 """Nobody speaks TLS here, and a key for it takes each server two seconds of processor time."""
 
@@ -135,6 +135,9 @@ class RealRocketMQ:
                 "diskMaxUsedSpaceRatio": 95,
                 "reviveQueueNum": 1,  # each of these services waits for seconds at stop
                 "timerWheelEnable": "false",
+                # It refuses with SYSTEM_BUSY what waited for 200 ms, or while a write takes 1 s.
+                "brokerFastFailureEnable": "false",
+                "osPageCacheBusyTimeOutMills": 60_000,
                 **self.settings,
             },
         )
@@ -188,7 +191,7 @@ class RealRocketMQ:
     def _until_answered(self, server: JavaServer, code: int, ext: dict[str, str]) -> None:
         for _ in range(int(START_TIMEOUT_S / POLL_S)):
             with suppress(OSError):
-                if ask(self.namesrv_addr, code, ext).code == 0:
+                if ask(self.namesrv_addr, code, ext, timeout_s=5.0).code == 0:
                     return
             if not server.running_for(POLL_S):
                 raise JavaError(f"{server.name} ended while it started:\n{server.story()}")

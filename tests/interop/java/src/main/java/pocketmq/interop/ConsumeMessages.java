@@ -37,7 +37,7 @@ public final class ConsumeMessages {
     private int received;
     private int damaged;
     private int disordered;
-    private int retried;
+    private final Set<String> retried = new HashSet<>();
     private long lastArrivalAt = System.nanoTime();
 
     private ConsumeMessages(String topic, String failingTag) {
@@ -52,6 +52,7 @@ public final class ConsumeMessages {
             arguments.text(2), arguments.option("fail", ""));
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(arguments.text(1));
         consumer.setNamesrvAddr(arguments.text(0));
+        consumer.setMqClientApiTimeout(60_000);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         if (arguments.option("type", "tag").equals("sql")) {
             consumer.subscribe(arguments.text(2), MessageSelector.bySql(arguments.text(3)));
@@ -110,7 +111,8 @@ public final class ConsumeMessages {
                 tags.merge(message.getTags(), 1, Integer::sum);
             }
             if (message.getReconsumeTimes() > 0) {
-                retried++;
+                // A key counts once: the client sends back a second time what took over 5 s.
+                retried.add(message.getKeys());
                 continue; // queue and offset are those of the retry topic
             }
             long offset = message.getQueueOffset();
@@ -146,6 +148,6 @@ public final class ConsumeMessages {
             "QUEUE %s %d %d %d%n", queue, range.count, range.first, range.last));
         System.out.printf(
             "RECEIVED %d distinct %d damaged %d disordered %d retried %d%n",
-            received, keys.size(), damaged, disordered, retried);
+            received, keys.size(), damaged, disordered, retried.size());
     }
 }

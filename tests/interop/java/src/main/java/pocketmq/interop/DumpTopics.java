@@ -25,7 +25,11 @@ public final class DumpTopics {
         Arguments arguments = new Arguments(args, 2, "DumpTopics NAMESRV TOPIC,TOPIC");
         DefaultMQPullConsumer consumer = new DefaultMQPullConsumer("interop-dump");
         consumer.setNamesrvAddr(arguments.text(0));
+        consumer.setMqClientApiTimeout(60_000);
+        consumer.setConsumerPullTimeoutMillis(60_000);
         consumer.start();
+        consumer.getDefaultMQPullConsumerImpl().getRebalanceImpl().getmQClientFactory()
+            .getMQAdminImpl().setTimeoutMillis(60_000);
         try {
             for (String topic : arguments.text(1).split(",")) {
                 List<MessageQueue> queues = new ArrayList<>(

@@ -41,6 +41,7 @@ public final class MixedMembers {
         start(replies, namesrv);
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer("java-repliers");
         consumer.setNamesrvAddr(namesrv);
+        consumer.setMqClientApiTimeout(30_000);
         consumer.setInstanceName("java-repliers");
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.subscribe("AskJava", "*");
@@ -131,6 +132,7 @@ public final class MixedMembers {
         producer.setNamesrvAddr(namesrv);
         producer.setInstanceName(producer.getProducerGroup());
         producer.setSendMsgTimeout(30_000);
+        producer.setMqClientApiTimeout(30_000);
         producer.start();
     }
 

@@ -37,6 +37,8 @@ public final class PopAndTime {
 
         DefaultMQProducer producer = new DefaultMQProducer(group + "-producers");
         producer.setNamesrvAddr(namesrv);
+        producer.setSendMsgTimeout(60_000);
+        producer.setMqClientApiTimeout(60_000);
         producer.start();
         for (int i = 0; i < count; i++) {
             producer.send(new Message(topic, ("m" + i).getBytes(StandardCharsets.UTF_8)));
@@ -53,7 +55,8 @@ public final class PopAndTime {
         consumer.setNamesrvAddr(namesrv);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setClientRebalance(false);
-        consumer.setPopInvisibleTime(10_000);
+        consumer.setMqClientApiTimeout(60_000);
+        consumer.setPopInvisibleTime(60_000);
         consumer.subscribe(topic, "*");
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
             for (MessageExt message : messages) {
@@ -89,7 +92,7 @@ public final class PopAndTime {
         // The group exists once its heartbeat was taken.
         for (int tries = 0; ; tries++) {
             try {
-                api.setMessageRequestMode(broker, topic, group, MessageRequestMode.POP, 0, 3000);
+                api.setMessageRequestMode(broker, topic, group, MessageRequestMode.POP, 0, 60_000);
                 break;
             } catch (MQClientException e) {
                 if (tries == 50) {
@@ -100,9 +103,12 @@ public final class PopAndTime {
         }
 
         int waiting = 0;
+        long recalledDue = 0;
         for (int i = 0; i < timed; i++) {
-            long due = System.currentTimeMillis() + 2500 + 100L * i;
             boolean recall = i % 5 == 4;
+            // One to be recalled waits until the refused messages come, so that nobody has to hurry.
+            recalledDue = System.currentTimeMillis() + 15_000;
+            long due = recall ? recalledDue : System.currentTimeMillis() + 2500 + 100L * i;
             Message message = new Message(
                 topic, ("at" + due + (recall ? "-recalled" : "-kept")).getBytes(StandardCharsets.UTF_8));
             if (i % 2 == 0) {
@@ -143,7 +149,7 @@ public final class PopAndTime {
             }
             Thread.sleep(100);
         }
-        Thread.sleep(1500);
+        Thread.sleep(Math.max(0, recalledDue - System.currentTimeMillis()) + 1500);
         System.out.printf("POPPED %d distinct %d retried %d%n", received.get(), seen.size(), retried.get());
         System.out.printf("TIMED %d early %d late %d recalled %d%n",
             times.get(), early.get(), latest.get(), recalledSeen.get());

@@ -23,6 +23,7 @@ public final class PopMember {
         AtomicLong last = new AtomicLong();
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(arguments.text(2));
         consumer.setNamesrvAddr(arguments.text(0));
+        consumer.setMqClientApiTimeout(60_000);
         consumer.setInstanceName("java");
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setClientRebalance(false);

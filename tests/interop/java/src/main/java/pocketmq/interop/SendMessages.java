@@ -40,7 +40,8 @@ public final class SendMessages {
         DefaultMQProducer producer = new DefaultMQProducer(
             arguments.option("group", "interop-producer"));
         producer.setNamesrvAddr(arguments.text(0));
-        producer.setSendMsgTimeout(10_000);
+        producer.setSendMsgTimeout(60_000);
+        producer.setMqClientApiTimeout(60_000);
         producer.start();
         try {
             new SendMessages().run(producer, arguments);

@@ -1,5 +1,6 @@
 package pocketmq.interop;
 
+import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 
@@ -25,6 +26,8 @@ public final class SendTransactions {
         TransactionMQProducer producer = new TransactionMQProducer(
             arguments.option("group", "interop-transactions"));
         producer.setNamesrvAddr(arguments.text(0));
+        producer.setSendMsgTimeout(60_000);
+        producer.setMqClientApiTimeout(60_000);
         producer.setTransactionListener(listener(checked));
         producer.start();
         try {
@@ -47,18 +50,27 @@ public final class SendTransactions {
     }
 
     private static TransactionListener listener(Set<String> checked) {
+        Map<String, LocalTransactionState> decided = new ConcurrentHashMap<>();
         return new TransactionListener() {
             @Override
             public LocalTransactionState executeLocalTransaction(Message message, Object index) {
-                return switch ((Integer) index % 3) {
+                LocalTransactionState state = switch ((Integer) index % 3) {
                     case 0 -> LocalTransactionState.COMMIT_MESSAGE;
                     case 1 -> LocalTransactionState.ROLLBACK_MESSAGE;
                     default -> LocalTransactionState.UNKNOW;
                 };
+                decided.put(message.getKeys(), state);
+                return state;
             }
 
             @Override
             public LocalTransactionState checkLocalTransaction(MessageExt message) {
+                // A broker also asks for what is decided if the decision was long on its way.
+                LocalTransactionState state = decided.get(message.getKeys());
+                if (state == LocalTransactionState.COMMIT_MESSAGE
+                        || state == LocalTransactionState.ROLLBACK_MESSAGE) {
+                    return state;
+                }
                 checked.add(message.getKeys());
                 return LocalTransactionState.COMMIT_MESSAGE;
             }
