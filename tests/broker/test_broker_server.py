@@ -147,7 +147,7 @@ async def test_a_second_broker_on_the_same_store_is_refused(tmp_path: Path) -> N
             [sys.executable, "-m", "pocketmq.broker", "--port", "0", "--data", tmp_path / "store"],
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=200,
         )
         assert ran.returncode == 1
         assert len(ran.stderr.strip().splitlines()) == 1

@@ -69,7 +69,7 @@ async def test_it_ends_quietly_when_its_reader_has_enough(tmp_path: Path) -> Non
                 consumer.stdout.readline()
                 consumer.stdout.close()
                 await producer.send(Message("orders", b"one too many"))
-                assert consumer.wait(timeout=30) == 0
+                assert consumer.wait(timeout=100) == 0
                 assert consumer.stderr is not None
                 assert consumer.stderr.read() == ""
 
@@ -96,7 +96,7 @@ async def test_it_waits_for_a_topic_and_for_its_cluster_and_then_consumes(tmp_pa
                 await producer.send(Message("late", b"at last"))
             assert consumer.stdout is not None
             assert consumer.stdout.readline().endswith(": at last\n")
-            assert consumer.wait(timeout=20) == 0
+            assert consumer.wait(timeout=100) == 0
 
 
 @pytest.mark.cluster

@@ -24,7 +24,7 @@ POCKETMQ = [sys.executable, "-m", "pocketmq.cluster.cli.main"]
 def pocketmq(*arguments: str, nameservers: str = "127.0.0.1:1") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*POCKETMQ, *arguments],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=200, check=False,
         env=os.environ | {"NAMESRV_ADDR": nameservers},
     )  # fmt: skip
 

@@ -27,7 +27,7 @@ sys.stdin.read()
 
 def store(*words: str | Path) -> subprocess.CompletedProcess[str]:
     command = [*POCKETMQ, *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, timeout=200)
 
 
 @pytest.fixture

@@ -54,7 +54,7 @@ def end(process: subprocess.Popen[str]) -> tuple[str, str]:
     assert process.stdout is not None
     assert process.stderr is not None
     out, err = process.stdout.read(), process.stderr.read()
-    process.wait(timeout=30)
+    process.wait(timeout=100)
     return out, err
 
 
@@ -147,7 +147,7 @@ def test_ctrl_c_while_modules_load_ends_quietly(
         [sys.executable, *words],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=200,
         check=False,
         env=os.environ | {"PYTHONPATH": str(tmp_path)},
     )
@@ -191,10 +191,10 @@ def test_a_cluster_whose_reader_has_enough_goes_on() -> None:
         up.stdout.close()
         one, *others = roles(up)
         one.kill()  # this would be told
-        one.wait(timeout=20)
+        one.wait(timeout=100)
         assert all(child.is_running() for child in others)
         up.send_signal(signal.SIGINT)
-        assert up.wait(timeout=30) == 0
+        assert up.wait(timeout=100) == 0
         assert up.stderr is not None
         assert up.stderr.read() == ""
 
@@ -212,7 +212,7 @@ def test_a_cluster_tells_the_address_that_it_listens_on(tmp_path: Path, host: st
             [*POCKETMQ, "send", "orders", "hello", "-n", nameservers],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=200,
             check=False,
         )
         assert (sent.returncode, sent.stderr) == (0, "")

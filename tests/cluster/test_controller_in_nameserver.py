@@ -61,6 +61,6 @@ async def test_a_broker_finds_name_server_and_controller_in_one_process(tmp_path
 
 def test_the_role_alone_says_how_to_start_both() -> None:
     command = [sys.executable, "-m", "pocketmq.nameserver", "--enable-controller-in-namesrv"]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=200)
     assert ran.returncode == 1
     assert "start it with `pocketmq nameserver`" in ran.stderr

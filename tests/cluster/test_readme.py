@@ -27,7 +27,7 @@ def blocks(language: str) -> list[str]:
 
 def run(command: list[str], nameservers: str) -> str:
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=60, check=False,
+        command, capture_output=True, text=True, timeout=200, check=False,
         env=os.environ | {"NAMESRV_ADDR": nameservers},
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")

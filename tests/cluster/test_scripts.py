@@ -13,7 +13,7 @@ SCRIPTS = Path(__file__).parents[2] / "scripts"
 
 def run(name: str) -> str:
     done = subprocess.run(
-        [sys.executable, SCRIPTS / name], capture_output=True, text=True, timeout=100, check=False
+        [sys.executable, SCRIPTS / name], capture_output=True, text=True, timeout=200, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout

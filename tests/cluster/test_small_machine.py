@@ -47,7 +47,7 @@ def limited(*words: str, descriptors: int = DESCRIPTORS) -> list[str]:
 def store(verb: str, root: Path) -> subprocess.CompletedProcess[str]:
     """A store tool, as a user starts it."""
     command = limited("-m", "pocketmq.cluster.cli.main", "store", verb, str(root))
-    return subprocess.run(command, capture_output=True, text=True, timeout=110)
+    return subprocess.run(command, capture_output=True, text=True, timeout=200)
 
 
 class Small:

@@ -156,7 +156,7 @@ def test_a_command_ends_quietly_when_its_reader_has_enough(
         if not waiting:
             producer.send(Message(orders, b"one too many"))
         tail.stdout.close()  # ... | head -1, also while nothing comes any more
-        assert tail.wait(timeout=60) == 0
+        assert tail.wait(timeout=200) == 0
         assert tail.stderr.read() == ""
 
 

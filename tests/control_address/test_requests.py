@@ -47,7 +47,7 @@ def ask_url(
     url: str, method: str, path: str, question: object, headers: dict[str, str] | None
 ) -> tuple[int, Any]:
     parts = urlsplit(url)
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=200)
     body = question if isinstance(question, bytes) else json.dumps(question).encode()
     connection.request(method, path, body if question is not None else None, headers or {})
     response = connection.getresponse()

@@ -24,7 +24,7 @@ POCKETMQ = [sys.executable, "-m", "pocketmq.cluster.cli.main"]
 
 def pocketmq(*words: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*POCKETMQ, *words], capture_output=True, text=True, timeout=100,
+        [*POCKETMQ, *words], capture_output=True, text=True, timeout=200,
         env=os.environ | (env or {}),
     )  # fmt: skip
 
@@ -72,7 +72,7 @@ async def test_a_cluster_is_steered_by_commands(tmp_path: Path) -> None:
         assert os.stat(data / "control.json").st_mode & 0o777 == 0o600
     finally:
         up.send_signal(signal.SIGINT)
-        up.communicate(timeout=60)
+        up.communicate(timeout=200)
     assert up.returncode == 0
     assert not (data / "control.json").exists()
     gone = pocketmq("ps", env={VARIABLE: told["control"]})

@@ -99,7 +99,7 @@ def test_the_action_starts_a_cluster_for_the_steps_that_follow(
         own = run([*BASH, "command -v python3"], tmp_path, runner.env).strip()
         assert own == str(runner.python)  # the job's own Python stays the first one
     finally:
-        subprocess.run([*BASH, "pocketmq down"], env=runner.env, timeout=100)
+        subprocess.run([*BASH, "pocketmq down"], env=runner.env, timeout=200)
     left = [each for each in psutil.process_iter(["cmdline"])
             if str(tmp_path) in " ".join(each.info["cmdline"] or [])]  # fmt: skip
     assert not left

@@ -100,7 +100,7 @@ def container(image: Image, folder: Path, env: dict[str, str]) -> Iterator[subpr
         yield process
     finally:
         process.send_signal(getattr(signal, image.stopsignal))
-        process.communicate(timeout=60)
+        process.communicate(timeout=200)
 
 
 async def test_a_container_gets_healthy_serves_clients_and_stops_on_its_signal(

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 pytestmark = pytest.mark.cluster
 
-PATIENCE_S = 60.0
+PATIENCE_S = 90.0
 """For a loaded machine. Nothing here waits until the patience is at its end."""
 
 

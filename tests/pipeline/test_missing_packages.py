@@ -102,7 +102,7 @@ def without(
         capture_output=True,
         text=True,
         cwd=root.parent,
-        timeout=100,
+        timeout=200,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr

@@ -56,7 +56,7 @@ def test_executors_read_stores_on_s3_with_what_was_packed(
             text=True,
             cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": f"{with_s3.code}:{UNPACKED}"},
-            timeout=100,
+            timeout=200,
             check=False,
         )
     assert ran.returncode == 0, ran.stderr

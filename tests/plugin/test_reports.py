@@ -24,7 +24,7 @@ def run_pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=200,
     )
 
 
@@ -156,7 +156,7 @@ def test_starting_a_cluster_prints_nothing() -> None:
         "with start_cluster() as cluster:\n"
         "    cluster.sync.create_topic('orders')\n"
     )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=110)
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=200)
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
 
 
@@ -171,6 +171,6 @@ def test_log_lines_of_roles_are_kept_after_a_client_was_there_first() -> None:
         "with start_cluster() as cluster:\n"
         "    print(cluster.control.roles.log_tail('nameserver-1', 9))\n"
     )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=110)
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=200)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert "broker.registered broker=broker-a" in ran.stdout

@@ -45,7 +45,7 @@ def test_a_signal_that_comes_while_another_is_handled_is_heard_once(loop: str) -
         env=os.environ | {"POCKETMQ_LOOP": loop},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=200,
         check=False,
     )
     assert done.stdout.splitlines() == ["SIGTERM 0", "True 0", "SIGTERM 0"], done.stderr

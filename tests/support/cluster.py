@@ -25,7 +25,7 @@ from pocketmq.cluster.supervisor import Supervisor
 from pocketmq.runtime.clock import Clock, SystemClock
 from pocketmq.runtime.clock_members import ClockMember, LocalMember
 from pocketmq.runtime.manual_clock import ManualClock
-from support.eventually import eventually
+from support.eventually import PATIENCE_MS, eventually
 
 running_clusters: list[Cluster] = []
 """For the report of a failing test."""
@@ -112,7 +112,7 @@ class Cluster:
 
     def admin(self, nameservers: str | None = None) -> Admin:
         """An admin client of this cluster, on real time."""
-        return Admin(nameservers=nameservers or self.nameservers)
+        return Admin(nameservers=nameservers or self.nameservers, api_timeout_ms=PATIENCE_MS)
 
     async def consumer(self, name: str, data: Path, *options: str) -> Consumer:
         """Start a consumer process; it tells what it owns and writes down what it consumes."""

@@ -224,7 +224,7 @@ class Reader:
             env=self._variables(),
             capture_output=True,
             text=True,
-            timeout=100,
+            timeout=200,
             check=False,
         )
         assert (done.returncode, done.stderr) == (0, ""), (typed, done.stdout, done.stderr)

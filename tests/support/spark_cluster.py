@@ -33,7 +33,7 @@ class SparkCluster:
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the cluster's loop."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(timeout=120)
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(timeout=300)
 
     def advance(self, seconds: float) -> None:
         """Move the clocks of a cluster that has manual ones."""
@@ -177,7 +177,7 @@ def spark_cluster(
     )
 
     def run(coroutine: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(coroutine, loop).result(timeout=60)
+        return asyncio.run_coroutine_threadsafe(coroutine, loop).result(timeout=300)
 
     supervisor = run(manager.__aenter__())
     try:

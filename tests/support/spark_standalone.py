@@ -144,7 +144,7 @@ def _started(
 
     def stop() -> None:
         process.terminate()
-        process.communicate(timeout=60)
+        process.communicate(timeout=200)
 
     stack.callback(stop)
     seen = []
@@ -184,7 +184,7 @@ def connect_server(folder: Path) -> Iterator[int]:
         yield port
     finally:
         process.terminate()
-        process.wait(60)
+        process.wait(200)
         log.close()
 
 

@@ -28,7 +28,7 @@ def url() -> Iterator[str]:
             yield demo.stdout.readline().strip()
         finally:
             demo.terminate()
-            assert demo.wait(timeout=60) == 0
+            assert demo.wait(timeout=200) == 0
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +168,7 @@ def test_what_happens_is_recorded_and_exported(url: str, tmp_path: Path, page: S
     ran = subprocess.run(
         [*POCKETMQ, "watch", "--control", url.removesuffix("/watch"), "--record", str(recording),
          "--seconds", "2", "--export", str(lesson)],
-        capture_output=True, text=True, timeout=100, check=False,
+        capture_output=True, text=True, timeout=200, check=False,
     )  # fmt: skip
     assert (ran.returncode, ran.stderr) == (0, "")
     found = open_recording(recording)
@@ -184,7 +184,7 @@ def test_the_running_cluster_is_exported_at_once(url: str, tmp_path: Path, page:
     control = ["--control", url.removesuffix("/watch"), "--seconds", "1"]
     ran = subprocess.run(
         [*POCKETMQ, "watch", *control, "--export", str(lesson)],
-        capture_output=True, text=True, timeout=100, check=False,
+        capture_output=True, text=True, timeout=200, check=False,
     )  # fmt: skip
     assert (ran.returncode, ran.stderr) == (0, "")
     assert list(tmp_path.iterdir()) == [lesson]
