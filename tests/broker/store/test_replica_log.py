@@ -17,7 +17,8 @@ from pocketmq.broker.store.errors import StoreFileError
 from pocketmq.broker.store.queue_dispatch import StoredBatch
 from pocketmq.broker.store.replica_log import NotFollowingError, ReplicaGapError
 from pocketmq.protocol.record import decode_records
-from support.disks import SteppedDisk
+from pocketmq.runtime.errors import DiskError
+from support.disks import BROKEN, SteppedDisk, fail_with
 from support.eventually import eventually
 
 Make = Callable[..., MessageStore]
@@ -277,6 +278,71 @@ async def test_a_cut_takes_queues_along_and_holds_after_a_crash(
     result = store.put_messages([message(b"next", topic="T1", queue_id=1)])[0]
     assert (result.physical_offset, result.queue_offset) == (at, 10)
     await store.close()
+
+
+@pytest.mark.parametrize("goes_on", ["it cuts again", "it appends", "it leads"])
+async def test_a_cut_of_which_a_part_failed_is_made_before_anything_else(
+    open_store: Make, message: Message, tmp_path: Path, goes_on: str
+) -> None:  # W-4
+    # Whoever tried again found the log as short as it should be, and did none of the rest: what was
+    # cut came back after a crash, and bytes that came later counted as flushed before they were.
+    root = tmp_path / "store"
+
+    async def cut(failing: int) -> tuple[MessageStore, SteppedDisk, bool]:
+        """A log that was cut where one call of the disk fails once, with what follows."""
+        disk = SteppedDisk()
+        shutil.rmtree(root, ignore_errors=True)
+        sync = FlushDiskType.SYNC_FLUSH
+        store = open_store(disk=disk, store_path_root_dir=str(root), flush_disk_type=sync)
+        for n in range(80):
+            store.put_messages([message(b"%d" % n * 400, topic=f"T{n % 3}", queue_id=n % 2)])
+        store.start()
+        await store.flush()
+        store.replica.follow()
+        at = store.physical_offset("T1", 1, 10)
+        assert at is not None
+        _, rest = next(pieces(store, at, 4096))
+        disk.steps.clear()
+
+        def fail(number: int, _operation: str, _path: str) -> None:
+            if number == failing:
+                raise fail_with(BROKEN)
+
+        disk.on_step = fail
+        has_failed = False
+        try:
+            await store.replica.truncate(at)
+        except DiskError:
+            has_failed = True
+            disk.steps.clear()
+        disk.on_step = None
+        if goes_on == "it cuts again":
+            assert await store.replica.truncate(at) == 0
+        elif goes_on == "it appends":
+            store.replica.append(at, rest)
+            await dispatched(store, but_bytes=store.commit_log.max_offset - at)
+        else:
+            await store.replica.lead()
+        return store, disk, has_failed
+
+    good, _, _ = await cut(failing=-1)
+    found = log_of(good), queues_of(good), good.shippable_offset
+    await good.close()
+    has_failed, failing = True, 0
+    while has_failed:
+        failing += 1
+        store, disk, has_failed = await cut(failing)
+        assert (log_of(store), queues_of(store), store.shippable_offset) == found
+        last = store.commit_log.files.last
+        assert last is not None
+        assert not has_failed or ("sync", last.path) in disk.steps
+        copy = open_store(disk=SteppedDisk(), store_path_root_dir=str(_copied(store, tmp_path)))
+        assert len(copy.commit_log.files.files) == 1, "what was behind the cut is gone"
+        assert found[0].startswith(log_of(copy))
+        copy.close_files()
+        shutil.rmtree(copy.root)
+        await store.close()
+    assert failing > 6
 
 
 async def test_a_topic_that_the_master_deleted_and_made_again_begins_anew_on_the_slave(

@@ -161,8 +161,8 @@ class EpochMasterConnection(MasterConnection):
                     "the master's epochs and this log's have none in common: it is another"
                     " cluster's, or too old; empty this replica's store, and let it begin anew"
                 )
-            if point < end:
-                cut = await store.replica.truncate(point)
+            cut = await store.replica.truncate(point)
+            if cut:
                 log.warning("log.diverged", cut_at=point, bytes=cut, master_end=message.max_offset)
             end = point
         await self._epochs.cut_suffix(end)

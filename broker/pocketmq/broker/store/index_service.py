@@ -312,7 +312,8 @@ class IndexService:
             if last.next_entry > 1 and last.begin_physical < log_end:
                 last.cut(log_end)
                 return
-            self.files.pop().remove()
+            last.remove()  # before it leaves the row: if that fails, this is called once more
+            self.files.pop()
 
     def close(self) -> None:
         """Let go of all mappings."""

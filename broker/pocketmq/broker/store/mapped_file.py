@@ -54,6 +54,7 @@ class MappedFile:
 
     __slots__ = (
         "_handle",
+        "_is_short",
         "_is_written",
         "_mappings",
         "_view",
@@ -89,6 +90,8 @@ class MappedFile:
         self._view: memoryview | None = None
         self._is_written = False
         """Whether it was written in this life: from then on its mapping is one to write through."""
+        self._is_short = False
+        """Whether a cut has failed that may have left the file shorter than `size`."""
         self._handle: DiskFile | None = None
 
     @property
@@ -180,16 +183,26 @@ class MappedFile:
 
         Old bytes behind the end must not stay: a record that happens to begin where a later one
         ends would be taken for a message at the next recovery.
+
+        Raises:
+            DiskError: they are not read any more, and may still be in the file: cut once more.
         """
         self.unmap()
-        self.disk.resize_file(self.path, position)
-        self.disk.resize_file(self.path, self.size)
         self.wrote = position
         self.flushed = min(self.flushed, position)
         self.reserved = self.ready = 0
+        self._is_short = True
+        self.disk.resize_file(self.path, position)
+        self.disk.resize_file(self.path, self.size)
+        self._is_short = False
 
     def has_data_behind(self, position: int) -> bool:
-        """Whether any byte from `position` on is not zero. Holes behind two pages are not read."""
+        """Whether any byte from `position` on is not zero. Holes behind two pages are not read.
+
+        True also after a cut that failed: the file may end there, and cannot be read behind.
+        """
+        if self._is_short:
+            return True
         view = self.disk.map_for_reading(self.path, self.size) if self._is_written else self.view()
         at: int | None = position
         length = 2 * PAGE  # as many blocks as a short queue has

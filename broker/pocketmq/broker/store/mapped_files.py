@@ -198,9 +198,15 @@ class MappedFiles:
         return os.path.join(self.directory, file_name(start))
 
     def truncate(self, offset: int) -> None:
-        """Forget every byte from `offset` on: files behind it go, the one around it is cut."""
-        while self.files and self.files[-1].start >= offset and len(self.files) > 1:
-            self._take(self.files.pop())()
+        """Forget every byte from `offset` on: files behind it go, the one around it is cut.
+
+        Raises:
+            DiskError: none of them is read any more, and some may be there: truncate once more.
+        """
+        while len(self.files) > 1 and self.files[-1].start >= offset:
+            self.files[-1].wrote = 0
+            self._take(self.files[-1])()
+            self.files.pop()
         if self.files:
             last = self.files[-1]
             last.cut(min(last.size, max(0, offset - last.start)))

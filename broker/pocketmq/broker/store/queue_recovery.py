@@ -294,7 +294,8 @@ def cut_at(queue: ConsumeQueue, log_end: int) -> None:
         if last is None:
             return
         while len(row.files) > 1 and not _ends_by(last, 0, log_end):
-            row.files.pop().remove()
+            last.remove()  # before it leaves the row: if that fails, the cut is made once more
+            row.files.pop()
             last = row.files[-1]
         count = min(last.wrote // ENTRY_SIZE, _live(last.view(), log_end))
         if count and not _ends_by(last, count - 1, log_end):

@@ -100,6 +100,8 @@ class ReplicaLog:
         self._checkpoint = checkpoint
         self._visibility = visibility
         self._blocked_by = blocked_by
+        self._cut_to = -1
+        """Where the log is cut, as long as a part of the cut has not been done."""
         self._scheduled = False
         self._grew = False
         """Whether bytes came since the last turn."""
@@ -124,12 +126,14 @@ class ReplicaLog:
         Raises:
             NotFollowingError: this broker leads; nothing was written.
             ReplicaGapError: the log does not end at `offset`; nothing was written.
-            DiskError: no space, or no file could be made; what was written before stays.
+            DiskError: no space, or no file could be made; what was written before stays. Or a cut
+                that had failed fails again; nothing was written.
         """
         if not data:
             return
         if not self.is_following:
             raise NotFollowingError
+        self._end_cut()
         end = self._log.max_offset
         if self._log.files.files and offset != end:
             raise ReplicaGapError(offset, end)
@@ -164,6 +168,7 @@ class ReplicaLog:
             DiskError: queues, index or the cut could not be written; it still follows.
         """
         await self._flushed()
+        self._end_cut()
         visibility = self._visibility
         if is_confirmed:
             visibility.confirmed = None
@@ -233,8 +238,10 @@ class ReplicaLog:
 
         Raises:
             StoreFileError: no record begins there: another log would be made of it.
-            DiskError: the cut did not reach the disk.
+            DiskError: the cut did not reach the disk. Before anything else is done with the log it
+                is made once more: by the next call, or `append`, or `lead`.
         """
+        self._end_cut()
         if offset >= self._log.max_offset:
             return 0
         self._check_boundary(offset)
@@ -243,6 +250,16 @@ class ReplicaLog:
     async def _cut(self, offset: int) -> int:
         end = self._log.max_offset
         await self._flushed()
+        self._cut_to = offset
+        self._end_cut()
+        log.warning("replica.truncated", offset=offset, bytes=end - offset)
+        return end - offset
+
+    def _end_cut(self) -> None:
+        """Do all that a cut consists of; again from the beginning where a part of it has failed."""
+        offset = self._cut_to
+        if offset < 0:
+            return
         row = self._log.files
         row.truncate(offset)
         self._cut_derived(offset)
@@ -258,8 +275,7 @@ class ReplicaLog:
         last = row.last
         if last is not None:
             last.handle().sync()
-        log.warning("replica.truncated", offset=offset, bytes=end - offset)
-        return end - offset
+        self._cut_to = -1
 
     def _cut_derived(self, offset: int) -> None:
         for queue in self._queues:
