@@ -124,6 +124,30 @@ async def test_a_full_disk_keeps_the_old_content(tmp_path: Path) -> None:  # fau
     assert await file.save({"n": 2})
 
 
+class LateError(SteppedDisk):
+    """Gives a file its name, and then fails: the directory could not be synced."""
+
+    is_broken = False
+
+    async def rename(self, source: str, target: str) -> None:
+        await super().rename(source, target)
+        if self.is_broken and not target.endswith(".bak"):
+            raise DiskError(target, "a sync failed")
+
+
+async def test_what_a_failed_save_has_left_is_written_over(tmp_path: Path) -> None:
+    # A reset of offsets to where they had been was not written: the file seemed to have them.
+    disk = LateError()
+    file = file_at(tmp_path, disk)
+    await file.save({"offset": 50})
+    disk.is_broken = True
+    with pytest.raises(DiskError):
+        await file.save({"offset": 100})
+    disk.is_broken = False
+    await file.save({"offset": 50})
+    assert await file_at(tmp_path).load() == {"offset": 50}
+
+
 async def test_saves_at_once_follow_each_other(tmp_path: Path) -> None:
     file = file_at(tmp_path)
     await asyncio.gather(*(file.save({"n": n}) for n in range(10)))

@@ -70,6 +70,7 @@ class JsonFile:
             text = msgspec.json.format(encoded, indent=2).decode()
             if text == self._saved:
                 return False
+            self._saved = None  # a write that fails may have put the new text there all the same
             await self._file.replace(text)
             self._saved = text
             return True
