@@ -74,6 +74,18 @@ async def test_an_empty_file_never_becomes_the_backup(tmp_path: Path) -> None:
     assert contents(file) == ["three", "one"]
 
 
+async def test_a_damaged_file_does_not_take_the_place_of_its_backup(tmp_path: Path) -> None:
+    await at(tmp_path / "x.json").replace("one")
+    await at(tmp_path / "x.json").replace("two")
+    (tmp_path / "x.json").write_text("broken")
+    file = at(tmp_path / "x.json")
+    await file.load(as_it_is)
+    await file.replace("three")  # a crash between its two renames would have left no whole content
+    assert contents(file) == ["three", "one"]
+    await file.replace("four")
+    assert contents(file) == ["four", "three"]
+
+
 async def test_new_content_is_on_the_disk_before_it_gets_the_name(tmp_path: Path) -> None:
     files = NotedFiles()
     file = DurableFile(tmp_path / "config" / "x.json", files)

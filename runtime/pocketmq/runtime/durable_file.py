@@ -55,6 +55,8 @@ class DurableFile:
         self.backup_path = self._beside(".bak")
         self._files = files
         self._has_directory = has_folder
+        self._is_damaged = False
+        """Whether the present content, as it was found, cannot be used."""
 
     async def load(self, parse: Callable[[str], T | None]) -> Loaded[T] | None:
         """The present content, or the one before it; None when there is neither.
@@ -76,7 +78,8 @@ class DurableFile:
                 log.warning("file.unreadable", path=str(path), error=str(exc))
                 continue
             if text is not None and value is not None:
-                return Loaded(value, text, path is self.backup_path)
+                self._is_damaged = path is self.backup_path
+                return Loaded(value, text, self._is_damaged)
         if problems:
             raise DamagedFileError(self.path, "; ".join(problems))
         return None
@@ -84,15 +87,20 @@ class DurableFile:
     async def replace(self, text: str) -> None:
         """Make the present content the backup, and `text` the present.
 
+        What `load` found damaged becomes no backup: the one that it took instead stays until the
+        new content has the name.
+
         Raises:
             DiskError: it cannot be written; the present or the previous content is still whole.
         """
         self._make_directory()
         present, new = str(self.path), str(self._beside(".tmp"))
         await self._files.write_text(new, text)
-        if self._files.file_size(present):  # an empty one, as a crash may leave, is no backup
+        # An empty one, as a crash may leave, is no backup either.
+        if not self._is_damaged and self._files.file_size(present):
             await self._files.rename(present, str(self.backup_path))
         await self._files.rename(new, present)
+        self._is_damaged = False
 
     def _make_directory(self) -> None:
         """Have the directory, and its own name survive a power cut; once, it costs a sync."""
