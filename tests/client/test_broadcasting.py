@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from pathlib import Path
 
@@ -182,3 +183,14 @@ async def test_what_another_process_wrote_is_read_and_kept(tmp_path: Path) -> No
     await one.persist(QUEUE)
     assert await other.read(QUEUE, STORE) == 6
     assert await one.read(of_other, STORE) == 7
+
+
+async def test_a_queue_given_up_while_all_are_written_keeps_its_offset(tmp_path: Path) -> None:
+    store = LocalFileOffsetStore(tmp_path, "10.0.0.1@DEFAULT", "g")
+    queues = [MessageQueue("T", "a", number) for number in range(8)]
+    for queue in queues:
+        store.table.update(queue, 7, increase_only=False)
+    await asyncio.gather(store.persist_all(queues[:4]), *(store.persist(q) for q in queues[4:]))
+    again = LocalFileOffsetStore(tmp_path, "10.0.0.1@DEFAULT", "g")
+    await again.load()
+    assert [again.table.get(queue) for queue in queues] == [7] * 8

@@ -10,6 +10,7 @@ a Java client under the same client id goes on where we stopped.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
@@ -54,6 +55,8 @@ class LocalFileOffsetStore:
         self._known: tuple[str, dict[MessageQueue, int]] = ("", {})
         """The text that was read or written last, and its offsets. At a start each queue is looked
         for in the file, and to parse the same text again costs as much as all queues."""
+        self._writing = asyncio.Lock()
+        """A queue may be given up while all are written."""
 
     async def load(self) -> None:
         """Fill the memory from the file.
@@ -98,12 +101,13 @@ class LocalFileOffsetStore:
         if not offsets:
             return
         try:
-            stored = await self._read()
-            merged = {**stored, **offsets}
-            if merged != stored:
-                text = encode_offsets(merged)
-                await self._file.replace(text)
-                self._known = text, merged
+            async with self._writing:
+                stored = await self._read()
+                merged = {**stored, **offsets}
+                if merged != stored:
+                    text = encode_offsets(merged)
+                    await self._file.replace(text)
+                    self._known = text, merged
         except DiskError as exc:
             log.warning("offsets.persist_failed", path=str(self.path), reason=str(exc))
 
