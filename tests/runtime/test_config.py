@@ -10,10 +10,12 @@ from typing import Any, ClassVar, Literal
 
 import pytest
 
-from pocketmq.runtime.config import load, unknown_names
+from pocketmq.runtime.config import all_in, load, unknown_names
+from pocketmq.runtime.durable_file import DurableFile
 from pocketmq.runtime.errors import ConfigError
 from pocketmq.runtime.flags import add_arguments
 from pocketmq.runtime.options import describe, option
+from pocketmq.runtime.text_files import OsTextFiles
 
 
 class Flush(enum.Enum):
@@ -193,3 +195,29 @@ def test_a_secret_is_not_shown_in_errors() -> None:
     with pytest.raises(ConfigError) as caught:
         load(Sample, {"pin": "12a4"}, {})
     assert "12a4" not in str(caught.value)
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL."""
+
+
+class DiesBetweenRenames(OsTextFiles):
+    """The process is killed when the present content has become the backup."""
+
+    async def rename(self, source: str, target: str) -> None:
+        if source.endswith(".tmp"):
+            raise Killed
+        await super().rename(source, target)
+
+
+async def test_a_process_killed_while_it_kept_its_options_starts_with_those_before(
+    conf: Path,
+) -> None:  # O-7
+    with pytest.raises(Killed):
+        await DurableFile(conf, DiesBetweenRenames()).replace("listenPort=7\n")
+    assert load_with(broker_conf=conf).listen_port == 1
+    assert all_in(conf)["brokerIP1"] == "x", "what is unknown here is kept, too"
+    conf.with_name("broker.conf.bak").unlink()
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load_with(broker_conf=conf)
+    assert all_in(conf) == {}

@@ -141,15 +141,24 @@ def _convert(value: Any, each: OptionDescription, origin: str) -> Any:
 def read_properties(path: Path) -> dict[str, str]:
     """Keys and values of a Java properties file such as RocketMQ's `broker.conf`.
 
+    A process that was killed while it kept changed options may have left only the file's `.bak`,
+    which is read then (`durable_file.DurableFile`).
+
     Raises:
         ConfigError: The file cannot be read.
     """
-    return parse_properties(_read_text(path))
+    return parse_properties(_read_text(_present(path) or path))
 
 
 def all_in(path: Path | None) -> dict[str, str]:
     """All that a properties file holds; nothing where there is none."""
-    return {} if path is None or not path.exists() else read_properties(path)
+    return {} if path is None or _present(path) is None else read_properties(path)
+
+
+def _present(path: Path) -> Path | None:
+    """The file, or its `.bak` where there is only that; None for neither."""
+    both = (path, path.with_name(path.name + ".bak"))
+    return next((each for each in both if each.exists()), None)
 
 
 def _toml_table(
