@@ -43,8 +43,13 @@ async def test_a_broker_finds_name_server_and_controller_in_one_process(tmp_path
         assert "unknown" not in both.log_tail()
         meta = ask(controller, RequestCode.CONTROLLER_GET_METADATA_INFO, {})
         assert (meta.code, meta.ext["controllerLeaderAddress"]) == (0, controller)
-        info = ask(controller, RequestCode.CONTROLLER_GET_REPLICA_INFO, {"brokerName": "broker-a"})
-        assert info.ext["masterAddress"] == broker.address
+        header = {"brokerName": "broker-a"}
+
+        def is_master() -> bool:
+            info = ask(controller, RequestCode.CONTROLLER_GET_REPLICA_INFO, header)
+            return info.ext.get("masterAddress") == broker.address
+
+        await eventually(is_master, "the controller made it master")
 
         def is_routed() -> bool:
             reply = ask(both.address, RequestCode.GET_BROKER_CLUSTER_INFO, {})

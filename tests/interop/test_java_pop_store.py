@@ -144,7 +144,7 @@ async def finish(nameservers: str, _store: Path) -> None:
     left = TIMED | (POPPED - DONE)
     found: dict[bytes, int] = {}
     async with consumer(nameservers) as popper:
-        for _ in range(90):
+        for _ in range(300):
             if found.keys() >= left:
                 break
             some: list[MessageExt] = []

@@ -50,7 +50,7 @@ def expected(version: str) -> dict[str, str]:
     return {row: "ok" if parts >= SINCE.get(row, (0,)) else "absent" for row in ROWS}
 
 
-def run_rows(version: str, nameservers: str, *, timeout_s: float = 400.0) -> JavaRun:
+def run_rows(version: str, nameservers: str, *, timeout_s: float = 900.0) -> JavaRun:
     """Run all rows with one version.
 
     Raises:
