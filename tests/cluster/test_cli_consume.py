@@ -16,6 +16,7 @@ from pocketmq.client import Message, Producer
 from pocketmq.cluster.cli.route_watch import RouteWatch
 from pocketmq.protocol.errors import NoNameServerError
 from support.cluster import running
+from support.eventually import PATIENCE_MS
 
 NO_ROUTE = (
     "no route for topic orders yet at a:1, b:2; waiting; "
@@ -61,7 +62,9 @@ def next_error(process: subprocess.Popen[str]) -> str:
 async def test_it_ends_quietly_when_its_reader_has_enough(tmp_path: Path) -> None:
     async with running(tmp_path) as cluster:
         await cluster.create_topic("orders")
-        async with Producer("p", nameservers=cluster.nameservers) as producer:
+        async with Producer(
+            "p", nameservers=cluster.nameservers, send_timeout_ms=PATIENCE_MS
+        ) as producer:
             for number in range(3):
                 await producer.send(Message("orders", b"%d" % number))
             with consuming("orders", cluster.nameservers, count=0) as consumer:  # | head -1
@@ -92,7 +95,9 @@ async def test_it_waits_for_a_topic_and_for_its_cluster_and_then_consumes(tmp_pa
             while (news := next_error(consumer)).startswith("no route"):
                 pass
             assert news == "topic late now has queues on broker-a\n"
-            async with Producer("p", nameservers=cluster.nameservers) as producer:
+            async with Producer(
+                "p", nameservers=cluster.nameservers, send_timeout_ms=PATIENCE_MS
+            ) as producer:
                 await producer.send(Message("late", b"at last"))
             assert consumer.stdout is not None
             assert consumer.stdout.readline().endswith(": at last\n")
@@ -103,7 +108,9 @@ async def test_it_waits_for_a_topic_and_for_its_cluster_and_then_consumes(tmp_pa
 async def test_a_count_is_done_to_the_last_message(tmp_path: Path) -> None:
     async with running(tmp_path) as cluster:
         await cluster.create_topic("orders", queues=1)
-        async with Producer("p", nameservers=cluster.nameservers) as producer:
+        async with Producer(
+            "p", nameservers=cluster.nameservers, send_timeout_ms=PATIENCE_MS
+        ) as producer:
             for number in range(4):
                 await producer.send(Message("orders", b"%d" % number))
         said = []

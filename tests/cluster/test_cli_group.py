@@ -16,7 +16,7 @@ from pocketmq.client import ConsumeFromWhere, Message, MessageExt, Producer, Pus
 from pocketmq.cluster.cli.main import main
 from pocketmq.cluster.group_view import look_at
 from support.cluster import running
-from support.eventually import eventually
+from support.eventually import PATIENCE_MS, eventually
 
 POCKETMQ = [sys.executable, "-m", "pocketmq.cluster.cli.main"]
 
@@ -51,7 +51,10 @@ async def test_show_tells_members_subscriptions_offsets_lag_and_owners(tmp_path:
         await cluster.create_topic("orders", queues=2)
         where = cluster.nameservers
         one, two = member("one", where), member("two", where)
-        async with Producer("p", nameservers=where) as producer, cluster.admin() as admin:
+        async with (
+            Producer("p", nameservers=where, send_timeout_ms=PATIENCE_MS) as producer,
+            cluster.admin() as admin,
+        ):
             async with one, two:
                 await eventually(
                     lambda: [len(_orders(each)) for each in (one, two)] == [2, 2], "both share"
@@ -133,7 +136,10 @@ async def test_reset_moves_a_group_that_runs_and_one_that_does_not(
             assert (found.returncode, found.stderr) == (0, "")
             return found.stdout
 
-        async with Producer("p", nameservers=where) as producer, cluster.admin() as admin:
+        async with (
+            Producer("p", nameservers=where, send_timeout_ms=PATIENCE_MS) as producer,
+            cluster.admin() as admin,
+        ):
             consumer = PushConsumer(
                 "billing", nameservers=where, consume_from_where=ConsumeFromWhere.FIRST_OFFSET
             )

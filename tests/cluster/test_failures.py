@@ -22,7 +22,7 @@ from pocketmq.protocol.errors import NoNameServerError
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.runtime.errors import PocketMQError
 from support.cluster import Cluster, Consumer, running
-from support.eventually import eventually
+from support.eventually import PATIENCE_MS, eventually
 
 pytestmark = pytest.mark.cluster
 
@@ -211,7 +211,9 @@ async def _stored(cluster: Cluster, topic: str, *, queues: int) -> dict[tuple[in
 
 
 async def _send_some(cluster: Cluster, topic: str) -> list[SendResult]:
-    async with Producer("more-producers", nameservers=cluster.nameservers) as producer:
+    async with Producer(
+        "more-producers", nameservers=cluster.nameservers, send_timeout_ms=PATIENCE_MS
+    ) as producer:
         return [await producer.send(Message(topic, b"after the restart")) for _ in range(8)]
 
 
@@ -269,7 +271,9 @@ async def test_established_clients_go_on_while_nameservers_die_one_after_the_oth
         await cluster.create_topic(TOPIC)
         one = await cluster.consumer("one", tmp_path)
         await shared(one, queues=4)
-        async with Producer("producers", nameservers=cluster.nameservers) as producer:
+        async with Producer(
+            "producers", nameservers=cluster.nameservers, send_timeout_ms=PATIENCE_MS
+        ) as producer:
             await producer.send(flight(0))
             await cluster.nameserver(1).kill()
             for number in range(1, 50):
@@ -284,7 +288,9 @@ async def test_established_clients_go_on_while_nameservers_die_one_after_the_oth
                 await producer.send(flight(number))
             await eventually(lambda: len(keys(one, late)) == 100, "all is consumed")
 
-        async with Producer("newcomers", nameservers=cluster.nameservers) as newcomer:
+        async with Producer(
+            "newcomers", nameservers=cluster.nameservers, send_timeout_ms=PATIENCE_MS
+        ) as newcomer:
             with pytest.raises(NoNameServerError, match=r"none of .* answers"):
                 await newcomer.send(flight(1))
 

@@ -32,7 +32,7 @@ from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import PocketMQError
 from pocketmq.runtime.profile import PROFILE_5_X
 from support.cluster import Cluster, running
-from support.eventually import eventually
+from support.eventually import PATIENCE_MS, eventually
 
 pytestmark = pytest.mark.cluster
 
@@ -90,7 +90,9 @@ async def test_a_killed_sync_master_takes_nothing_along_that_was_acknowledged(
                 if killed.is_set():
                     return
 
-        async with Producer("senders", nameservers=cluster.nameservers) as producer:
+        async with Producer(
+            "senders", nameservers=cluster.nameservers, send_timeout_ms=PATIENCE_MS
+        ) as producer:
             senders = [
                 asyncio.ensure_future(send_on(producer, sender)) for sender in range(SENDERS)
             ]
@@ -154,7 +156,12 @@ async def test_a_slave_acts_for_a_killed_master_and_gives_its_offsets_back(tmp_p
         late = PushConsumer("late", nameservers=cluster.nameservers, consume_from_where=first)
         late.subscribe("orders")
         late.listen(take_late, orderly=True)
-        async with Producer("senders", nameservers=cluster.nameservers) as producer, early:
+        async with (
+            Producer(
+                "senders", nameservers=cluster.nameservers, send_timeout_ms=PATIENCE_MS
+            ) as producer,
+            early,
+        ):
             for body in bodies:
                 await producer.send(Message("orders", body))
             await eventually(lambda: len(got) == len(bodies), "all are consumed at the masters")
@@ -216,6 +223,8 @@ async def _committed(cluster: Cluster, address: str) -> bool:
 
 async def _sent_to_a(cluster: Cluster) -> bool:
     """By a new producer, which asks for the route just now."""
-    async with Producer("others", nameservers=cluster.nameservers) as producer:
+    async with Producer(
+        "others", nameservers=cluster.nameservers, send_timeout_ms=PATIENCE_MS
+    ) as producer:
         result = await producer.send(Message("orders", b"at a again"))
     return result.queue.broker_name == "broker-a"

@@ -21,7 +21,7 @@ from pocketmq.client import Admin, Message, Producer, PullConsumer, PullStatus
 from pocketmq.cluster.errors import ProcessStartError
 from pocketmq.cluster.process import ChildProcess
 from pocketmq.protocol.message import MessageQueue
-from support.eventually import eventually
+from support.eventually import PATIENCE_MS, eventually
 from support.mounts import tmpfs
 
 pytestmark = pytest.mark.cluster
@@ -106,7 +106,9 @@ async def small_machine(
 
 async def send(small: Small, first: int, count: int) -> None:
     """Messages with their numbers as bodies; each must be acknowledged."""
-    async with Producer("producers", nameservers=small.nameserver.address) as producer:
+    async with Producer(
+        "producers", nameservers=small.nameserver.address, send_timeout_ms=PATIENCE_MS
+    ) as producer:
         for number in range(first, first + count):
             result = await producer.send(Message(TOPIC, b"%d" % number), queue=QUEUE)
             assert result.is_ok
@@ -200,7 +202,9 @@ async def test_idle_connections_leave_descriptors_for_the_store(tmp_path: Path) 
         await small.start_broker()
         await small.make_topic()
         address = ("127.0.0.1", small.broker.port)
-        async with Producer("producers", nameservers=small.nameserver.address) as producer:
+        async with Producer(
+            "producers", nameservers=small.nameserver.address, send_timeout_ms=PATIENCE_MS
+        ) as producer:
             assert (await producer.send(Message(TOPIC, b"0"), queue=QUEUE)).is_ok
             idle = []
             for _ in range(400):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pocketmq.client import Admin, MessageQueue
 from pocketmq.protocol.headers.topics import DeleteExpiredCommitLogRequestHeader
-from support.eventually import eventually
+from support.eventually import PATIENCE_MS, eventually
 from support.spark_cluster import SparkCluster
 
 SHORT_LIVED = (
@@ -22,7 +22,7 @@ def first_of(cluster: SparkCluster, queue: MessageQueue) -> int:
     """The first offset that a queue has."""
 
     async def ask() -> int:
-        async with Admin(nameservers=cluster.nameservers) as admin:
+        async with Admin(nameservers=cluster.nameservers, api_timeout_ms=PATIENCE_MS) as admin:
             return await admin.min_offset(queue)
 
     return cluster.run(ask())
@@ -55,7 +55,7 @@ def forget(cluster: SparkCluster, topic: str) -> dict[MessageQueue, int]:
     """Remove every file of the brokers' logs but the last; the first offset left in each queue."""
 
     async def remove() -> dict[MessageQueue, int]:
-        async with Admin(nameservers=cluster.nameservers) as admin:
+        async with Admin(nameservers=cluster.nameservers, api_timeout_ms=PATIENCE_MS) as admin:
             for name, addresses in (await admin.brokers()).items():
                 await _remove_files(cluster, admin, name, addresses[0])
             queues = await admin.subscribe_queues(topic)

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar
 
 from pocketmq.client import Admin, Message, MessageQueue, Producer, SendResult
 from pocketmq.cluster import Supervisor, local_cluster
-from support.eventually import eventually
+from support.eventually import PATIENCE_MS, eventually
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ class SparkCluster:
         self.run(self._create_topic(topic, queues))
 
     async def _create_topic(self, topic: str, queues: int) -> None:
-        async with Admin(nameservers=self.nameservers) as admin:
+        async with self._admin() as admin:
             await admin.create_topic(topic, queues=queues)
             brokers = len(self.supervisor.of_role("broker"))
 
@@ -58,7 +58,7 @@ class SparkCluster:
         """Give a topic more or fewer queues; returns when the name servers know it."""
 
         async def shape() -> None:
-            async with Admin(nameservers=self.nameservers) as admin:
+            async with self._admin() as admin:
                 await admin.create_topic(topic, queues=queues)
 
                 async def is_known() -> bool:
@@ -75,7 +75,7 @@ class SparkCluster:
         """Delete a topic with its messages, and create it again."""
 
         async def delete() -> None:
-            async with Admin(nameservers=self.nameservers) as admin:
+            async with self._admin() as admin:
                 await admin.delete_topic(topic)
 
                 async def is_gone() -> bool:
@@ -101,7 +101,7 @@ class SparkCluster:
 
         async def wait() -> None:
             brokers = len(self.supervisor.of_role("broker"))
-            async with Admin(nameservers=self.nameservers) as admin:
+            async with self._admin() as admin:
 
                 async def is_known() -> bool:
                     route = await admin.route(topic)
@@ -116,7 +116,7 @@ class SparkCluster:
         """Until no name server knows a route of the topic."""
 
         async def wait() -> None:
-            async with Admin(nameservers=self.nameservers) as admin:
+            async with self._admin() as admin:
 
                 async def is_gone() -> bool:
                     return await admin.route(topic) is None
@@ -150,11 +150,14 @@ class SparkCluster:
                 sent += await asyncio.gather(*(producer.send(each, queue=queue) for each in part))
         return sent
 
+    def _admin(self) -> Admin:
+        return Admin(nameservers=self.nameservers, api_timeout_ms=PATIENCE_MS)
+
     def queues(self, topic: str) -> list[MessageQueue]:
         """Queues to read."""
 
         async def ask() -> list[MessageQueue]:
-            async with Admin(nameservers=self.nameservers) as admin:
+            async with self._admin() as admin:
                 return await admin.subscribe_queues(topic)
 
         return self.run(ask())
