@@ -24,7 +24,7 @@ from pocketmq.client import (
 from pocketmq.protocol.ids import parse_offset_msg_id
 from pocketmq.testing import Cluster
 from support.console import Console
-from support.eventually import eventually
+from support.eventually import PATIENCE_S, eventually
 
 
 @pytest.fixture
@@ -115,12 +115,16 @@ def test_tail_prints_lines_or_json(console: Console, orders: str) -> None:
 
 def test_tail_follows_without_a_group(pocketmq: Cluster, console: Console, orders: str) -> None:
     before = console("group", "list", "--all").out
-    sent = threading.Thread(target=_send_slowly, args=(pocketmq, orders))
+    has_two = threading.Event()
+    sent = threading.Thread(target=_send_until, args=(has_two, pocketmq, orders))
     sent.start()
-    said = console("message", "tail", orders, "--count", "2", "-f", r"%s\n")
-    sent.join()
+    try:
+        said = console("message", "tail", orders, "--count", "2", "-f", r"%s\n")
+    finally:
+        has_two.set()
+        sent.join()
     assert said.status == 0
-    assert set(said.out.split()) <= {f"later-{number}" for number in range(1000)}
+    assert set(said.out.split()) <= {f"later-{number}" for number in range(100_000)}
     assert len(said.out.split()) == 2
     assert console("group", "list", "--all").out == before, "no group was created"
     assert "pocketmq" not in console("connections", "-o", "json").out.replace(
@@ -128,12 +132,13 @@ def test_tail_follows_without_a_group(pocketmq: Cluster, console: Console, order
     ), "nobody has joined"
 
 
-def _send_slowly(pocketmq: Cluster, topic: str) -> None:
+def _send_until(has_two: threading.Event, pocketmq: Cluster, topic: str) -> None:
     """Goes on until the tail has two of them: it begins with what comes after its start."""
     with pocketmq.sync.producer() as producer:
-        for number in range(40):
+        for number in range(100_000):
             producer.send(Message(topic, b"later-%d" % number))
-            threading.Event().wait(0.05)
+            if has_two.wait(0.05):
+                break
 
 
 @pytest.mark.parametrize("waiting", [True, False])
@@ -301,10 +306,10 @@ async def _let_die(pocketmq: Cluster, topic: str, group: str, count: int) -> Non
     consumer.subscribe(topic)
     consumer.listen_batch(give_up)
     async with consumer, Producer("shop", nameservers=pocketmq.nameservers) as producer:
-        await pocketmq.group(group).assigned()
+        await pocketmq.group(group).assigned(limit_s=PATIENCE_S)
         for number in range(count):
             await producer.send(Message(topic, b"%d" % number, keys=f"k{number}"))
-        await pocketmq.group(group).consumed_all()
+        await pocketmq.group(group).consumed_all(limit_s=PATIENCE_S)
 
         async def dead() -> bool:
             state = await pocketmq.group(group).state()

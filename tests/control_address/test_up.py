@@ -125,11 +125,18 @@ async def test_a_cluster_with_slaves_starts_from_the_command_line(tmp_path: Path
         env = {"NAMESRV_ADDR": ran.stdout.splitlines()[0].removeprefix("NAMESRV_ADDR=")}
         shown = pocketmq("cluster", "show", env=env).stdout
         assert {"master", "slave"} <= set(shown.split()), shown
-        assert "SEND_OK" in pocketmq("send", "orders", "hello", env=env).stdout
+        await eventually(
+            lambda: "SEND_OK" in pocketmq("send", "orders", "hello", env=env).stdout,
+            "the slave follows",  # one that stood still for a second is waited for in vain
+        )
         parted = pocketmq("partition", "broker-a-s1", "others", "--data", str(data))
         assert parted.stdout == "r1 partition broker-a-s1 others\n"
-        sent = pocketmq("send", "orders", "alone", env=env)
-        assert "FLUSH_SLAVE_TIMEOUT" in sent.stdout + sent.stderr
+
+        def is_missed() -> bool:
+            sent = pocketmq("send", "orders", "alone", env=env)
+            return "FLUSH_SLAVE_TIMEOUT" in sent.stdout + sent.stderr
+
+        await eventually(is_missed, "the broker says that the slave does not follow")
         pocketmq("fault", "clear", "--data", str(data))
         await eventually(
             lambda: "SEND_OK" in pocketmq("send", "orders", "again", env=env).stdout,

@@ -38,6 +38,7 @@ from pocketmq.runtime.errors import PocketMQError
 from support.crash_ledger import Ledger, Place
 from support.crash_load import GROUP, QUEUES, BrokerClock, Load, Topics
 from support.crash_plan import Killing, plan_round
+from support.real_rocketmq import free_port
 from support.store_life import START_MS, Verdict
 
 START_LIMIT_S = 120.0
@@ -162,7 +163,7 @@ class _Life:
         self._mode = list(FlushDiskType)[life % 2]
         self._remoting = RemotingClient(TcpNetwork())
         self._broker: ChildProcess | None = None
-        self._port = 0
+        self._port = free_port((-2, 0, 1))  # it has to have it again after each kill
         self._clock = BrokerClock.at(START_MS)
         self._crashed = self._clock
         """The clock of the process that was killed last under load."""
@@ -238,7 +239,6 @@ class _Life:
             if fault and broker.status == -signal.SIGKILL:
                 return False
             raise
-        self._port = broker.port
         self.figures.restarts_s.append(broker.ready_after_s)
         return True
 

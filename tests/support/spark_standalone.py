@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pocketmq.pipeline.package import UNPACKED
+from support.real_rocketmq import free_port
 from support.spark_home import spark_home
 
 COMMAND = "python-of-the-test"
@@ -158,9 +159,7 @@ def _started(
 @contextmanager
 def connect_server(folder: Path) -> Iterator[int]:
     """A server of Spark Connect for the length of a block; its port."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
+    port = free_port()  # the JVM listens seconds later
     home = spark_home(folder)
     env = {**os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1"}
     env["PYSPARK_PYTHON"] = env["PYSPARK_DRIVER_PYTHON"] = sys.executable
