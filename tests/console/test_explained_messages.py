@@ -18,7 +18,7 @@ from pocketmq.client import (
 )
 from pocketmq.testing import Cluster
 from support.console import Console
-from support.eventually import eventually
+from support.eventually import PATIENCE_S, eventually
 
 
 def states(told: dict[str, object]) -> dict[str, str]:
@@ -59,7 +59,7 @@ def test_a_message_that_fails_is_followed_through_retries_to_the_dead_letters(
         consumer.subscribe(topic)
         consumer.listen_batch(fail)
         async with consumer:
-            await cluster.group("billing").assigned()
+            await cluster.group("billing").assigned(limit_s=PATIENCE_S)
             msg_id = await _send(cluster, topic, tags="new")
             await cluster.advance_until(lambda: tries == [0])
 
@@ -123,9 +123,9 @@ def test_a_delayed_message_waits_and_is_consumed(pocketmq_clock: Cluster, consol
     assert re.fullmatch(rf"waits for (59|60)(\.\d+)? s, then goes to {topic}", waits)
     with cluster.consumer("billing", topic) as billing:
         cluster.advance(seconds=6)
-        assert billing.receive().msg_id == level
+        assert billing.receive(limit_s=PATIENCE_S).msg_id == level
         cluster.advance(seconds=60)
-        assert billing.receive().msg_id == timer
+        assert billing.receive(limit_s=PATIENCE_S).msg_id == timer
     told = console("explain", "message", level, "-o", "json").json
     assert whats(told)[1:] == ["delivered"]
     assert states(told) == {"billing": "consumed"}

@@ -21,6 +21,7 @@ from pocketmq.client import Message
 from pocketmq.cluster.cli.main import make_app
 from pocketmq.testing import Cluster
 from support.console import Console
+from support.eventually import PATIENCE_S
 
 LISTINGS = {
     "topic list": "",
@@ -164,7 +165,7 @@ def facts(pocketmq: Cluster, console: Console) -> dict[str, str]:
     assert console("send", f"%DLQ%{dead}", "a letter").status == 0
     with pocketmq.sync.producer() as producer, pocketmq.sync.consumer(group, topic) as billing:
         producer.send(Message(topic, b"hello", keys="k"))
-        billing.receive()
+        billing.receive(limit_s=PATIENCE_S)
     return {
         "topic": topic,
         "group": group,

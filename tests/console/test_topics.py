@@ -15,6 +15,7 @@ from pocketmq.client import Admin, Message
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
 from pocketmq.testing import Cluster, start_cluster
 from support.console import Console, until
+from support.eventually import PATIENCE_S
 
 
 def test_stats_tell_bounds_and_times_of_queues(pocketmq: Cluster, console: Console) -> None:
@@ -48,7 +49,7 @@ def test_rates_come_from_the_brokers_last_minute(pocketmq_clock: Cluster, consol
                 producer.send(Message(topic, b"x"))
             pocketmq_clock.sync.advance(seconds=30)
             for _ in range(10):
-                billing.receive()
+                billing.receive(limit_s=PATIENCE_S)
         pocketmq_clock.sync.advance(seconds=10)
     [broker] = console("topic", "stats", topic, "-o", "json").json["brokers"]
     assert 0 < broker["in_per_s"] <= 1
@@ -116,7 +117,7 @@ def test_connections_name_producers_and_consumers(pocketmq: Cluster, console: Co
         pocketmq.sync.consumer(group, topic),
     ):
         producer.send(Message(topic, b"x"))
-        pocketmq.sync.group(group).assigned()
+        pocketmq.sync.group(group).assigned(limit_s=PATIENCE_S)
         ask = ("connections", "--group", group, "--group", shop, "-o", "json")
         until(lambda: console(*ask).status == 0, "the broker has heard of both")
         found = console(*ask).json

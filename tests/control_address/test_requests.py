@@ -25,6 +25,7 @@ from pocketmq.cluster.control_address.declarations import Health, Seed, SeedOffs
 from pocketmq.cluster.control_address.server import ControlServer
 from pocketmq.runtime.errors import PeerError
 from pocketmq.testing import Cluster, start_cluster
+from support.eventually import PATIENCE_S
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +83,7 @@ def test_groups_are_listed_with_members_queues_and_lag(cluster: Cluster) -> None
     begun = [{"group": "billing", "topic": topic, "offset": 0}]
     ask(cluster, "POST", "/seed", {"groups": [{"name": "idle"}], "offsets": begun})
     with sync.consumer("billing", topic):
-        sync.group("billing").assigned(members=1)
+        sync.group("billing").assigned(members=1, limit_s=PATIENCE_S)
         status, group = ask(cluster, "GET", "/groups/billing")
         listed = {each["group"]: each for each in ask(cluster, "GET", "/groups")[1]}
     assert status == 200

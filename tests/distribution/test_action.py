@@ -16,7 +16,7 @@ from support.dockerfile import Build, run
 ROOT = Path(__file__).resolve().parents[2]
 ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text())
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]  # making the image is a part
 
 BASH = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c"]
 """As `shell: bash` does."""

@@ -23,7 +23,7 @@ from support.nested_pytest import pytest_command
 ROOT = Path(__file__).resolve().parents[2]
 DOCKERFILE = steps_of((ROOT / "Dockerfile").read_text())
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]  # making the image is a part
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-PATIENCE_MS = 60_000
+PATIENCE_MS = 120_000
 """On a busy machine."""
 
 

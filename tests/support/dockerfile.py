@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 NOTED = ("useradd", "chown")
-STEP_LIMIT_S = 110
+STEP_LIMIT_S = 280
 
 
 class Step(NamedTuple):

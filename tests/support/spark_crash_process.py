@@ -78,7 +78,7 @@ class Drivers:
 
     def wait_for_losses(self, lost: Mapping[str, int]) -> None:
         """Until so many messages are counted as lost, by table."""
-        self._wait(lambda: self._lost == lost, f"{lost} are counted as lost", 60.0)
+        self._wait(lambda: self._lost == lost, f"{lost} are counted as lost", 300.0)
 
     def finish(self, rows: int) -> dict[str, list[int]]:
         """Have the queries read all and end; what Spark reads back, by table."""

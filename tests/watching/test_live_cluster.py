@@ -167,7 +167,7 @@ def test_what_happens_is_recorded_and_exported(url: str, tmp_path: Path, page: S
     recording, lesson = tmp_path / "live.jsonl", tmp_path / "live.html"
     ran = subprocess.run(
         [*POCKETMQ, "watch", "--control", url.removesuffix("/watch"), "--record", str(recording),
-         "--seconds", "2", "--export", str(lesson)],
+         "--seconds", "5", "--export", str(lesson)],
         capture_output=True, text=True, timeout=200, check=False,
     )  # fmt: skip
     assert (ran.returncode, ran.stderr) == (0, "")
