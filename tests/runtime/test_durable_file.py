@@ -133,6 +133,11 @@ async def test_a_folder_that_cannot_be_made_is_a_disk_error(tmp_path: Path) -> N
         await at(tmp_path / "file" / "x.json").replace("one")
 
 
+def test_a_file_that_cannot_be_looked_at_is_a_disk_error(tmp_path: Path) -> None:
+    with pytest.raises(DiskError, match="too long"):
+        OsTextFiles().file_size(str(tmp_path / ("x" * 300)))
+
+
 async def test_a_relative_path_is_below_the_working_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

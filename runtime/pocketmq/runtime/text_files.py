@@ -64,6 +64,8 @@ class OsTextFiles:
             return os.stat(path).st_size
         except (FileNotFoundError, NotADirectoryError):
             return None
+        except OSError as exc:
+            raise disk_error(path, exc) from exc
 
     async def read_text(self, path: str) -> str | None:
         with explained(path):

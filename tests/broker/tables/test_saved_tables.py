@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from pocketmq.broker.tables.saved_tables import AFTER_FAILURE_S, SavedTable
 from pocketmq.runtime.errors import DiskError
 from pocketmq.runtime.manual_clock import ManualClock
@@ -17,7 +19,7 @@ class Storage:
     def __init__(self) -> None:
         self.saves = 0
         self.gate = asyncio.Event()
-        self.failure: DiskError | None = None
+        self.failure: Exception | None = None
 
     async def save(self) -> None:
         await self.gate.wait()
@@ -81,10 +83,11 @@ async def test_who_comes_while_the_last_change_is_being_written_waits_for_that_w
     assert storage.saves == 1
 
 
-async def test_a_save_that_failed_is_made_again_without_a_change() -> None:
+@pytest.mark.parametrize("failure", [DiskError("/x", "is full"), RuntimeError("a bug")])
+async def test_a_save_that_failed_is_made_again_without_a_change(failure: Exception) -> None:
     storage, clock, done = Storage(), ManualClock(START_MS), []
     storage.gate.set()
-    storage.failure = DiskError("/x", "is full")
+    storage.failure = failure
     table = SavedTable("topics", storage.save, clock)
     table.changed()
     await move_on(clock, AFTER_FAILURE_S - 1)

@@ -65,12 +65,14 @@ class PeriodicTable(Service):
             AT_REST when every change is in the file, None when another period has to come.
         """
         if self._unsaved.take():  # before the first await: a change during the write is in the next
+            is_saved = False
             try:
                 if self._first is None or await self._first():
                     await self._file.save()
-                else:
-                    self._unsaved.note()
+                    is_saved = True
             except DiskError as exc:
                 log.error("table.save_failed", table=self._file.name, reason=str(exc))
-                self._unsaved.note()
+            finally:  # whatever it was that failed
+                if not is_saved:
+                    self._unsaved.note()
         return None if self._unsaved else AT_REST

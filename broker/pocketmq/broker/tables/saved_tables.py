@@ -92,8 +92,10 @@ class SavedTable(Service):
                 await self._save()
             except PocketMQError as exc:
                 log.error("table.save_failed", table=self.name, reason=str(exc))
-                at = self._clock.monotonic() + AFTER_FAILURE_S
-                self._again = self._clock.call_at(at, self.changed)
+                self._save_again_later()
+            except Exception as exc:  # whatever it is, the change must not be lost
+                log.error("table.save_failed", table=self.name, exc_info=exc)
+                self._save_again_later()
             finally:
                 if not self._dirty:
                     self._task = None
@@ -103,6 +105,10 @@ class SavedTable(Service):
                     self._waiting = []
                 for callback in waiting:
                     callback()
+
+    def _save_again_later(self) -> None:
+        at = self._clock.monotonic() + AFTER_FAILURE_S
+        self._again = self._clock.call_at(at, self.changed)
 
     def _forget_failure(self) -> None:
         if self._again is not None:

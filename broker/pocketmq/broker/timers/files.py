@@ -147,6 +147,7 @@ class TimerFiles:
 
         Raises:
             DiskError: a sync failed; the checkpoint is unchanged, and the next flush begins anew.
+                Or the counts could not be written; the next flush does it.
         """
         log_end, dirty = self._log.end, self._wheel.take_dirty()  # in one turn of the loop
         try:
@@ -167,8 +168,12 @@ class TimerFiles:
         )
         await self._on_worker(lambda: self._sync(self._check_path))
         await self._sync_names(os.path.dirname(self._check_path))
-        if self._counts.unsaved.take():
-            await self._metrics.save(self._counts.wrapper())
+        if self._counts.unsaved.take():  # before the wait: a change during it is in the next
+            try:
+                await self._metrics.save(self._counts.wrapper())
+            except BaseException:
+                self._counts.unsaved.note()
+                raise
 
     def write_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Put it into the page cache: a killed process does not take it along."""
