@@ -27,6 +27,7 @@ from pocketmq.client.consumer.offset_table import ReadOffsetType
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.errors import BadRequestError
 from pocketmq.runtime.errors import DiskError
+from pocketmq.runtime.text_files import OsTextFiles
 from support.client_rig import ClientRig, client_rig
 from support.consuming import Collected
 from support.eventually import eventually
@@ -194,3 +195,32 @@ async def test_a_queue_given_up_while_all_are_written_keeps_its_offset(tmp_path:
     again = LocalFileOffsetStore(tmp_path, "10.0.0.1@DEFAULT", "g")
     await again.load()
     assert [again.table.get(queue) for queue in queues] == [7] * 8
+
+
+class FullDisk(OsTextFiles):
+    """Writes nothing while `is_full`."""
+
+    is_full = False
+
+    async def write_text(self, path: str, text: str) -> None:
+        if self.is_full:
+            raise DiskError(path, "no space")
+        await super().write_text(path, text)
+
+
+async def test_an_offset_that_could_not_be_written_is_not_forgotten(tmp_path: Path) -> None:
+    # A reset on a full disk: the queue was given up at once, and read again from where it had been.
+    files = FullDisk()
+    store = LocalFileOffsetStore(tmp_path, "10.0.0.1@DEFAULT", "g", files=files)
+    store.table.update(QUEUE, 9, increase_only=False)
+    await store.persist(QUEUE)
+    files.is_full = True
+    store.table.update(QUEUE, 3, increase_only=False)
+    await store.persist(QUEUE)
+    store.table.remove(QUEUE)
+    assert await store.read(QUEUE, STORE) == 3
+    store.table.remove(QUEUE)
+    files.is_full = False
+    await store.persist_all([])
+    again = LocalFileOffsetStore(tmp_path, "10.0.0.1@DEFAULT", "g")
+    assert await again.read(QUEUE, STORE) == 3

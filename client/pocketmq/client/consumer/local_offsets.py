@@ -55,6 +55,8 @@ class LocalFileOffsetStore:
         self._known: tuple[str, dict[MessageQueue, int]] = ("", {})
         """The text that was read or written last, and its offsets. At a start each queue is looked
         for in the file, and to parse the same text again costs as much as all queues."""
+        self._unsaved: dict[MessageQueue, int] = {}
+        """What could not be written. The queues may be given up, and `table` not have them."""
         self._writing = asyncio.Lock()
         """A queue may be given up while all are written."""
 
@@ -74,7 +76,9 @@ class LocalFileOffsetStore:
             if offset >= 0 or kind is ReadOffsetType.READ_FROM_MEMORY:
                 return offset
         try:
-            stored = (await self._read()).get(queue)
+            stored = self._unsaved.get(queue)
+            if stored is None:
+                stored = (await self._read()).get(queue)
         except DiskError as exc:
             log.warning("offset.query_failed", queue=str(queue), reason=str(exc))
             return Offset.NOT_FOUND
@@ -98,17 +102,19 @@ class LocalFileOffsetStore:
         return False  # it is written into a file
 
     async def _merge(self, offsets: Mapping[MessageQueue, int]) -> None:
-        if not offsets:
+        if not offsets and not self._unsaved:
             return
         try:
             async with self._writing:
+                self._unsaved.update(offsets)
                 stored = await self._read()
-                merged = {**stored, **offsets}
+                merged = {**stored, **self._unsaved}
                 if merged != stored:
                     text = encode_offsets(merged)
                     await self._file.replace(text)
                     self._known = text, merged
-        except DiskError as exc:
+                self._unsaved.clear()
+        except DiskError as exc:  # the next call writes them
             log.warning("offsets.persist_failed", path=str(self.path), reason=str(exc))
 
     async def _read(self) -> dict[MessageQueue, int]:
