@@ -36,7 +36,7 @@ import org.apache.rocketmq.common.message.MessageExt;
  * {@code ROW name failed reason}. Compiled against 4.2 to the newest, so newer calls are looked up.
  */
 public final class Rows {
-    private static final int WAIT_S = 60;
+    private static final int WAIT_S = 120;
     private static final int COUNT = 20;
 
     private final String namesrv;
@@ -228,6 +228,12 @@ public final class Rows {
     }
 
     /** By number modulo 3 a transaction commits, rolls back, or commits when it is asked for. */
+    private static LocalTransactionState decision(int number) {
+        return number % 3 == 0 ? LocalTransactionState.COMMIT_MESSAGE
+            : number % 3 == 1 ? LocalTransactionState.ROLLBACK_MESSAGE
+            : LocalTransactionState.UNKNOW;
+    }
+
     private boolean transaction() throws Exception {
         Class<?> type;
         try {
@@ -240,12 +246,14 @@ public final class Rows {
             (proxy, called, arguments) -> {
                 switch (called.getName()) {
                     case "executeLocalTransaction":
-                        int number = (Integer) arguments[1] % 3;
-                        return number == 0 ? LocalTransactionState.COMMIT_MESSAGE
-                            : number == 1 ? LocalTransactionState.ROLLBACK_MESSAGE
-                            : LocalTransactionState.UNKNOW;
+                        return decision((Integer) arguments[1]);
                     case "checkLocalTransaction":
-                        asked.add(text((MessageExt) arguments[0]));
+                        String body = text((MessageExt) arguments[0]);
+                        LocalTransactionState decided = decision(Integer.parseInt(body.substring(1)));
+                        if (decided != LocalTransactionState.UNKNOW) {
+                            return decided; // its decision was so long on the way that it is asked for
+                        }
+                        asked.add(body);
                         return LocalTransactionState.COMMIT_MESSAGE;
                     case "hashCode":
                         return 1;
