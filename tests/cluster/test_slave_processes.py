@@ -32,7 +32,7 @@ from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import PocketMQError
 from pocketmq.runtime.profile import PROFILE_5_X
 from support.cluster import Cluster, running
-from support.eventually import PATIENCE_MS, eventually
+from support.eventually import PATIENCE_MS, PATIENCE_S, eventually
 
 pytestmark = pytest.mark.cluster
 
@@ -202,7 +202,8 @@ async def _ends(cluster: Cluster, address: str) -> int:
 async def _knows_topic(address: str) -> bool:
     client = RemotingClient(TcpNetwork())
     try:
-        answer = expect(await client.call(address, GetAllTopicConfigRequestHeader()))
+        header = GetAllTopicConfigRequestHeader()
+        answer = expect(await client.call(address, header, timeout_s=PATIENCE_S))
     finally:
         await client.close()
     table = decode_body(answer.body_view, TopicConfigSerializeWrapper, answer.encoding)
@@ -213,7 +214,8 @@ async def _committed(cluster: Cluster, address: str) -> bool:
     """Whether the late group has committed both queues to their ends."""
     client = RemotingClient(TcpNetwork())
     try:
-        answer = expect(await client.call(address, GetAllConsumerOffsetRequestHeader()))
+        header = GetAllConsumerOffsetRequestHeader()
+        answer = expect(await client.call(address, header, timeout_s=PATIENCE_S))
     finally:
         await client.close()
     table = decode_body(answer.body_view, ConsumerOffsetTable, answer.encoding).offset_table

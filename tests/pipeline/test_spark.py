@@ -353,7 +353,7 @@ def test_a_stream_into_a_topic_and_a_new_queue_on_the_way(frames: Frames, tmp_pa
     try:
         query.processAllAvailable()
         assert bodies(frames.topic("Out")) == list(range(50))
-        frames.cluster.create_topic("In", queues=3)
+        frames.cluster.shape_topic("In", 3)
         sent = frames.cluster.send(
             [Message("In", str(number).encode()) for number in range(50, 90)]
         )

@@ -49,11 +49,11 @@ def test_eight_workers_have_a_cluster_each(tmp_path: Path) -> None:
         "def test_one(pocketmq, number, worker_id):\n"
         "    topic = pocketmq.sync.create_topic('orders')\n"
         "    with (\n"
-        "        pocketmq.sync.producer() as producer,\n"
+        "        pocketmq.sync.producer(send_timeout_ms=60_000) as producer,\n"
         "        pocketmq.sync.consumer('billing', topic) as consumer,\n"
         "    ):\n"
         "        producer.send(Message(topic, worker_id.encode()))\n"
-        "        assert consumer.receive().body == worker_id.encode()\n"
+        "        assert consumer.receive(limit_s=100).body == worker_id.encode()\n"
         "    with open(f'{number}.txt', 'w') as said:\n"
         "        said.write(f'{worker_id} {pocketmq.nameservers} {pocketmq.control_url}')\n"
     )
