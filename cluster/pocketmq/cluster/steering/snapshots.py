@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -107,6 +108,7 @@ class Snapshots:
         Raises:
             SnapshotError: There is none, or it is of other roles.
             WrongClusterError: A role is frozen.
+            DiskError: It cannot be copied; the roles keep what they have.
         """
         self._need_no_frozen()
         info = read_info(folder)
@@ -115,8 +117,15 @@ class Snapshots:
                 f"snapshot {info.name} is of {', '.join(info.roles)}, this cluster has "
                 f"{', '.join(self._roles.names)}"
             )
-        for name in self._roles.names:
-            await self._at_rest(name, partial(self._replace, name, folder))
+        beside = Path(tempfile.mkdtemp(prefix=".loading-", dir=self._roles.data))
+        try:
+            await asyncio.to_thread(self._copy_all, folder, beside)
+            for name in self._roles.names:
+                await self._at_rest(name, partial(self._replace, name, beside))
+        except OSError as exc:
+            raise DiskError(self._roles.data, exc.strerror or str(exc)) from exc
+        finally:
+            await asyncio.to_thread(shutil.rmtree, beside, ignore_errors=True)
         return info
 
     async def reset(self) -> None:
@@ -147,18 +156,29 @@ class Snapshots:
             if was_running:
                 await self._start(name)
 
-    def _copy(self, name: str, folder: Path) -> None:
-        for source in self._files(name, self._roles.data / name):
-            target = folder / name / source.relative_to(self._roles.data / name)
+    def _copy(self, name: str, folder: Path, data: Path | None = None) -> None:
+        """Copy a role's files out of `data`, by default the cluster's own."""
+        root = (data or self._roles.data) / name
+        for source in self._files(name, root):
+            target = folder / name / source.relative_to(root)
             target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             copy_sparse(source, target)
 
-    def _replace(self, name: str, folder: Path) -> None:
+    def _copy_all(self, snapshot: Path, folder: Path) -> None:
+        for name in self._roles.names:
+            self._copy(name, folder, snapshot)
+
+    def _replace(self, name: str, beside: Path) -> None:
+        """Put what was copied in the place of what a role has; that takes no space."""
         self._remove(name)
-        for source in self._files(name, folder / name):
-            target = self._roles.data / name / source.relative_to(folder / name)
-            target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            copy_sparse(source, target)
+        source, target = beside / name, self._roles.data / name
+        if not source.exists():
+            return  # it had nothing
+        if self._roles.role(name) == "nameserver":
+            target.mkdir(parents=True, exist_ok=True, mode=0o700)
+            (source / KV_FILE).replace(target / KV_FILE)
+        else:
+            source.replace(target)
 
     def _remove(self, name: str) -> None:
         if self._roles.role(name) == "nameserver":
