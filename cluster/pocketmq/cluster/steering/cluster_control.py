@@ -26,7 +26,7 @@ from pocketmq.cluster.steering.roles import Roles, addresses_of
 from pocketmq.cluster.steering.shape import MAX_ADVANCE_S, ClockKind
 from pocketmq.cluster.steering.snapshots import SnapshotInfo, Snapshots
 from pocketmq.cluster.steering.waiting import (
-    WAIT_LIMIT_S,
+    ROUTE_LIMIT_S,
     Missing,
     standing_clock,
     until_nothing_is_missing,
@@ -246,7 +246,7 @@ class ClusterControl:
                     known = {each.broker_name for each in route.queue_datas} if route else set()
                     return _lacking(set(brokers) - known)
 
-                await self._wait(f"the route of {topic} at {address}", missing, WAIT_LIMIT_S)
+                await self._wait(f"the route of {topic} at {address}", missing, ROUTE_LIMIT_S)
 
     # -- groups -----------------------------------------------------------------------------
 
@@ -403,7 +403,7 @@ class ClusterControl:
         async def missing() -> str:
             return await self.missing_registrations(brokers)
 
-        await self._wait("the nameservers to know the brokers", missing, WAIT_LIMIT_S)
+        await self._wait("the nameservers to know the brokers", missing, ROUTE_LIMIT_S)
 
     async def _wait(self, what: str, missing: Missing, limit_s: float) -> None:
         await until_nothing_is_missing(what, missing, limit_s, self._real_time, self.hint)
