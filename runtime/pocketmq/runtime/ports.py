@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import random
 import socket
+import sys
 
 from pocketmq.runtime.errors import ConfigError, EnvironmentFault, PocketMQError, PortInUseError
 
@@ -89,12 +90,15 @@ def free_ports(host: str, count: int) -> list[int]:
 def hold_port(host: str, port: int) -> socket.socket | None:
     """Keep the system from giving a port to who asks for any; None when somebody has it.
 
+    Nobody can connect to it. Who names it may listen there, this process or another: on Linux.
+    Elsewhere nobody could, so it is not held there, and None.
+
     Args:
         host: An IP address, not a name.
         port: Above 0.
-
-    Nobody can connect to it. Who names it may listen there, this process or another.
     """
+    if sys.platform != "linux":
+        return None
     try:
         family, _, _, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
