@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
+from pocketmq.cluster.control import ANSWER_LIMIT_S
 from pocketmq.cluster.steering.errors import WrongClusterError
 from pocketmq.cluster.steering.roles import Roles
 from pocketmq.protocol.bodies.faults import FaultOrders, FaultReport
@@ -154,7 +155,8 @@ class ClusterFaults:
         header: Header,
         body: msgspec.Struct | bytes = b"",
     ) -> Command:
-        return expect(await remoting.call(self._roles.addresses[name], header, body))
+        address = self._roles.addresses[name]
+        return expect(await remoting.call(address, header, body, timeout_s=ANSWER_LIMIT_S))
 
 
 @contextlib.asynccontextmanager
