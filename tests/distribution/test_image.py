@@ -47,7 +47,8 @@ def test_the_wheel_has_the_package_and_nothing_else(wheel: Path) -> None:
     tops = {name.split("/")[0] for name in names if ".dist-info" not in name}
     assert tops == {"pocketmq", "pyspark_pocketmq.py", "pyspark_pocketmq_store.py"}
     portions = {path.name for path in ROOT.glob("*/pocketmq/*") if any(path.rglob("*.py"))}
-    assert {name.split("/")[1] for name in names if name.startswith("pocketmq/")} == portions
+    inside = {name.split("/")[1] for name in names if name.startswith("pocketmq/")}
+    assert inside == portions | {"__main__.py"}, "and no __init__.py"
     assert all(f"pocketmq/{portion}/py.typed" in names for portion in portions)
     assert not [name for name in names if re.search(r"(^|/)(tests?|scripts|benchmarks)/", name)]
     assert dict(entries["console_scripts"]) == {"pocketmq": "pocketmq.cluster.cli.entry:main"}

@@ -294,7 +294,8 @@ async def controllers(
     """Running controllers n0, n1, ... of which one leads and serves."""
     names = [f"n{at}" for at in range(count)]
     peers = ";".join(f"{name}-127.0.0.1:{9877 + at}" for at, name in enumerate(names))
-    rig = ControllerRig(ManualClock(START_MS), MemoryNetwork(), peers, options, budget)
+    clock = ManualClock(START_MS, guard_s=120.0)  # 20,000 replicas on a loaded machine
+    rig = ControllerRig(clock, MemoryNetwork(), peers, options, budget)
     try:
         for name in names:
             await rig.start(name)
