@@ -27,9 +27,9 @@ from pocketmq.client.consumer.offset_table import ReadOffsetType
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.errors import BadRequestError
 from pocketmq.runtime.errors import DiskError
-from pocketmq.runtime.text_files import OsTextFiles
 from support.client_rig import ClientRig, client_rig
 from support.consuming import Collected
+from support.disks import FullDisk
 from support.eventually import eventually
 
 QUEUE = MessageQueue("T", "a", 0)
@@ -195,17 +195,6 @@ async def test_a_queue_given_up_while_all_are_written_keeps_its_offset(tmp_path:
     again = LocalFileOffsetStore(tmp_path, "10.0.0.1@DEFAULT", "g")
     await again.load()
     assert [again.table.get(queue) for queue in queues] == [7] * 8
-
-
-class FullDisk(OsTextFiles):
-    """Writes nothing while `is_full`."""
-
-    is_full = False
-
-    async def write_text(self, path: str, text: str) -> None:
-        if self.is_full:
-            raise DiskError(path, "no space")
-        await super().write_text(path, text)
 
 
 async def test_an_offset_that_could_not_be_written_is_not_forgotten(tmp_path: Path) -> None:

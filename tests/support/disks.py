@@ -12,6 +12,7 @@ from pathlib import Path
 from pocketmq.broker.store.disk import Disk, DiskFile, OsDisk
 from pocketmq.broker.store.disk_worker import DiskWorker, InlineWorker
 from pocketmq.broker.store.row_look import RowLook
+from pocketmq.runtime.errors import DiskError
 from pocketmq.runtime.text_files import explained
 
 PAGE = 4096
@@ -19,6 +20,17 @@ PAGE = 4096
 
 class Killed(BaseException):
     """Stands for SIGKILL at a call of the disk: nothing after it happens in this process."""
+
+
+class FullDisk(OsDisk):
+    """Writes no text while `is_full`."""
+
+    is_full = False
+
+    async def write_text(self, path: str, text: str) -> None:
+        if self.is_full:
+            raise DiskError(path, "no space")
+        await super().write_text(path, text)
 
 
 class SteppedDisk(OsDisk):

@@ -22,6 +22,7 @@ from pocketmq.cluster.control import ControlledProcess, cluster_info
 from pocketmq.cluster.errors import ProcessDiedError
 from pocketmq.cluster.process import ChildProcess, OnLine, State
 from pocketmq.cluster.spec import ClusterSpec, ProcessSpec
+from pocketmq.cluster.steering.waiting import ROUTE_LIMIT_S
 from pocketmq.protocol.errors import BrokerError, RemotingError
 from pocketmq.protocol.transport.remoting import RemotingClient
 from pocketmq.protocol.transport.tcp import TcpNetwork
@@ -33,9 +34,6 @@ from pocketmq.runtime.lifetime import StartStop
 from pocketmq.runtime.ports import hold_port
 
 log = structlog.get_logger()
-
-ROUTE_LIMIT_S = 60.0
-"""Real seconds at most from the last ready line until every nameserver knows every broker."""
 
 _LOOK_S = 0.01
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
+from pocketmq.runtime.durable_file import backup_of
 from pocketmq.runtime.errors import ConfigError
 from pocketmq.runtime.java_properties import parse_properties
 from pocketmq.runtime.options import OptionDescription, describe, env_prefix, section_of
@@ -157,8 +158,7 @@ def all_in(path: Path | None) -> dict[str, str]:
 
 def _present(path: Path) -> Path | None:
     """The file, or its `.bak` where there is only that; None for neither."""
-    both = (path, path.with_name(path.name + ".bak"))
-    return next((each for each in both if each.exists()), None)
+    return next((each for each in (path, backup_of(path)) if each.exists()), None)
 
 
 def _toml_table(

@@ -41,6 +41,11 @@ class Loaded(NamedTuple, Generic[T]):
     """Whether it is the previous content, because the present one cannot be used."""
 
 
+def backup_of(path: Path) -> Path:
+    """Where the content before the present one is."""
+    return path.with_name(path.name + ".bak")
+
+
 class DurableFile:
     """One file and its `.bak`. Writers of one file must follow each other.
 
@@ -52,7 +57,7 @@ class DurableFile:
 
     def __init__(self, path: Path, files: TextFiles, *, has_folder: bool = False) -> None:
         self.path = path.absolute()
-        self.backup_path = self._beside(".bak")
+        self.backup_path = backup_of(self.path)
         self._files = files
         self._has_directory = has_folder
         self._is_damaged = False

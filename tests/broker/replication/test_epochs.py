@@ -10,6 +10,7 @@ from pocketmq.broker.replication.epoch_file import EpochFile
 from pocketmq.broker.replication.epochs import NO_POINT, Epoch, Epochs, EpochsError
 from pocketmq.broker.store import OsDisk
 from pocketmq.runtime.errors import DiskError
+from support.disks import FullDisk
 
 ROCKETMQ = "2\n773307083\n7-7000\n8-8000\n"
 """As RocketMQ's CheckpointFile wrote it."""
@@ -125,17 +126,6 @@ async def test_the_file_is_on_the_disk_before_the_epoch_counts(tmp_path: Path) -
     assert again.table.last == Epoch(7, 7000)
 
 
-class FullDisk(OsDisk):
-    """Writes no text while `is_full`."""
-
-    is_full = False
-
-    async def write_text(self, path: str, text: str) -> None:
-        if self.is_full:
-            raise DiskError(path, "no space")
-        await super().write_text(path, text)
-
-
 async def on_disk(folder: Path) -> tuple[Epoch, ...]:
     """What a broker that starts now reads."""
     file = EpochFile(str(folder), OsDisk())
@@ -156,7 +146,7 @@ async def test_an_epoch_that_was_not_written_is_not_there(tmp_path: Path) -> Non
     assert file.table.entries == await on_disk(tmp_path) == (Epoch(1, 0), Epoch(2, 500))
 
 
-async def test_epochs_whose_messages_were_all_deleted_go_with_the_next_one(  # H-135
+async def test_epochs_whose_messages_were_all_deleted_go_with_the_next_one(  # H-135, W-14
     tmp_path: Path,
 ) -> None:
     file = EpochFile(str(tmp_path), OsDisk())

@@ -13,6 +13,7 @@ from pocketmq.broker.replication.epoch_file import EpochFile
 from pocketmq.broker.replication.epochs import Epoch
 from pocketmq.broker.replication.role_changes import MasterAddresses
 from pocketmq.broker.role_names import BrokerRole
+from pocketmq.broker.server import Broker
 from pocketmq.broker.store import OsDisk
 from pocketmq.broker.transactions.check_service import GROUP as CHECKS
 from pocketmq.protocol import properties as names
@@ -35,6 +36,15 @@ SLAVE = BrokerRole.SLAVE
 async def rig(tmp_path: Path) -> AsyncIterator[ReplicaRig]:
     async with ReplicaRig(tmp_path) as made:
         yield made
+
+
+async def master_and_slave(rig: ReplicaRig) -> tuple[Broker, Broker]:
+    """Both have one message."""
+    master = await rig.start("master")
+    slave = await rig.start("slave", broker_role=SLAVE, broker_id=1)
+    await (await rig.voice(master)).send("orders", b"to a")
+    await rig.same_logs()
+    return master, slave
 
 
 async def test_a_slave_gets_the_masters_log_byte_by_byte(
@@ -194,10 +204,7 @@ async def test_a_slave_of_another_cluster_is_refused_and_keeps_its_log(rig: Repl
 
 
 async def test_masters_and_slaves_change_places(rig: ReplicaRig) -> None:
-    a = await rig.start("master")
-    b = await rig.start("slave", broker_role=SLAVE, broker_id=1)
-    await (await rig.voice(a)).send("orders", b"to a")
-    await rig.same_logs()
+    a, b = await master_and_slave(rig)
     await a.subjects.replication.roles.become_slave(2, MasterAddresses(None, None), epoch=1)
     await b.subjects.replication.roles.become_master(epoch=1)
     a.subjects.replication.roles.master_told(b.address, str(b.subjects.replication.port))
@@ -214,10 +221,7 @@ async def test_masters_and_slaves_change_places(rig: ReplicaRig) -> None:
 async def test_who_becomes_master_follows_nobody_that_is_named_meanwhile(
     rig: ReplicaRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    a = await rig.start("master")
-    b = await rig.start("slave", broker_role=SLAVE, broker_id=1)
-    await (await rig.voice(a)).send("orders", b"to a")
-    await rig.same_logs()
+    a, b = await master_and_slave(rig)
     roles, replica = b.subjects.replication.roles, b.store.replica
     lead = replica.lead
 
@@ -241,10 +245,7 @@ async def test_who_becomes_master_follows_nobody_that_is_named_meanwhile(
 async def test_who_cannot_write_its_epoch_follows_on(
     rig: ReplicaRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    a = await rig.start("master")
-    b = await rig.start("slave", broker_role=SLAVE, broker_id=1)
-    await (await rig.voice(a)).send("orders", b"to a")
-    await rig.same_logs()
+    a, b = await master_and_slave(rig)
     roles = b.subjects.replication.roles
 
     async def fail(path: str, text: str) -> None:

@@ -26,6 +26,7 @@ from pocketmq.protocol.bodies.topics import DataVersion
 from pocketmq.protocol.body import encode_json
 from pocketmq.protocol.java import java_hash
 from pocketmq.runtime.errors import DiskError
+from support.disks import FullDisk
 from support.java_lines import java_lines, java_text
 
 T_MS = 1795336266000
@@ -144,19 +145,9 @@ async def test_counts_that_cannot_be_read_begin_anew(tmp_path: Path) -> None:
     assert counts.wrapper().timing_count == {}
 
 
-class FullDisk(OsDisk):
-    """Writes no text while `is_full`."""
-
-    is_full = True
-
-    async def write_text(self, path: str, text: str) -> None:
-        if self.is_full:
-            raise DiskError(path, "no space")
-        await super().write_text(path, text)
-
-
 async def test_counts_that_could_not_be_written_are_with_the_next_flush(tmp_path: Path) -> None:
     disk, root, counts = FullDisk(), str(tmp_path), TimerCounts()
+    disk.is_full = True
     files = TimerFiles(disk, root, TimerLog(disk, root, 1 << 16), TimerWheel(1000), counts)
     counts.change("T", 3, T_MS)
     with pytest.raises(DiskError):

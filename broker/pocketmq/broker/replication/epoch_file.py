@@ -48,8 +48,7 @@ class EpochFile:
 
         Args:
             entry: the term, and where in the log it begins.
-            log_min: where the log begins: epochs that end before it go now. RocketMQ drops them
-                when it deletes the files (H-135); until the next term nobody misses the difference.
+            log_min: where the log begins: epochs that end before it go now (H-135, W-14).
 
         Raises:
             ValueError: it does not follow the last one.

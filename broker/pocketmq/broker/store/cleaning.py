@@ -163,7 +163,7 @@ class Cleaner:
         row = self._log.files
         while len(row.files) > 1 and row.files[0].end <= log_min:
             if self._log.max_offset < log_min:
-                return
+                return  # cut, as above: what would go is now the log's end
             first = row.files[0]
             age_ms = self._age_ms(first, now_ms)
             yield from row.take_first()

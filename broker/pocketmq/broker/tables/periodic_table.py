@@ -64,15 +64,12 @@ class PeriodicTable(Service):
         Returns:
             AT_REST when every change is in the file, None when another period has to come.
         """
-        if self._unsaved.take():  # before the first await: a change during the write is in the next
-            is_saved = False
-            try:
-                if self._first is None or await self._first():
+        try:
+            with self._unsaved.taken() as has_changed:
+                if has_changed and (self._first is None or await self._first()):
                     await self._file.save()
-                    is_saved = True
-            except DiskError as exc:
-                log.error("table.save_failed", table=self._file.name, reason=str(exc))
-            finally:  # whatever it was that failed
-                if not is_saved:
+                elif has_changed:
                     self._unsaved.note()
+        except DiskError as exc:
+            log.error("table.save_failed", table=self._file.name, reason=str(exc))
         return None if self._unsaved else AT_REST

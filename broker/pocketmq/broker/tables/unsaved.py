@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from pocketmq.runtime.signals import Signal
 
 
 class Unsaved:
-    """A mark that a table's manager sets and a `PeriodicTable` takes away; true while it is set."""
+    """A mark that a table's manager sets and who saves it takes away; true while it is set."""
 
     __slots__ = ("_is_set", "began")
 
@@ -28,3 +31,17 @@ class Unsaved:
         """Whether there are changes; clears the mark, and the caller has to save them."""
         was_set, self._is_set = self._is_set, False
         return was_set
+
+    @contextmanager
+    def taken(self) -> Iterator[bool]:
+        """As `take`, to save the table inside: the mark is set again if that ends with any error.
+
+        A change while the table is being saved sets it, too: the next save has it.
+        """
+        was_set, is_saved = self.take(), False
+        try:
+            yield was_set
+            is_saved = True
+        finally:
+            if was_set and not is_saved:
+                self.note()

@@ -168,12 +168,9 @@ class TimerFiles:
         )
         await self._on_worker(lambda: self._sync(self._check_path))
         await self._sync_names(os.path.dirname(self._check_path))
-        if self._counts.unsaved.take():  # before the wait: a change during it is in the next
-            try:
+        with self._counts.unsaved.taken() as has_changed:
+            if has_changed:
                 await self._metrics.save(self._counts.wrapper())
-            except BaseException:
-                self._counts.unsaved.note()
-                raise
 
     def write_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Put it into the page cache: a killed process does not take it along."""

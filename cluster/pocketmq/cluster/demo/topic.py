@@ -7,6 +7,7 @@ from typing import Final
 from pocketmq.client import Admin
 from pocketmq.cluster.demo.allocation import QueueName
 from pocketmq.cluster.demo.workers import TOPIC
+from pocketmq.cluster.steering.waiting import ROUTE_LIMIT_S
 from pocketmq.cluster.supervisor import Supervisor
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.headers.topics import GetTopicConfigRequestHeader
@@ -16,7 +17,6 @@ from pocketmq.runtime.errors import PeerError
 
 QUEUES: Final = 8
 """On all broker names together."""
-ROUTE_LIMIT_S: Final = 60.0
 _LOOK_S: Final = 0.02
 
 
