@@ -51,7 +51,7 @@ from support.broker_rig import (
     pull_header,
     running_broker,
 )
-from support.cost import SLOWEST_S, cost_s, peak_bytes
+from support.cost import cost_s, peak_bytes, slowest_s
 
 pytestmark = pytest.mark.slow
 PROFILES = pytest.mark.parametrize("profile", [PROFILE_4_9, PROFILE_5_X], ids=["4.9", "5.x"])
@@ -92,7 +92,7 @@ async def test_a_pull_with_a_subscription_of_10_mb_is_refused_at_once(
     header = pull_header(sys_flag=SUBSCRIPTION, subscription=tags)
     took_s, answer = cost_of(rig, header, b"", encoding)
     refused(answer, "subscription_chars", ResponseCode.SUBSCRIPTION_PARSE_FAILED)
-    assert took_s < SLOWEST_S
+    assert took_s < slowest_s()
     assert not pulls_of(rig)._reader._checks._parsed
 
 
@@ -104,7 +104,7 @@ async def test_the_longest_subscription_is_parsed_in_time(
     header = pull_header(sys_flag=SUBSCRIPTION, subscription=tags)
     took_s, answer = cost_of(rig, header, b"", encoding)
     assert answer.code == ResponseCode.PULL_NOT_FOUND, answer.remark
-    assert took_s < SLOWEST_S
+    assert took_s < slowest_s()
 
 
 async def test_long_subscriptions_count_as_memory_of_their_peer(
@@ -160,7 +160,7 @@ async def test_a_heartbeat_of_20_000_groups_is_refused_at_once(
     body = encode_body(HeartbeatData(client_id="c", consumer_data_set=groups), encoding)
     took_s, answer = cost_of(rig, HeartbeatRequestHeader(), body, encoding)
     refused(answer, "body_bytes", ResponseCode.INVALID_PARAMETER)
-    assert took_s < SLOWEST_S
+    assert took_s < slowest_s()
     assert rig.broker.groups.get("group-0") is None
 
 
@@ -185,7 +185,7 @@ async def test_a_heartbeat_over_a_limit_changes_nothing(
     body = encode_body(HeartbeatData(client_id="c", **data), encoding)
     took_s, answer = cost_of(rig, HeartbeatRequestHeader(), body, encoding)
     refused(answer, option, ResponseCode.INVALID_PARAMETER)
-    assert took_s < SLOWEST_S
+    assert took_s < slowest_s()
     assert rig.broker.consumers.get("g") is None
     assert rig.broker.groups.get("g0") is None
 
@@ -207,11 +207,11 @@ async def test_a_tool_changes_so_many_topics_or_groups_at_once(
     for count in (1_001, 20_000):
         took_s, answer = cost_of(rig, header, listed(count), Encoding.JSON)
         refused(answer, "records_per_request", ResponseCode.INVALID_PARAMETER)
-        assert took_s < SLOWEST_S
+        assert took_s < slowest_s()
     assert rig.broker.topics.get("n0") is None
     assert rig.broker.groups.get("n0") is None
     took_s, _ = cost_of(rig, header, listed(1_000), Encoding.JSON)
-    assert took_s < SLOWEST_S
+    assert took_s < slowest_s()
     assert bool(rig.broker.topics.get("n999")) != bool(rig.broker.groups.get("n999"))
 
 
@@ -228,18 +228,18 @@ async def test_progress_in_so_many_queues_is_told_at_once(
         everything = GetConsumeStatsInBrokerHeader(is_order=False)
         took_s, answer = cost_of(rig, everything, b"", encoding)
         assert answer.code == 0, answer.remark
-        assert took_s < SLOWEST_S
+        assert took_s < slowest_s()
         commit_everywhere(rig, "one more")
         await voice.create_topic("wide", queues=MOST_QUEUES + 1)
         for header in (everything, QueryConsumeTimeSpanRequestHeader(topic="wide", group="g0")):
             took_s, answer = cost_of(rig, header, b"", encoding)
             assert answer.code == ResponseCode.SYSTEM_ERROR
             assert "one answer holds at most 5000" in (answer.remark or "")
-            assert took_s < SLOWEST_S
+            assert took_s < slowest_s()
         await voice.create_topic("wide", queues=MOST_QUEUES)
         took_s, answer = cost_of(rig, header, b"", encoding)
         assert answer.code == 0, answer.remark
-        assert took_s < SLOWEST_S
+        assert took_s < slowest_s()
 
 
 def commit_everywhere(rig: BrokerRig, group: str) -> None:
@@ -257,7 +257,7 @@ async def test_the_largest_heartbeat_is_carried_out_in_time(
     async with running_broker(tmp_path) as rig:
         took_s, answer = cost_of(rig, HeartbeatRequestHeader(), body, encoding)
         assert answer.code == 0, answer.remark
-        assert took_s < SLOWEST_S
+        assert took_s < slowest_s()
         assert len(rig.broker.consumers.groups) == 500
 
 
@@ -266,7 +266,7 @@ async def test_a_broken_body_costs_no_seconds(rig: BrokerRig, encoding: Encoding
     body = b'{"clientID":"x","a":{1:"y"},"b":[' + b"1," * 500_000 + b"x]}"
     took_s, answer = cost_of(rig, HeartbeatRequestHeader(), body, encoding)
     assert answer.code == ResponseCode.SYSTEM_ERROR
-    assert took_s < SLOWEST_S
+    assert took_s < slowest_s()
 
 
 async def test_held_pulls_of_one_connection_end(tmp_path: Path) -> None:
@@ -307,7 +307,7 @@ async def test_no_turn_answers_all_of_10_000_held_pulls(
     assert len(peer.replies) == 10_000
     assert peer.kept_bytes == 0
     assert len(took_s) > 30
-    assert sorted(took_s)[-5] < SLOWEST_S, "but for a collection of the whole test run's objects"
+    assert sorted(took_s)[-5] < slowest_s(), "but for a collection of the whole test run's objects"
 
 
 async def test_no_turn_looks_at_all_held_pulls(

@@ -18,7 +18,7 @@ from pocketmq.protocol.errors import ConnectionLostError
 from pocketmq.protocol.frame import FrameDecoder
 from pocketmq.protocol.transport.memory import MemoryNetwork
 from pocketmq.protocol.transport.tcp import TcpNetwork
-from support.cost import DEPTH, SLOWEST_S, cost_s, peak_bytes
+from support.cost import DEPTH, cost_s, peak_bytes, slowest_s
 from support.own_logs import own_logs
 from support.strategies import mutated
 from support.wire_pair import (
@@ -172,7 +172,7 @@ def test_bytes_that_are_no_frame_are_refused_quickly_and_without_memory(data: by
         assert decoder.feed(data) == []
         assert decoder.failure is not None
 
-    assert cost_s(refused) < SLOWEST_S
+    assert cost_s(refused) < slowest_s()
     assert peak_bytes(lambda: FrameDecoder().feed(data)) < 100_000 + 2 * len(data)
 
 

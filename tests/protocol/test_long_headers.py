@@ -14,7 +14,7 @@ from pocketmq.protocol.command import FLAG_ONEWAY, FLAG_RESPONSE, Command, Encod
 from pocketmq.protocol.frame import FrameDecoder
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader
 from pocketmq.protocol.transport.tcp import TcpNetwork
-from support.cost import SLOWEST_S, cost_s, peak_bytes
+from support.cost import cost_s, peak_bytes, slowest_s
 from support.own_logs import own_logs
 from support.wire_pair import Echo, RawPeer, Word, frame_bytes, raw_frame, request_bytes, served
 
@@ -86,7 +86,7 @@ def test_a_subscription_of_13_mb_is_refused_without_being_kept(encoding: Encodin
 
     assert peak_bytes(feed) < 300_000
     assert [each.request.opaque for each in decoder.too_long] == [9]
-    assert cost_s(feed) < SLOWEST_S
+    assert cost_s(feed) < slowest_s()
 
 
 JSON_TEXT = {"code": 11, "extFields": {"a": "x" * 2000}, "flag": 0}
