@@ -171,7 +171,10 @@ async def test_stored_but_not_flushed_is_a_result_not_an_error() -> None:  # P-4
 async def test_not_stored_ok_can_be_tried_on_another_broker() -> None:  # P-42
     async with (
         client_rig("a", "b") as rig,
-        rig.producer(retry_another_broker_when_not_store_ok=True) as producer,
+        rig.producer(
+            retry_another_broker_when_not_store_ok=True,
+            send_timeout_ms=60_000,  # of real time, which all three tries share
+        ) as producer,
     ):
         for broker in rig.brokers:
             broker.send_code = ResponseCode.SLAVE_NOT_AVAILABLE
