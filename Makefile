@@ -6,10 +6,12 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
 JOBS ?= 2
+LOCK_VENV := $(VENV)/lock
+NIGHTLY := $(VENV)/nightly
 MODULES := runtime protocol nameserver controller broker client pipeline cluster testing
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system-tools demo lint test rewritten-tests quick check mutants bench bench-spark docs clean
+.PHONY: help setup system-tools demo lint test rewritten-tests quick check mutants bench bench-spark docs lock nightly clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -19,18 +21,21 @@ help: ## this list
 setup: $(STAMP) system-tools ## .venv with everything; system tools for some tests when root
 	@$(BIN)/python -m compileall -q $(MODULES)
 
-# A second run installs nothing: the stamp is newer than pyproject.toml.
-$(STAMP): pyproject.toml
+# A second run installs nothing: the stamp is newer than pyproject.toml and the lock. Everything comes in
+# the locked versions, checked by hash, and the project itself is built by the hatchling among them.
+$(STAMP): pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "PocketMQ needs Python 3.11 or later; set PYTHON=python3.x" >&2; exit 1; }
 	@test -x $(BIN)/python && { command -v uv >/dev/null 2>&1 || test -x $(BIN)/pip; } \
 		|| $(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV), about 1.1 GB with PySpark; the first time this takes minutes"
 	@if command -v uv >/dev/null 2>&1; then \
-		uv pip install --quiet --compile-bytecode --python $(BIN)/python -e '.[dev,demo]'; \
+		install="uv pip install --quiet --compile-bytecode --python $(BIN)/python"; \
 	else \
-		$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,demo]'; \
-	fi
+		install="$(BIN)/python -m pip install --quiet --disable-pip-version-check"; \
+	fi; \
+	$$install --require-hashes -r requirements.lock && \
+		$$install --no-deps --no-build-isolation -e .
 	@touch $@
 
 system-tools:
@@ -85,6 +90,20 @@ bench-spark: setup ## the Spark sources and sink beside what they are measured a
 
 docs: setup ## rewrite docs/generated and docs/behaviour.md from code and tests
 	$(BIN)/python -m docs.generate
+
+# What is locked now is kept where it still fits; LOCK_ARGS=--upgrade takes the newest.
+lock: ## requirements.lock anew from pyproject.toml; LOCK_ARGS=--upgrade for newer versions
+	@$(PYTHON) -m venv $(LOCK_VENV) && $(LOCK_VENV)/bin/python -m pip install --quiet uv
+	$(LOCK_VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+		--custom-compile-command "make lock" --extra dev --extra demo $(LOCK_ARGS) \
+		pyproject.toml -o requirements.lock
+
+# Nothing is locked here, so that a release of others is seen before users see it.
+nightly: system-tools ## every test with the newest of everything, in .venv/nightly; looks longer
+	$(PYTHON) -m venv $(NIGHTLY)
+	$(NIGHTLY)/bin/python -m pip install --quiet --upgrade -e '.[dev,demo]'
+	PATH="$(abspath $(NIGHTLY))/bin:$$PATH" HYPOTHESIS_PROFILE=nightly \
+		$(NIGHTLY)/bin/python -m pytest -n $(JOBS) --dist loadgroup
 
 clean: ## remove .venv and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

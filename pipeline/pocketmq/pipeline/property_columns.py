@@ -89,7 +89,7 @@ def _without_repeats(row: Ints, rows: int, names: pa.Array) -> tuple[Ints, Ints]
     encoded = names.dictionary_encode()
     kinds = len(encoded.dictionary)
     cell = row * kinds + np.frombuffer(encoded.indices.buffers()[1], np.int32, len(names))
-    if rows * kinds <= _DENSE and np.bincount(cell).max() == 1:
+    if rows * kinds <= _DENSE and np.max(np.bincount(cell)) == 1:
         return None
     distinct, first = np.unique(cell, return_index=True)
     if len(distinct) == len(cell):

@@ -54,9 +54,9 @@ class Entries:
         """
         ends = self.ends
         if (
-            ends.max() <= file_end
-            and self.sizes.min() >= FIXED_SIZE
-            and self.sizes.max() <= CHUNK_BYTES
+            np.max(ends) <= file_end
+            and np.min(self.sizes) >= FIXED_SIZE
+            and np.max(self.sizes) <= CHUNK_BYTES
         ):
             return None
         beyond: npt.NDArray[np.bool_] = ends > file_end

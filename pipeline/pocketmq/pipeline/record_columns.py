@@ -202,7 +202,7 @@ def timestamps(milliseconds: npt.NDArray[Any]) -> pa.Array:
     """
     whole = milliseconds.astype(np.int64)
     limit = np.iinfo(np.int64).max // 1000
-    if len(whole) and (whole.max() > limit or whole.min() < -limit):
+    if len(whole) and (np.max(whole) > limit or np.min(whole) < -limit):
         outside = (whole > limit) | (whole < -limit)
         return numbers(np.where(outside, 0, whole) * 1000, _TIMESTAMP, missing=outside)
     whole *= 1000  # a copy already

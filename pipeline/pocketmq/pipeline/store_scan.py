@@ -340,7 +340,7 @@ class Scan:
 
 def _mapped(log: FileRow, entries: Entries) -> tuple[Bytes, Ints] | None:
     """The bytes around these records, mapped, and where in them each begins; None if impossible."""
-    low, high = int(entries.offsets[0]), int(entries.ends.max())
+    low, high = int(entries.offsets[0]), int(np.max(entries.ends))
     buffer = log.mapped(low, high - low)
     return None if buffer is None else (buffer, entries.offsets - low)
 

@@ -31,7 +31,7 @@ def index_is_right(file: IndexFile) -> bool:
     if not len(entries):
         return False
     places, hashes = entries["offset"].astype(np.int64), entries["hash"].astype(np.int32)
-    if hashes.min() < 0 or entries["seconds"].min() < 0 or (places[1:] < places[:-1]).any():
+    if np.min(hashes) < 0 or np.min(entries["seconds"]) < 0 or (places[1:] < places[:-1]).any():
         return False
     if (places[0], places[-1]) != (file.begin_physical, file.end_physical):
         return False

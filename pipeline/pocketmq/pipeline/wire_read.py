@@ -182,7 +182,7 @@ class WireRead:
         if self.pull.fail_on_data_loss:
             wanted_offset = int(gone[0])
             later = found[found > wanted_offset]
-            next_offset = int(later.min()) if len(later) else portion[-1].high
+            next_offset = int(np.min(later)) if len(later) else portion[-1].high
             raise DataLossError(str(part.queue), wanted_offset, next_offset)
         self.lost += len(gone) - len(records.bad)
 

@@ -109,7 +109,7 @@ class CommitSamples:
                 Commits(
                     rows,
                     waited,
-                    int(gaps.max()) if len(gaps) else 0,
+                    int(np.max(gaps)) if len(gaps) else 0,
                     pending,
                     len(offsets) - pending - len(rows),
                 ),
