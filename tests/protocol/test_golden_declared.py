@@ -54,6 +54,7 @@ BESIDE_THE_CLASS = {
     "ChangeInvisibleTimeRequestHeader": {"suspend"},  # of 5.5, not yet of 5.3.3
     "NotificationRequestHeader": {"exp", "expType"},  # of 5.5
     "QueryMessageRequestHeader": {"_UNIQUE_KEY_QUERY"},
+    "RecallMessageResponseHeader": {"MSG_REGION"},
     "RegisterBrokerRequestHeader": {"__ZONE_NAME"},
     "SendMessageResponseHeader": {"MSG_REGION", "TRACE_ON"},
     "SubscriptionGroupWrapper": {".forbiddenTable"},  # written by the broker's table, which is 201

@@ -16,7 +16,7 @@ from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command, Encoding
 from pocketmq.protocol.headers.topics import DeleteTopicRequestHeader
 from pocketmq.protocol.record import decode_records
-from pocketmq.runtime.profile import PROFILE_4_9
+from pocketmq.runtime.profile import PROFILE_4_9, PROFILE_5_3, Profile
 from support.broker_rig import (
     COMMIT,
     SUBSCRIPTION,
@@ -43,6 +43,17 @@ async def hold(
     await rig.settle()
     assert len(rig.broker.held) == before + 1
     return future
+
+
+@pytest.mark.parametrize(("profile", "flags"), [(PROFILE_4_9, None), (PROFILE_5_3, 0)])
+async def test_pulls_tell_system_flags_from_5_on(
+    tmp_path: Path, profile: Profile, flags: int | None
+) -> None:
+    async with running_broker(tmp_path, profile=profile) as rig:
+        voice = await rig.voice()
+        await voice.send(body=b"0")
+        header = read_pull(await voice.ask(pull_header())).header
+        assert (header.topic_sys_flag, header.group_sys_flag) == (flags, flags)
 
 
 @pytest.mark.parametrize("code", [RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE])

@@ -17,6 +17,7 @@ from pocketmq.protocol.frame import encode_frame
 from pocketmq.protocol.headers.send import SendMessageRequestHeaderV2, SendMessageResponseHeader
 from pocketmq.protocol.ids import parse_offset_msg_id
 from pocketmq.protocol.message import Message
+from pocketmq.protocol.properties import encode_properties
 from pocketmq.runtime.profile import PROFILE_4_9
 from support.broker_rig import BrokerRig, Voice, running_broker, send_header
 from support.worked_examples import rows
@@ -252,6 +253,16 @@ async def test_a_batch_is_stored_as_single_messages_with_an_id_each(  # E-47, S-
     assert place.msg_id.split(",") == [m.offset_msg_id for m in stored[1:]]
     assert stored[2].keys == "k1"
     assert stored[2].properties["CLUSTER"] == "DefaultCluster"
+
+
+@pytest.mark.parametrize(("properties", "key"), [({"UNIQ_KEY": "B1"}, "B1"), ({}, None)])
+async def test_a_batch_s_own_key_comes_back_as_the_transaction_id(
+    rig: BrokerRig, encoding: Encoding, properties: dict[str, str], key: str | None
+) -> None:  # B-19
+    voice = await rig.voice(encoding)
+    header, body = batch_of(b"one", b"two", properties=encode_properties(properties))
+    reply = await voice.channel.request(header, body, code=RequestCode.SEND_BATCH_MESSAGE)
+    assert reply.header(SendMessageResponseHeader).transaction_id == key
 
 
 async def test_the_m_field_and_not_the_code_makes_a_batch(rig: BrokerRig, voice: Voice) -> None:

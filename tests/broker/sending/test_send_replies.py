@@ -68,6 +68,7 @@ def test_a_template_says_what_the_codec_would_say(  # E-20, E-21
     offsets=st.lists(int63, min_size=1, max_size=40),
     queue_id=int31,
     queue_offset=int63,
+    uniq_key=st.none() | st.text(min_size=1, max_size=300),
 )
 def test_a_batch_is_answered_as_the_codec_would(
     encoding: Encoding,
@@ -76,9 +77,11 @@ def test_a_batch_is_answered_as_the_codec_would(
     offsets: list[int],
     queue_id: int,
     queue_offset: int,
+    uniq_key: str | None,
 ) -> None:
     request = Command(320, opaque=opaque, encoding=encoding)
-    answer = SendReplies(address, version=479).to_batch(request, offsets, queue_id, queue_offset)
+    replies = SendReplies(address, version=479)
+    answer = replies.to_batch(request, offsets, queue_id, queue_offset, uniq_key)
     reply = read(answer if isinstance(answer, bytes) else b"".join(encode_frame(answer)))
     assert (reply.code, reply.flag, reply.opaque, reply.remark) == (0, 1, opaque, None)
     assert (reply.version, reply.language, reply.encoding) == (479, 3, encoding)
@@ -87,7 +90,7 @@ def test_a_batch_is_answered_as_the_codec_would(
         msg_id=",".join(offset_msg_id(address.packed, offset) for offset in offsets),
         queue_id=queue_id,
         queue_offset=queue_offset,
-        transaction_id=None,
+        transaction_id=uniq_key,
         region="DefaultRegion",
         trace="true",
     )

@@ -110,7 +110,8 @@ async def test_a_recalled_message_does_not_come(tmp_path: Path) -> None:  # R-30
         assert wanted.recall_handle != unwanted.recall_handle
         reply = await recall(voice, unwanted.recall_handle)
         assert reply.code == 0
-        assert reply.header(RecallMessageResponseHeader).msg_id == "U-b"
+        recalled = reply.header(RecallMessageResponseHeader)
+        assert (recalled.msg_id, recalled.region) == ("U-b", "DefaultRegion")
         assert (await recall(voice, unwanted.recall_handle)).code == 0  # twice changes nothing
         await rig.advance(62)
         assert [m.body for m in await rig.queue("orders")] == [b"a"]

@@ -194,6 +194,7 @@ class PopProcessor:
             rest_num=out.rest,
             start_offset_info="",
             msg_offset_info="",
+            order_count_info="" if header.order else None,  # there, and empty (K-37)
         )
         return request.reply(answer, code=code, remark="NO_MESSAGE_IN_QUEUE")
 

@@ -101,6 +101,7 @@ def assemble_pulling(
         ),
         reports=reports,
         broadcasts=broadcasts if note_broadcasts else None,
+        tells_sys_flags=profile.pulls_tell_sys_flags,
     )
 
     held = HeldRequests("check held pulls", core, reader.again, reports.woken)

@@ -19,6 +19,7 @@ from pocketmq.broker.store.lookup import GetStatus
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
 from pocketmq.protocol.bodies.route import MASTER_ID
+from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.budget import BudgetSource, default_budget
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Command
@@ -89,6 +90,7 @@ class PullPlan(msgspec.Struct, gc=False, frozen=True):
     """A pull that may read."""
 
     group: SubscriptionGroupConfig
+    topic: TopicConfig
     subscription: SubscriptionData
     filter: MessageFilter
     members: ConsumerGroupInfo | None
@@ -184,7 +186,7 @@ class PullChecks:
                 ResponseCode.FILTER_DATA_NOT_EXIST,
                 f"The broker's consumer filter data is not exist: {exc}",
             ) from exc
-        return PullPlan(group, subscription, wanted, members)
+        return PullPlan(group, config, subscription, wanted, members)
 
     def _subscription(
         self,

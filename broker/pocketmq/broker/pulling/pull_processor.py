@@ -69,6 +69,8 @@ class PullReader:
         reports: told what became of pulls.
         broadcasts: pull offsets of broadcasting groups' members; 4.9 does not track
             them (B-36).
+        tells_sys_flags: answers carry the system flags of topic and group; those of 4.9
+            do not.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class PullReader:
         *,
         reports: PullReports = _NO_REPORTS,
         broadcasts: BroadcastOffsets | None = None,
+        tells_sys_flags: bool = True,
     ) -> None:
         self._store = store
         self._checks = checks
@@ -91,6 +94,7 @@ class PullReader:
         self._slave_reads = slave_reads
         self._reports = reports
         self._broadcasts = broadcasts
+        self._tells_sys_flags = tells_sys_flags
 
     def read(
         self,
@@ -174,6 +178,8 @@ class PullReader:
             next_begin_offset=verdict.next_begin_offset,
             min_offset=result.min_offset,
             max_offset=result.max_offset,
+            topic_sys_flag=plan.topic.topic_sys_flag if self._tells_sys_flags else None,
+            group_sys_flag=plan.group.group_sys_flag if self._tells_sys_flags else None,
         )
         if code == FOUND and self._reports.events.is_on:
             self._reports.found(peer, header, result)

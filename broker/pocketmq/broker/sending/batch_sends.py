@@ -18,6 +18,7 @@ from pocketmq.protocol.headers.send import (
     SendMessageRequestHeaderV2,
 )
 from pocketmq.protocol.ids import offset_msg_ids
+from pocketmq.protocol.properties import UNIQ_KEY, decode_properties
 from pocketmq.runtime.clock import Clock
 
 
@@ -81,11 +82,13 @@ class BatchSends:
         place, _, _ = size_class(size_bytes // count)
         kind, took_s = type_of_text(header.properties), done_at - began_at
         self._stats.note_put(batch.topic, count, size_bytes, done_at, took_s, kind, place)
+        # Of the request, not of a message in it: it goes back as the transaction id (B-19).
+        uniq_key = decode_properties(header.properties or "").get(UNIQ_KEY)
         if not self._puts.must_wait:
-            return self._reply(request, batch, result, PutStatus.PUT_OK)
+            return self._reply(request, batch, result, PutStatus.PUT_OK, uniq_key)
 
         def answer(status: PutStatus) -> None:
-            peer.reply(request, self._reply(request, batch, result, status))
+            peer.reply(request, self._reply(request, batch, result, status, uniq_key))
 
         begin = result.physical_offsets[-1]
         last = PutResult(PutStatus.PUT_OK, 0, begin, result.end - begin)
@@ -93,13 +96,18 @@ class BatchSends:
         return None
 
     def _reply(
-        self, request: Command, batch: QueueBatch, result: BatchResult, status: PutStatus
+        self,
+        request: Command,
+        batch: QueueBatch,
+        result: BatchResult,
+        status: PutStatus,
+        uniq_key: str | None,
     ) -> Command | bytes:
         """The answer, also that the batch is stored, but not as safe as promised (10, 11, 12)."""
         replies, offsets = self._replies, result.physical_offsets
         if status is PutStatus.PUT_OK or not batch.wait_store_ok:
-            return replies.to_batch(request, offsets, batch.queue_id, result.queue_offset)
+            return replies.to_batch(request, offsets, batch.queue_id, result.queue_offset, uniq_key)
         code, remark = NOT_SAFE[status]
         ids = offset_msg_ids(replies.store_host, offsets)
-        header = replies.header(ids, batch.queue_id, result.queue_offset)
+        header = replies.header(ids, batch.queue_id, result.queue_offset, uniq_key)
         return request.reply(header, code=code, remark=remark)

@@ -77,7 +77,12 @@ class SendReplies:
         return make(self._version, self.region, self.trace_on)
 
     def to_batch(
-        self, request: Command, offsets: Sequence[int], queue_id: int, queue_offset: int
+        self,
+        request: Command,
+        offsets: Sequence[int],
+        queue_id: int,
+        queue_offset: int,
+        uniq_key: str | None,
     ) -> Command | bytes:
         """The answer to a batch that was stored: the ids of all its messages, in their order.
 
@@ -88,28 +93,34 @@ class SendReplies:
             offsets: where its records begin.
             queue_id: where it is stored.
             queue_offset: of its first message.
+            uniq_key: UNIQ_KEY of the batch itself, which Java producers give it beside the
+                keys of its messages; None for a batch that has none.
         """
         ids = offset_msg_ids(self.store_host, offsets)
         if request.encoding is Encoding.JSON:
             template = self._json_batch
-            header = template % (ids.encode(), queue_id, queue_offset, request.opaque)
+            # A field without a value is left out of JSON, as RocketMQ does.
+            key = b"" if uniq_key is None else b',"transactionId":' + _to_json(uniq_key)
+            header = template % (ids.encode(), queue_id, queue_offset, key, request.opaque)
             return _WORDS.pack(len(header) + 4, len(header)) + header
-        return request.reply(self.header(ids, queue_id, queue_offset))
+        return request.reply(self.header(ids, queue_id, queue_offset, uniq_key))
 
-    def header(self, ids: str, queue_id: int, queue_offset: int) -> SendMessageResponseHeader:
+    def header(
+        self, ids: str, queue_id: int, queue_offset: int, uniq_key: str | None
+    ) -> SendMessageResponseHeader:
         """The header of an answer to a batch that is not filled into a template."""
         return SendMessageResponseHeader(
             msg_id=ids,
             queue_id=queue_id,
             queue_offset=queue_offset,
-            transaction_id=None,
+            transaction_id=uniq_key,
             region=self.region,
             trace=self.trace_on,
         )
 
     @cached_property
     def _json_batch(self) -> bytes:
-        return _json_template(self._version, self.region, self.trace_on, b"%s", b"")
+        return _json_template(self._version, self.region, self.trace_on, b"%s", b"%s")
 
     @property
     def _host(self) -> bytes:

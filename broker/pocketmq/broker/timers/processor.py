@@ -7,6 +7,7 @@ import msgspec
 from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.sending.incoming import packed_address
+from pocketmq.broker.sending.stamp import REGION
 from pocketmq.broker.store import StoredMessage
 from pocketmq.broker.storing.safe_puts import SafePuts
 from pocketmq.broker.timers.counts import TimerCounts
@@ -84,7 +85,7 @@ class RecallProcessor:
             uniq_key=handle.uniq_key,
         )
         result = self._puts.put(message, properties)
-        reply = request.reply(RecallMessageResponseHeader(msg_id=handle.uniq_key))
+        reply = request.reply(RecallMessageResponseHeader(msg_id=handle.uniq_key, region=REGION))
         return self._puts.answer_when_safe(peer, request, result, reply)
 
     def _checked(self, header: RecallMessageRequestHeader) -> RecallHandle:

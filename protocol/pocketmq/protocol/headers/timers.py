@@ -8,11 +8,16 @@ from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.header import Header
 
 
-class RecallMessageResponseHeader(Header, kw_only=True):
+class RecallMessageResponseHeader(
+    Header, kw_only=True, rename={"msg_id": "msgId", "region": "MSG_REGION"}
+):
     """Whose recall was noted."""
 
     msg_id: str
     """The message's UNIQ_KEY."""
+
+    region: str | None = None
+    """MSG_REGION; the Java client writes no trace of a recall without it."""
 
 
 class RecallMessageRequestHeader(Header, kw_only=True):

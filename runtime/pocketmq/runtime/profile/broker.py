@@ -54,6 +54,8 @@ class BrokerProfile:
     cancel_names_topic: bool
     """The cancel of a timer names its message by topic and unique key, not by the key (T-136)."""
 
+    pulls_tell_sys_flags: bool
+    """Answers to pulls carry `topicSysFlag` and `groupSysFlag`."""
     message_priorities: bool
     """`_SYS_MSG_PRIORITY_` chooses a message's queue, and pops of a topic of type PRIORITY read the
     highest queue first (V-2, V-3)."""
@@ -100,6 +102,7 @@ BROKER_4_9 = BrokerProfile(
     arbitrary_delay=False,
     committed_names_real_topic=True,
     cancel_names_topic=True,
+    pulls_tell_sys_flags=False,
     message_priorities=False,
     pops_can_be_suspended=False,
     sync_master_needs_slave=True,
@@ -131,6 +134,7 @@ BROKER_5_3 = BrokerProfile(
     arbitrary_delay=True,
     committed_names_real_topic=True,
     cancel_names_topic=True,
+    pulls_tell_sys_flags=True,
     message_priorities=False,
     pops_can_be_suspended=False,
     sync_master_needs_slave=False,
