@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pocketmq.runtime.ports import free_ports, hold_port
+from pocketmq.runtime.ports import addresses_of, free_ports, hold_port
 
 GIVEN = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
@@ -27,3 +27,12 @@ def test_a_port_that_somebody_has_cannot_be_held() -> None:
 
 def test_a_name_is_not_looked_up() -> None:
     assert hold_port("localhost", 1) is None
+
+
+def test_a_name_has_addresses_ipv4_first_and_an_address_is_its_own() -> None:  # B-1
+    assert addresses_of("::1") == ["::1"]
+    assert addresses_of("10.0.0.7") == ["10.0.0.7"]
+    assert addresses_of("localhost")[0] == "127.0.0.1"
+    for nobody in ("no.such.invalid", "no..such"):
+        with pytest.raises(OSError):
+            addresses_of(nobody)

@@ -344,9 +344,10 @@ async def running_broker(
     disk: Disk | None = None,
     network: MemoryNetwork | None = None,
     budget: Budget = DEFAULT_BUDGET,
+    ip: str = "",
     **options: Any,
 ) -> AsyncIterator[BrokerRig]:
-    """A started broker on `path`; `options` are those of its configuration."""
+    """A started broker on `path`; `options` are those of its configuration, `ip` of its name."""
     clock = clock or ManualClock(START_MS)
     network = network or MemoryNetwork()
     store_names = {field.name for field in fields(StoreConfig)}
@@ -354,7 +355,14 @@ async def running_broker(
     config = BrokerConfig(**{"port": 10911, "data": path / "store", **options})
     store_config = StoreConfig(**(SMALL_FILES | store_options))
     broker = Broker(
-        config, clock, network, profile, store_config=store_config, disk=disk, budget=budget
+        config,
+        clock,
+        network,
+        profile,
+        store_config=store_config,
+        disk=disk,
+        budget=budget,
+        ip=ip,
     )
     await broker.start()
     try:

@@ -20,7 +20,7 @@ from pocketmq.broker.config import BrokerConfig
 from pocketmq.broker.store.config import StoreConfig
 from pocketmq.protocol.transport.network import split_address
 from pocketmq.runtime.errors import ConfigError, DiskError
-from pocketmq.runtime.ports import check_port_free, told_ip
+from pocketmq.runtime.ports import addresses_of, check_port_free, told_ip
 from pocketmq.runtime.process import RoleContext, RoleMain
 from pocketmq.runtime.profile import profile_named
 
@@ -46,6 +46,7 @@ def _prepare(command: RoleCommand) -> tuple[str, RoleMain]:
 
         _check(asked)
         config = replace(asked, broker_ip1=asked.broker_ip1 or told_ip(asked.host))
+        ip = _ip_of(config.broker_ip1)
         seams = seams_of(config.name, role.clock, command.options)
         # POCKETMQ_DISK_FAULT: the disk may be told to fail from the start
         disk = disk_of(os.environ) if os.environ.get(VARIABLE) else RuledDisk(seams.rules)
@@ -58,6 +59,7 @@ def _prepare(command: RoleCommand) -> tuple[str, RoleMain]:
             budget=command.budget,
             disk=disk,
             events=seams.events,
+            ip=ip,
         )
         await broker.start()
         role.ready(port=broker.port, host=config.broker_ip1)
@@ -67,6 +69,15 @@ def _prepare(command: RoleCommand) -> tuple[str, RoleMain]:
             await broker.stop()
 
     return asked.name, serve
+
+
+def _ip_of(host: str) -> str:
+    try:
+        return addresses_of(host)[0]
+    except OSError as exc:
+        raise ConfigError(
+            "broker_ip1", f"{host!r} has no address", advice="write one that this machine can find"
+        ) from exc
 
 
 def _check(config: BrokerConfig) -> None:

@@ -8,21 +8,29 @@ from pocketmq.protocol.hosts import pack_host
 class BrokerAddress:
     """The broker's own address; its port is certain once the broker listens.
 
+    A name is registered as it was typed, since clients may find another address by it than this
+    machine does; records and message ids hold an address, so it is looked up once for them (B-1).
+
     Args:
-        ip: the address registered for clients.
+        host: the address or name registered for clients.
         port: from the options; 0 takes a free one.
+        ip: the address of `host` where that is a name.
+
+    Raises:
+        IllegalNameError: there is no address.
     """
 
-    __slots__ = ("ip", "packed", "port")
+    __slots__ = ("host", "ip", "packed", "port")
 
-    def __init__(self, ip: str, port: int) -> None:
-        self.ip = ip
+    def __init__(self, host: str, port: int, ip: str = "") -> None:
+        self.host = host
+        self.ip = ip or host
         self.port = port
-        self.packed = pack_host(ip, port)
+        self.packed = pack_host(self.ip, port)
         """As records hold it: 8 bytes, or 20 for IPv6."""
 
     def __str__(self) -> str:
-        return f"{self.ip}:{self.port}"
+        return f"{self.host}:{self.port}"
 
     def listens_at(self, port: int) -> None:
         """The port is known. The broker calls this before any subject starts."""

@@ -73,8 +73,12 @@ class BrokerCore:
         disk: Disk,
         budget: Budget,
         events: EventSink = NO_EVENTS,
+        ip: str = "",
     ) -> BrokerCore:
-        """The core of one broker; the store's directory is `config.data`, whatever it says."""
+        """The core of one broker; the store's directory is `config.data`, whatever it says.
+
+        `ip` is the address of `config.broker_ip1` where that is a name.
+        """
         root = os.path.abspath(config.data.expanduser())
         disk = rooted(disk, root)
         signals = BrokerSignals()
@@ -101,7 +105,7 @@ class BrokerCore:
                 now=partial(options.by_class.__getitem__, StoreConfig),
                 events=StoreEvents(events, config.name),
             ),
-            address=BrokerAddress(config.broker_ip1 or config.host, config.port),
+            address=BrokerAddress(config.broker_ip1 or config.host, config.port, ip),
             budget=partial(options.by_class.__getitem__, Budget),
             signals=signals,
             events=events,

@@ -46,6 +46,7 @@ class Broker:
         store_config: The store's options; its directory is always `config.data`.
         disk: Where the store and the tables lie.
         budget: What peers may cost.
+        ip: The address of `broker_ip1` where that is a name.
         events: Takes what happens here.
     """
 
@@ -60,10 +61,18 @@ class Broker:
         disk: Disk | None = None,
         budget: Budget = DEFAULT_BUDGET,
         events: EventSink = NO_EVENTS,
+        ip: str = "",
     ) -> None:
         self.config = config
         self.core = BrokerCore.of(
-            config, clock, profile, store_config or StoreConfig(), disk or OsDisk(), budget, events
+            config,
+            clock,
+            profile,
+            store_config or StoreConfig(),
+            disk or OsDisk(),
+            budget,
+            events,
+            ip,
         )
         self.subjects = BrokerSubjects(self.core, network)
         self._network = network

@@ -6,6 +6,7 @@ import errno
 import random
 import socket
 import sys
+from ipaddress import ip_address
 
 from pocketmq.runtime.errors import ConfigError, EnvironmentFault, PocketMQError, PortInUseError
 
@@ -136,6 +137,26 @@ def told_ip(host: str) -> str:
         except OSError:  # no network but itself
             return "127.0.0.1" if family == socket.AF_INET else "::1"
         return str(probe.getsockname()[0])
+
+
+def addresses_of(host: str) -> list[str]:
+    """The addresses that a name has here, IPv4 first, as Java prefers; an address is its own.
+
+    Raises:
+        OSError: the name has none.
+    """
+    try:
+        ip_address(host.partition("%")[0])
+    except ValueError:
+        pass
+    else:
+        return [host]
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except UnicodeError as exc:  # an empty label, or one that is too long
+        raise OSError(errno.EINVAL, str(exc)) from exc
+    found.sort(key=lambda each: each[0] != socket.AF_INET)
+    return [str(each[4][0]) for each in found]
 
 
 def listener_pid(port: int) -> int | None:

@@ -22,6 +22,7 @@ from pocketmq.protocol.headers.route import (
     RegisterBrokerRequestHeader,
     UnregisterBrokerRequestHeader,
 )
+from pocketmq.protocol.hosts import unpack_host
 from pocketmq.protocol.transport.memory import MemoryListener, MemoryNetwork
 from pocketmq.runtime.manual_clock import ManualClock
 from pocketmq.runtime.profile import PROFILE_4_9
@@ -133,6 +134,20 @@ async def test_a_broker_registers_everything_at_start_with_every_nameserver(  # 
             assert "TBW102" in table
             assert table["SELF_TEST_TOPIC"].perm == 6
         assert rig.broker.status()["nameservers"] == "127.0.0.1:9876,127.0.0.1:9877"
+
+
+async def test_a_name_is_registered_as_typed_and_messages_carry_its_address(  # B-1
+    tmp_path: Path,
+) -> None:
+    async with registered(tmp_path, broker_ip1="localhost", ip="127.0.0.1") as (rig, (server,)):
+        ((header, _),) = server.registrations
+        assert header.broker_addr == "localhost:10911"
+        assert header.ha_server_addr == "localhost:10912"
+        voice = await rig.voice()
+        sent = await voice.send()
+        assert unpack_host(bytes.fromhex(sent.msg_id)[:8]) == ("127.0.0.1", 10911)
+        (stored,) = await rig.queue("orders")
+        assert stored.store_host == "127.0.0.1:10911"
 
 
 async def test_it_registers_again_after_10_s_and_then_every_30_s(tmp_path: Path) -> None:  # B-2

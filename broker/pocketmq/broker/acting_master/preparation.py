@@ -13,6 +13,9 @@ A step that fails is tried again after a second, with a new look at the group.
 
 from __future__ import annotations
 
+import asyncio
+from ipaddress import ip_address
+
 import structlog
 
 from pocketmq.broker.acting_master.group_peers import NO_ANSWER, GroupPeers
@@ -141,18 +144,35 @@ class Preparation(Service):
 
     async def _until_followed(self, slave: str) -> None:
         host = slave.rpartition(":")[0]
+        hosts = {host}
+        if not self._is_followed_from(hosts) and not _is_ip(host):
+            # it is registered by a name, and its connection has an address
+            with self._core.clock.peer_wait():
+                try:
+                    found = await asyncio.get_running_loop().getaddrinfo(host, None)
+                except OSError as exc:
+                    raise BrokerError(1, f"{slave} has no address: {exc}") from exc
+            hosts.update(str(each[4][0]) for each in found)
         clock = self._core.clock
         ends_at = clock.monotonic() + STREAM_TIMEOUT_S
-        while not self._is_followed_from(host):
+        while not self._is_followed_from(hosts):
             left_s = ends_at - clock.monotonic()
             if left_s <= 0:
                 raise BrokerError(1, f"{slave} does not follow after {STREAM_TIMEOUT_S:g} s")
             with clock.peer_wait():
                 await clock.wait(self._streams, left_s)
 
-    def _is_followed_from(self, host: str) -> bool:
+    def _is_followed_from(self, hosts: set[str]) -> bool:
         """Whether a slave there has told how far it is."""
         return any(
-            each.link.acked >= 0 and each.link.address.rpartition(":")[0] == host
+            each.link.acked >= 0 and each.link.address.rpartition(":")[0] in hosts
             for each in self._replication.slaves.connections
         )
+
+
+def _is_ip(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True

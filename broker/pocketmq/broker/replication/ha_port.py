@@ -50,4 +50,4 @@ class HaPort:
 
     def __str__(self) -> str:
         """What name servers tell slaves."""
-        return f"{self._address.ip}:{self.port}"
+        return f"{self._address.host}:{self.port}"
