@@ -127,7 +127,13 @@ def test_a_due_message_is_as_it_was_before_it_waited() -> None:  # B-92
     assert (due.tags_code, due.uniq_key, due.keys) == (2598920, "U", "k")
     assert due.delay_level == 0
     assert not due.wait_store_ok
-    assert "DELAY" not in decode_properties(due.properties.decode())
+
+
+def test_a_due_message_keeps_every_property_in_its_order() -> None:  # B-92, X-3
+    stored = {"TAGS": "TagB", "DELAY": "3", "REAL_TOPIC": "orders", "REAL_QID": "2", "a": "b"}
+    due = delivered(**stored)
+    assert due is not None
+    assert list(decode_properties(due.properties.decode()).items()) == list(stored.items())
 
 
 def test_half_messages_and_messages_without_a_real_topic_are_dropped() -> None:  # B-92

@@ -83,6 +83,28 @@ async def test_what_is_not_acknowledged_in_time_comes_again_and_counts(
     assert (await pop(voice)).bodies == []
 
 
+async def test_a_retry_of_a_delayed_message_waits_by_its_level_each_time_and_once(
+    rig: BrokerRig, voice: Voice
+) -> None:  # K-92, X-3
+    await voice.create_topic()
+    await voice.send("orders", body=b"late", properties={"DELAY": "5"})
+    await rig.advance(61)
+    for times in range(3):
+        (popped,) = (await pop(voice)).messages
+        message = popped.message
+        assert (message.reconsume_times, message.properties["DELAY"]) == (times, "5")
+        await rig.advance(REVIVED_S)  # hidden no more, and delayed by the level
+        assert (await pop(voice)).bodies == []
+        await rig.advance(61)
+    last = await pop(voice)
+    assert last.bodies == [b"late"]
+    await ack_all(voice, last)
+    await rig.advance(200)
+    assert (await pop(voice)).bodies == []
+    waited = await rig.queue("SCHEDULE_TOPIC_XXXX", 4)
+    assert [message.reconsume_times for message in waited] == [0, 1, 2, 3]
+
+
 async def test_nothing_comes_before_its_time_is_up(rig: BrokerRig, voice: Voice) -> None:
     await fill(voice, 3)
     await pop(voice, invisible_time=30_000)

@@ -264,7 +264,9 @@ def resend(incoming: Incoming, times: int, **fields: Any) -> str:
         **fields,
     )
     left = decode_properties(text_of(message))
-    assert ("DELAY" in left) == ("TIMER_DELAY_MS" in left) == (not message.topic.startswith("%DLQ"))
+    is_dead = message.topic.startswith("%DLQ")
+    assert left["DELAY"] == ("-1" if is_dead else "3")
+    assert ("TIMER_DELAY_MS" in left) is not is_dead
     assert message.queue_id == queue_id == 0
     assert left["UNIQ_KEY"] == message.uniq_key == "U"
     return message.topic

@@ -46,7 +46,45 @@ async def test_a_failed_message_comes_back_after_10_s(  # B-80 to B-84, B-87
     assert again.properties["RETRY_TOPIC"] == "orders"
     assert again.properties["ORIGIN_MESSAGE_ID"] == original.offset_msg_id
     assert (again.tags, again.keys, again.uniq_key) == ("TagA", "k", "U")
-    assert "DELAY" not in again.properties
+    assert list(again.properties.items())[-6:] == [
+        ("RETRY_TOPIC", "orders"),
+        ("ORIGIN_MESSAGE_ID", original.offset_msg_id),
+        ("WAIT", "false"),
+        ("DELAY", "3"),
+        ("REAL_TOPIC", RETRY),
+        ("REAL_QID", "0"),
+    ]
+    assert (await rig.queue(RETRY))[0].properties == again.properties
+
+
+@pytest.mark.parametrize(
+    ("asked", "kept", "waits_s"), [(1, "1", 1), (0, "3", 10), (99, "18", 7200)]
+)
+async def test_a_retry_keeps_the_level_by_which_it_came_and_waits_once(  # B-83, X-3
+    rig: BrokerRig, voice: Voice, asked: int, kept: str, waits_s: int
+) -> None:
+    await voice.send_back(await failed(rig, voice), delay_level=asked)
+    await rig.advance(waits_s + 2)
+    (again,) = await rig.queue(RETRY)
+    assert again.properties["DELAY"] == kept
+    await rig.advance(3 * waits_s)
+    assert len(await rig.queue(RETRY)) == 1
+
+
+async def test_the_next_retry_and_the_dead_letter_have_levels_of_their_own(  # B-83, X-3
+    rig: BrokerRig, voice: Voice
+) -> None:
+    await voice.send_back(await failed(rig, voice))
+    await rig.advance(11)
+    (first,) = await rig.queue(RETRY)
+    await voice.send_back(first)
+    await rig.advance(31)
+    second = (await rig.queue(RETRY))[1]
+    assert (first.properties["DELAY"], second.properties["DELAY"]) == ("3", "4")
+    await voice.send_back(second, delay_level=-1)
+    (dead,) = await rig.queue(DLQ)
+    assert dead.properties == second.properties | {"DELAY": "0"}
+    assert list(dead.properties) == list(second.properties)
 
 
 @pytest.mark.parametrize("profile", [PROFILE_4_9, PROFILE_5_X], ids=["4.9", "5.x"])

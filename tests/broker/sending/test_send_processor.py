@@ -323,10 +323,10 @@ async def test_a_newer_client_brings_its_own_limit(rig: BrokerRig) -> None:  # B
     assert len(await rig.queue("%RETRY%readers")) == 1
 
 
-async def test_a_dead_letter_has_no_delay(rig: BrokerRig, voice: Voice) -> None:  # B-83, B-86
+async def test_a_dead_letter_is_not_delayed(rig: BrokerRig, voice: Voice) -> None:  # B-86
     await voice.send("%RETRY%readers", reconsume_times=17, properties={"DELAY": "18"})
     (dead,) = await rig.queue("%DLQ%readers")
-    assert "DELAY" not in dead.properties
+    assert dead.properties["DELAY"] == "-1"
 
 
 # -- sync flush -------------------------------------------------------------------------------

@@ -22,13 +22,6 @@ from pocketmq.protocol.properties import encode_again
 from pocketmq.protocol.subscription import tags_code
 from pocketmq.protocol.validation import NOT_ALLOWED_SEND, SCHEDULE_TOPIC
 
-_CLEARED = (
-    names.DELAY,
-    names.TIMER_DELAY_SEC,
-    names.TIMER_DELAY_MS,
-    names.TIMER_DELIVER_MS,
-)
-
 
 def level_of(text: str | None) -> int:
     """The DELAY property as a number; 0 when it is missing or no int of Java's."""
@@ -73,15 +66,15 @@ def delay_rewrite(max_level: int) -> Rewrite:
 def from_schedule_topic(record: MessageExt) -> StoredMessage | None:
     """The message as it is delivered, or None for one that must not be (B-92).
 
-    DELAY goes, the store host stays that of the first put. One that names no topic is dropped, and
-    so is one that names a topic which nobody may send to: half messages never wait here.
+    Its properties stay as they were stored, DELAY among them (X-3): put it into the store as it is,
+    for a rewrite would delay it again. The store host stays that of the first put. One that names
+    no topic is dropped, and so is one that names a topic which nobody may send to: half messages
+    never wait here.
     """
-    properties = dict(record.properties)
+    properties = record.properties
     topic = properties.get(names.REAL_TOPIC)
     if not topic or topic in NOT_ALLOWED_SEND:
         return None
-    for name in _CLEARED:
-        properties.pop(name, None)
     tags = properties.get(names.TAGS)
     return StoredMessage(
         topic=topic,

@@ -193,6 +193,8 @@ class IncomingMessages:
             for name in (names.DELAY, *TIMERS):
                 properties.pop(name, None)
         message_type = type_of(properties)
+        if topic != plan.topic:  # given up: counted without a delay, stored with one of -1 (B-86)
+            properties[names.DELAY] = "-1"
         message = self._stored(header, topic, queue_id, body, properties, born_host, header.flag)
         message.message_type = message_type
         if not (

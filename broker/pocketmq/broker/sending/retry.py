@@ -85,10 +85,7 @@ def sent_back(
     properties.setdefault(names.RETRY_TOPIC, record.topic)
     properties.setdefault(names.ORIGIN_MESSAGE_ID, record.offset_msg_id)
     properties[names.WAIT] = "false"
-    if delay_level > 0:
-        properties[names.DELAY] = str(delay_level)
-    else:
-        properties.pop(names.DELAY, None)
+    properties[names.DELAY] = str(delay_level)  # 0 of a dead one, which is not delayed
     message = StoredMessage(
         topic=topic,
         queue_id=queue_id,
