@@ -81,6 +81,10 @@ class RoleThreads:
         """`nameserver` or `broker`."""
         return self._roles[name].role
 
+    def broker_name(self, name: str) -> str:
+        """The broker name of a role, here its own; empty if it is no broker."""
+        return name if self._roles[name].role == "broker" else ""
+
     def state(self, name: str) -> str:
         """`running`, `frozen` or `ended`."""
         return self._roles[name].state

@@ -189,8 +189,9 @@ class ClusterControl:
         with self.events.acting(name, "running"):
             await self.roles.restart(name)
         await self.faults.tell(name, is_new=True)
-        if name in self.roles.running_brokers:
-            await self._until_registered([name])
+        broker = self.roles.broker_name(name)  # a replica's process has a name of its own
+        if broker in self.roles.running_brokers:
+            await self._until_registered([broker])
 
     # -- faults -----------------------------------------------------------------------------
 

@@ -64,13 +64,17 @@ class RoleProcesses:
 
     @property
     def running_brokers(self) -> list[str]:
-        """Names of the brokers that are neither frozen nor ended; a slave has its master's."""
-        slaves = {each.name for each in self.supervisor.spec.slaves}
-        return [
-            each.name
-            for each in self.supervisor.of_role("broker")
-            if each.state is State.READY and each.name not in slaves
-        ]
+        """Broker names, each once, of which a process runs that is a master or may become one.
+
+        Nameservers know brokers by these; replicas of one name are several processes.
+        """
+        return list(
+            dict.fromkeys(
+                each.broker_name
+                for each in self.supervisor.spec.brokers
+                if self.supervisor[each.name].state is State.READY
+            )
+        )
 
     @property
     def addresses(self) -> Mapping[str, str]:
@@ -94,6 +98,13 @@ class RoleProcesses:
     def role(self, name: str) -> str:
         """`nameserver`, `controller` or `broker`."""
         return self.supervisor[name].role
+
+    def broker_name(self, name: str) -> str:
+        """The broker name of a role, which replicas and slaves share; empty if it is no broker."""
+        spec = self.supervisor.spec
+        return next(
+            (each.broker_name for each in (*spec.brokers, *spec.slaves) if each.name == name), ""
+        )
 
     def state(self, name: str) -> str:
         """`running`, `frozen` or `ended`."""
