@@ -23,6 +23,7 @@ from pocketmq.protocol.headers.controller import (
     UpdateControllerConfigRequestHeader,
 )
 from support.controller_rig import controllers, elected
+from support.eventually import eventually
 
 
 @pytest.fixture(params=list(Encoding), ids=lambda each: each.name.lower())
@@ -336,7 +337,7 @@ async def test_a_disk_that_fails_stops_the_controller() -> None:
         rig.files["n0"].fails = True
         channel = await broker.channel(rig.leader)
         future = channel.request(ElectMasterRequestHeader(broker_name="broker-a", broker_id=1))
-        await rig.settle()
+        await eventually(lambda: rig.failures, "the controller has failed")
         [error] = rig.failures
         assert "Input/output error" in str(error)
         assert not future.done()  # nothing is answered that is not on the disk

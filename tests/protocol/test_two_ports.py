@@ -3,6 +3,8 @@ process with two roles has one for their connections."""
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
+
 import pytest
 
 from pocketmq.protocol.budget import Budget
@@ -15,22 +17,25 @@ MIB = 1024 * 1024
 
 async def test_what_peers_have_waiting_at_both_ports_is_added_up() -> None:  # fault 24
     dispatcher = Echo(Budget(peer_memory_bytes=2 * MIB)).dispatcher
-    frame = request_bytes(body=bytes(MIB))
+    large, small = request_bytes(body=bytes(MIB * 7 // 4)), request_bytes(body=bytes(MIB // 4))
     async with (
+        AsyncExitStack() as peers,
         served(TcpNetwork(), dispatcher) as (_, address),
         served(TcpNetwork(), dispatcher) as (_, vip_address),
     ):
         heavy = await RawPeer.connect(address)
+        peers.push_async_callback(heavy.close)
         others = [await RawPeer.connect(vip_address) for _ in range(2)]
-        heavy.say(frame[: MIB - 10])  # half frames
         for peer in others:
-            peer.say(frame[: MIB * 3 // 4])
+            peers.push_async_callback(peer.close)
+        # Half frames; the heavy one has the most waiting in whatever order they are read.
+        heavy.say(large[:-10])
+        for peer in others:
+            peer.say(small[:-10])
         assert await heavy.is_hung_up_on()
         for peer in others:
-            peer.say(frame[MIB * 3 // 4 :])
+            peer.say(small[-10:])
             await peer.answer()
-        for peer in (heavy, *others):
-            await peer.close()
 
 
 @pytest.mark.parametrize("roles", [1, 2])

@@ -90,7 +90,10 @@ async def test_a_broker_killed_while_it_looks_for_them_loses_none(
         turns.stop()
     (left / "lock").unlink()
     async with timers_at(left, now_ms=START_MS + (DELAY_S + 60) * 1000) as again:
-        await again.advance(1)
+        for _ in range(60):  # a busy machine takes more rounds to look at all
+            await again.advance(1)
+            if len(again.bodies()) >= len(sent):
+                break
         assert again.bodies() == sent
 
 
