@@ -6,6 +6,7 @@ import asyncio
 import gc
 import os
 import shutil
+import signal
 import zlib
 from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
@@ -16,6 +17,15 @@ import pytest
 import structlog
 
 from support.groups import durations_text
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # Who starts the tests behind a `&` or with nohup ignores it, and all children would, too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+os.umask(0o022)
+for _name in [*os.environ]:
+    # What a user's shell says to PocketMQ and to Python is nothing that a test is about.
+    if _name.startswith("POCKETMQ_") or _name in ("NAMESRV_ADDR", "PYTHONDONTWRITEBYTECODE"):
+        del os.environ[_name]
 
 IN_CI = os.environ.get("CI", "").lower() in ("true", "1")
 
