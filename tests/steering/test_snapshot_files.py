@@ -12,7 +12,7 @@ import pytest
 
 from pocketmq.cluster.steering import snapshots
 from pocketmq.cluster.steering.roles import Roles
-from pocketmq.cluster.steering.snapshots import Snapshots
+from pocketmq.cluster.steering.snapshots import Snapshots, end_cut_off_load
 from pocketmq.runtime.errors import DiskError
 
 NAMES = ["nameserver-1", "broker-a", "broker-b"]
@@ -76,3 +76,13 @@ async def test_a_snapshot_that_cannot_be_copied_leaves_the_roles_what_they_have(
     assert contents(data) == {"saved"}
     assert sorted(path.name for path in data.iterdir()) == sorted([*NAMES, "snapshots"])
     assert not stopped
+
+
+def test_a_start_says_what_a_kill_left_of_a_load(tmp_path: Path) -> None:
+    fill(tmp_path, "old")
+    (tmp_path / "broker-a").rename(tmp_path / ".broker-a.replaced")
+    (tmp_path / ".loading-1").mkdir()
+    of_broker, of_load = end_cut_off_load(tmp_path)
+    assert of_broker.startswith("broker-a has its data of before")
+    assert "load it again" in of_load
+    assert contents(tmp_path) == {"old"}

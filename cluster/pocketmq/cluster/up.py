@@ -31,6 +31,7 @@ from pocketmq.cluster.process import ChildProcess
 from pocketmq.cluster.spec import ClusterOptions, cluster_spec
 from pocketmq.cluster.steering.cluster_control import ClusterControl
 from pocketmq.cluster.steering.processes import RoleProcesses
+from pocketmq.cluster.steering.snapshots import end_cut_off_load
 from pocketmq.cluster.supervisor import Supervisor
 from pocketmq.runtime.errors import DiskError, EnvironmentFault
 from pocketmq.runtime.ports import free_ports
@@ -83,6 +84,8 @@ def run_up(options: ClusterOptions, settings: UpSettings) -> int:
         if settings.caller_pid:
             role.tasks.start(_stop_after(role, settings.caller_pid), name="watch the caller")
         with data_folder(options.data) as folder:
+            for line in end_cut_off_load(folder.path):
+                _say(line)
             spec = cluster_spec(
                 options,
                 folder.path,

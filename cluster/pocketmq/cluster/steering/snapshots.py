@@ -23,11 +23,17 @@ import msgspec
 from pocketmq.cluster.steering.errors import WrongClusterError
 from pocketmq.cluster.steering.roles import Roles
 from pocketmq.runtime.errors import CallerError, DiskError
+from pocketmq.runtime.replaced_folder import (
+    finish_replacements,
+    remove_folder,
+    replace_folder,
+)
 
 FILE = "snapshot.json"
 KV_FILE = "kvConfig.json"
 
 _CHUNK_BYTES = 1024 * 1024
+_LOADING = ".loading-"
 
 
 class SnapshotInfo(msgspec.Struct, forbid_unknown_fields=True):
@@ -117,7 +123,7 @@ class Snapshots:
                 f"snapshot {info.name} is of {', '.join(info.roles)}, this cluster has "
                 f"{', '.join(self._roles.names)}"
             )
-        beside = Path(tempfile.mkdtemp(prefix=".loading-", dir=self._roles.data))
+        beside = Path(tempfile.mkdtemp(prefix=_LOADING, dir=self._roles.data))
         try:
             await asyncio.to_thread(self._copy_all, folder, beside)
             for name in self._roles.names:
@@ -170,27 +176,45 @@ class Snapshots:
 
     def _replace(self, name: str, beside: Path) -> None:
         """Put what was copied in the place of what a role has; that takes no space."""
-        self._remove(name)
         source, target = beside / name, self._roles.data / name
         if not source.exists():
-            return  # it had nothing
-        if self._roles.role(name) == "nameserver":
+            self._remove(name)  # it had nothing
+        elif self._roles.role(name) == "nameserver":
             target.mkdir(parents=True, exist_ok=True, mode=0o700)
             (source / KV_FILE).replace(target / KV_FILE)
         else:
-            source.replace(target)
+            replace_folder(source, target)
 
     def _remove(self, name: str) -> None:
         if self._roles.role(name) == "nameserver":
             (self._roles.data / name / KV_FILE).unlink(missing_ok=True)
         else:
-            shutil.rmtree(self._roles.data / name, ignore_errors=True)
+            remove_folder(self._roles.data / name)
 
     def _files(self, name: str, root: Path) -> Iterator[Path]:
         if self._roles.role(name) == "nameserver":
             kv_file = root / KV_FILE
             return iter([kv_file] if kv_file.exists() else [])
         return (path for path in sorted(root.rglob("*")) if path.is_file() and path.name != "lock")
+
+
+def end_cut_off_load(data: Path) -> list[str]:
+    """End what a kill in the middle of `load` or `reset` left; lines that say what is so now.
+
+    Raises:
+        DiskError: It cannot be done; nothing is lost.
+    """
+    try:
+        old = finish_replacements(data)
+    except OSError as exc:
+        raise DiskError(data, exc.strerror or str(exc)) from exc
+    lines = [f"{name} has its data of before a snapshot load that was cut off" for name in old]
+    # Another cluster may be loading there right now, so that it is not removed.
+    return lines + [
+        f"a snapshot load was cut off: each role has all of its old data or all of the snapshot's; "
+        f"load it again, and remove {path}"
+        for path in sorted(data.glob(f"{_LOADING}*"))
+    ]
 
 
 def read_info(folder: Path) -> SnapshotInfo:
