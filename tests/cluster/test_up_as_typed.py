@@ -44,7 +44,7 @@ def test_it_gets_ready_and_every_verb_works(typed: str, second: str, tmp_path: P
             run(data, "restart", second)
             run(data, "snapshot", "save", "one")
             run(data, "snapshot", "load", "one")
-            if "--controllers" not in typed:  # with them it does not end yet (issue 34)
+            if "--controllers" not in typed:  # a reset with controllers does not end
                 run(data, "reset")
             assert second in run(data, "ps")
         finally:
