@@ -93,7 +93,7 @@ async def test_a_pull_with_a_subscription_of_10_mb_is_refused_at_once(
     took_s, answer = cost_of(rig, header, b"", encoding)
     refused(answer, "subscription_chars", ResponseCode.SUBSCRIPTION_PARSE_FAILED)
     assert took_s < slowest_s()
-    assert not pulls_of(rig)._reader._checks._parsed
+    assert not pulls_of(rig)._reader._checks._filters.kept_bytes
 
 
 async def test_the_longest_subscription_is_parsed_in_time(
@@ -124,7 +124,7 @@ async def test_long_subscriptions_count_as_memory_of_their_peer(
     taken = peak_bytes(hold)
     assert len(rig.broker.held) == 20
     assert 0.5 * taken < peer.kept_bytes < 4 * taken
-    assert not pull._reader._checks._parsed, "nor are they kept anywhere else"
+    assert not pull._reader._checks._filters.kept_bytes, "nor are they kept anywhere else"
     await rig.advance(10)
     assert peer.kept_bytes == 0
 

@@ -132,7 +132,7 @@ class Budget:
     )
     subscription_chars: int = option(
         16_384,
-        help="Length of a subscription's expression, in a heartbeat and in a pull.",
+        help="Length of a subscription's expression, whichever request brings it.",
         live=True,
         within=(1, inf),
         roles=BROKER,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from pocketmq.broker.errors import RequestRefusedError
@@ -63,3 +65,20 @@ async def test_a_subscription_is_checked_by_the_same_filters(rig: BrokerRig, voi
     assert (refused.code, "SQL92" in (refused.remark or "")) == (1, True)
     rig.broker.subjects.filters.message_filters.add("SQL92", by_length)
     assert (await voice.ask(CheckClientConfigRequestHeader(), body)).code == 0
+
+
+def test_kept_expressions_take_a_mebibyte_and_long_ones_are_not_kept() -> None:
+    filters = MessageFilters()
+    tracemalloc.start()
+    try:
+        for number in range(1_500):
+            tags = "||".join(f"{number:x}{tag:x}" for tag in range(100))[:512]
+            filters.parse("orders", tags, 0, None)
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert 0 < filters.kept_bytes <= 1024 * 1024
+    assert 0.5 * taken < filters.kept_bytes < 2 * taken
+    kept = filters.kept_bytes
+    filters.parse("orders", "a" * 513, 0, None)
+    assert filters.kept_bytes == kept

@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from pocketmq.broker.pop.records import decode_check_point
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.header import Header
 from pocketmq.protocol.headers.pop import NotificationRequestHeader, NotificationResponseHeader
 from pocketmq.protocol.record import decode_records
 from pocketmq.protocol.validation import TIMER_TOPIC
 from pocketmq.runtime.profile import PROFILE_5_3, PROFILE_5_5, Profile
-from support.broker_rig import BrokerRig, Voice, running_broker
-from support.pop_voice import GROUP, ack_all, change, pop
+from support.broker_rig import SUBSCRIPTION, BrokerRig, Voice, pull_header, running_broker
+from support.pop_voice import GROUP, ack_all, change, pop, pop_header
 
 
 async def check_points(rig: BrokerRig) -> list[str]:
@@ -87,3 +89,27 @@ async def test_a_notification_counts_what_its_expression_chooses(
         assert await has_message("number = 4", "SQL92") is not knows
         [stored] = decode_records(b"".join(rig.broker.store.get_message("orders", 0, 0, 1).records))
         assert stored.body == b"m"
+
+
+@pytest.mark.parametrize("exp_type", ["TAG", "SQL92"])
+async def test_a_pop_and_a_notification_bring_no_longer_expression_than_a_pull(
+    tmp_path: Path, exp_type: str
+) -> None:
+    async with running_broker(tmp_path, PROFILE_5_5, enable_property_filter=True) as rig:
+        voice = await rig.voice()
+        await voice.create_topic()
+        long = "a = '" + "x" * 16_384 + "'"
+        peek = NotificationRequestHeader(
+            consumer_group=GROUP,
+            topic="orders",
+            queue_id=-1,
+            poll_time=0,
+            exp=long,
+            exp_type=exp_type,
+        )
+        pull = pull_header(sys_flag=SUBSCRIPTION, subscription=long, expression_type=exp_type)
+        asked: list[Header] = [pop_header(exp=long, exp_type=exp_type), peek, pull]
+        for header in asked:
+            reply = await voice.ask(header)
+            assert reply.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED, reply.remark
+            assert "(budget.subscription_chars)" in (reply.remark or "")

@@ -171,7 +171,7 @@ def test_an_expression_that_the_broker_cannot_compile_is_told_by_where_it_came_f
 
 
 def test_an_expression_is_as_long_as_the_budget_says() -> None:
-    house = House(budget=lambda: Budget(subscription_chars=600))
+    house = House(filters=MessageFilters(lambda: Budget(subscription_chars=600)))
     for _ in range(2):  # long ones are read each time
         assert house.checks.check(pull_header(subscription="a" * 600), NOW_MS).filter.accept
     with pytest.raises(OverBudgetError, match="characters of the subscription") as caught:
@@ -187,7 +187,7 @@ def test_expressions_without_end_are_not_kept() -> None:
         accept = house.checks.check(pull_header(subscription=f"Tag{n}"), NOW_MS).filter.accept
         assert accept is not None
         assert accept(tags_code(f"Tag{n}"))
-    assert len(house.checks._parsed) <= 1024
+    assert len(house.checks._filters._parsed) <= 1024
 
 
 def test_a_group_that_may_not_broadcast_is_refused() -> None:  # B-56

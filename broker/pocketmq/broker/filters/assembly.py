@@ -21,6 +21,6 @@ class Filters(Subject):
 
 def assemble_filters(core: BrokerCore) -> Filters:
     """By tags, and by SQL92 where `enable_property_filter` allows it."""
-    filters, sql92 = MessageFilters(), Sql92Filters()
+    filters, sql92 = MessageFilters(core.budget), Sql92Filters()
     filters.add(SQL92, sql92.of, lambda: core.config.enable_property_filter)
     return Filters(message_filters=filters, sql92=sql92)

@@ -23,13 +23,13 @@ from pocketmq.protocol.body import decode_request_body, encode_body
 from pocketmq.protocol.codes import LanguageCode, RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
-from pocketmq.protocol.errors import FilterError, SubscriptionError
+from pocketmq.protocol.errors import FilterError
 from pocketmq.protocol.headers.clients import (
     GetConsumerConnectionListRequestHeader,
     GetConsumerListRequestHeader,
     GetProducerConnectionListRequestHeader,
 )
-from pocketmq.protocol.subscription import TAG, SubscriptionData
+from pocketmq.protocol.subscription import TAG
 from pocketmq.runtime.clock import Clock
 
 
@@ -81,14 +81,11 @@ class MemberProcessor:
             return request.reply()
         try:
             self._filters.of(
-                SubscriptionData.parse(
-                    data.topic,
-                    data.sub_string,
-                    data.sub_version,
-                    expression_type=data.expression_type,
+                self._filters.parse(
+                    data.topic, data.sub_string, data.sub_version, data.expression_type
                 )
             )
-        except (SubscriptionError, FilterError) as exc:
+        except FilterError as exc:
             raise RequestRefusedError(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(exc)) from exc
         return request.reply()
 

@@ -16,7 +16,7 @@ from pocketmq.broker.pop.waking import WakingPops
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, error_reply, handles, handles_batch
-from pocketmq.protocol.errors import FilterError, SubscriptionError
+from pocketmq.protocol.errors import FilterError, OverBudgetError
 from pocketmq.protocol.headers.pop import (
     NotificationRequestHeader,
     NotificationResponseHeader,
@@ -27,7 +27,6 @@ from pocketmq.protocol.headers.pop import (
     PopMessageResponseHeader,
 )
 from pocketmq.protocol.receipts import msg_offset_info, start_offset_info
-from pocketmq.protocol.subscription import TAG, SubscriptionData
 
 
 class _Pop(NamedTuple):
@@ -147,7 +146,7 @@ class PopProcessor:
         try:
             config = self._checks.pop(header, deadline_ms - header.poll_time, now_ms)
             chosen = self._expressions.filter(header.topic, header.exp, header.exp_type)
-        except RequestRefusedError as exc:
+        except (RequestRefusedError, OverBudgetError) as exc:
             # A client reads the header before it looks at the code (K-1, K-171).
             return request.reply(PopMessageResponseHeader(), code=exc.code, remark=str(exc))
         want = PopRequest(
@@ -221,15 +220,14 @@ class PopProcessor:
 
 
 class PopExpressions:
-    """Filters of the expressions that pops and notifications bring; each is compiled once.
+    """Filters of the expressions that pops and notifications bring.
 
     Args:
-        filters: compile expressions.
+        filters: parse and compile expressions.
     """
 
     def __init__(self, filters: MessageFilters) -> None:
         self._filters = filters
-        self._filter_of: dict[tuple[str, str], MessageFilter] = {}
 
     def filter(
         self, topic: str, expression: str | None, expression_type: str | None
@@ -237,23 +235,16 @@ class PopExpressions:
         """The filter of an expression; an empty one takes all messages (K-31).
 
         Raises:
+            OverBudgetError: SUBSCRIPTION_PARSE_FAILED (23): it is too long.
             RequestRefusedError: SUBSCRIPTION_PARSE_FAILED (23).
         """
         if not expression:
             return ALL
-        kind = expression_type or TAG
-        key = (expression, kind)
-        chosen = self._filter_of.get(key)
-        if chosen is None:
-            try:
-                subscription = SubscriptionData.parse(topic, expression, 0, expression_type=kind)
-                chosen = self._filters.of(subscription)
-            except (FilterError, SubscriptionError) as exc:
-                raise RequestRefusedError(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(exc)) from exc
-            if len(self._filter_of) >= 1024:
-                self._filter_of.clear()
-            self._filter_of[key] = chosen
-        return chosen
+        subscription = self._filters.parse(topic, expression, 0, expression_type)
+        try:
+            return self._filters.of(subscription)
+        except FilterError as exc:
+            raise RequestRefusedError(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(exc)) from exc
 
 
 class NotificationProcessor:

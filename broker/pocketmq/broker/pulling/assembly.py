@@ -84,7 +84,6 @@ def assemble_pulling(
             broker_name=config.name,
             options=core.config_now,
             invalid_parameter_code=profile.invalid_parameter_code,
-            budget=core.budget,
         ),
         offsets.table,
         core.stats,

@@ -20,14 +20,13 @@ from pocketmq.broker.topics.topic_configs import TopicConfigManager
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
 from pocketmq.protocol.bodies.route import MASTER_ID
 from pocketmq.protocol.bodies.topics import TopicConfig
-from pocketmq.protocol.budget import BudgetSource, default_budget
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer
-from pocketmq.protocol.errors import FilterError, SubscriptionError
+from pocketmq.protocol.errors import FilterError
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader
 from pocketmq.protocol.scalars import Perm, PullSysFlag
-from pocketmq.protocol.subscription import TAG, SubscriptionData
+from pocketmq.protocol.subscription import SubscriptionData
 from pocketmq.runtime.words import counted
 
 FOUND = int(ResponseCode.SUCCESS)
@@ -45,10 +44,6 @@ _CODES = {
     GetStatus.OFFSET_TOO_SMALL: MOVED,
     GetStatus.OFFSET_RESET: MOVED,
 }
-
-_CACHED_EXPRESSIONS = 1024
-_CACHED_CHARS = 512
-"""Longer expressions are parsed each time: a cache of a thousand would take half a gigabyte."""
 
 
 class ReadOptions(Protocol):
@@ -104,11 +99,10 @@ class PullChecks:
         topics: what exists here.
         groups: who may consume; unknown groups may be added.
         consumers: subscriptions from heartbeats.
-        filters: compile subscriptions.
+        filters: parse and compile subscriptions.
         broker_name: for remarks.
         options: the broker's, as they are now.
         invalid_parameter_code: answer to illegal queue ids, by profile.
-        budget: how long an expression may be.
     """
 
     def __init__(
@@ -121,9 +115,7 @@ class PullChecks:
         broker_name: str,
         options: Callable[[], ReadOptions],
         invalid_parameter_code: int = ResponseCode.INVALID_PARAMETER,
-        budget: BudgetSource = default_budget,
     ) -> None:
-        self._budget = budget
         self._topics = topics
         self._groups = groups
         self._consumers = consumers
@@ -131,7 +123,6 @@ class PullChecks:
         self._broker_name = broker_name
         self._options = options
         self._invalid_code = invalid_parameter_code
-        self._parsed: dict[tuple[str, str], SubscriptionData] = {}
 
     def check(self, header: PullMessageRequestHeader, now_ms: int) -> PullPlan:
         """Check a pull, in RocketMQ's order of checks.
@@ -195,7 +186,9 @@ class PullChecks:
         info: ConsumerGroupInfo | None,
     ) -> SubscriptionData:
         if header.sys_flag & PullSysFlag.SUBSCRIPTION:
-            return self._parse(header)
+            return self._filters.parse(
+                header.topic, header.subscription, header.sub_version, header.expression_type
+            )
         if info is None:
             raise RequestRefusedError(
                 ResponseCode.SUBSCRIPTION_NOT_EXIST,
@@ -220,32 +213,6 @@ class PullChecks:
                 f"the subscription of group {header.consumer_group} to {header.topic} known here "
                 f"has version {data.sub_version}, the pull's is {header.sub_version}",
             )
-        return data
-
-    def _parse(self, header: PullMessageRequestHeader) -> SubscriptionData:
-        """The header's own expression; parsed ones are kept, for a consumer repeats its own."""
-        kind = header.expression_type or TAG
-        self._budget().check(
-            "subscription_chars",
-            len(header.subscription or ""),
-            "characters of the subscription",
-            advice="subscribe to fewer tags",
-            code=ResponseCode.SUBSCRIPTION_PARSE_FAILED,
-        )
-        key = (header.subscription or "", kind)
-        data = self._parsed.get(key)
-        if data is None:
-            try:
-                data = SubscriptionData.parse(
-                    header.topic, header.subscription, header.sub_version, expression_type=kind
-                )
-            except SubscriptionError as exc:
-                raise RequestRefusedError(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(exc)) from exc
-            if len(key[0]) > _CACHED_CHARS:
-                return data
-            if len(self._parsed) >= _CACHED_EXPRESSIONS:
-                self._parsed.clear()
-            self._parsed[key] = data
         return data
 
 
