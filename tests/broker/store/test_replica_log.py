@@ -17,6 +17,7 @@ from pocketmq.broker.store.errors import StoreFileError
 from pocketmq.broker.store.queue_dispatch import StoredBatch
 from pocketmq.broker.store.replica_log import NotFollowingError, ReplicaGapError
 from pocketmq.protocol.record import decode_records
+from pocketmq.protocol.store_layout import BLANK, MAGIC_BLANK
 from pocketmq.runtime.errors import DiskError
 from support.disks import BROKEN, SteppedDisk, fail_with
 from support.eventually import eventually
@@ -42,6 +43,10 @@ def pieces(store: MessageStore, start: int, most: int) -> Iterator[tuple[int, by
         data = bytes(file.view()[at : min(file.wrote, at + most)])
         yield offset, data
         offset += len(data)
+
+
+def is_blank_head(view: memoryview, at: int) -> bool:
+    return BLANK.struct.unpack_from(view, at) == (SIZE - at, MAGIC_BLANK)
 
 
 def queues_of(store: MessageStore) -> dict[tuple[str, int], tuple[int, int, list[bytes]]]:
@@ -180,6 +185,82 @@ async def test_the_first_bytes_of_a_record_are_not_taken_for_none(
     await dispatched(slave)
     assert queues_of(slave) == queues_of(master)
     assert not [line for line in logged if line["event"] == "replica.no_record"]
+
+
+async def test_a_blank_end_may_come_in_two_pieces(
+    open_store: Make, message: Message, tmp_path: Path, logged: list[Any]
+) -> None:  # S-14: parted at every byte of it
+    master = filled(open_store, message, tmp_path / "m")
+    file = master.commit_log.files.files[0]
+    blank = next(at for at in range(SIZE - 8, 0, -1) if is_blank_head(file.view(), at))
+    slave = open_store(disk=SteppedDisk(), store_path_root_dir=str(tmp_path / "s"))
+    slave.replica.follow()
+    slave.replica.append(0, log_of(master)[:blank])
+    await dispatched(slave)
+    for split in range(blank + 1, SIZE):
+        slave.replica.append(split - 1, log_of(master)[split - 1 : split])
+        slave.replica.dispatch_all()
+        assert slave.replica.undispatched_bytes == split - blank
+    for offset, data in pieces(master, SIZE - 1, SIZE):
+        slave.replica.append(offset, data)
+    await dispatched(slave)
+    assert queues_of(slave) == queues_of(master)
+    assert not [line for line in logged if line["event"] == "replica.no_record"]
+
+
+@pytest.mark.parametrize("off_by", [-8, 8])
+async def test_a_blank_that_does_not_reach_the_files_end_is_told(
+    open_store: Make, message: Message, tmp_path: Path, logged: list[Any], off_by: int
+) -> None:
+    master = filled(open_store, message, tmp_path / "m")
+    view = master.commit_log.files.files[0].view()
+    blank = next(at for at in range(SIZE - 8, 0, -1) if is_blank_head(view, at))
+    wrong = BLANK.struct.pack(SIZE - blank + off_by, MAGIC_BLANK)
+    slave = open_store(disk=SteppedDisk(), store_path_root_dir=str(tmp_path / "s"))
+    slave.start()
+    slave.replica.follow()
+    slave.replica.append(0, log_of(master)[:blank] + wrong)
+    await dispatched(slave, but_bytes=8)
+    await eventually(lambda: any(line["event"] == "replica.no_record" for line in logged), "told")
+    await slave.close()
+
+
+async def test_half_a_blank_is_cut_when_the_slave_is_promoted(
+    open_store: Make, message: Message, tmp_path: Path
+) -> None:  # H-140
+    master = filled(open_store, message, tmp_path / "m")
+    view = master.commit_log.files.files[0].view()
+    blank = next(at for at in range(SIZE - 8, 0, -1) if is_blank_head(view, at))
+    slave = open_store(disk=SteppedDisk(), store_path_root_dir=str(tmp_path / "s"))
+    slave.start()
+    slave.replica.follow()
+    slave.replica.append(0, log_of(master)[: blank + 9])
+    await slave.replica.truncate(blank)  # a place where its log may part from another master's
+    slave.replica.append(blank, log_of(master)[blank : blank + 9])
+    await slave.replica.lead()
+    assert slave.commit_log.max_offset == blank
+    assert slave.put_messages([message(b"b" * 900)])[0].status is PutStatus.PUT_OK
+    await slave.close()
+
+
+@pytest.mark.parametrize("size", [1, 7, 8, 35, 36, 80])
+async def test_half_a_record_can_be_cut_and_no_place_within_one(
+    open_store: Make, message: Message, tmp_path: Path, size: int
+) -> None:  # H-112: a new master cut its half of it when it was promoted
+    master = open_store(disk=SteppedDisk(), store_path_root_dir=str(tmp_path / "m"))
+    _, second = (master.put_messages([message(b"a" * 500)])[0] for _ in range(2))
+    at = second.physical_offset
+    slave = open_store(disk=SteppedDisk(), store_path_root_dir=str(tmp_path / "s"))
+    slave.start()
+    slave.replica.follow()
+    slave.replica.append(0, log_of(master)[: at + size])
+    with pytest.raises(StoreFileError, match="no record begins"):
+        await slave.replica.truncate(at - 100)
+    assert await slave.replica.truncate(at) == size
+    slave.replica.append(at, log_of(master)[at:])
+    await dispatched(slave)
+    assert queues_of(slave) == queues_of(master)
+    await slave.close()
 
 
 async def test_other_work_goes_on_while_a_new_master_dispatches_a_long_log(

@@ -18,6 +18,7 @@ far consumers see.
 from __future__ import annotations
 
 import asyncio
+import struct
 
 import structlog
 
@@ -29,13 +30,15 @@ from pocketmq.broker.store.errors import StoreFileError
 from pocketmq.broker.store.flush import LogFlusher
 from pocketmq.broker.store.flush_service import FlushService
 from pocketmq.broker.store.log_scan import implausible, message_of
+from pocketmq.broker.store.mapped_file import MappedFile
 from pocketmq.broker.store.queue_dispatch import QueueDispatcher, StoredBatch
 from pocketmq.broker.store.queue_recovery import correct_min_offset, cut_at, zero_behind_end
 from pocketmq.broker.store.retried_dispatch import Visibility
 from pocketmq.broker.store.stored_message import PutResult, PutStatus, StoredMessage
 from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.record_check import RecordKind, check_record
+from pocketmq.protocol.record_check import Checked, RecordKind, check_record
 from pocketmq.protocol.scalars import MessageSysFlag
+from pocketmq.protocol.store_layout import BLANK, MAGIC_BLANK, RECORD
 from pocketmq.runtime.errors import DiskError, PocketMQError
 
 log = structlog.get_logger()
@@ -49,6 +52,8 @@ _RECORDS_WHILE_CATCHING_UP = 32
 _NEAR_BYTES = MIB // 8
 _HEAD_BYTES = 8  # fewer of a record may all be zeros
 _FAR_BYTES = 256 * MIB
+_OFFSET_AT = RECORD.offset_of("PHYSICALOFFSET")
+_OFFSET = struct.Struct(">q")
 
 
 class NotFollowingError(PocketMQError):
@@ -299,8 +304,10 @@ class ReplicaLog:
             )
         position = offset - file.start
         found = check_record(file.view(), position, file.wrote)
-        sound = found.kind in (RecordKind.END, RecordKind.BLANK) or (
-            found.message is not None and found.physical_offset == offset
+        sound = (
+            found.kind in (RecordKind.END, RecordKind.BLANK)
+            or (found.message is not None and found.physical_offset == offset)
+            or _comes_in_part(file, position, file.wrote, found)
         )
         if not sound:
             raise StoreFileError(
@@ -389,7 +396,9 @@ class ReplicaLog:
             if record is not None:
                 problem = implausible(record, file.start + position)
             if record is None or problem:
-                if checked.kind is not RecordKind.TORN and last - position >= _HEAD_BYTES:
+                is_torn = checked.kind is RecordKind.TORN
+                is_torn = is_torn or _comes_in_part(file, position, last, checked)
+                if not is_torn and last - position >= _HEAD_BYTES:
                     self._tell_broken(file.start + position, problem or "zeros")
                 break
             queue = self._queues.get_or_create(record.topic, record.queue_id)
@@ -423,6 +432,19 @@ class ReplicaLog:
         if self._broken_at != offset:
             self._broken_at = offset
             log.error("replica.no_record", offset=offset, reason=reason)
+
+
+def _comes_in_part(file: MappedFile, position: int, last: int, found: Checked) -> bool:
+    """Whether a record or a blank begins here whose rest, behind `last`, is still to come."""
+    if found.kind is RecordKind.TORN:
+        if last - position < _OFFSET_AT + _OFFSET.size:
+            return True  # of its own offset nothing can be said yet
+        (offset,) = _OFFSET.unpack_from(file.view(), position + _OFFSET_AT)
+        return bool(offset == file.start + position)
+    if last - position < _HEAD_BYTES:
+        return False
+    size, magic = BLANK.struct.unpack_from(file.view(), position)
+    return bool(magic == MAGIC_BLANK and position + size == file.size > last)
 
 
 def _result_of(record: MessageExt) -> PutResult:
