@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import structlog
@@ -127,7 +128,8 @@ class Supervisor(StartStop):
             await self._start_all(self.spec.nameservers)
             await self._start_all(self.spec.controllers)
             await self.wait_for_controllers()
-            await self._start_all(self.spec.brokers)
+            for brokers in self._turns():
+                await self._start_all(brokers)
             await self.wait_for_brokers([spec.broker_name for spec in self.spec.brokers])
             await self._start_all(self.spec.slaves)  # they learn their masters by registering (H-8)
         except BaseException:
@@ -270,6 +272,23 @@ class Supervisor(StartStop):
         ]
 
     # -- inside -----------------------------------------------------------------------------
+
+    def _turns(self) -> list[Sequence[ProcessSpec]]:
+        """The brokers by when they start: all at once, but replicas of a name on manual clocks.
+
+        Of those that claim an id at the same moment all but one ask again a second later, which
+        would never come while nobody moves their clocks.
+        """
+        if self.spec.clock != "manual":
+            return [self.spec.brokers]
+        turns: list[list[ProcessSpec]] = []
+        seen = Counter[str]()
+        for each in self.spec.brokers:
+            if seen[each.broker_name] == len(turns):
+                turns.append([])
+            turns[seen[each.broker_name]].append(each)
+            seen[each.broker_name] += 1
+        return list(turns)
 
     async def _start_all(self, specs: Sequence[ProcessSpec]) -> None:
         results = await asyncio.gather(*(self.add(spec) for spec in specs), return_exceptions=True)

@@ -133,6 +133,9 @@ class RoleThreads:
         """Start a role again with the same port and files."""
         await self._roles[name].start()
 
+    async def wait_for_controllers(self) -> None:
+        """Return at once: there are none."""
+
     # -- time -------------------------------------------------------------------------------
 
     def time_ms(self) -> int:

@@ -160,6 +160,10 @@ class RoleProcesses:
             raise WrongStateError(name, "start", self.state(name)) from None
         await self.supervisor.restart(name)
 
+    async def wait_for_controllers(self) -> None:
+        """Return when one controller leads; see `Supervisor.wait_for_controllers`."""
+        await self.supervisor.wait_for_controllers()
+
     # -- time -------------------------------------------------------------------------------
 
     def time_ms(self) -> int:

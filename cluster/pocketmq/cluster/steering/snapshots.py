@@ -6,6 +6,10 @@
 
 A broker is stopped in order before its store is copied, and started again afterwards: the copy is
 clean, with all tables saved. Its clients find it again by themselves, as after any restart.
+
+What replicas and controllers hold belongs together: one that runs on would elect another master, or
+bring what it holds to those that begin anew. So data is replaced and removed while all of them are
+stopped, and copied so where there are controllers.
 """
 
 from __future__ import annotations
@@ -52,6 +56,7 @@ class SnapshotError(CallerError):
 
 
 Again = Callable[[str], Awaitable[None]]
+Work = Callable[[str], None]
 
 
 class Snapshots:
@@ -97,8 +102,8 @@ class Snapshots:
         if _has_files(folder):
             raise SnapshotError(f"{folder} is not empty; choose another name, or remove it")
         try:
-            for name in self._roles.names:
-                await self._at_rest(name, partial(self._copy, name, folder))
+            each = self._together if self._of("controller") else self._one_by_one
+            await each(lambda name: self._copy(name, folder))
             info = SnapshotInfo(folder.name, time_ms, self._roles.names, _used(folder))
             (folder / FILE).write_bytes(msgspec.json.encode(info))
         except BaseException as exc:
@@ -126,8 +131,7 @@ class Snapshots:
         beside = Path(tempfile.mkdtemp(prefix=_LOADING, dir=self._roles.data))
         try:
             await asyncio.to_thread(self._copy_all, folder, beside)
-            for name in self._roles.names:
-                await self._at_rest(name, partial(self._replace, name, beside))
+            await self._together(lambda name: self._replace(name, beside))
         except OSError as exc:
             raise DiskError(self._roles.data, exc.strerror or str(exc)) from exc
         finally:
@@ -141,8 +145,7 @@ class Snapshots:
             WrongClusterError: A role is frozen.
         """
         self._need_no_frozen()
-        for name in self._roles.names:
-            await self._at_rest(name, partial(self._remove, name))
+        await self._together(self._remove)
 
     # -- inside -----------------------------------------------------------------------------
 
@@ -150,6 +153,36 @@ class Snapshots:
         frozen = [name for name in self._roles.names if self._roles.state(name) == "frozen"]
         if frozen:
             raise WrongClusterError(f"{', '.join(frozen)} is frozen; thaw it first")
+
+    def _of(self, role: str) -> list[str]:
+        return [name for name in self._roles.names if self._roles.role(name) == role]
+
+    async def _one_by_one(self, work: Work) -> None:
+        for name in self._roles.names:
+            await self._at_rest(name, partial(work, name))
+
+    async def _together(self, work: Work) -> None:
+        """Do something with each role while brokers and controllers are all stopped."""
+        for name in self._of("nameserver"):  # each alone: those that run keep the manual time
+            await self._at_rest(name, partial(work, name))
+        controllers, brokers = self._of("controller"), self._of("broker")
+        run = {name for name in controllers + brokers if self._roles.state(name) == "running"}
+        try:
+            for names in (brokers, controllers):
+                await asyncio.gather(
+                    *(self._roles.stop_role(name) for name in names if name in run)
+                )
+            for name in controllers + brokers:
+                await asyncio.to_thread(work, name)
+        finally:
+            for name in controllers:
+                if name in run:
+                    await self._start(name)
+            if run.intersection(controllers):
+                await self._roles.wait_for_controllers()
+            for name in brokers:  # masters before their slaves
+                if name in run:
+                    await self._start(name)
 
     async def _at_rest(self, name: str, work: Callable[[], None]) -> None:
         """Do something while a role is stopped; one that had ended stays so."""
