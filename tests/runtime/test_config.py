@@ -14,7 +14,7 @@ from pocketmq.runtime.config import all_in, load, unknown_names
 from pocketmq.runtime.durable_file import DurableFile
 from pocketmq.runtime.errors import ConfigError
 from pocketmq.runtime.flags import add_arguments
-from pocketmq.runtime.options import describe, option
+from pocketmq.runtime.options import clamped, describe, option
 from pocketmq.runtime.text_files import OsTextFiles
 
 
@@ -35,6 +35,7 @@ class BrokerSample:
     role: Literal["master", "slave"] | None = option(None, help="Role.")
     period_s: float = option(30.0, help="Period.", unit="s", rule="B-3")
     password: str = option("", help="Secret.", secret=True)
+    full_at: int = option(90, help="Level.", unit="%", clamped=(35, 90))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,12 +118,31 @@ def test_text_becomes_the_declared_type(name: str, text: str, value: object) -> 
         ("period_s", "soon", "'soon' is not a number"),
         ("auto_create_topic_enable", "maybe", "'maybe' is not true or false"),
         ("flush", "never", "'never' is not one of ASYNC_FLUSH, SYNC_FLUSH"),
+        ("full_at", "0.9", "'0.9' is not a whole number of percent: write 90"),
+        ("full_at", "1.0", "'1.0' is not a whole number of percent: write 100"),
+        ("full_at", "89.5", "'89.5' is not a whole number of percent: write 90"),
+        ("full_at", "0.9.1", "'0.9.1' is not a whole number"),
     ],
 )
 def test_a_wrong_value_is_named_with_its_origin(name: str, text: str, complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint) as caught:
         load_with(env={f"POCKETMQ_BROKER_{name.upper()}": text})
     assert f"environment POCKETMQ_BROKER_{name.upper()}" in str(caught.value)
+
+
+def test_a_fraction_in_toml_is_no_percentage(tmp_path: Path) -> None:
+    path = tmp_path / "c.toml"
+    path.write_text("[broker]\nfull_at = 1.0\n")
+    with pytest.raises(ConfigError, match="percent: write 100"):
+        load_with(toml_path=path)
+
+
+@pytest.mark.parametrize(
+    ("given", "counts_as"), [(-5, 35), (1, 35), (35, 35), (60, 60), (90, 90), (100, 90)]
+)
+def test_a_number_outside_its_bounds_counts_as_the_nearest(given: int, counts_as: int) -> None:
+    config = load_with(flags={"full_at": str(given)})
+    assert (config.full_at, clamped(config, "full_at")) == (given, counts_as)
 
 
 def test_an_unknown_name_in_toml_is_an_error_with_a_hint(tmp_path: Path) -> None:

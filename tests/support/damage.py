@@ -28,7 +28,7 @@ from pocketmq.protocol.record import decode_records
 from pocketmq.runtime.errors import DiskError
 from pocketmq.runtime.manual_clock import ManualClock
 from pocketmq.runtime.profile import PROFILE_5_X
-from support.store_life import SHAPE, START_MS, Verdict, numbered
+from support.store_life import SHAPE, START_MS, HalfEmpty, Verdict, numbered
 
 COUNT = 80
 QUEUE_FILE = SHAPE["mapped_file_size_consume_queue"]
@@ -36,7 +36,7 @@ Place = tuple[str, int, int]
 """Topic, queue, offset."""
 
 
-class QuickDisk(OsDisk):
+class QuickDisk(HalfEmpty, OsDisk):
     """The real disk without threads; nothing is synced, nobody cuts the power."""
 
     def start_worker(self, name: str) -> DiskWorker:

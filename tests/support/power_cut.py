@@ -32,6 +32,7 @@ from support.store_life import (
     INDEX_SLOTS,
     SHAPE,
     START_MS,
+    HalfEmpty,
     InlineExecutor,
     Verdict,
     messages_of,
@@ -44,7 +45,7 @@ FLUSH_MS, THOROUGH_MS, LEAST_PAGES = 500, 10_000, 4
 GROUP = "G"
 
 
-class NextBoot(OsDisk):
+class NextBoot(HalfEmpty, OsDisk):
     """The real disk after the machine came up again."""
 
     def boot_id(self) -> bytes:
@@ -52,6 +53,10 @@ class NextBoot(OsDisk):
 
     def start_worker(self, name: str) -> DiskWorker:
         return InlineWorker()
+
+
+class RoomyModelDisk(HalfEmpty, ModelDisk):
+    """The model with room."""
 
 
 @dataclass
@@ -120,7 +125,7 @@ def open_store(root: Path, disk: Disk, clock: ManualClock, mode: FlushDiskType) 
 def record(root: Path, mode: FlushDiskType) -> list[Cut]:
     """Live once; each moment at which something could be cut."""
     root.mkdir()
-    disk = ModelDisk(root)
+    disk = RoomyModelDisk(root)
     life = Life(disk, mode, ManualClock(START_MS))
     disk.on_call = life.look
 

@@ -27,6 +27,7 @@ from pocketmq.broker.store import (
     StoreConfig,
     StoredMessage,
 )
+from pocketmq.broker.store.disk import DiskUsage
 from pocketmq.broker.store.disk_worker import DiskWorker, InlineWorker
 from pocketmq.broker.store.fault_disk import Fault, FaultDisk
 from pocketmq.broker.store.verify import verify_store
@@ -49,16 +50,23 @@ SHAPE: dict[str, Any] = {
     "max_index_num": 40,
     "file_reserved_time_h": 0,
     "delete_when": "",
-    # The test's own partition may be nearly full; that is not what is tested.
-    "disk_max_used_space_ratio": 1000,
-    "disk_space_clean_forcibly_ratio": 10.0,
-    "disk_space_warning_level_ratio": 10.0,
 }
 
 Say = Callable[[str], None]
 
 
-class InlineFaultDisk(FaultDisk):
+class HalfEmpty:
+    """Of a disk: its partition has room; that of the test itself may be nearly full."""
+
+    def usage(self, path: str) -> DiskUsage:
+        return DiskUsage(total_bytes=1000, used_bytes=500)
+
+
+class SoundDisk(HalfEmpty, OsDisk):
+    """The real disk with room."""
+
+
+class InlineFaultDisk(HalfEmpty, FaultDisk):
     """No threads, so that the N-th call is the same one each time."""
 
     def start_worker(self, name: str) -> DiskWorker:
@@ -211,7 +219,7 @@ def judge(
             hole, a file is torn, or the store is not clean afterwards.
     """
     told = Told.of(lines)
-    store = open_store(root, OsDisk(), ManualClock(START_MS + 3_600_000), mode)
+    store = open_store(root, SoundDisk(), ManualClock(START_MS + 3_600_000), mode)
     served: dict[tuple[int, int], int] = {}
     for topic, queue in list(store.queues()):
         for offset, body in messages_of(store, topic, queue):

@@ -15,7 +15,7 @@ from pocketmq.broker.pop.options import PopOptions
 from pocketmq.broker.pulling.options import PullOptions
 from pocketmq.broker.replication.options import ReplicationOptions
 from pocketmq.broker.transactions.options import TransactionOptions
-from pocketmq.runtime.options import option
+from pocketmq.runtime.options import clamped, option
 
 PERMISSION: Final = "brokerPermission"
 """An option whose change is told to the name servers (O-7)."""
@@ -155,6 +155,7 @@ class BrokerConfig(
         help="Period of registration; clamped to 10 s to 60 s.",
         rule="B-2",
         rocketmq_name="registerNameServerPeriod",
+        clamped=(10_000, 60_000),
     )
 
     # -- orderly consumption, requests and replies
@@ -191,4 +192,4 @@ class BrokerConfig(
     @property
     def register_period_s(self) -> float:
         """Period of registration, clamped to 10 s to 60 s as in RocketMQ (B-2)."""
-        return min(max(self.register_nameserver_period_ms, 10_000), 60_000) / 1000
+        return clamped(self, "register_nameserver_period_ms") / 1000

@@ -31,6 +31,7 @@ class _Declared:
     secret: bool
     live: bool
     within: tuple[float, float] | None
+    clamped: tuple[float, float] | None
     roles: tuple[str, ...]
 
 
@@ -44,6 +45,7 @@ def option(
     secret: bool = False,
     live: bool = False,
     within: tuple[float, float] | None = None,
+    clamped: tuple[float, float] | None = None,
     roles: tuple[str, ...] = (),
 ) -> Any:
     """Declare a field of a configuration dataclass.
@@ -51,15 +53,20 @@ def option(
     Args:
         default: Its value when nobody gives one; a list or dict is copied for each instance.
         help: One line for `--help` and the reference page.
-        unit: `ms`, `s`, `bytes`; empty where there is none.
+        unit: `ms`, `s`, `bytes`, `%`; empty where there is none. A whole number of percent cannot
+            be written as a fraction of 1.
         rule: Id of the rule in docs/rules/ from which the default comes.
         rocketmq_name: Key in `broker.conf`; by default the field in camel case.
         secret: Its value is shown nowhere.
         live: A change acts at once in a running process; else after a restart.
         within: The least and the greatest number that it may be.
+        clamped: Any number may be given, and one outside counts as the nearest of these two where
+            RocketMQ does so; who reads the value asks `clamped`.
         roles: Who reads it, of those that take its class; empty: all of them.
     """
-    declared = {_MARK: _Declared(help, unit, rule, rocketmq_name, secret, live, within, roles)}
+    declared = {
+        _MARK: _Declared(help, unit, rule, rocketmq_name, secret, live, within, clamped, roles)
+    }
     if isinstance(default, (list, dict, set)):
         return dataclasses.field(default_factory=lambda: type(default)(default), metadata=declared)
     return dataclasses.field(default=default, metadata=declared)
@@ -89,6 +96,8 @@ class OptionDescription:
     """A change acts at once in a running process."""
     within: tuple[float, float] | None
     """The least and the greatest number allowed."""
+    clamped: tuple[float, float] | None
+    """A number outside counts as the nearest of these."""
     roles: tuple[str, ...]
     """Who reads it, of those that take its class; empty: all of them."""
     choices: tuple[str, ...]
@@ -102,6 +111,8 @@ class OptionDescription:
         Raises:
             ValueError: it cannot be; the text completes "... is not".
         """
+        if self.unit == "%" and self.annotation is int:
+            _refuse_fraction(found)
         value = as_type(found, self.annotation)
         if self.within is not None and isinstance(value, (int, float)):
             least, most = self.within
@@ -109,6 +120,30 @@ class OptionDescription:
                 bound = f"up to {most:g}" if most != inf else "or more"
                 raise ValueError(f"{least:g} {bound}")
         return value
+
+
+def clamped(config: Any, name: str) -> int:
+    """The number that an option counts as: its value, moved into its `clamped`."""
+    bounds = next(each.clamped for each in describe(type(config)) if each.name == name)
+    assert bounds is not None, name
+    return int(min(max(getattr(config, name), bounds[0]), bounds[1]))
+
+
+def _refuse_fraction(found: Any) -> None:
+    """0.9 or 1.0 for 90 or 100 %, which would count as 0 or 1 %.
+
+    Raises:
+        ValueError: with the number to write.
+    """
+    text = str(found).strip()
+    if "." not in text:
+        return
+    try:
+        number = float(text)
+    except ValueError:
+        return
+    percent = round(number * 100 if abs(number) <= 1 else number)
+    raise ValueError(f"a whole number of percent: write {percent}")
 
 
 def section_of(config_class: type[Any]) -> str:
@@ -158,6 +193,7 @@ def _describe(config_class: type[Any]) -> Iterator[OptionDescription]:
             secret=declared.secret,
             live=declared.live,
             within=declared.within,
+            clamped=declared.clamped,
             roles=declared.roles,
             choices=choices(annotation),
             annotation=annotation,

@@ -24,6 +24,7 @@ from pocketmq.protocol.subscription import SQL92, SubscriptionData
 from pocketmq.runtime.config import load, read_properties
 from pocketmq.runtime.options import describe
 from support.broker_rig import Voice, consumer, pull_header, read_pull, running_broker
+from support.store_life import SoundDisk
 
 Probe = Callable[[Voice], Awaitable[int]]
 
@@ -77,7 +78,6 @@ CASES: list[tuple[str, Probe, int, str, int]] = [
     ("timerMaxDelaySec", send_timer, 0, "60", 13),
     ("enablePropertyFilter", sql, 1, "true", 0),
     ("queuesPerTopic", create, 0, "3", 29),
-    ("diskSpaceWarningLevelRatio", send, 0, "0.9", 0),
 ]
 
 
@@ -94,6 +94,26 @@ async def test_a_change_acts_at_once(
         assert await probe(voice) == before
         assert await change(voice, f"{key}={value}") is None
         assert await probe(voice) == after
+
+
+async def test_the_level_of_a_full_disk_changes_at_once(tmp_path: Path) -> None:  # B-163, B-166
+    async with running_broker(tmp_path, disk=SoundDisk()) as rig:  # half of it is used
+        voice = await rig.voice()
+        await voice.send()
+        for value, code in (("40", 14), ("60", 0), ("1", 14), ("90", 0)):
+            assert await change(voice, f"diskSpaceWarningLevelRatio={value}") is None
+            await rig.advance(70)  # the first look is 60 s after the start
+            assert await send(voice) == code
+
+
+async def test_a_fraction_where_percents_are_meant_is_refused(tmp_path: Path) -> None:  # B-163
+    async with running_broker(tmp_path) as rig:
+        voice = await rig.voice()
+        remark = await change(voice, "diskSpaceWarningLevelRatio=0.9")
+        assert remark is not None
+        assert "a whole number of percent: write 90" in remark
+        config = rig.broker.core.store.config
+        assert config.disk_space_warning_level_ratio == 90
 
 
 async def test_how_long_a_pull_is_held_changes_at_once(tmp_path: Path) -> None:  # B-70

@@ -473,6 +473,55 @@ def test_a_full_disk_is_logged_once_and_its_end_too(
         assert [(line["event"], line["used_ratio"]) for line in found] == [(event, used)]
 
 
+@pytest.mark.parametrize(
+    ("level", "used", "full"),
+    [(90, 0.91, True), (99, 0.91, True), (1, 0.34, False), (1, 0.36, True), (50, 0.51, True)],
+)
+def test_the_warning_level_counts_as_35_to_90_percent(
+    open_store: Make, message: Message, disk: RoomyDisk, level: int, used: float, *, full: bool
+) -> None:  # B-163
+    store = open_store(disk=disk, disk_space_warning_level_ratio=level)
+    disk.used = used
+    cleaned(store, NOON)
+    status = store.put_messages([message(b"x")])[0].status
+    assert (status is not PutStatus.PUT_OK) == full
+
+
+@pytest.mark.parametrize(
+    ("options", "used", "goes"),
+    [
+        ({"disk_space_clean_forcibly_ratio": 99}, 0.86, True),
+        ({"disk_space_clean_forcibly_ratio": 1}, 0.29, False),
+        ({"disk_space_clean_forcibly_ratio": 1}, 0.31, True),
+        ({"disk_max_used_space_ratio": 1000, "file_reserved_time_h": 0}, 0.95, False),
+        ({"disk_max_used_space_ratio": 1000, "file_reserved_time_h": 0}, 0.96, True),
+        ({"disk_max_used_space_ratio": 0, "file_reserved_time_h": 0}, 0.1, False),
+        ({"disk_max_used_space_ratio": 0, "file_reserved_time_h": 0}, 0.11, True),
+    ],
+)
+def test_levels_of_cleaning_count_as_rocketmqs(
+    open_store: Make,
+    message: Message,
+    disk: RoomyDisk,
+    options: dict[str, int],
+    used: float,
+    *,
+    goes: bool,
+) -> None:  # B-164, B-165
+    if "disk_max_used_space_ratio" in options:
+        options |= {"clean_file_forcibly_enable": False}
+    store = open_store(disk=disk, mapped_file_size_commit_log=4096, **options)
+    for n in range(100):
+        store.put_messages([message(b"%03d" % n)])
+    store._log_flusher.start(InlineWorker())
+    store._flush._queue_flusher.start(InlineWorker())
+    store._flush.confirm_soon()
+    files, disk.used = logs(store), used
+    disk.written_ms = NOON
+    cleaned(store, NOON)
+    assert (logs(store) < files) == goes
+
+
 def test_no_entry_leads_to_a_record_that_is_gone_while_a_round_pauses(  # S-34, S-73
     open_store: Make, message: Message, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -58,7 +58,7 @@ def assemble_replication(core: BrokerCore, network: Network) -> Replication:
     port = HaPort(
         config.host,
         core.address,
-        config.ha_listen_port,
+        max(config.ha_listen_port, 0),  # below 0 is 0, as in RocketMQ
         any_port=config.port == 0,
     )
     epochs = EpochFile(store.root, core.disk)

@@ -99,13 +99,10 @@ class Cleaner:
         if len(self._log.files.files) < 2:  # the last file never goes, so the hour does not matter
             self._manual_rounds = max(0, self._manual_rounds - 1)
             return None
-        forced = (
-            usage.used_ratio > config.disk_space_clean_forcibly_ratio
-            and config.clean_file_forcibly_enable
-        )
+        forced = usage.used_ratio > config.forcible_ratio and config.clean_file_forcibly_enable
         is_due = (
             datetime.fromtimestamp(now_ms / 1000).astimezone().hour in config.delete_hours()
-            or usage.used_ratio > config.disk_max_used_space_ratio / 100
+            or usage.used_ratio > config.max_used_ratio
             or self._manual_rounds > 0
         )
         self._manual_rounds = max(0, self._manual_rounds - 1)
@@ -122,7 +119,7 @@ class Cleaner:
 
     def _note_level(self, usage: DiskUsage, config: StoreConfig) -> None:
         """Take no more messages above the warning level, and take them again below it."""
-        if usage.used_ratio > config.disk_space_warning_level_ratio:
+        if usage.used_ratio > config.warning_ratio:
             if DISK_FULL not in self._blocked_by:
                 log.error("disk.full", used_ratio=round(usage.used_ratio, 3), path=self._root)
             self._blocked_by.add(DISK_FULL)

@@ -9,7 +9,7 @@ from math import inf
 from typing import ClassVar
 
 from pocketmq.runtime.errors import ConfigError
-from pocketmq.runtime.options import option
+from pocketmq.runtime.options import OptionDescription, clamped, describe, option
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -52,7 +52,7 @@ class StoreConfig:
     )
     mapped_file_size_consume_queue: int = option(
         300_000 * ENTRY_SIZE,
-        help="Size of a consume-queue file; a multiple of 20.",
+        help="Size of a consume-queue file; rounded up to a multiple of 20.",
         unit="bytes",
         rule="S-1",
     )
@@ -209,6 +209,7 @@ class StoreConfig:
         help="Width of a slot of the timer wheel: 100, 200, 500 or 1000.",
         unit="ms",
         rule="T-101",
+        clamped=(100, 1000),
     )
     timer_roll_window_slot: int = option(
         172_800,
@@ -257,25 +258,28 @@ class StoreConfig:
     )
     disk_max_used_space_ratio: int = option(
         75,
-        help="Disk usage above which expired files are deleted at any hour; 100 or more: never.",
+        help="Disk usage above which expired files are deleted at any hour; counts as 10 to 95.",
         unit="%",
         rule="B-165",
         live=True,
-        within=(0, inf),
+        clamped=(10, 95),
     )
-    disk_space_clean_forcibly_ratio: float = option(
-        0.85,
-        help="Forcible level: disk usage above which any file but the last is deleted.",
+    disk_space_clean_forcibly_ratio: int = option(
+        85,
+        help="Forcible level: disk usage above which any file but the last is deleted; counts as "
+        "30 to 85.",
+        unit="%",
         rule="B-164",
         live=True,
-        within=(0, inf),
+        clamped=(30, 85),
     )
-    disk_space_warning_level_ratio: float = option(
-        0.90,
-        help="Warning level: disk usage above which the store refuses writes.",
+    disk_space_warning_level_ratio: int = option(
+        90,
+        help="Warning level: disk usage above which the store refuses writes; counts as 35 to 90.",
+        unit="%",
         rule="B-163",
         live=True,
-        within=(0, inf),
+        clamped=(35, 90),
     )
     clean_resource_interval_ms: int = option(
         10_000,
@@ -290,6 +294,37 @@ class StoreConfig:
     def __post_init__(self) -> None:
         self.delete_hours()
         self.delay_levels_ms()
+        for each in describe(StoreConfig):
+            if each.unit == "%":
+                self._refuse_fraction_of(each)
+
+    def _refuse_fraction_of(self, percent: OptionDescription) -> None:
+        """Fractions of 1, which these options once were, would count as 0 or 1 %."""
+        value = getattr(self, percent.name)
+        try:
+            percent.value_of(value)
+        except ValueError as exc:
+            raise ConfigError(percent.name, f"{value} is not {exc}") from exc
+
+    @property
+    def queue_file_bytes(self) -> int:
+        """Size of a consume-queue file: whole entries."""
+        return -(-self.mapped_file_size_consume_queue // ENTRY_SIZE) * ENTRY_SIZE
+
+    @property
+    def max_used_ratio(self) -> float:
+        """Disk usage, 0.0 to 1.0, above which expired files are deleted at any hour (B-165)."""
+        return clamped(self, "disk_max_used_space_ratio") / 100
+
+    @property
+    def forcible_ratio(self) -> float:
+        """Disk usage above which any file but the last is deleted (B-164)."""
+        return clamped(self, "disk_space_clean_forcibly_ratio") / 100
+
+    @property
+    def warning_ratio(self) -> float:
+        """Disk usage above which the store refuses writes (B-163)."""
+        return clamped(self, "disk_space_warning_level_ratio") / 100
 
     def delete_hours(self) -> frozenset[int]:
         """Hours of the day at which expired files are deleted.

@@ -124,7 +124,7 @@ class MessageStore(QueueReads):
             synced_often=synced_often,
         )
         consume_queues = ConsumeQueues(
-            disk, root, config.mapped_file_size_consume_queue, config.max_open_queue_files
+            disk, root, config.queue_file_bytes, config.max_open_queue_files
         )
         self.checkpoint = StoreCheckpoint(disk, root)
         index_flusher = IndexFlusher(disk, self.checkpoint)
