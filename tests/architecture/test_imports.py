@@ -5,8 +5,10 @@ from __future__ import annotations
 import configparser
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
+import grimp
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,6 +43,14 @@ def test_the_contracts_are_kept() -> None:
         text=True,
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    """Imports inside functions and for type checkers count too."""
+    graph = grimp.build_graph(*PORTIONS, exclude_type_checking_imports=False, cache_dir=None)
+    imported = {each: graph.find_modules_directly_imported_by(each) for each in graph.modules}
+    # raises CycleError, whose text names the files of a circle in order
+    TopologicalSorter(imported).prepare()
 
 
 @pytest.mark.parametrize("portion", PORTIONS)

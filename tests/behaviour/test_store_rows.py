@@ -12,7 +12,7 @@ import pytest
 
 from pocketmq.broker.store import FlushDiskType, MessageStore, PutStatus, StoreConfig, StoredMessage
 from pocketmq.broker.store.disk_worker import DiskWorker, Done, InlineWorker, Job
-from pocketmq.broker.store.queue_dispatch import StoredBatch
+from pocketmq.broker.store.stored_batches import StoredBatch
 from pocketmq.protocol.java import java_hash
 from pocketmq.protocol.record_check import check_record
 from pocketmq.protocol.store_layout import MAGIC_BLANK

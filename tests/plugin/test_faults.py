@@ -11,8 +11,8 @@ from pocketmq.client import Message, Producer, PushConsumer
 from pocketmq.protocol.faults.rule import WrongFaultError
 from pocketmq.runtime.errors import PocketMQError
 from pocketmq.testing import Cluster, WrongClusterError, start_cluster
-from pocketmq.testing.faults import Faults
-from pocketmq.testing.sync import SyncProducer
+from pocketmq.testing.cluster import Faults
+from pocketmq.testing.sync_clients import SyncProducer
 from support.eventually import PATIENCE_S, eventually
 
 

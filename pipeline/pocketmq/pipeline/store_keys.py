@@ -15,7 +15,7 @@ from pocketmq.protocol.store_layout import FIXED_SIZE
 
 if TYPE_CHECKING:
     from pocketmq.pipeline.store_files import FileRow
-    from pocketmq.pipeline.store_plan import Root
+    from pocketmq.pipeline.store_roots import Root
 
 KEY_COLUMNS: Final = ("keys", "uniqKey")
 

@@ -14,7 +14,7 @@ from pocketmq.pipeline.row_filter import RowFilter
 
 if TYPE_CHECKING:
     from pocketmq.pipeline.places import Place
-    from pocketmq.pipeline.store_plan import Root
+    from pocketmq.pipeline.store_roots import Root
 
 NAME: Final = "pocketmq-store"
 
@@ -109,7 +109,7 @@ def find_stores(settings: StoreSettings) -> list[Root]:
     Raises:
         OptionError: A path is no store, or there are not as many names as paths.
     """
-    from pocketmq.pipeline.store_plan import find_roots
+    from pocketmq.pipeline.store_roots import find_roots
 
     return find_roots(settings.paths, settings.broker_names, NAME, settings.storage)
 

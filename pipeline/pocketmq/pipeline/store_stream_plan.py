@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 from pocketmq.pipeline.store_files import FileRow, log_files
 from pocketmq.pipeline.store_losses import FileLoss, FileLossPolicy, removed, replaced
-from pocketmq.pipeline.store_plan import LogPart, Root
+from pocketmq.pipeline.store_plan import LogPart
+from pocketmq.pipeline.store_roots import Root
 from pocketmq.pipeline.store_stands import Stand, Stands
 from pocketmq.protocol.ledger import HEAD_SIZE, record_place
 from pocketmq.protocol.store_layout import BLANK, FIXED_SIZE, MAGIC_V1, MAGIC_V2, store_time_ms

@@ -17,7 +17,8 @@ from pocketmq.pipeline.record_columns import timestamps
 from pocketmq.pipeline.store_bounds import Slice
 from pocketmq.pipeline.store_files import Entries, FileRow, QueueFiles, log_files, queues_of
 from pocketmq.pipeline.store_index import SLOT_BYTES, slots_of
-from pocketmq.pipeline.store_plan import QueuePart, Root
+from pocketmq.pipeline.store_plan import QueuePart
+from pocketmq.pipeline.store_roots import Root
 from pocketmq.protocol.bodies.offsets import ConsumerOffsetTable
 from pocketmq.protocol.body import decode_json
 from pocketmq.protocol.errors import BadRequestError

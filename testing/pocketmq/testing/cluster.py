@@ -1,15 +1,37 @@
-"""A cluster for tests: its coroutines may be awaited in any event loop; `.sync` has plain calls.
+"""A cluster for tests, and the three ways to work with it.
 
-with start_cluster(clock="manual") as cluster:
-    await cluster.create_topic("orders")
-    consumer = PushConsumer("billing", nameservers=cluster.nameservers)
+Coroutines, which may be awaited in any event loop:
+
+    with start_cluster(clock="manual") as cluster:
+        await cluster.create_topic("orders")
+        consumer = PushConsumer("billing", nameservers=cluster.nameservers)
+        ...
+        await cluster.group("billing").assigned()
+        await cluster.advance(seconds=126)
+
+Plain calls, for code without an event loop (`cluster.sync`). Its clients are the asynchronous ones,
+which run in a loop of a separate thread; any thread may call them:
+
+    with cluster.sync.producer("orders-producers") as producer:
+        producer.send(Message("orders", b"hello"))
+    with cluster.sync.consumer("billing", "orders") as consumer:
+        message = consumer.receive()
+
+Fault rules (`cluster.faults`, the fixture `pocketmq_faults`). These calls block for a few
+milliseconds until every role has the rules, also in a coroutine: the roles run in other threads or
+processes:
+
+    pocketmq_faults.add("fail", code="SEND_MESSAGE", with_code="SYSTEM_BUSY", nth=1)
+    pocketmq_faults.add("lose", code="NOTIFY_CONSUMER_IDS_CHANGED", probability=0.5, seed=7)
+    pocketmq_faults.partition("broker-a", "nameserver-1")
     ...
-    await cluster.group("billing").assigned()
-    await cluster.advance(seconds=126)
+    pocketmq_faults.clear()
+    assert pocketmq_faults.fired("r1") == 1
 """
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import itertools
 import shutil
@@ -19,8 +41,12 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
+import msgspec
+
+from pocketmq.client import ConsumeFromWhere
+from pocketmq.client.instances import runs_clients
 from pocketmq.cluster.steering.cluster_control import ClusterControl
 from pocketmq.cluster.steering.errors import (
     NotReachedError,
@@ -33,13 +59,12 @@ from pocketmq.cluster.steering.roles import Roles
 from pocketmq.cluster.steering.shape import ClockKind, ClusterShape, Mode
 from pocketmq.cluster.steering.waiting import WAIT_LIMIT_S
 from pocketmq.protocol.control import real_us
-from pocketmq.runtime.errors import ConfigError, DiskError, PocketMQError
+from pocketmq.protocol.faults.rule import Deed, FaultRule, Firing, WrongFaultError, check_deed
+from pocketmq.runtime.errors import CallerError, ConfigError, DiskError, PocketMQError
 from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName
+from pocketmq.testing.fault_options import FaultOptions
 from pocketmq.testing.loop_thread import LoopThread
-
-if TYPE_CHECKING:
-    from pocketmq.testing.faults import Faults
-    from pocketmq.testing.sync import SyncCluster
+from pocketmq.testing.sync_clients import SyncConsumer, SyncProducer
 
 _numbers = itertools.count(1)
 
@@ -115,15 +140,11 @@ class Cluster:
     @cached_property
     def sync(self) -> SyncCluster:
         """The cluster for code without an event loop."""
-        from pocketmq.testing.sync import SyncCluster
-
         return SyncCluster(self)
 
     @cached_property
     def faults(self) -> Faults:
         """Faults by rule; blocks where it is called, in a coroutine too."""
-        from pocketmq.testing.faults import Faults
-
         return Faults(self)
 
     # -- topics and groups ------------------------------------------------------------------
@@ -335,6 +356,239 @@ class Group:
     async def state(self) -> GroupState:
         """Members, queues and offsets."""
         return await self._cluster.thread.run(self._cluster.control.group_state(self.name))
+
+
+class Faults:
+    """The fault rules of one cluster.
+
+    Args:
+        cluster: A cluster that no other test uses.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+
+    @property
+    def rules(self) -> list[FaultRule]:
+        """The current rules."""
+        return self.cluster.control.faults.rules
+
+    def add(self, do: Deed, **options: Unpack[FaultOptions]) -> FaultRule:
+        """Add a rule.
+
+        Args:
+            do: The fault; `FaultRule.do` lists all.
+            options: When and where it happens: the other fields of `FaultRule`.
+
+        Raises:
+            WrongFaultError: There is no such rule, or it contradicts itself.
+            WrongClusterError: The cluster is shared, or has no such role.
+        """
+        self.cluster.check_own("inject faults", "pocketmq_faults")
+        check_deed(do)
+        try:
+            rule = msgspec.convert({"do": do, **options}, FaultRule)
+        except msgspec.ValidationError as exc:
+            raise WrongFaultError(f"no such fault rule: {exc}; see docs/control.md") from exc
+        return self.cluster.thread.result(self.cluster.control.add_fault(rule))
+
+    def partition(self, one: str, other: str) -> FaultRule:
+        """Partition two roles, or a role and all `others`, or a role and `clients`: frames between
+        them are held back."""
+        return self.add("partition", role=one, other=other)
+
+    def clear(self, rule: FaultRule | str | None = None) -> None:
+        """Remove one rule, or all."""
+        rule_id = rule.id if isinstance(rule, FaultRule) else rule
+        self.cluster.thread.result(self.cluster.control.clear_faults(rule_id))
+
+    def fired(self, rule: FaultRule | str | None = None) -> int:
+        """How often a current rule fired, or all of them, summed over all roles."""
+        counts = self.cluster.thread.result(self.cluster.control.faults.counts())
+        rule_id = rule.id if isinstance(rule, FaultRule) else rule
+        wanted = counts.values() if rule_id is None else [counts.get(rule_id, {})]
+        return sum(sum(each.values()) for each in wanted)
+
+    def firings(self) -> list[Firing]:
+        """The last 1,000 firings of each role, oldest first."""
+        return self.cluster.thread.result(self.cluster.control.faults.firings())
+
+
+class SyncCluster:
+    """A `Cluster` whose calls block; they are documented there.
+
+    Args:
+        cluster: The cluster.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._thread = LoopThread("pocketmq clients")
+
+    def close(self) -> None:
+        """End the thread of the clients, which must be stopped before."""
+        self._thread.stop()
+
+    # -- names ------------------------------------------------------------------------------
+
+    @property
+    def nameservers(self) -> str:
+        """`host:port;host:port`."""
+        return self._cluster.nameservers
+
+    @property
+    def time_ms(self) -> int:
+        """The cluster's time in epoch ms."""
+        return self._cluster.time_ms
+
+    def topic_name(self, name: str) -> str:
+        """A topic name that no other test has."""
+        return self._cluster.topic_name(name)
+
+    def group_name(self, name: str) -> str:
+        """A group name that no other test has."""
+        return self._cluster.group_name(name)
+
+    # -- control ----------------------------------------------------------------------------
+
+    def create_topic(self, name: str, *, queues: int = 4) -> str:
+        """Create a topic; returns its full name when every nameserver has its route."""
+        return self._thread.result(self._cluster.create_topic(name, queues=queues))
+
+    def group(self, name: str) -> SyncGroup:
+        """A consumer group, to wait for."""
+        return SyncGroup(self._cluster, self._thread, name)
+
+    def advance(self, seconds: float = 0, *, minutes: float = 0, hours: float = 0) -> None:
+        """Move the clocks of all roles and clients.
+
+        Raises:
+            CallerError: Clients run in the caller's event loop, which would stand still meanwhile.
+        """
+        _check_no_client_waits("advance")
+        self._thread.result(self._cluster.advance(seconds, minutes=minutes, hours=hours))
+
+    def advance_until(self, condition: Callable[[], bool], *, limit_s: float = 3600.0) -> float:
+        """Move time from deadline to deadline until a condition holds.
+
+        The condition is called in the calling thread, so it may use the other calls here.
+
+        Raises:
+            NotReachedError: The condition did not hold after `limit_s`.
+            CallerError: Clients run in the caller's event loop, which would stand still meanwhile.
+        """
+        _check_no_client_waits("advance_until")
+        name = getattr(condition, "__name__", repr(condition))
+        if inspect.iscoroutinefunction(condition):
+            raise CallerError(
+                f"{name} is a coroutine function; write a plain one, or await "
+                "cluster.advance_until(...), without sync"
+            )
+        began_ms = self.time_ms
+        until_ms = began_ms + round(limit_s * 1000)
+        self.advance(0)
+        while not condition():
+            if self.time_ms >= until_ms:
+                raise NotReachedError(name, limit_s, "it does not hold; this is cluster time")
+            control = self._cluster.control
+            self._cluster.thread.result(control.step(until_ms))
+        return (self.time_ms - began_ms) / 1000
+
+    @property
+    def faults(self) -> Faults:
+        """The cluster's fault rules."""
+        return self._cluster.faults
+
+    def freeze(self, role: str) -> None:
+        """Stop a role's reading and timers."""
+        self._thread.result(self._cluster.freeze(role))
+
+    def thaw(self, role: str) -> None:
+        """Let a frozen role go on."""
+        self._thread.result(self._cluster.thaw(role))
+
+    def kill(self, role: str) -> None:
+        """End a role at once, like kill -9."""
+        self._thread.result(self._cluster.kill(role))
+
+    def restart(self, role: str) -> None:
+        """Start a killed role again."""
+        self._thread.result(self._cluster.restart(role))
+
+    def save_snapshot(self, folder: Path) -> None:
+        """Copy all data into a new folder."""
+        self._thread.result(self._cluster.save_snapshot(folder))
+
+    def load_snapshot(self, folder: Path) -> None:
+        """Begin again with what was saved."""
+        self._thread.result(self._cluster.load_snapshot(folder))
+
+    def reset(self) -> None:
+        """Begin again without any data."""
+        self._thread.result(self._cluster.reset())
+
+    # -- clients ----------------------------------------------------------------------------
+
+    def producer(self, group: str = "test-producers", **options: Any) -> SyncProducer:
+        """A producer, to be used in `with`. Options are those of `pocketmq.client.Producer`."""
+        options.setdefault("nameservers", self.nameservers)
+        options.setdefault("events", self._cluster.control.events.clients.sink)
+        return SyncProducer(self._thread, group, **options)
+
+    def consumer(
+        self,
+        group: str,
+        topic: str,
+        expression: str = "*",
+        **options: Any,
+    ) -> SyncConsumer:
+        """A consumer, to be used in `with`. Options are those of `pocketmq.client.PushConsumer`.
+
+        A new group begins with the first stored message, so that a test may send before the
+        consumer owns its queues.
+        """
+        options.setdefault("nameservers", self.nameservers)
+        options.setdefault("events", self._cluster.control.events.clients.sink)
+        options.setdefault("consume_from_where", ConsumeFromWhere.FIRST_OFFSET)
+        return SyncConsumer(self._thread, group, topic, expression, hint=self._hint, **options)
+
+    async def _hint(self) -> str:
+        return await self._cluster.thread.run(self._cluster.control.hint())
+
+
+class SyncGroup:
+    """A `Group` for synchronous code."""
+
+    def __init__(self, cluster: Cluster, thread: LoopThread, name: str) -> None:
+        self._group = cluster.group(name)
+        self._thread = thread
+
+    def assigned(self, *, members: int | None = None, limit_s: float = WAIT_LIMIT_S) -> None:
+        """Wait until each queue has an owner."""
+        _check_no_client_waits("group(...).assigned")
+        self._thread.result(self._group.assigned(members=members, limit_s=limit_s))
+
+    def consumed_all(self, *, limit_s: float = WAIT_LIMIT_S) -> None:
+        """Wait until the group has consumed all messages in its topics."""
+        _check_no_client_waits("group(...).consumed_all")
+        self._thread.result(self._group.consumed_all(limit_s=limit_s))
+
+    def state(self) -> GroupState:
+        """Members, queues and offsets."""
+        return self._thread.result(self._group.state())
+
+
+def _check_no_client_waits(call: str) -> None:
+    """Refuse to block an event loop in which clients run: they could do nothing meanwhile."""
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    if runs_clients(loop):
+        raise CallerError(
+            f"sync.{call} blocks the event loop in which the test's clients run, so they would "
+            f"stand still; write `await cluster.{call}(...)`, without sync"
+        )
 
 
 @contextmanager

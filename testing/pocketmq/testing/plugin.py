@@ -21,8 +21,7 @@ import pytest
 if TYPE_CHECKING:
     from pocketmq.cluster.steering.cluster_control import ClusterControl
     from pocketmq.cluster.steering.shape import ClockKind, ClusterShape, Mode
-    from pocketmq.testing.cluster import Cluster
-    from pocketmq.testing.faults import Faults
+    from pocketmq.testing.cluster import Cluster, Faults
     from pocketmq.testing.loop_thread import LoopThread
 
 _INI = {

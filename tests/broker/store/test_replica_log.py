@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from pocketmq.broker.store import FlushDiskType, MessageStore, PutStatus, StoredMessage
 from pocketmq.broker.store.errors import StoreFileError
-from pocketmq.broker.store.queue_dispatch import StoredBatch
 from pocketmq.broker.store.replica_log import NotFollowingError, ReplicaGapError
+from pocketmq.broker.store.stored_batches import StoredBatch
 from pocketmq.protocol.record import decode_records
 from pocketmq.protocol.store_layout import BLANK, MAGIC_BLANK
 from pocketmq.runtime.errors import DiskError

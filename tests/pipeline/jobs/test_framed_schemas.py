@@ -14,9 +14,10 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from pocketmq.pipeline.jobs.schemas.bodies import BadBodyError
 from pocketmq.pipeline.jobs.schemas.check import schema_check
 from pocketmq.pipeline.jobs.schemas.decode import schema
-from pocketmq.pipeline.jobs.schemas.decoders import BadBodyError, TopicDecoder
+from pocketmq.pipeline.jobs.schemas.decoders import TopicDecoder
 from pocketmq.pipeline.jobs.schemas.registry import RegistryError, registry_of
 from pocketmq.runtime.errors import CallerError
 from support.fake_registry import FakeRegistry, framed

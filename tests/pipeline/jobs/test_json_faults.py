@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 
 from pocketmq.pipeline import installed
 from pocketmq.pipeline.jobs.schemas import json_schema as module
+from pocketmq.pipeline.jobs.schemas.bodies import BadBodyError
 from pocketmq.pipeline.jobs.schemas.columns import PLACE, Column, arrow_schema, fitting
-from pocketmq.pipeline.jobs.schemas.decode import Decoded, schema
-from pocketmq.pipeline.jobs.schemas.decoders import BadBodyError, decoder_of
+from pocketmq.pipeline.jobs.schemas.decode import schema
+from pocketmq.pipeline.jobs.schemas.decoded import Decoded
+from pocketmq.pipeline.jobs.schemas.decoders import decoder_of
 from pocketmq.pipeline.jobs.schemas.evolution import MOST_REASONS, cannot_read
 from pocketmq.pipeline.jobs.schemas.registry import Reference, Schema
 from pocketmq.runtime.errors import CallerError, MissingToolError

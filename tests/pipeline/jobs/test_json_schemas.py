@@ -15,10 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pocketmq.pipeline.jobs.schemas.bodies import BadBodyError
 from pocketmq.pipeline.jobs.schemas.check import schema_check
 from pocketmq.pipeline.jobs.schemas.columns import PLACE, arrow_schema
 from pocketmq.pipeline.jobs.schemas.decode import schema
-from pocketmq.pipeline.jobs.schemas.decoders import BadBodyError, TopicDecoder, decoder_of
+from pocketmq.pipeline.jobs.schemas.decoders import TopicDecoder, decoder_of
 from pocketmq.pipeline.jobs.schemas.evolution import cannot_read
 from pocketmq.pipeline.jobs.schemas.registry import Schema, registry_of
 from pocketmq.runtime.errors import CallerError

@@ -21,7 +21,8 @@ from pocketmq.pipeline.jobs.commit_samples import (
 )
 from pocketmq.pipeline.jobs.hot_keys import HotKeys
 from pocketmq.pipeline.jobs.latency_chart import bar, bars, draw
-from pocketmq.pipeline.jobs.latency_job import BORN_TO_STORE, STORE_TO_COMMIT, latency
+from pocketmq.pipeline.jobs.latency_job import latency
+from pocketmq.pipeline.jobs.latency_rows import BORN_TO_STORE, STORE_TO_COMMIT
 from pocketmq.pipeline.jobs.output import write_rows
 from pocketmq.pipeline.jobs.percentiles import DurationCounts, buckets, highest
 from pocketmq.runtime.errors import CallerError

@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pocketmq.pipeline.jobs.schemas.avro import avro_schema
+from pocketmq.pipeline.jobs.schemas.bodies import BadBodyError, Decoder
 from pocketmq.pipeline.jobs.schemas.decode import schema
-from pocketmq.pipeline.jobs.schemas.decoders import BadBodyError, Decoder, decoder_of
+from pocketmq.pipeline.jobs.schemas.decoders import decoder_of
 from pocketmq.pipeline.jobs.schemas.json_words import MOST_STEPS, Words
 from pocketmq.pipeline.jobs.schemas.registry import Reference, Schema
 from pocketmq.runtime.errors import CallerError

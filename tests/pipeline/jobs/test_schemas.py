@@ -12,8 +12,9 @@ import fastavro
 import pyarrow.parquet as pq
 import pytest
 
+from pocketmq.pipeline.jobs.schemas.bodies import BadBodyError
 from pocketmq.pipeline.jobs.schemas.decode import schema
-from pocketmq.pipeline.jobs.schemas.decoders import BadBodyError, decoder_of
+from pocketmq.pipeline.jobs.schemas.decoders import decoder_of
 from pocketmq.pipeline.jobs.schemas.envelopes import LastChanges, changes
 from pocketmq.pipeline.jobs.schemas.evolution import misfits
 from pocketmq.pipeline.jobs.schemas.registry import RegistryError, Schema, registry_of

@@ -18,7 +18,8 @@ from pocketmq.broker.store.config import KIB, MIB
 from pocketmq.broker.store.consume_queue import ConsumeQueue, ConsumeQueues
 from pocketmq.broker.store.index_service import KeyColumns, hashes_of
 from pocketmq.broker.store.mapped_file import MappedFile
-from pocketmq.broker.store.queue_dispatch import QueueDispatcher, StoredBatch
+from pocketmq.broker.store.queue_dispatch import QueueDispatcher
+from pocketmq.broker.store.stored_batches import StoredBatch
 from pocketmq.broker.store.stored_message import PutResult, PutStatus, StoredMessage
 from pocketmq.protocol.message import MessageExt
 from pocketmq.protocol.record_check import Checked, RecordKind, check_record

@@ -53,18 +53,14 @@ from pocketmq.broker.store.mend import Mender
 from pocketmq.broker.store.opening import StoreOpening
 from pocketmq.broker.store.pages_ahead import PagesAhead
 from pocketmq.broker.store.query import QueryResult, query_messages
-from pocketmq.broker.store.queue_dispatch import (
-    ArrivalListener,
-    PlacedBatch,
-    QueueDispatcher,
-    StoredBatch,
-)
+from pocketmq.broker.store.queue_dispatch import ArrivalListener, QueueDispatcher
 from pocketmq.broker.store.queue_reads import LimitsNow, QueueReads
 from pocketmq.broker.store.recovery import Recovery
 from pocketmq.broker.store.replica_log import ReplicaLog
 from pocketmq.broker.store.retried_dispatch import RetriedDispatch, Visibility
 from pocketmq.broker.store.rooted_disk import rooted
 from pocketmq.broker.store.store_events import NO_STORE_EVENTS, StoreEvents
+from pocketmq.broker.store.stored_batches import PlacedBatch, StoredBatch
 from pocketmq.broker.store.stored_message import (
     BatchResult,
     PutResult,

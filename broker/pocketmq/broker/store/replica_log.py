@@ -31,9 +31,10 @@ from pocketmq.broker.store.flush import LogFlusher
 from pocketmq.broker.store.flush_service import FlushService
 from pocketmq.broker.store.log_scan import implausible, message_of
 from pocketmq.broker.store.mapped_file import MappedFile
-from pocketmq.broker.store.queue_dispatch import QueueDispatcher, StoredBatch
+from pocketmq.broker.store.queue_dispatch import QueueDispatcher
 from pocketmq.broker.store.queue_recovery import correct_min_offset, cut_at, zero_behind_end
 from pocketmq.broker.store.retried_dispatch import Visibility
+from pocketmq.broker.store.stored_batches import StoredBatch
 from pocketmq.broker.store.stored_message import PutResult, PutStatus, StoredMessage
 from pocketmq.protocol.message import MessageExt
 from pocketmq.protocol.record_check import Checked, RecordKind, check_record

@@ -16,7 +16,8 @@ from pocketmq.broker.store.consume_queue import ConsumeQueues
 from pocketmq.broker.store.flush import LogFlusher
 from pocketmq.broker.store.flush_service import FlushService
 from pocketmq.broker.store.log_scan import LogScan
-from pocketmq.broker.store.queue_dispatch import PlacedBatch, QueueDispatcher, StoredBatch
+from pocketmq.broker.store.queue_dispatch import QueueDispatcher
+from pocketmq.broker.store.stored_batches import PlacedBatch, StoredBatch
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.errors import DiskError
 from pocketmq.runtime.periodic import AT_REST, PeriodicService

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from pocketmq.broker.store.consume_queue import ConsumeQueue
+from pocketmq.broker.store.stored_batches import PlacedBatch, StoredBatch
 from pocketmq.broker.store.stored_message import PutStatus
 from pocketmq.protocol.events.messages import MessageDispatched, MessageStored, StoreFlushed
 from pocketmq.protocol.events.sink import NO_EVENTS, Counted, EventSink, Place, sample_number
-
-if TYPE_CHECKING:
-    from pocketmq.broker.store.consume_queue import ConsumeQueue
-    from pocketmq.broker.store.queue_dispatch import PlacedBatch, StoredBatch
 
 _OK = PutStatus.PUT_OK
 

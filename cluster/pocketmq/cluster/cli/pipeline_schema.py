@@ -68,7 +68,7 @@ def decode(
     from pocketmq.pipeline.jobs import Decoded
     from pocketmq.pipeline.jobs import schema as run
     from pocketmq.pipeline.jobs.output import ResultTable, check_path, write_tables
-    from pocketmq.pipeline.jobs.schemas.decode import Reason
+    from pocketmq.pipeline.jobs.schemas.decoded import Reason
 
     if out is not None:
         check_path(out)

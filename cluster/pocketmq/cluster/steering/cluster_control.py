@@ -17,14 +17,15 @@ from pocketmq.client.joined_clocks import register, unregister
 from pocketmq.cluster.steering.asking import ask_connected, ask_group_state
 from pocketmq.cluster.steering.client_clocks import ClientClocks
 from pocketmq.cluster.steering.clock_runner import ClockRunner
+from pocketmq.cluster.steering.cluster_view import ClusterView
 from pocketmq.cluster.steering.errors import TooFarError, WrongClusterError
 from pocketmq.cluster.steering.event_stream import EventStream
-from pocketmq.cluster.steering.failure_report import Act
 from pocketmq.cluster.steering.faults import ClusterFaults
 from pocketmq.cluster.steering.group_state import GroupState
 from pocketmq.cluster.steering.roles import Roles, addresses_of
 from pocketmq.cluster.steering.shape import MAX_ADVANCE_S, ClockKind
 from pocketmq.cluster.steering.snapshots import SnapshotInfo, Snapshots
+from pocketmq.cluster.steering.timeline import Act
 from pocketmq.cluster.steering.waiting import (
     ROUTE_LIMIT_S,
     Missing,
@@ -34,7 +35,6 @@ from pocketmq.cluster.steering.waiting import (
 from pocketmq.protocol.faults.rule import FaultRule
 from pocketmq.protocol.transport.traffic import TRAFFIC
 from pocketmq.runtime import lock_step
-from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.clock_members import ClockMember, Deadline
 from pocketmq.runtime.errors import ClockMemberError, PocketMQError
 from pocketmq.runtime.lock_step import OnDeadline
@@ -60,20 +60,19 @@ class ClusterControl:
         on_stop: Callable[[], None] | None = None,
     ) -> None:
         self.roles = roles
+        self.view = ClusterView(roles, clock)
         self.clock: ClockKind = clock
         self.timeline: list[Act] = []
         """What was done to it so far, for the report of a failed test."""
         self.killed: set[str] = set()
         """Roles that were ended on purpose and not started again."""
         self.faults = ClusterFaults(roles)
-        self.events = EventStream(self, from_start=events_from_start)
+        self.events = EventStream(self.view, from_start=events_from_start)
         self.runner = ClockRunner(self.advance)
         self.snapshots = Snapshots(roles, self._start_again)
         self.unfinished: list[str] = []
         """What is being done before clients shall begin, as sentences; see `before_ready`."""
         self._on_stop = on_stop
-        self._real_time = SystemClock()
-        self._time_ms = 0
         self._clocks = ClientClocks(self.time_ms)
         self._warned: set[str] = set()
         self._moving = asyncio.Lock()
@@ -85,7 +84,7 @@ class ClusterControl:
     async def start(self) -> None:
         """Start the roles and return when every nameserver knows every broker."""
         await self.roles.start()
-        self._time_ms = self.roles.time_ms()
+        self.view.note_time(self.roles.time_ms())
         await self._until_registered(self.roles.running_brokers)
         if self.clock == "manual":
             register(self.roles.nameserver_addresses, self._clocks.make)
@@ -126,13 +125,11 @@ class ClusterControl:
     @property
     def nameservers(self) -> str:
         """`host:port;host:port`."""
-        return ";".join(self.roles.nameserver_addresses)
+        return self.view.nameservers
 
     def admin(self, nameservers: str | None = None) -> Admin:
         """An admin client on real time, of one nameserver or of all that run."""
-        alive = ";".join(addresses_of(self.roles, "running", role="nameserver"))
-        # when none answers, the error names them all
-        return Admin(nameservers=nameservers or alive or self.nameservers, clock=self._real_time)
+        return self.view.admin(nameservers)
 
     async def missing_registrations(self, brokers: Sequence[str] | None = None) -> str:
         """Which nameserver does not know which broker, as text; empty when each knows all."""
@@ -253,8 +250,7 @@ class ClusterControl:
 
     async def group_state(self, group: str) -> GroupState:
         """Members, queues and offsets of a group, asked from brokers and members."""
-        async with self.admin() as admin:
-            return await ask_group_state(admin, group)
+        return await self.view.group_state(group)
 
     async def assigned(self, group: str, members: int | None, limit_s: float) -> None:
         """Wait until each queue of the group's topics has an owner.
@@ -286,14 +282,11 @@ class ClusterControl:
 
     def time_ms(self) -> int:
         """The cluster's time in epoch ms."""
-        return self._time_ms if self.clock == "manual" else self._real_time.time_ms()
+        return self.view.time_ms()
 
     async def refresh_time(self) -> int:
         """The cluster's time as roles report it: another process may have moved their clocks."""
-        if self.clock == "manual":
-            times = [await each.time_ms() for each in await self.roles.clock_members()]
-            self._time_ms = max([self._time_ms, *times])
-        return self.time_ms()
+        return await self.view.refresh_time()
 
     async def advance(self, seconds: float) -> None:
         """Move all clocks in lock step, those of clients in this process included.
@@ -394,7 +387,7 @@ class ClusterControl:
                     on_deadline=on_deadline,
                     traffic=TRAFFIC,
                 )
-            self._time_ms = target_ms
+            self.view.note_time(target_ms)
 
     async def _members(self) -> list[ClockMember]:
         frozen = addresses_of(self.roles, "frozen")
@@ -407,7 +400,7 @@ class ClusterControl:
         await self._wait("the nameservers to know the brokers", missing, ROUTE_LIMIT_S)
 
     async def _wait(self, what: str, missing: Missing, limit_s: float) -> None:
-        await until_nothing_is_missing(what, missing, limit_s, self._real_time, self.hint)
+        await until_nothing_is_missing(what, missing, limit_s, self.view.real_time, self.hint)
 
 
 def _lacking(brokers: set[str]) -> str:

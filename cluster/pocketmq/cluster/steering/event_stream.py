@@ -10,10 +10,11 @@ import asyncio
 import contextlib
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import structlog
 
+from pocketmq.cluster.steering.cluster_view import ClusterView
 from pocketmq.cluster.steering.owned_queues import Members, members_of, rebalanced
 from pocketmq.cluster.steering.role_events import ClientEvents, RoleEvents
 from pocketmq.protocol.control import real_us
@@ -34,9 +35,6 @@ from pocketmq.protocol.events.sink import EventSink
 from pocketmq.protocol.faults.rule import FaultRule
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import PocketMQError
-
-if TYPE_CHECKING:
-    from pocketmq.cluster.steering.cluster_control import ClusterControl
 
 log = structlog.get_logger()
 
@@ -98,12 +96,12 @@ class EventStream:
     """Hands events to watchers.
 
     Args:
-        control: The cluster.
+        view: The cluster.
         from_start: The roles keep events from their start on, and the first watcher gets them.
     """
 
-    def __init__(self, control: ClusterControl, *, from_start: bool = False) -> None:
-        self._control = control
+    def __init__(self, view: ClusterView, *, from_start: bool = False) -> None:
+        self._view = view
         self._from_start = from_start
         self._watchers: list[Watcher] = []
         self._looking: asyncio.Task[None] | None = None
@@ -117,7 +115,7 @@ class EventStream:
         self._time_ms = 0
         self._looks = 0
         self._looked = asyncio.Event()
-        self._own = EventLog("cluster", control.time_ms, real_us, samples=False)
+        self._own = EventLog("cluster", view.time_ms, real_us, samples=False)
         self.clients = ClientEvents(lambda: self.is_watched)
         """For clients of this process: `Producer(..., events=control.events.clients.sink)`."""
 
@@ -137,10 +135,10 @@ class EventStream:
     async def telling(self, watching: Watcher) -> AsyncIterator[None]:
         """Tell a watcher the events from now on, for the length of a block."""
         if self._looking is None:
-            roles = RoleEvents(self._control.roles, self.clients, self._own)
-            self._time_ms = await self._control.refresh_time()
-            self._states = {each: self._state(each) for each in self._control.roles.names}
-            members = await members_of(self._control)
+            roles = RoleEvents(self._view.roles, self.clients, self._own)
+            self._time_ms = await self._view.refresh_time()
+            self._states = {each: self._state(each) for each in self._view.roles.names}
+            members = await members_of(self._view)
             if not self._from_start:
                 await roles.skip()
             self._watchers.append(watching)
@@ -205,7 +203,7 @@ class EventStream:
                     passed_s = self._clock.monotonic() - asked_at
                     is_quiet = asked_at - stirred_at >= QUIET_MEMBERS_S
                     if passed_s >= (QUIET_MEMBERS_S if is_quiet else MEMBERS_S):
-                        now = await members_of(self._control)
+                        now = await members_of(self._view)
                         asked_at = self._clock.monotonic()
                 except PocketMQError as exc:  # a role is on its way up or down
                     log.debug("events.look_failed", reason=str(exc))
@@ -230,15 +228,15 @@ class EventStream:
             self.routes.popitem(last=False)
 
     async def _look(self) -> None:
-        for role in self._control.roles.names:
+        for role in self._view.roles.names:
             if role not in self._acted_on:
                 self._tell_state(role, self._state(role))
-        before_ms, self._time_ms = self._time_ms, await self._control.refresh_time()
-        if self._control.clock == "manual" and self._time_ms != before_ms:
+        before_ms, self._time_ms = self._time_ms, await self._view.refresh_time()
+        if self._view.clock == "manual" and self._time_ms != before_ms:
             self._own.emit(ClockMoved(*self._own.stamp(), from_ms=before_ms))
 
     def _state(self, role: str) -> str:
-        return self._control.roles.state(role)
+        return self._view.roles.state(role)
 
     def _tell_state(self, role: str, state: str) -> None:
         if not self.is_watched or self._states.get(role) == state:

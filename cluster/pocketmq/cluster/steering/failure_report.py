@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
 
+from pocketmq.cluster.steering.cluster_control import ClusterControl
 from pocketmq.cluster.steering.role_events import RoleEvents
 from pocketmq.protocol.control import real_us
 from pocketmq.protocol.events.event import Event
 from pocketmq.protocol.events.log import EventLog
 from pocketmq.protocol.events.messages import PullHeld, PullWoken, StoreFlushed
 from pocketmq.protocol.events.roles import EventsCounted
-
-if TYPE_CHECKING:
-    from pocketmq.cluster.steering.cluster_control import ClusterControl
 
 LOG_LINES = 15
 """Of each role."""
@@ -22,20 +19,6 @@ TIMELINE_LINES = 60
 
 PERIODIC = (PullHeld, PullWoken, StoreFlushed, EventsCounted)
 """Events that come again and again while nothing happens; they would push the others out."""
-
-
-class Act(NamedTuple):
-    """What was done to a cluster, and when."""
-
-    real_us: int
-    at_ms: int
-    """The cluster's time."""
-    what: str
-
-    @classmethod
-    def now(cls, at_ms: int, what: str) -> Act:
-        """An act of this moment."""
-        return cls(real_us(), at_ms, what)
 
 
 async def told_events(control: ClusterControl) -> list[Event]:

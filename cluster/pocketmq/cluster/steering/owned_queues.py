@@ -6,15 +6,12 @@ Clients in other processes and other languages leave no events here; they are as
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
-from typing import TYPE_CHECKING
 
+from pocketmq.cluster.steering.cluster_view import ClusterView
 from pocketmq.protocol.errors import BrokerError, ClientError, RemotingError
 from pocketmq.protocol.events.event import Event
 from pocketmq.protocol.events.groups import Rebalanced
 from pocketmq.protocol.events.sink import EventSink
-
-if TYPE_CHECKING:
-    from pocketmq.cluster.steering.cluster_control import ClusterControl
 
 Members = Mapping[tuple[str, str], tuple[str, ...]]
 """(group, client id) -> its queues, as `topic broker/queue`."""
@@ -37,19 +34,19 @@ def rebalanced(
             )
 
 
-async def members_of(control: ClusterControl) -> Members:
+async def members_of(view: ClusterView) -> Members:
     """Ask all members of all groups which queues they own; those that do not answer own none."""
     found: dict[tuple[str, str], tuple[str, ...]] = {}
     groups: set[str] = set()
-    async with control.admin() as admin:
-        for broker in control.roles.running_brokers:
+    async with view.admin() as admin:
+        for broker in view.roles.running_brokers:
             try:
                 groups.update(await admin.groups(broker))
             except ClientError:
                 continue  # the nameservers have forgotten it
     for group in sorted(groups):
         try:
-            state = await control.group_state(group)
+            state = await view.group_state(group)
         except (BrokerError, RemotingError, ClientError):
             continue  # it has just lost its last member
         for member in state.members:

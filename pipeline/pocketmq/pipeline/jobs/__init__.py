@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from pocketmq.pipeline.jobs.audit_job import audit as audit
     from pocketmq.pipeline.jobs.flights_job import FlightsJob as FlightsJob
     from pocketmq.pipeline.jobs.flights_job import flights as flights
-    from pocketmq.pipeline.jobs.latency_job import GroupRow as GroupRow
-    from pocketmq.pipeline.jobs.latency_job import KeyRow as KeyRow
-    from pocketmq.pipeline.jobs.latency_job import Latencies as Latencies
-    from pocketmq.pipeline.jobs.latency_job import LatencyRow as LatencyRow
-    from pocketmq.pipeline.jobs.latency_job import QueueRow as QueueRow
     from pocketmq.pipeline.jobs.latency_job import latency as latency
+    from pocketmq.pipeline.jobs.latency_rows import GroupRow as GroupRow
+    from pocketmq.pipeline.jobs.latency_rows import KeyRow as KeyRow
+    from pocketmq.pipeline.jobs.latency_rows import Latencies as Latencies
+    from pocketmq.pipeline.jobs.latency_rows import LatencyRow as LatencyRow
+    from pocketmq.pipeline.jobs.latency_rows import QueueRow as QueueRow
     from pocketmq.pipeline.jobs.offset_looks import sample as sample
     from pocketmq.pipeline.jobs.output import write_rows as write_rows
     from pocketmq.pipeline.jobs.rebalance_fleet import Fleet as Fleet
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from pocketmq.pipeline.jobs.replay_job import replay as replay
     from pocketmq.pipeline.jobs.schemas.check import Checked as Checked
     from pocketmq.pipeline.jobs.schemas.check import schema_check as schema_check
-    from pocketmq.pipeline.jobs.schemas.decode import Decoded as Decoded
     from pocketmq.pipeline.jobs.schemas.decode import schema as schema
+    from pocketmq.pipeline.jobs.schemas.decoded import Decoded as Decoded
     from pocketmq.pipeline.jobs.schemas.evolution import Misfit as Misfit
     from pocketmq.pipeline.jobs.trace_job import Step as Step
     from pocketmq.pipeline.jobs.trace_job import trace as trace
@@ -48,15 +48,17 @@ else:
         {
             "pocketmq.pipeline.jobs.audit_job": ["Audit", "Finding", "audit"],
             "pocketmq.pipeline.jobs.flights_job": ["FlightsJob", "flights"],
-            "pocketmq.pipeline.jobs.latency_job": [
-                *("GroupRow", "KeyRow", "Latencies", "LatencyRow", "QueueRow", "latency"),
+            "pocketmq.pipeline.jobs.latency_job": ["latency"],
+            "pocketmq.pipeline.jobs.latency_rows": [
+                *("GroupRow", "KeyRow", "Latencies", "LatencyRow", "QueueRow"),
             ],
             "pocketmq.pipeline.jobs.offset_looks": ["sample"],
             "pocketmq.pipeline.jobs.output": ["write_rows"],
             "pocketmq.pipeline.jobs.rebalance_fleet": ["Fleet", "FleetStep", "rebalance"],
             "pocketmq.pipeline.jobs.replay_job": ["ReplayOptions", "Replayed", "replay"],
             "pocketmq.pipeline.jobs.schemas.check": ["Checked", "schema_check"],
-            "pocketmq.pipeline.jobs.schemas.decode": ["Decoded", "schema"],
+            "pocketmq.pipeline.jobs.schemas.decode": ["schema"],
+            "pocketmq.pipeline.jobs.schemas.decoded": ["Decoded"],
             "pocketmq.pipeline.jobs.schemas.evolution": ["Misfit"],
             "pocketmq.pipeline.jobs.trace_job": ["Step", "trace"],
             "pocketmq.pipeline.lake.export": ["Exported", "export"],

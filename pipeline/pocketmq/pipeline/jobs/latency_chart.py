@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from pocketmq.pipeline.jobs.latency_job import LatencyRow
+from pocketmq.pipeline.jobs.latency_rows import LatencyRow
 
 WIDTH: Final = 40
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉"

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pocketmq.pipeline.fixed_fields import Ints
 from pocketmq.pipeline.jobs.commit_samples import CommitSamples
 from pocketmq.pipeline.jobs.hot_keys import HotKeys
-from pocketmq.pipeline.jobs.latency_job import (
+from pocketmq.pipeline.jobs.latency_rows import (
     BORN_TO_STORE,
     STORE_TO_COMMIT,
     GroupRow,

@@ -58,7 +58,7 @@ class StoreSource:
     """Store directories; a broker's name is that of its directory."""
 
     def __init__(self, paths: Sequence[str], topics: Sequence[str] = ()) -> None:
-        from pocketmq.pipeline.store_plan import Root, find_roots
+        from pocketmq.pipeline.store_roots import Root, find_roots
 
         found = find_roots([path.strip() for path in paths], (), "store")
         names = [root.path.name for root in found]

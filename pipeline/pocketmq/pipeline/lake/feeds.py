@@ -20,16 +20,10 @@ from pocketmq.pipeline.row_filter import RowFilter
 from pocketmq.pipeline.settings import ReadSettings
 from pocketmq.pipeline.store_bounds import Slice
 from pocketmq.pipeline.store_files import log_files
-from pocketmq.pipeline.store_plan import (
-    QueuePart,
-    Root,
-    check_topics,
-    choose_queues,
-    find_roots,
-    snapshot,
-)
+from pocketmq.pipeline.store_plan import QueuePart, check_topics, choose_queues, snapshot
 from pocketmq.pipeline.store_read import NAME as STORE
 from pocketmq.pipeline.store_read import StoreSettings
+from pocketmq.pipeline.store_roots import Root, find_roots
 from pocketmq.pipeline.store_scan import Scan
 from pocketmq.pipeline.topic_read import reading
 from pocketmq.pipeline.wire_read import PullPart

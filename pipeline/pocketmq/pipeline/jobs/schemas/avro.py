@@ -9,7 +9,7 @@ from typing import Any
 
 from pocketmq.pipeline.installed import check_installed
 from pocketmq.pipeline.jobs.schemas.avro_bounds import check_items, depth_of, with_bounds
-from pocketmq.pipeline.jobs.schemas.decoders import BadBodyError, Decoder
+from pocketmq.pipeline.jobs.schemas.bodies import BadBodyError, Decoder
 from pocketmq.pipeline.jobs.schemas.registry import Schema
 from pocketmq.runtime.errors import CallerError
 

@@ -13,33 +13,12 @@ With `envelope` bodies are change events of a database (`envelopes.py`): a row f
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from pocketmq.pipeline.installed import check_installed
+from pocketmq.pipeline.jobs.schemas.decoded import Decoded
 from pocketmq.pipeline.jobs.schemas.registry import Registry, registry_of
 from pocketmq.runtime.errors import CallerError
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """Why bodies are bad, and how many."""
-
-    reason: str
-    count: int
-
-
-@dataclass(slots=True)
-class Decoded:
-    """What was done."""
-
-    rows: int = 0
-    bad: int = 0
-    empty: int = 0
-    """Bodies `null`, by which a change stream says that a deleted key is over."""
-    files: list[str] = field(default_factory=list)
-    reasons: dict[str, int] = field(default_factory=dict)
-    """The most frequent reasons, without what differs from body to body."""
 
 
 def schema(

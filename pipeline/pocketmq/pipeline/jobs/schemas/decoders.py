@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import struct
 from dataclasses import replace
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final
 
+from pocketmq.pipeline.jobs.schemas.bodies import BadBodyError, Body, Decoder
 from pocketmq.pipeline.jobs.schemas.registry import Registry, Schema
 from pocketmq.runtime.errors import CallerError
 
@@ -20,30 +21,6 @@ _HEAD: Final = struct.Struct(">BI")
 _LIST: Final = "the list of message indexes"
 _MOST_INDEXES: Final = 100
 """So deep Protobuf messages stand within each other at most; protoc takes 32."""
-
-
-class BadBodyError(CallerError):
-    """A body does not fit its schema."""
-
-
-class Decoder(Protocol):
-    """Decodes bodies of one schema."""
-
-    def __call__(self, body: bytes) -> dict[str, Any]:
-        """The body's fields.
-
-        Raises:
-            BadBodyError: It does not fit.
-        """
-
-
-class Body(NamedTuple):
-    """A body that was decoded."""
-
-    fields: dict[str, Any]
-    message: str = ""
-    """Full name of the Protobuf message, or of the record of an Avro union, where it is not that
-    of the topic's newest schema."""
 
 
 class TopicDecoder:

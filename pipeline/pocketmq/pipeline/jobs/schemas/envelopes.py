@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pocketmq.pipeline.jobs.schemas.decoders import BadBodyError
+from pocketmq.pipeline.jobs.schemas.bodies import BadBodyError
 
 OPERATIONS: Final[Mapping[str, str]] = {
     "c": "insert",

@@ -24,7 +24,7 @@ import re
 from functools import lru_cache
 from typing import Any, Final
 
-from pocketmq.pipeline.jobs.schemas.decoders import BadBodyError
+from pocketmq.pipeline.jobs.schemas.bodies import BadBodyError
 from pocketmq.runtime.errors import CallerError
 
 MOST_STEPS_BACK: Final = 1_000_000

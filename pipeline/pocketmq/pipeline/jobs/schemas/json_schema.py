@@ -13,7 +13,7 @@ from typing import Any, Final, NoReturn
 from urllib.parse import urljoin
 
 from pocketmq.pipeline.installed import check_installed
-from pocketmq.pipeline.jobs.schemas.decoders import BadBodyError, Decoder
+from pocketmq.pipeline.jobs.schemas.bodies import BadBodyError, Decoder
 from pocketmq.pipeline.jobs.schemas.json_parts import Part, check_parts, leads_nowhere
 from pocketmq.pipeline.jobs.schemas.json_patterns import pattern_of
 from pocketmq.pipeline.jobs.schemas.json_words import Words

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any, Final
 
-from pocketmq.pipeline.jobs.schemas.decoders import BadBodyError
+from pocketmq.pipeline.jobs.schemas.bodies import BadBodyError
 from pocketmq.pipeline.jobs.schemas.json_evaluated import evaluated_items, evaluated_names
 from pocketmq.pipeline.jobs.schemas.json_parts import Part
 from pocketmq.pipeline.jobs.schemas.json_patterns import pattern_of

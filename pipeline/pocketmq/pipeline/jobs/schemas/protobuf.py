@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from pocketmq.pipeline.installed import check_installed
-from pocketmq.pipeline.jobs.schemas.decoders import BadBodyError, Decoder
+from pocketmq.pipeline.jobs.schemas.bodies import BadBodyError, Decoder
 from pocketmq.pipeline.jobs.schemas.registry import Schema
 from pocketmq.runtime.errors import CallerError
 

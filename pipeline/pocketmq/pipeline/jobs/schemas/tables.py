@@ -10,6 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pocketmq.pipeline.jobs.schemas.bodies import BadBodyError, Body
 from pocketmq.pipeline.jobs.schemas.columns import (
     BAD,
     CHANGE,
@@ -20,8 +21,8 @@ from pocketmq.pipeline.jobs.schemas.columns import (
     json_text,
     unicode_of,
 )
-from pocketmq.pipeline.jobs.schemas.decode import Decoded
-from pocketmq.pipeline.jobs.schemas.decoders import BadBodyError, Body, TopicDecoder
+from pocketmq.pipeline.jobs.schemas.decoded import Decoded
+from pocketmq.pipeline.jobs.schemas.decoders import TopicDecoder
 from pocketmq.pipeline.jobs.schemas.envelopes import changes
 from pocketmq.pipeline.jobs.schemas.json_schema import object_of
 from pocketmq.pipeline.jobs.schemas.registry import Registry
