@@ -58,3 +58,38 @@ async def test_a_query_may_ask_for_few(rig: BrokerRig, voice: Voice) -> None:  #
         topic="orders", key="k", max_num=2, begin_timestamp=0, end_timestamp=2**62
     )
     assert len(decode_records((await voice.ask(header)).body_view)) == 2
+
+
+async def test_a_query_for_none_or_for_nothing_tells_nothing_of_the_index(
+    rig: BrokerRig, voice: Voice
+) -> None:  # S-48
+    await voice.send(properties={"KEYS": "k"})
+    answers = {}
+    for key, most in (("k", 1), ("k", 0), ("none", 1)):
+        header = QueryMessageRequestHeader(
+            topic="orders", key=key, max_num=most, begin_timestamp=0, end_timestamp=2**62
+        )
+        reply = await voice.ask(header)
+        told = reply.header(QueryMessageResponseHeader).index_last_update_timestamp
+        answers[key, most] = (reply.code, told, len(decode_records(reply.body_view)))
+    less = QueryMessageRequestHeader(
+        topic="orders", key="k", max_num=-1, begin_timestamp=0, end_timestamp=2**62
+    )
+    assert (await voice.ask(less)).code == 1, "as Java's list of -1 places fails"
+    assert answers == {("k", 1): (0, START_MS, 1), ("k", 0): (22, 0, 0), ("none", 1): (22, 0, 0)}
+
+
+async def test_a_message_is_given_as_often_as_its_keys_name_it(
+    rig: BrokerRig, voice: Voice
+) -> None:  # S-48: as RocketMQ indexes each of KEYS, and UNIQ_KEY besides
+    await voice.send(body=b"1", properties={"KEYS": "k k other", "UNIQ_KEY": "u"})
+    await voice.send(body=b"2", properties={"KEYS": "k", "UNIQ_KEY": "k"})
+
+    async def found(most: int) -> list[bytes]:
+        header = QueryMessageRequestHeader(
+            topic="orders", key="k", max_num=most, begin_timestamp=0, end_timestamp=2**62
+        )
+        return [m.body for m in decode_records((await voice.ask(header)).body_view)]
+
+    assert await found(10) == [b"1", b"1", b"2", b"2"]
+    assert await found(3) == [b"1", b"2", b"2"], "the newest three, oldest first"

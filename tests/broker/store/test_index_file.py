@@ -311,8 +311,8 @@ def test_messages_are_found_by_each_of_their_keys(open_store: Make, message: Mes
         return [decode_record(r).body for r in store.query("T", key, count, 0, FOREVER).records]
 
     assert found("u7") == [b"7"]
-    assert found("k3") == [b"19", b"15", b"11", b"7", b"3"]
-    assert found("k3", 2) == [b"19", b"15"]
+    assert found("k3") == [b"3", b"7", b"11", b"15", b"19"]
+    assert found("k3", 2) == [b"15", b"19"]  # of all the newest
     assert found("nothing") == []
     assert store.query("U", "k3", 32, 0, FOREVER).records == []
     result = store.query("T", "k3", 32, 0, FOREVER)

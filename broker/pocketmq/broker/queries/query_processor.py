@@ -36,9 +36,17 @@ class QueryProcessor:
 
     @handles(RequestCode.QUERY_MESSAGE)
     def query(self, _peer: Peer, request: Command) -> Reply:
-        """Messages of a topic with a key; hashes collide, so the caller compares the key."""
+        """Messages of a topic with a key, oldest first; at most `maxNum` of the newest (S-48).
+
+        Raises:
+            RequestRefusedError: SYSTEM_ERROR (1): `maxNum` is negative.
+        """
         header = request.header(QueryMessageRequestHeader)
         limit = UNIQUE_KEY_LIMIT if header.unique_key_query else header.max_num
+        if limit < 0:
+            raise RequestRefusedError(
+                ResponseCode.SYSTEM_ERROR, f"maxNum is {limit}; ask for 1 message or more"
+            )
         found = self._store.query(
             header.topic, header.key, limit, header.begin_timestamp, header.end_timestamp
         )

@@ -405,7 +405,7 @@ class MessageStore(QueueReads):
     def query(
         self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int
     ) -> QueryResult:
-        """Messages of a topic with this key or unique key, stored between, newest first (S-48)."""
+        """Messages of a topic with this key or unique key, stored between, oldest first (S-48)."""
         if self.index is None:
             return QueryResult()
         count = min(max_count, self.config.max_msgs_num_batch)

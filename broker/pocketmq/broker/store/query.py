@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
+
 import msgspec
 import structlog
 
 from pocketmq.broker.store.commit_log import CommitLog
 from pocketmq.broker.store.index_service import IndexService
+from pocketmq.protocol import properties as names
+from pocketmq.protocol.message import MessageExt
 from pocketmq.protocol.record_check import check_record
 from pocketmq.runtime.errors import DiskError
 
@@ -17,14 +21,14 @@ MOST_CHECKED_BYTES = 32 * 1024 * 1024
 
 
 class QueryResult(msgspec.Struct, gc=False):
-    """Messages with a key, newest first."""
+    """Messages with a key, oldest first."""
 
     records: list[memoryview] = []
     """One whole record each; views of the log."""
     index_last_update_timestamp: int = 0
-    """Store time of the last message in the index."""
+    """Store time of the last message in the index; 0 if nothing was found."""
     index_last_update_physical_offset: int = 0
-    """Log offset of the last message in the index."""
+    """Log offset of the last message in the index; 0 if nothing was found."""
 
 
 def query_messages(
@@ -36,36 +40,49 @@ def query_messages(
     begin_ms: int,
     end_ms: int,
 ) -> QueryResult:
-    """The messages of `topic` whose unique key or one of whose keys is `key`.
+    """The messages of `topic` whose unique key or one of whose keys is `key`, oldest first.
 
-    The index knows hashes only, so each record found is asked for its real keys. One message is
-    given once, though it may be found under two keys of the same hash. A query ends when it has
-    read `MOST_CHECKED_BYTES`.
+    The index knows hashes only, so each record found is asked for its real keys. As in RocketMQ a
+    message is given as often as it was indexed under the key: twice if its KEYS name it twice, and
+    of `max_count` the newest count. A query ends when it has read `MOST_CHECKED_BYTES`; one that
+    finds nothing tells nothing of the index (S-48).
     """
+    if max_count <= 0:
+        return QueryResult()
     _finish(index)
-    result = QueryResult()
-    if index.files:
-        last = index.files[-1]
-        result.index_last_update_timestamp = last.end_ms
-        result.index_last_update_physical_offset = last.end_physical
-    seen: set[int] = set()
+    found: list[tuple[int, memoryview]] = []
+    left: dict[int, int] = {}
+    """How often each message read so far may be given still."""
     checked_bytes = 0
     for physical_offset in index.find(topic, key, begin_ms, end_ms):
-        if physical_offset in seen:
+        again = left.get(physical_offset)
+        if again == 0:  # indexed once more by a recovery, or under another key of the same hash
             continue
-        seen.add(physical_offset)
         record = commit_log.record_at(physical_offset)
-        checked_bytes += 0 if record is None else len(record)
-        message = None if record is None else check_record(record, 0).message
-        if record is None or message is None or message.topic != topic:
-            continue
-        if key == message.uniq_key or key in message.key_list:
-            result.records.append(record)
-            if len(result.records) >= max_count:
+        if again is None:
+            checked_bytes += 0 if record is None else len(record)
+            message = None if record is None else check_record(record, 0).message
+            named = 0 if message is None or message.topic != topic else _times_named(message, key)
+            again = left[physical_offset] = named
+        if again and record is not None:
+            left[physical_offset] = again - 1
+            found.append((physical_offset, record))
+            if len(found) >= max_count:
                 break
         if checked_bytes > MOST_CHECKED_BYTES:
             break
-    return result
+    if not found:
+        return QueryResult()
+    last = index.files[-1]
+    return QueryResult(
+        [record for _, record in sorted(found, key=itemgetter(0))], last.end_ms, last.end_physical
+    )
+
+
+def _times_named(message: MessageExt, key: str) -> int:
+    """How often a message is indexed under a key (S-46)."""
+    keys = message.properties.get(names.KEYS, "").split(" ")
+    return keys.count(key) + (message.uniq_key == key)
 
 
 def _finish(index: IndexService) -> None:

@@ -126,4 +126,6 @@ class MessageAdmin(AdminBase):
             for message in found
             if (message.uniq_key == key if by_uniq_key else key in message.key_list)
         ]
-        return sorted(matching, key=lambda message: message.store_timestamp_ms)
+        # A broker gives a message as often as its KEYS name the key.
+        once = {(each.broker_name, each.commit_log_offset): each for each in matching}
+        return sorted(once.values(), key=lambda message: message.store_timestamp_ms)
