@@ -6,7 +6,6 @@ import asyncio
 import gc
 import os
 import shutil
-import signal
 import zlib
 from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
@@ -16,16 +15,11 @@ import hypothesis
 import pytest
 import structlog
 
+from support import standstill, surroundings
 from support.groups import durations_text
+from support.standstill import Standstills
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # Who starts the tests behind a `&` or with nohup ignores it, and all children would, too.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-os.umask(0o022)
-for _name in [*os.environ]:
-    # What a user's shell says to PocketMQ and to Python is nothing that a test is about.
-    if _name.startswith("POCKETMQ_") or _name in ("NAMESRV_ADDR", "PYTHONDONTWRITEBYTECODE"):
-        del os.environ[_name]
+_LOWER_LIMITS = surroundings.set_known()
 
 IN_CI = os.environ.get("CI", "").lower() in ("true", "1")
 
@@ -82,6 +76,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run each async test on both event loops, or on one of them drawn by its name",
     )
     parser.addoption("--durations-to", help="write here how long the tests took")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """By now pytest has seen whether its terminal has colours."""
+    surroundings.forget_terminal()
+    config.pluginmanager.register(Standstills(config), standstill.NAME)
+
+
+def pytest_report_header() -> list[str]:
+    """Limits of this shell that are too low, which tests may fail by."""
+    return [f"limits lower than the tests expect: {each}" for each in _LOWER_LIMITS]
 
 
 # -- loops --------------------------------------------------------------------------------------

@@ -218,7 +218,17 @@ def _collect_and_serve(modules: list[str], tests: list[str], markers: str) -> No
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     options = ["-q", "-s", "--no-header", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    options += ["-p", "no:pocketmq", "--loops", "one", "--timeout=60", "-m", markers]
+    options += [
+        "-p",
+        "no:pocketmq",
+        "-p",
+        "no:standstill",
+        "--loops",
+        "one",
+        "--timeout=60",
+        "-m",
+        markers,
+    ]
     options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
     pytest.main([*options, *tests], plugins=[_Serving(modules)])
 

@@ -274,6 +274,7 @@ def _run(pytest: ModuleType, job: dict[str, object], writing: int) -> int:
     assert isinstance(tests, list)
     options = ["-x", "-q", "--no-header", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist"]
     options += ["-p", "no:pocketmq"]  # our own plugin would import what is to be mutated
+    options += ["-p", "no:standstill"]  # a process for each mutant
     options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # its plugins are loaded
     status = pytest.main([*options, *tests], plugins=[First(writing)])
     return int(status)
