@@ -36,7 +36,7 @@ from rich.table import Table
 sys.path.insert(0, str(HERE.parent / "tests"))
 
 from pocketmq.protocol.command import Encoding
-from pocketmq.protocol.transport.network import split_address
+from pocketmq.runtime.addresses import split_address
 from support.java import build
 from support.real_rocketmq import JavaServer, RealRocketMQ
 

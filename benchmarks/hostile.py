@@ -36,7 +36,7 @@ from pocketmq.protocol.headers.clients import HeartbeatRequestHeader
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader
 from pocketmq.protocol.scalars import PullSysFlag
 from pocketmq.protocol.subscription import SubscriptionData
-from pocketmq.protocol.transport.network import split_address
+from pocketmq.runtime.addresses import split_address
 
 CONSOLE = Console()
 MESSAGES = 30_000

@@ -20,7 +20,7 @@ from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command, Encoding
 from pocketmq.protocol.frame import encode_frame
 from pocketmq.protocol.headers.send import SendMessageRequestHeaderV2
-from pocketmq.protocol.transport.network import split_address
+from pocketmq.runtime.addresses import split_address
 
 _LENGTH = struct.Struct(">i")
 

@@ -36,9 +36,9 @@ from rich.table import Table
 from pocketmq.protocol.command import Encoding
 from pocketmq.protocol.frame import FrameDecoder
 from pocketmq.protocol.headers.topics import UpdateAndCreateTopicRequestHeader
-from pocketmq.protocol.transport.network import split_address
 from pocketmq.protocol.transport.remoting import RemotingClient, expect
 from pocketmq.protocol.transport.tcp import TcpNetwork
+from pocketmq.runtime.addresses import split_address
 
 Checkouts: TypeAlias = dict[str, str | None]
 """What a broker is called in the figures -> the checkout that it comes from."""

@@ -20,7 +20,7 @@ import time
 from load import STORED, load_parser, queue_frames
 
 from pocketmq.protocol.command import Encoding
-from pocketmq.protocol.transport.network import split_address
+from pocketmq.runtime.addresses import split_address
 
 _LENGTH = struct.Struct(">i")
 _READ_BYTES = 1 << 18

@@ -24,7 +24,7 @@ from pocketmq.protocol.command import Command, Encoding
 from pocketmq.protocol.frame import FrameDecoder, encode_frame
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader
 from pocketmq.protocol.scalars import PullSysFlag
-from pocketmq.protocol.transport.network import split_address
+from pocketmq.runtime.addresses import split_address
 
 BATCH = 32
 QUEUES = 4

@@ -29,8 +29,8 @@ from store_child import BATCH, messages, open_store
 
 from pocketmq.broker.store import OsDisk
 from pocketmq.protocol.command import Encoding
-from pocketmq.protocol.transport.network import split_address
 from pocketmq.runtime import logs
+from pocketmq.runtime.addresses import split_address
 
 CHILD = str(HERE / "store_child.py")
 MIB = 1 << 20

@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import pytest
 
-from pocketmq.protocol.transport.network import split_address
+from pocketmq.runtime.addresses import address_text, host_of, in_brackets, split_address
 
 
 @pytest.mark.parametrize(
     ("address", "parts"),
-    [("h:1", ("h", 1)), ("127.0.0.1:10911", ("127.0.0.1", 10911)), ("[::1]:9876", ("::1", 9876))],
+    [
+        ("h:1", ("h", 1)),
+        ("127.0.0.1:10911", ("127.0.0.1", 10911)),
+        ("[::1]:9876", ("::1", 9876)),
+        ("[fe80::1%eth0]:9876", ("fe80::1%eth0", 9876)),
+    ],
 )
 def test_an_address_is_a_host_and_a_port(address: str, parts: tuple[str, int]) -> None:
     assert split_address(address) == parts
+    assert address_text(*parts) == address
+    assert host_of(address) == parts[0]
 
 
-@pytest.mark.parametrize("address", ["", "h", "h:", ":1", "h:x", "h:-1"])
+def test_an_address_of_ipv6_may_lack_its_brackets_as_at_rocketmqs_brokers() -> None:
+    assert split_address("::1:9876") == ("::1", 9876)
+    assert address_text("[::1]", 9876) == "[::1]:9876"
+    assert in_brackets("name") == "name"
+
+
+@pytest.mark.parametrize("address", ["", "h", "h:", ":1", "h:x", "h:-1", "h:\u0661"])
 def test_what_is_no_address_is_refused(address: str) -> None:
     with pytest.raises(ValueError, match="host:port"):
         split_address(address)

@@ -18,7 +18,7 @@ from pathlib import Path  # isort: skip
 
 from pocketmq.broker.config import BrokerConfig
 from pocketmq.broker.store.config import StoreConfig
-from pocketmq.protocol.transport.network import split_address
+from pocketmq.runtime.addresses import split_address
 from pocketmq.runtime.errors import ConfigError, DiskError
 from pocketmq.runtime.ports import addresses_of, check_port_free, told_ip
 from pocketmq.runtime.process import RoleContext, RoleMain

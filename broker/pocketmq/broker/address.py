@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pocketmq.protocol.hosts import pack_host
+from pocketmq.runtime.addresses import address_text, without_brackets
 
 
 class BrokerAddress:
@@ -23,14 +24,14 @@ class BrokerAddress:
     __slots__ = ("host", "ip", "packed", "port")
 
     def __init__(self, host: str, port: int, ip: str = "") -> None:
-        self.host = host
-        self.ip = ip or host
+        self.host = without_brackets(host)
+        self.ip = ip or self.host
         self.port = port
         self.packed = pack_host(self.ip, port)
         """As records hold it: 8 bytes, or 20 for IPv6."""
 
     def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
+        return address_text(self.host, self.port)
 
     def listens_at(self, port: int) -> None:
         """The port is known. The broker calls this before any subject starts."""

@@ -15,8 +15,9 @@ from pocketmq.protocol.command import Encoding
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.errors import ConnectError
 from pocketmq.protocol.events.sink import SinkMaker, no_events
-from pocketmq.protocol.transport.network import Network, split_address
+from pocketmq.protocol.transport.network import Network
 from pocketmq.protocol.transport.tcp import TcpNetwork
+from pocketmq.runtime.addresses import split_address
 from pocketmq.runtime.clock import Clock, SystemClock
 from pocketmq.runtime.errors import ConfigError
 from pocketmq.runtime.profile import DEFAULT_PROFILE, Profile, profile_named

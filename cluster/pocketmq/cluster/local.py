@@ -28,6 +28,7 @@ async def local_cluster(
     brokers: int = 1,
     replicas: int = 1,
     clock: Literal["real", "manual"] = "real",
+    host: str = "127.0.0.1",
     data: Path | None = None,
     broker_arguments: Sequence[str] = (),
 ) -> AsyncIterator[Supervisor]:
@@ -39,6 +40,7 @@ async def local_cluster(
         brokers: broker-a, broker-b, ...
         replicas: Brokers of each name: broker-a, broker-a-2, ...; more than 1 need controllers.
         clock: With `manual`, time only moves by `cluster.advance(seconds)`.
+        host: Address on which all of them listen, such as `::1`.
         data: Folder for stores and logs; by default they are removed at the end.
         broker_arguments: Added to each broker's command line: `--flush-disk-type SYNC_FLUSH`.
 
@@ -51,6 +53,7 @@ async def local_cluster(
         controllers=controllers,
         brokers=brokers,
         replicas=replicas,
+        host=host,
         any_port=True,
         clock=clock,
     )

@@ -23,6 +23,7 @@ import structlog
 
 from pocketmq.cluster.errors import ProcessStartError, WrongStateError
 from pocketmq.cluster.forking.launch import Running, launch
+from pocketmq.runtime.addresses import address_text
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import DiskError
 from pocketmq.runtime.process import PARENT_PID, parse_ready_line
@@ -134,7 +135,7 @@ class ChildProcess:
     @property
     def address(self) -> str:
         """`host:port` on which it listens; empty if it does not."""
-        return f"{self.facts.get('host', '127.0.0.1')}:{self.port}" if self.port else ""
+        return address_text(self.facts.get("host", "127.0.0.1"), self.port) if self.port else ""
 
     def log_tail(self, lines: int = 20) -> str:
         """The last lines of its log."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
+from pocketmq.runtime.addresses import address_text
 from pocketmq.runtime.options import option
 from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName
 
@@ -78,8 +79,9 @@ class ClusterOptions:
         9870, help="Port of the control address (HTTP); if taken, another one. -1: none."
     )
     control_host: str = option(
-        "127.0.0.1",
-        help="Host on which the control address listens; if not loopback, it needs a token.",
+        "",
+        help="Host on which the control address listens; if not loopback, it needs a token."
+        " Empty: host where that is loopback, else 127.0.0.1.",
     )
 
     def __post_init__(self) -> None:
@@ -241,7 +243,7 @@ def _controllers(
         raise ValueError(f"{options.controllers} controllers need that many free ports")
     ids = [f"n{at}" for at in range(options.controllers)]
     peers = ";".join(
-        f"{each}-{options.host}:{port}" for each, port in zip(ids, ports, strict=False)
+        f"{each}-{address_text(options.host, port)}" for each, port in zip(ids, ports, strict=False)
     )
     return tuple(
         ProcessSpec(

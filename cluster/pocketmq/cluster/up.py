@@ -24,7 +24,7 @@ from pocketmq.cluster.control_address.client import (
 from pocketmq.cluster.control_address.guard import LOCAL_NAMES
 from pocketmq.cluster.control_address.operations import SEEDING, Operations
 from pocketmq.cluster.control_address.seeds import read_seed
-from pocketmq.cluster.control_address.server import ControlServer, in_url
+from pocketmq.cluster.control_address.server import ControlServer, loopback_beside
 from pocketmq.cluster.errors import ProcessStartError
 from pocketmq.cluster.folder import data_folder
 from pocketmq.cluster.process import ChildProcess
@@ -33,6 +33,7 @@ from pocketmq.cluster.steering.cluster_control import ClusterControl
 from pocketmq.cluster.steering.processes import RoleProcesses
 from pocketmq.cluster.steering.snapshots import end_cut_off_load
 from pocketmq.cluster.supervisor import Supervisor
+from pocketmq.runtime.addresses import in_brackets
 from pocketmq.runtime.errors import DiskError, EnvironmentFault
 from pocketmq.runtime.ports import free_ports
 from pocketmq.runtime.process import RoleContext, RoleOptions, run_role
@@ -148,11 +149,10 @@ async def control_address(
     if options.control_port < 0:
         yield None
         return
-    is_local = in_url(options.control_host) in LOCAL_NAMES
+    host = options.control_host or loopback_beside(options.host)
+    is_local = in_brackets(host) in LOCAL_NAMES
     token = None if is_local else os.environ.get(TOKEN_VARIABLE) or secrets.token_urlsafe(24)
-    server = ControlServer(
-        control, host=options.control_host, port=options.control_port, token=token
-    )
+    server = ControlServer(control, host=host, port=options.control_port, token=token)
     noted = ControlFile(server.url, control.nameservers, os.getpid(), token)
     path = control.roles.data / FILE
     async with server:

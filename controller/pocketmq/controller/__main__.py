@@ -17,7 +17,7 @@ from dataclasses import replace  # isort: skip
 from typing import TYPE_CHECKING  # isort: skip
 
 from pocketmq.controller.config import ControllerConfig
-from pocketmq.protocol.transport.network import split_address
+from pocketmq.runtime.addresses import split_address
 from pocketmq.runtime.config import options_file
 from pocketmq.runtime.ports import check_port_free, told_ip
 from pocketmq.runtime.process import RoleContext, RoleMain

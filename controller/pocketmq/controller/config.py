@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final
 
-from pocketmq.protocol.transport.network import split_address
+from pocketmq.runtime.addresses import address_text, split_address
 from pocketmq.runtime.errors import ConfigError
 from pocketmq.runtime.options import option
 
@@ -103,7 +103,7 @@ class ControllerConfig:
             ConfigError: the peers cannot be read, or do not name this one.
         """
         if not self.peers:
-            return {self.self_id: f"{self.host}:{self.port or DEFAULT_PORT}"}
+            return {self.self_id: address_text(self.host, self.port or DEFAULT_PORT)}
         found: dict[str, str] = {}
         for peer in self.peers.strip(";").split(";"):
             name, _, address = peer.strip().partition("-")

@@ -31,7 +31,8 @@ from pocketmq.protocol.events.sink import NO_EVENTS, EventSink
 from pocketmq.protocol.headers.controller import NotifyBrokerRoleChangedRequestHeader
 from pocketmq.protocol.option_updates import options_writer
 from pocketmq.protocol.transport.channel import Channel
-from pocketmq.protocol.transport.network import Listener, Network, split_address
+from pocketmq.protocol.transport.network import Listener, Network
+from pocketmq.runtime.addresses import split_address
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.config import all_in
 from pocketmq.runtime.durable_file import DurableFile

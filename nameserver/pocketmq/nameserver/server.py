@@ -32,6 +32,7 @@ from pocketmq.protocol.option_updates import options_writer
 from pocketmq.protocol.releases import known_in
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.network import Listener, Network
+from pocketmq.runtime.addresses import address_text
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.config import all_in
 from pocketmq.runtime.durable_file import DurableFile
@@ -123,7 +124,7 @@ class NameServer:
     @property
     def address(self) -> str:
         """`host:port` for brokers and clients."""
-        return f"{self.config.host}:{self.port}"
+        return address_text(self.config.host, self.port)
 
     async def start(self) -> None:
         """Load the KV configuration and answer requests.

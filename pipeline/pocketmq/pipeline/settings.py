@@ -13,6 +13,7 @@ from pocketmq.pipeline.patience import Patience
 from pocketmq.pipeline.pull_range import PullOptions
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.subscription import SUB_ALL
+from pocketmq.runtime.addresses import split_address
 
 NAME: Final = "pocketmq"
 GROUP_PREFIX: Final = "spark-pocketmq"
@@ -145,9 +146,10 @@ def access_of(options: Options, *, is_patient: bool = False) -> Access:
     text = options.required("nameServer", "127.0.0.1:9876")
     addresses = tuple(part.strip() for part in text.replace(",", ";").split(";") if part.strip())
     for address in addresses:
-        host, _, port = address.rpartition(":")
-        if not host or not port.isdecimal() or int(port) > 65535:
-            raise options.error("nameServer", f"{address!r} is not written as host:port")
+        try:
+            split_address(address)
+        except ValueError:
+            raise options.error("nameServer", f"{address!r} is not written as host:port") from None
     advertised: list[tuple[str, str]] = []
     for pair in options.words("advertise"):
         told, sign, reached = pair.partition("=")

@@ -9,6 +9,7 @@ from ipaddress import IPv6Address, ip_address
 from typing import Final
 
 from pocketmq.protocol.errors import IllegalNameError
+from pocketmq.runtime.addresses import address_text, split_address
 
 HOST_V4_BYTES: Final = 8
 HOST_V6_BYTES: Final = 20
@@ -33,7 +34,7 @@ def pack_host(ip: str, port: int) -> bytes:
             "host", ip, "is no ip address; records hold addresses, resolve the name first"
         ) from None
     if not 0 <= port <= 65535:
-        raise IllegalNameError("host", f"{ip}:{port}", "has no port between 0 and 65535")
+        raise IllegalNameError("host", address_text(ip, port), "has no port between 0 and 65535")
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         address = address.ipv4_mapped
     return address.packed + _PORT.pack(port)
@@ -54,8 +55,7 @@ def unpack_host(host: bytes | memoryview) -> tuple[str, int]:
 
 def host_text(host: bytes | memoryview) -> str:
     """`127.0.0.1:10911` or `[::1]:10911`."""
-    ip, port = unpack_host(host)
-    return f"{ip}:{port}" if len(host) == HOST_V4_BYTES else f"[{ip}]:{port}"
+    return address_text(*unpack_host(host))
 
 
 def parse_host_text(text: str) -> tuple[str, int]:
@@ -64,7 +64,7 @@ def parse_host_text(text: str) -> tuple[str, int]:
     Raises:
         IllegalNameError: it is neither.
     """
-    ip, colon, port = text.rpartition(":")
-    if colon and len(port) <= 5 and port.isascii() and port.isdigit() and int(port) <= 65535:
-        return ip.removeprefix("[").removesuffix("]"), int(port)
-    raise IllegalNameError("host", text, "is not written as ip:port")
+    try:
+        return split_address(text)
+    except ValueError:
+        raise IllegalNameError("host", text, "is not written as ip:port") from None

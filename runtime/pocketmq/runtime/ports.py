@@ -6,11 +6,15 @@ import errno
 import random
 import socket
 import sys
+from collections.abc import Iterator
 from ipaddress import ip_address
+from typing import Any
 
+from pocketmq.runtime.addresses import MAX_PORT, address_text, without_brackets
 from pocketmq.runtime.errors import ConfigError, EnvironmentFault, PocketMQError, PortInUseError
 
-MAX_PORT = 65_535
+_AddressInfo = tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[Any, ...]]
+"""What `getaddrinfo` tells of one address."""
 
 _NEVER_GIVEN = range(15_000, 32_000)
 """Below the ports that Linux (32768) and macOS (49152) give to who asks for any."""
@@ -46,7 +50,8 @@ def bind_error(exc: OSError, host: str, port: int) -> PocketMQError:
         )
     reason = exc.strerror or str(exc)
     return EnvironmentFault(
-        f"cannot listen on {host}:{port}: {reason}; listen on an address of this machine"
+        f"cannot listen on {address_text(host, port)}: {reason}; "
+        "listen on an address of this machine"
     )
 
 
@@ -63,9 +68,42 @@ def check_port_free(host: str, port: int) -> None:
     if port == 0:
         return
     try:
-        socket.create_server((host, port)).close()
+        for bound in bound_sockets(host, port):
+            bound.close()
     except OSError as exc:
         raise bind_error(exc, host, port) from exc
+
+
+def bound_sockets(host: str, port: int) -> Iterator[socket.socket]:
+    """A socket for each address that `host` has here, bound to `port`: as an event loop's server
+    binds them, whichever family they have. Who takes one closes it.
+
+    Raises:
+        OSError: the name has no address, or one of them cannot be had.
+    """
+    for family, kind, protocol, _, address in _listened_addresses(host, port):
+        made = socket.socket(family, kind, protocol)
+        try:
+            if sys.platform != "win32":
+                made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            made.bind(address)
+            made.listen(100)  # if only bound, another process could still listen on it
+        except BaseException:
+            made.close()
+            raise
+        yield made
+
+
+def _listened_addresses(host: str, port: int) -> list[_AddressInfo]:
+    try:
+        found = socket.getaddrinfo(
+            without_brackets(host) or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+    except UnicodeError as exc:  # an empty label, or one that is too long
+        raise OSError(errno.EINVAL, str(exc)) from exc
+    return list(dict.fromkeys(found))  # a file of hosts may name one twice
 
 
 def free_ports(host: str, count: int) -> list[int]:
@@ -125,6 +163,7 @@ def told_ip(host: str) -> str:
     Raises:
         EnvironmentFault: the name has no address.
     """
+    host = without_brackets(host)
     try:
         if host not in _EVERY_ADDRESS:
             return str(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0])
@@ -145,6 +184,7 @@ def addresses_of(host: str) -> list[str]:
     Raises:
         OSError: the name has none.
     """
+    host = without_brackets(host)
     try:
         ip_address(host.partition("%")[0])
     except ValueError:

@@ -60,6 +60,7 @@ from pocketmq.cluster.steering.shape import ClockKind, ClusterShape, Mode
 from pocketmq.cluster.steering.waiting import WAIT_LIMIT_S
 from pocketmq.protocol.control import real_us
 from pocketmq.protocol.faults.rule import Deed, FaultRule, Firing, WrongFaultError, check_deed
+from pocketmq.runtime.addresses import host_of
 from pocketmq.runtime.errors import CallerError, ConfigError, DiskError, PocketMQError
 from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName
 from pocketmq.testing.fault_options import FaultOptions
@@ -276,9 +277,10 @@ class Cluster:
             self.sync.close()
 
     async def _serve(self) -> str:
-        from pocketmq.cluster.control_address.server import ControlServer
+        from pocketmq.cluster.control_address.server import ControlServer, loopback_beside
 
-        server = ControlServer(self.control, port=0)
+        host = loopback_beside(host_of(self.control.roles.nameserver_addresses[0]))
+        server = ControlServer(self.control, host=host, port=0)
         await self.control.resources.enter_async_context(server)
         return server.url
 
@@ -599,6 +601,7 @@ def start_cluster(
     clock: ClockKind = "real",
     mode: Mode = "in-process",
     profile: ProfileName = DEFAULT_PROFILE,
+    host: str = "127.0.0.1",
     data: Path | None = None,
 ) -> Iterator[Cluster]:
     """Start a cluster for a `with` block; it begins when every nameserver knows every broker.
@@ -610,6 +613,7 @@ def start_cluster(
         mode: `in-process`: each role in a thread of this process, on real sockets; `processes`:
             each one a process.
         profile: RocketMQ release whose rules apply.
+        host: An address of this machine, on which all roles listen, and the control address.
         data: Folder for the stores; by default they are removed at the end.
 
     Raises:
@@ -618,7 +622,12 @@ def start_cluster(
         PocketMQError: A role could not start.
     """
     shape = ClusterShape(
-        mode=mode, nameservers=nameservers, brokers=brokers, clock=clock, profile=profile
+        mode=mode,
+        nameservers=nameservers,
+        brokers=brokers,
+        clock=clock,
+        profile=profile,
+        host=host,
     )
     folder = Path(tempfile.mkdtemp(prefix="pocketmq-")) if data is None else data
     try:

@@ -64,7 +64,7 @@ class RoleThreads:
 
     @property
     def nameserver_addresses(self) -> list[str]:
-        """`127.0.0.1:port` of each nameserver."""
+        """`host:port` of each nameserver."""
         return [each.address for each in self._of("nameserver")]
 
     @property
@@ -159,7 +159,9 @@ class RoleThreads:
 
     def _add(self, name: str, role: str, make: MakeServer) -> None:
         thread_name = self._thread_name(name)
-        self._roles[name] = RoleThread(name, role, thread_name, make, self._clock)
+        self._roles[name] = RoleThread(
+            name, role, thread_name, make, self._clock, host=self._shape.host
+        )
 
     def _thread_name(self, name: str) -> str:
         return f"pocketmq {self._number} {name}"
@@ -169,13 +171,18 @@ class RoleThreads:
 
     def nameserver(self, name: str, seams: RoleSeams, port: int) -> NameServer:
         """A nameserver for a new life."""
-        config = NameServerConfig(port=port, kv_config_path=self.data / name / "kvConfig.json")
+        config = NameServerConfig(
+            host=self._shape.host,
+            port=port,
+            kv_config_path=self.data / name / "kvConfig.json",
+        )
         return NameServer(config, seams.clock, seams.network, self._profile, events=seams.events)
 
     def broker(self, name: str, seams: RoleSeams, port: int) -> Broker:
         """Make a broker for a start of its role."""
         config = BrokerConfig(
             name=name,
+            host=self._shape.host,
             port=port,
             data=self.data / name,
             nameservers=tuple(self.nameserver_addresses),

@@ -29,12 +29,14 @@ _INI = {
     "pocketmq_brokers": "number of brokers in a cluster",
     "pocketmq_nameservers": "number of nameservers in a cluster",
     "pocketmq_profile": "RocketMQ release whose rules apply: 5.x or 4.9",
+    "pocketmq_host": "address on which clusters listen",
 }
 _DEFAULTS = {
     "pocketmq_mode": "in-process",
     "pocketmq_brokers": "1",
     "pocketmq_nameservers": "1",
     "pocketmq_profile": "5.x",
+    "pocketmq_host": "127.0.0.1",
 }
 
 _REPORTS = pytest.StashKey[list["_Report"]]()
@@ -171,6 +173,7 @@ def _shape(config: pytest.Config, clock: ClockKind = "real") -> ClusterShape:
         nameservers=_number(config, "pocketmq_nameservers"),
         clock=clock,
         profile=profile_named(_option(config, "pocketmq_profile")).name,
+        host=_option(config, "pocketmq_host"),
     )
 
 

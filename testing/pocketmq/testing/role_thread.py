@@ -26,6 +26,7 @@ from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.faulty import FaultyTcp
 from pocketmq.protocol.transport.network import MakeProtocol, OnChannel
 from pocketmq.protocol.transport.tcp import TcpListener, TcpStreams
+from pocketmq.runtime.addresses import address_text
 from pocketmq.runtime.clock import Clock
 from pocketmq.testing.killable_stream import KillableStream
 from pocketmq.testing.loop_thread import LoopThread
@@ -78,6 +79,7 @@ class RoleThread:
         thread_name: Name of its threads, by which log lines are assigned to the role.
         make: Makes a server for each start.
         make_clock: Makes the clock for each start, inside the role's loop.
+        host: Where its server listens.
     """
 
     def __init__(
@@ -87,10 +89,13 @@ class RoleThread:
         thread_name: str,
         make: MakeServer,
         make_clock: Callable[[], Clock],
+        *,
+        host: str = "127.0.0.1",
     ) -> None:
         self.name = name
         self.role = role
         self.port = 0
+        self._host = host
         self._thread_name = thread_name
         self._make = make
         self._make_clock = make_clock
@@ -117,8 +122,8 @@ class RoleThread:
 
     @property
     def address(self) -> str:
-        """`127.0.0.1:port`; the port stays the same over all starts."""
-        return f"127.0.0.1:{self.port}"
+        """`host:port`; the port stays the same over all starts."""
+        return address_text(self._host, self.port)
 
     @property
     def clock(self) -> Clock | None:

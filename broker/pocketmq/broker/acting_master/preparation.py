@@ -37,6 +37,7 @@ from pocketmq.protocol.headers.offsets import (
     GetAllConsumerOffsetRequestHeader,
     GetAllDelayOffsetRequestHeader,
 )
+from pocketmq.runtime.addresses import host_of
 from pocketmq.runtime.clock import Latch
 
 log = structlog.get_logger()
@@ -143,7 +144,7 @@ class Preparation(Service):
         log.info("offsets.taken_back", slave=slave, queues=moved)
 
     async def _until_followed(self, slave: str) -> None:
-        host = slave.rpartition(":")[0]
+        host = host_of(slave)
         hosts = {host}
         if not self._is_followed_from(hosts) and not _is_ip(host):
             # it is registered by a name, and its connection has an address
@@ -165,7 +166,7 @@ class Preparation(Service):
     def _is_followed_from(self, hosts: set[str]) -> bool:
         """Whether a slave there has told how far it is."""
         return any(
-            each.link.acked >= 0 and each.link.address.rpartition(":")[0] in hosts
+            each.link.acked >= 0 and host_of(each.link.address) in hosts
             for each in self._replication.slaves.connections
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pocketmq.broker.address import BrokerAddress
+from pocketmq.runtime.addresses import address_text
 
 DISTANCE = 1
 """The replication port lies so far above the broker's own."""
@@ -50,4 +51,4 @@ class HaPort:
 
     def __str__(self) -> str:
         """What name servers tell slaves."""
-        return f"{self._address.host}:{self.port}"
+        return address_text(self._address.host, self.port)

@@ -12,6 +12,7 @@ from pocketmq.broker.replication.ha_frames import HaStreamError, ReportReader, e
 from pocketmq.broker.replication.ha_master import LogBounds, SlaveLink, Slice
 from pocketmq.broker.replication.rules import HaRules
 from pocketmq.broker.store import MessageStore
+from pocketmq.runtime.addresses import address_text
 from pocketmq.runtime.clock import Clock
 
 log = structlog.get_logger()
@@ -58,7 +59,7 @@ class SlaveConnection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
         host, port = (transport.get_extra_info("peername") or ("?", 0))[:2]
-        address = f"{host}:{port}"
+        address = address_text(host, port)
         self.link = self._link_of(address)
         log.info("slave.connected", slave=address)
         self._opened(self)

@@ -13,6 +13,7 @@ from pocketmq.protocol.ids import parse_offset_msg_id
 from pocketmq.protocol.message import MessageExt, MessageQueue
 from pocketmq.protocol.record import decode_record, decode_records
 from pocketmq.protocol.scalars import INT64_MAX
+from pocketmq.runtime.addresses import address_text
 
 
 class MessageAdmin(AdminBase):
@@ -66,7 +67,7 @@ class MessageAdmin(AdminBase):
             BrokerError: nothing is stored there (any more).
         """
         ip, port, offset = parse_offset_msg_id(offset_msg_id)
-        address = f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
+        address = address_text(ip, port)
         return await self.message_at(address, offset, topic=topic)
 
     async def message_at(

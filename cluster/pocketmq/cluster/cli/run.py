@@ -11,9 +11,9 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from pocketmq.cluster.cli.reader import go_nowhere
-from pocketmq.protocol.transport.network import split_address
 from pocketmq.protocol.transport.remoting import RemotingClient
 from pocketmq.protocol.transport.tcp import TcpNetwork
+from pocketmq.runtime.addresses import split_address
 from pocketmq.runtime.errors import ConfigError
 from pocketmq.runtime.process import loop_factory
 

@@ -149,6 +149,10 @@ def up(
             "--acting-master", help="A slave acts as master, read only, while there is none."
         ),
     ] = None,
+    host: Annotated[
+        str | None,
+        typer.Option(help="Address to listen on, such as ::1.", show_default="127.0.0.1"),
+    ] = None,
     any_port: Annotated[
         bool | None,
         typer.Option(
@@ -221,6 +225,7 @@ def up(
         "slaves": slaves,
         "sync_slaves": sync_slaves,
         "acting_master": acting_master,
+        "host": host,
         "any_port": any_port,
         "data": data,
         "clock": clock,

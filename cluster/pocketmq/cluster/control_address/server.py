@@ -14,10 +14,13 @@ from starlette.applications import Starlette
 from pocketmq.cluster.control_address.app import make_app
 from pocketmq.cluster.control_address.guard import LOCAL_NAMES
 from pocketmq.cluster.steering.cluster_control import ClusterControl
+from pocketmq.runtime.addresses import address_text, in_brackets, without_brackets
 from pocketmq.runtime.errors import EnvironmentFault
+from pocketmq.runtime.ports import addresses_of
 
 DEFAULT_PORT = 9870
-_EVERY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 - compared with, not listened on
+_LOOPBACK_OF = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, not listened on
+"""How this machine reaches who listens on every address."""
 
 IDLE_LIMIT_S = 5
 """Seconds after which an idle connection is closed."""
@@ -33,7 +36,7 @@ class HttpServer:
     """
 
     def __init__(self, app: Starlette, *, host: str, port: int) -> None:
-        self._host = host
+        self._host = host = without_brackets(host)
         self._socket = _bound(host, port)
         self.port: int = self._socket.getsockname()[1]
         self._server = _Server(
@@ -53,8 +56,7 @@ class HttpServer:
     @property
     def url(self) -> str:
         """The address, such as the value for POCKETMQ_CONTROL."""
-        host = "127.0.0.1" if self._host in _EVERY_ADDRESS else in_url(self._host)
-        return f"http://{host}:{self.port}"
+        return f"http://{address_text(_LOOPBACK_OF.get(self._host, self._host), self.port)}"
 
     def close(self) -> None:
         """Close the port without having served."""
@@ -96,13 +98,13 @@ class ControlServer(HttpServer):
         port: int = DEFAULT_PORT,
         token: str | None = None,
     ) -> None:
-        app = make_app(control, names=LOCAL_NAMES | {in_url(host)}, token=token)
+        app = make_app(control, names=LOCAL_NAMES | {in_brackets(host)}, token=token)
         super().__init__(app, host=host, port=port)
 
 
-def in_url(host: str) -> str:
-    """A host as addresses and `Host` have it: IPv6 in brackets."""
-    return f"[{host}]" if ":" in host else host
+def loopback_beside(host: str) -> str:
+    """Where the control address of roles on `host` is if nobody says it: open to nobody else."""
+    return host if in_brackets(host) in LOCAL_NAMES else "127.0.0.1"
 
 
 class _Server(uvicorn.Server):
@@ -122,20 +124,28 @@ class _Server(uvicorn.Server):
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    for wanted in (port, 0):
-        made = socket.socket(family, socket.SOCK_STREAM)
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        address = addresses_of(host)[0]
         try:
-            made.bind((host, wanted))
-            made.listen(100)  # if only bound, another process could still listen on it
-        except OSError as exc:
-            made.close()
-            if wanted == 0:
-                raise EnvironmentFault(
-                    f"the control address cannot listen on {host}: {exc.strerror}; choose another "
-                    "control_host in [cluster] of the configuration"
-                ) from exc
-            continue
-        return made
-    raise AssertionError("port 0 was tried")
+            return _listening(address, port)
+        except OSError:
+            return _listening(address, 0)
+    except OSError as exc:
+        raise EnvironmentFault(
+            f"the control address cannot listen on {host}: {exc.strerror or exc}; choose another "
+            "control_host in [cluster] of the configuration"
+        ) from exc
+
+
+def _listening(address: str, port: int) -> socket.socket:
+    """A socket of the family that the address has."""
+    family, _, _, _, where = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0]
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind(where)
+        made.listen(100)  # if only bound, another process could still listen on it
+    except BaseException:
+        made.close()
+        raise
+    return made

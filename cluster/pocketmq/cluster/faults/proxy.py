@@ -16,7 +16,7 @@ import structlog
 
 from pocketmq.protocol.faults.rule_book import RuleBook
 from pocketmq.protocol.transport.fault_line import FaultLine
-from pocketmq.protocol.transport.network import split_address
+from pocketmq.runtime.addresses import address_text, split_address
 from pocketmq.runtime.lifetime import StartStop
 from pocketmq.runtime.ports import bind_error
 
@@ -44,7 +44,7 @@ class FaultProxy(StartStop):
     @property
     def address(self) -> str:
         """Its address for clients."""
-        return f"{self._host}:{self._port}"
+        return address_text(self._host, self._port)
 
     async def start(self) -> None:
         """Listen.

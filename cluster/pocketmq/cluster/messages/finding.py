@@ -19,6 +19,7 @@ from pocketmq.protocol.validation import (
     check_topic,
     is_system_topic,
 )
+from pocketmq.runtime.addresses import address_text
 from pocketmq.runtime.errors import CallerError
 
 AT_ONCE: Final = 16
@@ -111,7 +112,7 @@ async def _by_offset_id(admin: Admin, text: str) -> MessageExt | None:
         host, port, _ = parse_offset_msg_id(text)
     except IllegalNameError:
         return None
-    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    address = address_text(host, port)
     for name, replicas in (await admin.brokers(masters_only=False)).items():
         if address in replicas.values():
             try:

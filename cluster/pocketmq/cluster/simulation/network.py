@@ -25,8 +25,8 @@ from pocketmq.protocol.transport.network import (
     MakeProtocol,
     OnChannel,
     OpenChannels,
-    split_address,
 )
+from pocketmq.runtime.addresses import split_address
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.errors import PortInUseError
 

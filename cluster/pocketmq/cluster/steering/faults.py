@@ -18,6 +18,7 @@ from pocketmq.protocol.header import Header
 from pocketmq.protocol.headers.control import GetFaultsRequestHeader, SetFaultsRequestHeader
 from pocketmq.protocol.transport.remoting import RemotingClient, expect
 from pocketmq.protocol.transport.tcp import TcpNetwork
+from pocketmq.runtime.addresses import address_text, host_of
 
 MOST_RULES = 200
 """Of one cluster: each is compared with each request while it is there."""
@@ -130,8 +131,8 @@ class ClusterFaults:
         if self._parts:
             for name in running:
                 report = await self._report(remoting, name, after=1 << 62)
-                host = self._roles.addresses[name].rpartition(":")[0]
-                self._streams[name] = [f"{host}:{port}" for port in report.stream_ports]
+                host = host_of(self._roles.addresses[name])
+                self._streams[name] = [address_text(host, port) for port in report.stream_ports]
         for name in running:
             await self._tell(remoting, name)
 

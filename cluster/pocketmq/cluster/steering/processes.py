@@ -41,6 +41,7 @@ class RoleProcesses:
         options = ClusterOptions(
             nameservers=shape.nameservers,
             brokers=shape.brokers,
+            host=shape.host,
             any_port=True,
             clock=shape.clock,
             profile=shape.profile,

@@ -31,6 +31,8 @@ class ClusterShape:
     clock: ClockKind = "real"
     """`manual`: time stands still until `advance`."""
     profile: ProfileName = DEFAULT_PROFILE
+    host: str = "127.0.0.1"
+    """Address on which all roles listen."""
 
     def __post_init__(self) -> None:
         for name, given, known in (

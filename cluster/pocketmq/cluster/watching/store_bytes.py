@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from pocketmq.broker.store.checkpoint import CHECKPOINT
+from pocketmq.protocol.hosts import host_text
 from pocketmq.protocol.layout import Layout
 from pocketmq.protocol.store_layout import INDEX_HEADER, MAGIC_V2, QUEUE_ENTRY, RECORD
 from pocketmq.runtime.errors import CallerError
@@ -103,19 +104,12 @@ def _fields(
             (number,) = struct.unpack(">" + code, raw)
             length, value = max(number, 0), str(number)
         elif code:
-            value = _host(raw) if "HOST" in field.name else raw.hex()
+            value = host_text(raw) if "HOST" in field.name else raw.hex()
         else:
             value = raw[:MAX_SHOWN_BYTES].decode("utf-8", "replace")
         shown = raw[:MAX_SHOWN_BYTES].hex(" ")
         yield Field(field.name, begin + at, size, shown, value, field.meaning)
         at += size
-
-
-def _host(raw: bytes) -> str:
-    address, port = raw[:-4], int.from_bytes(raw[-4:], "big")
-    if len(address) == 4:
-        return f"{'.'.join(map(str, address))}:{port}"
-    return f"[{address.hex(':', 2)}]:{port}"
 
 
 def _file_part(folder: Path, offset: int, size: int) -> bytes:

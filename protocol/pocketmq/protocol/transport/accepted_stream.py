@@ -12,6 +12,7 @@ from typing import cast
 
 import structlog
 
+from pocketmq.runtime.addresses import address_text
 from pocketmq.runtime.descriptors import AcceptedConnections
 
 log = structlog.get_logger()
@@ -37,7 +38,7 @@ class AcceptedStream(asyncio.Protocol):
             return
         host, port = (transport.get_extra_info("peername") or ("?", 0))[:2]
         log.warning(
-            "peer.refused", peer=f"{host}:{port}", open_connections=self._places.count,
+            "peer.refused", peer=address_text(host, port), open_connections=self._places.count,
             advice="raise `ulimit -n`, or find out who holds so many connections",
         )  # fmt: skip
         cast(asyncio.Transport, transport).abort()

@@ -38,6 +38,7 @@ from pocketmq.protocol.frame import FrameDecoder
 from pocketmq.protocol.transport.channel_output import ChannelOutput
 from pocketmq.protocol.transport.peer_memory import PeerMemory
 from pocketmq.protocol.transport.traffic import TRAFFIC
+from pocketmq.runtime.addresses import address_text
 
 log = structlog.get_logger()
 
@@ -331,5 +332,5 @@ class Channel(ChannelOutput, asyncio.Protocol):
 
 def _address(name: Any) -> str:
     if isinstance(name, tuple):
-        return f"[{name[0]}]:{name[1]}" if ":" in name[0] else f"{name[0]}:{name[1]}"
+        return address_text(name[0], name[1])
     return str(name or "?")

@@ -19,8 +19,8 @@ from pocketmq.protocol.transport.network import (
     MakeProtocol,
     OnChannel,
     OpenChannels,
-    split_address,
 )
+from pocketmq.runtime.addresses import split_address
 from pocketmq.runtime.errors import PortInUseError
 
 

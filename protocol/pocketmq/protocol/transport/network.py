@@ -12,7 +12,6 @@ from pocketmq.protocol.command import VERSION_5_3_3, Encoding
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.runtime.descriptors import AcceptedConnections
-from pocketmq.runtime.ports import MAX_PORT
 
 log = structlog.get_logger()
 
@@ -204,17 +203,3 @@ class OpenChannels:
     def _sweep_on(self) -> None:
         self.sweep()
         self._timer = self._loop.call_later(SWEEP_S, self._sweep_on) if self.all else None
-
-
-def split_address(address: str) -> tuple[str, int]:
-    """`host:port` or `[v6]:port` as its two parts.
-
-    Raises:
-        ValueError: it is neither, or the port is above 65535.
-    """
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdigit():
-        raise ValueError(f"{address!r} is no address of the form host:port")
-    if len(port) > 5 or int(port) > MAX_PORT:
-        raise ValueError(f"{address!r} has no port; ports end at {MAX_PORT}")
-    return host.strip("[]"), int(port)

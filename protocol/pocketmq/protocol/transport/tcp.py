@@ -14,9 +14,9 @@ from pocketmq.protocol.transport.network import (
     MakeProtocol,
     OnChannel,
     OpenChannels,
-    split_address,
 )
 from pocketmq.runtime import descriptors
+from pocketmq.runtime.addresses import split_address, without_brackets
 from pocketmq.runtime.ports import bind_error, check_port
 
 _BACKLOG = 4096
@@ -73,7 +73,7 @@ class TcpNetwork:
         try:
             server = await asyncio.get_running_loop().create_server(
                 lambda: self.socket_protocol(channels.accept(), ""),
-                host,
+                without_brackets(host),
                 port,
                 backlog=_BACKLOG,
             )
@@ -118,7 +118,7 @@ class TcpNetwork:
         check_port(port)
         try:
             server = await asyncio.get_running_loop().create_server(
-                lambda: AcceptedStream(make(), descriptors.ACCEPTED), host, port
+                lambda: AcceptedStream(make(), descriptors.ACCEPTED), without_brackets(host), port
             )
         except OSError as exc:
             raise bind_error(exc, host, port) from exc
