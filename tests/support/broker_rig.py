@@ -24,6 +24,7 @@ from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import VERSION_5_3_3, Command, Encoding
 from pocketmq.protocol.dispatch import Dispatcher
+from pocketmq.protocol.events.sink import NO_EVENTS, EventSink
 from pocketmq.protocol.header import Header
 from pocketmq.protocol.headers.clients import (
     GetConsumerListRequestHeader,
@@ -345,6 +346,7 @@ async def running_broker(
     network: MemoryNetwork | None = None,
     budget: Budget = DEFAULT_BUDGET,
     ip: str = "",
+    events: EventSink = NO_EVENTS,
     **options: Any,
 ) -> AsyncIterator[BrokerRig]:
     """A started broker on `path`; `options` are those of its configuration, `ip` of its name."""
@@ -363,6 +365,7 @@ async def running_broker(
         disk=disk,
         budget=budget,
         ip=ip,
+        events=events,
     )
     await broker.start()
     try:

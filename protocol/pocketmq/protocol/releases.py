@@ -35,6 +35,11 @@ _FIRST_REGULAR: Final = 194
 _HIGHEST: Final = 612
 
 
+def version_number(major: int, minor: int, patch: int) -> int:
+    """The number that frames of a release since 3.2.6 carry: 479 of 5.3.3."""
+    return 2 * (100 * major + 10 * minor + patch) - 587
+
+
 def version_name(version: int) -> str:
     """What RocketMQ calls the version of a frame: `V5_3_3` of 479; the number of an older one."""
     if version >= _HIGHEST:

@@ -88,9 +88,9 @@ SYSTEM_GROUPS: Final = frozenset(
 
 MAX_TOPIC_CHARS: Final = 127
 MAX_RETRY_TOPIC_CHARS: Final = 255
-"""[H]; 4.9 allows 127, as its records hold the topic's length in one signed byte."""
-MAX_GROUP_CHARS: Final = 120
-"""[H]; 4.9 clients allow 255."""
+"""Since 5.4; before, all topics of a request have at most 127 (E-71)."""
+MAX_GROUP_CHARS: Final = 255
+"""More than any release takes of a client; since 5.4 it is 120 (B-40, P-23)."""
 
 MAX_FOLDER_BYTES: Final = 255
 """Of one path component, on every file system."""
@@ -155,8 +155,8 @@ def check_send_topic(topic: str) -> None:
         raise IllegalNameError("topic", topic, "is the broker's own; send to another one")
 
 
-def check_group(group: str, *, max_chars: int = MAX_GROUP_CHARS) -> None:
-    """Pass a group name that every broker takes (P-23).
+def check_group(group: str, *, max_chars: int) -> None:
+    """Pass a group name that the releases of a profile take (P-23, B-40).
 
     Args:
         group: the name.
@@ -168,7 +168,7 @@ def check_group(group: str, *, max_chars: int = MAX_GROUP_CHARS) -> None:
     _check_name("group", group, max_chars)
 
 
-def check_client_group(group: str, *, max_chars: int = MAX_GROUP_CHARS) -> None:
+def check_client_group(group: str, *, max_chars: int) -> None:
     """Pass a group that an application may produce or consume under (P-23, C-1).
 
     Raises:

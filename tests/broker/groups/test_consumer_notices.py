@@ -16,7 +16,7 @@ from support.broker_rig import FakePeer, consumer
 
 def test_a_turn_tells_so_many_members_and_the_next_turn_those_behind() -> None:  # B-24, B-26
     manager, turns = ConsumerManager(), deque[Callable[[], None]]()
-    changes = ConsumerChanges(SubscriptionGroupManager())
+    changes = ConsumerChanges(SubscriptionGroupManager(max_name_chars=120))
     notices = ConsumerNotices(changes, manager, ManualClock(0), turns.append)
     leaves, stays = FakePeer("127.0.0.1:1"), FakePeer("127.0.0.1:2")
     names = [f"group-{nth:04}" for nth in range(2 * NOTICES_A_TURN + 500)]

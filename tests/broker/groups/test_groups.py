@@ -11,7 +11,7 @@ NOW_MS = 1_700_000_000_000
 
 
 def test_an_unknown_group_is_created_with_the_defaults() -> None:  # B-40
-    groups = SubscriptionGroupManager()
+    groups = SubscriptionGroupManager(max_name_chars=120)
     created = groups.find_or_create("readers", NOW_MS)
     assert created == SubscriptionGroupConfig(
         group_name="readers",
@@ -32,14 +32,14 @@ def test_an_unknown_group_is_created_with_the_defaults() -> None:  # B-40
 
 
 def test_nothing_is_created_where_that_is_forbidden_but_system_groups() -> None:  # B-40
-    groups = SubscriptionGroupManager(auto_create=lambda: False)
+    groups = SubscriptionGroupManager(auto_create=lambda: False, max_name_chars=120)
     assert groups.find_or_create("readers", NOW_MS) is None
     assert groups.find_or_create("CID_RMQ_SYS_mine", NOW_MS) is not None
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a.b", "x" * 121])
 def test_5_x_creates_no_group_with_an_illegal_name(name: str) -> None:  # B-40 [H]
-    assert SubscriptionGroupManager().find_or_create(name, NOW_MS) is None
+    assert SubscriptionGroupManager(max_name_chars=120).find_or_create(name, NOW_MS) is None
 
 
 def test_4_9_does_not_look_at_the_name() -> None:  # B-40 [4]
@@ -48,7 +48,7 @@ def test_4_9_does_not_look_at_the_name() -> None:  # B-40 [4]
 
 
 def test_the_built_in_groups_are_there() -> None:  # B-40
-    names = set(SubscriptionGroupManager().table)
+    names = set(SubscriptionGroupManager(max_name_chars=120).table)
     assert names == {
         "TOOLS_CONSUMER",
         "FILTERSRV_CONSUMER",
@@ -62,7 +62,7 @@ def test_the_built_in_groups_are_there() -> None:  # B-40
 
 
 def test_a_deleted_group_is_gone_and_the_version_moves() -> None:
-    groups, heard = SubscriptionGroupManager(), []
+    groups, heard = SubscriptionGroupManager(max_name_chars=120), []
     groups.changed.connect(heard.append)
     groups.find_or_create("readers", NOW_MS)
     assert groups.delete("readers", NOW_MS)

@@ -14,14 +14,14 @@ NOW_MS = 1_700_000_000_000
 
 
 def manager(**options: object) -> tuple[SubscriptionGroupManager, list[str]]:
-    made = SubscriptionGroupManager(**options)  # type: ignore[arg-type]
+    made = SubscriptionGroupManager(max_name_chars=120, **options)  # type: ignore[arg-type]
     changed: list[str] = []
     made.changed.connect(changed.append)
     return made, changed
 
 
 def test_a_group_is_made_until_there_are_too_many() -> None:  # B-40
-    room = len(SubscriptionGroupManager().table) + 2
+    room = len(SubscriptionGroupManager(max_name_chars=120).table) + 2
     groups, changed = manager(budget=lambda: Budget(records=room))
     assert groups.find_or_create("a", NOW_MS) is groups.get("a")
     assert groups.find_or_create("b", NOW_MS) is not None

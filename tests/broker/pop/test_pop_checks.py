@@ -27,7 +27,7 @@ class Checks:
         for name, perm in (("orders", 6), ("closed", 2)):
             config = TopicConfig(topic_name=name, read_queue_nums=2, write_queue_nums=4, perm=perm)
             self._topics.put(config, NOW_MS)
-        self._groups = SubscriptionGroupManager()
+        self._groups = SubscriptionGroupManager(max_name_chars=120)
         idle = SubscriptionGroupConfig(group_name="idle", consume_enable=False)
         self._groups.put(idle, NOW_MS)
         store = {"timer_wheel_enable": True, "timer_max_delay_sec": 100}

@@ -69,7 +69,7 @@ class House:
         **others: Any,
     ) -> None:
         self.topics = TopicConfigManager("broker-a", "DefaultCluster")
-        self.groups = SubscriptionGroupManager(auto_create=lambda: auto_create)
+        self.groups = SubscriptionGroupManager(auto_create=lambda: auto_create, max_name_chars=120)
         self.consumers = ConsumerManager()
         self.checks = PullChecks(
             self.topics,

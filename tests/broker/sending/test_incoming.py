@@ -62,7 +62,7 @@ class Incoming:
         self.topics = TopicConfigManager("broker-a", "DefaultCluster")
         topic = TopicConfig(topic_name="orders", read_queue_nums=2, write_queue_nums=6)
         self.topics.put(topic, NOW_MS)
-        self.groups = SubscriptionGroupManager()
+        self.groups = SubscriptionGroupManager(max_name_chars=120)
         self.locks = RebalanceLockManager()
         self.meters = Meters()
         self.rewrites, self.of_sends = Rewrites(), Rewrites()

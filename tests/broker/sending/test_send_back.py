@@ -165,7 +165,7 @@ async def test_a_dlq_topic_is_on_the_disk_before_the_answer(rig: BrokerRig, voic
 
 
 @pytest.mark.parametrize("profile", [PROFILE_4_9, PROFILE_5_X], ids=["4.9", "5.x"])
-@pytest.mark.parametrize("group", ["/../../x", "/../orders", "a/b", "x" * 250])
+@pytest.mark.parametrize("group", ["/../../x", "/../orders", "a/b", "x" * 256])
 async def test_a_group_whose_name_leads_elsewhere_writes_nowhere(
     tmp_path: Path, profile: object, group: str
 ) -> None:
@@ -176,7 +176,7 @@ async def test_a_group_whose_name_leads_elsewhere_writes_nowhere(
         for delay_level in (-1, 0):
             reply = await voice.send_back(message, group=group, delay_level=delay_level)
             assert reply.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
-            assert "cannot be the name of a folder" in (reply.remark or "")
+            assert "cannot retry: it " in (reply.remark or "")
         assert rig.broker.groups.get(group) is None
         assert [m.body for m in await rig.queue("orders")] == [b"hello"]
     found = files_below(tmp_path)

@@ -76,6 +76,8 @@ def assemble_groups(
         HeartbeatLimits(overload.guard, core.budget),
         clock,
         profile,
+        events=core.events,
+        broker=config.name,
     )
     signals.channel_closed.connect(clients.peer_closed)
     silent = SilentClients(consumers, producers, clock, events=core.events, broker=config.name)
@@ -100,6 +102,7 @@ def assemble_groups(
                 ),
                 budget=core.budget,
                 invalid_parameter_code=profile.invalid_parameter_code,
+                are_names_checked=profile.created_groups_are_checked,
             ),
         ),
         services=(saved, silent),

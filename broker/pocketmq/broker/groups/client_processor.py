@@ -31,11 +31,16 @@ from pocketmq.protocol.body import decode_request_body
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
+from pocketmq.protocol.events.groups import MemberRefused
+from pocketmq.protocol.events.sink import NO_EVENTS, EventSink
 from pocketmq.protocol.headers.clients import HeartbeatResponseHeader, UnregisterClientRequestHeader
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.profile.broker import BrokerProfile
 
 log = structlog.get_logger()
+
+_LOGGED_CHARS = 300
+"""Of the name of a group that does not exist; a peer may send one of any length."""
 
 _LOGGED_GROUPS = 20
 """So many groups that a closed connection leaves have a log line each; a line takes some 40 us."""
@@ -53,6 +58,8 @@ class ClientProcessor:
         limits: refuses heartbeats that waited too long or are too large.
         clock: stamps heartbeats.
         profile: what a heartbeat is answered.
+        events: told of members that are not taken.
+        broker: the broker's name, for events.
     """
 
     def __init__(
@@ -65,6 +72,9 @@ class ClientProcessor:
         limits: HeartbeatLimits,
         clock: Clock,
         profile: BrokerProfile,
+        *,
+        events: EventSink = NO_EVENTS,
+        broker: str = "",
     ) -> None:
         self._consumers = consumers
         self._producers = producers
@@ -74,6 +84,8 @@ class ClientProcessor:
         self._limits = limits
         self._clock = clock
         self._profile = profile
+        self._events = events
+        self._broker = broker
 
     # -- coming ---------------------------------------------------------------------------------
 
@@ -113,7 +125,7 @@ class ClientProcessor:
         group = consumer.group_name
         config = self._groups.find_or_create(group, self._clock.time_ms())
         if config is None:
-            log.warning("heartbeat.skipped", group=group, client_id=data.client_id)
+            self._refused(group, data.client_id)
             return False
         self._topics.ensure_retry_topic(
             group,
@@ -146,6 +158,25 @@ class ClientProcessor:
             )
         self._tell_of(outcome, group, data.client_id, peer)
         return outdated
+
+    def _refused(self, group: str, client_id: str) -> None:
+        """Say what RocketMQ leaves unsaid: it answers success, and nothing is consumed (B-40)."""
+        reason = self._groups.why_not_made(group)
+        log.warning(
+            "heartbeat.skipped", group=group[:_LOGGED_CHARS], client_id=client_id, reason=reason,
+            advice="its members get no message and no error; choose another name, or make the "
+            "group with `mqadmin updateSubGroup`",
+        )  # fmt: skip
+        if self._events.is_on:
+            self._events.emit(
+                MemberRefused(
+                    *self._events.stamp(),
+                    group=group[:_LOGGED_CHARS],
+                    client_id=client_id,
+                    broker=self._broker,
+                    reason=reason,
+                )
+            )
 
     def _tell_of(self, outcome: HeartbeatOutcome, group: str, client_id: str, peer: Peer) -> None:
         if outcome.duplicate_client:

@@ -23,7 +23,7 @@ from pocketmq.protocol.headers.groups import (
     DeleteSubscriptionGroupRequestHeader,
     GetSubscriptionGroupRequestHeader,
 )
-from pocketmq.protocol.validation import check_group
+from pocketmq.protocol.validation import is_folder_name
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.signals import Signal
 
@@ -39,6 +39,7 @@ class GroupProcessor:
         attributes: which attributes a group may have.
         budget: how many groups one request may change.
         invalid_parameter_code: answer to illegal names, by profile.
+        are_names_checked: whether names are looked at; else any goes that a folder may have.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class GroupProcessor:
         *,
         budget: BudgetSource = default_budget,
         invalid_parameter_code: int,
+        are_names_checked: bool,
     ) -> None:
         self._groups = groups
         self._budget = budget
@@ -59,6 +61,7 @@ class GroupProcessor:
         self._clock = clock
         self._attributes = attributes
         self._invalid_code = invalid_parameter_code
+        self._are_names_checked = are_names_checked
 
     @handles(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP)
     def update_and_create(self, peer: Peer, request: Command) -> Reply:
@@ -84,7 +87,10 @@ class GroupProcessor:
     def _checked(self, config: SubscriptionGroupConfig) -> SubscriptionGroupConfig:
         """The group with its attributes changed."""
         try:
-            check_group(config.group_name)
+            if self._are_names_checked:
+                self._groups.check_name(config.group_name)
+            elif not is_folder_name(config.group_name):
+                raise IllegalNameError("group", config.group_name, "cannot be a folder's name")
         except IllegalNameError as exc:
             raise RequestRefusedError(self._invalid_code, str(exc)) from exc
         old = self._groups.get(config.group_name)

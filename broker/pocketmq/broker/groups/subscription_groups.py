@@ -30,7 +30,7 @@ class SubscriptionGroupManager:
         changed: Signal[[str]] | None = None,
         *,
         auto_create: Callable[[], bool] = lambda: True,
-        max_name_chars: int | None = 120,
+        max_name_chars: int | None,
         budget: BudgetSource = default_budget,
     ) -> None:
         self._budget = budget
@@ -52,8 +52,7 @@ class SubscriptionGroupManager:
     def find_or_create(self, group: str, now_ms: int) -> SubscriptionGroupConfig | None:
         """The group's configuration, made with the defaults if that is allowed; else None.
 
-        5.x creates no group with an illegal or too long name. 4.9 does not check. Here the name
-        must at least be a legal folder name, because the retry topic's folder contains it.
+        None is also what `why_not_made` explains.
 
         Raises:
             OverBudgetError: there are too many groups to create one automatically.
@@ -61,12 +60,7 @@ class SubscriptionGroupManager:
         config = self._table.get(group)
         if config is not None or not (self.auto_create() or is_system_group(group)):
             return config
-        if self._max_name_chars is not None:
-            try:
-                check_group(group, max_chars=self._max_name_chars)
-            except IllegalNameError:
-                return None
-        if not is_folder_name(retry_topic(group)):
+        if self._illegal(group):
             return None
         self._budget().check(
             "records",
@@ -77,6 +71,39 @@ class SubscriptionGroupManager:
         config = SubscriptionGroupConfig(group_name=group)
         self.put(config, now_ms)
         return config
+
+    def why_not_made(self, group: str) -> str:
+        """Why a heartbeat, a pull or a send back makes no such group, as the end of a sentence."""
+        reason = self._illegal(group)
+        if reason or self.auto_create():
+            return reason
+        return "does not exist, and the broker makes none (autoCreateSubscriptionGroup is false)"
+
+    def check_name(self, group: str) -> None:
+        """Pass the name of a group that a tool makes.
+
+        Raises:
+            IllegalNameError: no group of this name is made automatically either.
+        """
+        reason = self._illegal(group)
+        if reason:
+            raise IllegalNameError("group", group, reason)
+
+    def _illegal(self, group: str) -> str:
+        """What is wrong with a name, or nothing.
+
+        5.x makes no group with an illegal or too long name. 4.9 does not look. Here it must at
+        least be good for a folder, as its retry topic is; one that is too long for a folder only
+        with `%RETRY%` before it consumes, and cannot retry, as in RocketMQ.
+        """
+        if self._max_name_chars is not None:
+            try:
+                check_group(group, max_chars=self._max_name_chars)
+            except IllegalNameError as exc:
+                return exc.reason
+        if is_folder_name(group) or is_folder_name(retry_topic(group)):
+            return ""
+        return "cannot be a part of the name of a folder"
 
     def put(self, config: SubscriptionGroupConfig, now_ms: int) -> bool:
         """Create or replace a group; False when nothing would change."""

@@ -21,7 +21,6 @@ from pocketmq.protocol.dispatch import Peer, Reply, handles
 from pocketmq.protocol.headers.send import ConsumerSendMsgBackRequestHeader
 from pocketmq.protocol.record import decode_record
 from pocketmq.protocol.scalars import Perm
-from pocketmq.protocol.validation import is_folder_name, retry_topic
 from pocketmq.runtime.clock import Clock
 
 log = structlog.get_logger()
@@ -72,10 +71,8 @@ class SendBackProcessor:
         if config is None:
             raise RequestRefusedError(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-                f"subscription group {header.group} does not exist, so it cannot retry"
-                if is_folder_name(retry_topic(header.group))
-                else f"group {header.group[:200]!r} cannot be the name of a folder; use letters, "
-                "digits, '_', '-', '%' and '|'",
+                f"group {header.group[:300]} cannot retry: it "
+                f"{self._groups.why_not_made(header.group)}",
             )
         if not Perm.is_writable(self._permission()):
             raise RequestRefusedError(

@@ -116,7 +116,7 @@ class MessageStore(QueueReads):
             root,
             config.mapped_file_size_commit_log,
             config=self._now,
-            retry_topic_max=profile.retry_topic_max_chars,
+            retry_topic_max=profile.stored_retry_topic_max_bytes,
             synced_often=synced_often,
         )
         consume_queues = ConsumeQueues(

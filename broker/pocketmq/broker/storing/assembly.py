@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.replication.assembly import Replication
 from pocketmq.broker.store.stored_message import StoredMessage
-from pocketmq.broker.storing.rewrites import Rewrites
+from pocketmq.broker.storing.rewrites import Rewrites, too_long_as_it_is
 from pocketmq.broker.storing.safe_puts import SafePuts
 from pocketmq.broker.subject import Subject
 from pocketmq.broker.topics.assembly import Topics
@@ -32,6 +32,7 @@ class Storing(Subject):
 def assemble_storing(core: BrokerCore, topics: Topics, replication: Replication) -> Storing:
     """Made of the store, the file that new topics are saved in, and the slaves."""
     rewrites = Rewrites()
+    rewrites.add(too_long_as_it_is(core.profile.broker.stored_retry_topic_max_bytes))
     return Storing(
         puts=SafePuts(
             core.store, topics.saved, replication.replicas, rewrites, core.stats, core.clock

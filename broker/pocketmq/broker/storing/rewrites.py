@@ -14,6 +14,8 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from pocketmq.broker.store.stored_message import StoredMessage
+from pocketmq.protocol.record import MAX_TOPIC_BYTES_V1
+from pocketmq.protocol.validation import is_retry
 
 Rewrite: TypeAlias = Callable[[StoredMessage, dict[str, str], int], bool]
 """(message, its properties decoded, now in epoch ms) -> whether the message was taken.
@@ -21,6 +23,26 @@ Rewrite: TypeAlias = Callable[[StoredMessage, dict[str, str], int], bool]
 It takes a message by changing it: topic, queue, properties (encode them anew), flags, body. Raises
 RequestRefusedError where the message must not be stored.
 """
+
+
+def too_long_as_it_is(max_retry_bytes: int) -> Rewrite:
+    """Takes messages whose topic is too long for a record, and leaves them for the store to refuse.
+
+    Asked first: a topic that a delay hides would be refused only when the message is due, and the
+    message, acknowledged long ago, be lost (S-10).
+
+    Args:
+        max_retry_bytes: longest retry topic that the store takes, by profile.
+    """
+
+    def rewrite(message: StoredMessage, _properties: dict[str, str], _now_ms: int) -> bool:
+        topic = message.topic
+        if len(topic) <= MAX_TOPIC_BYTES_V1 and topic.isascii():
+            return False
+        limit = max_retry_bytes if is_retry(topic) else MAX_TOPIC_BYTES_V1
+        return len(topic.encode(errors="surrogatepass")) > limit
+
+    return rewrite
 
 
 class Rewrites:

@@ -78,6 +78,7 @@ def assemble_topics(core: BrokerCore) -> Topics:
                 ),
                 budget=core.budget,
                 invalid_parameter_code=core.profile.broker.invalid_parameter_code,
+                max_retry_topic_chars=core.profile.broker.retry_topic_max_chars,
             ),
         ),
         services=(saved,),

@@ -47,6 +47,7 @@ class TopicProcessor:
         attributes: which attributes a topic may have.
         budget: how many queues a topic may have, and how many topics one request may change.
         invalid_parameter_code: answer to illegal names, by profile.
+        max_retry_topic_chars: longest retry or dead letter topic, by profile.
     """
 
     def __init__(
@@ -60,10 +61,12 @@ class TopicProcessor:
         *,
         budget: BudgetSource = default_budget,
         invalid_parameter_code: int,
+        max_retry_topic_chars: int,
     ) -> None:
         self._topics = topics
         self._attributes = attributes
         self._budget = budget
+        self._max_retry_chars = max_retry_topic_chars
         self._topics_file = topics_file
         self._announcements = announcements
         self._deleted = deleted
@@ -176,7 +179,7 @@ class TopicProcessor:
 
     def _check_name(self, topic: str) -> None:
         try:
-            check_topic(topic)
+            check_topic(topic, max_retry_chars=self._max_retry_chars)
         except IllegalNameError as exc:
             raise self._invalid(str(exc)) from exc
         if self._topics.is_system(topic):

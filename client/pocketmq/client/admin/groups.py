@@ -24,7 +24,7 @@ from pocketmq.protocol.headers.pop import SetMessageRequestModeRequestHeader
 from pocketmq.protocol.headers.topics import (
     QueryTopicConsumeByWhoRequestHeader,
 )
-from pocketmq.protocol.validation import check_group
+from pocketmq.protocol.validation import MAX_GROUP_CHARS, check_group
 
 
 class GroupAdmin(AdminBase):
@@ -37,7 +37,8 @@ class GroupAdmin(AdminBase):
 
         Asks by UPDATE_AND_CREATE_SUBSCRIPTIONGROUP (200).
         """
-        check_group(config.group_name)
+        # The broker knows its release's limit; before 5.4 it has none for tools (B-40).
+        check_group(config.group_name, max_chars=MAX_GROUP_CHARS)
         masters, header = self._masters, UpdateSubscriptionGroupRequestHeader()
         await masters.tell(await masters.chosen(brokers, None), header, config)
 

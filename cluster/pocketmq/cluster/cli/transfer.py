@@ -26,7 +26,7 @@ from pocketmq.cluster.messages.positions import Position, position
 from pocketmq.cluster.messages.reading import bounds_of, ranges, read_range
 from pocketmq.protocol.errors import TopicNotFoundError
 from pocketmq.protocol.message_json import as_json
-from pocketmq.protocol.validation import check_group, check_topic, dlq_topic
+from pocketmq.protocol.validation import MAX_GROUP_CHARS, check_group, check_topic, dlq_topic
 from pocketmq.runtime.errors import CallerError, DiskError
 from pocketmq.runtime.words import counted
 
@@ -196,7 +196,7 @@ def resend(
     output: Output = None,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:
-    check_group(group)
+    check_group(group, max_chars=MAX_GROUP_CHARS)
     if to is not None:
         check_topic(to)
     where, begin, end = addresses(nameservers), position(start), position(until)

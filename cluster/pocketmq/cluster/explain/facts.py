@@ -6,6 +6,7 @@ from collections import Counter
 
 from pocketmq.client import Admin
 from pocketmq.cluster.explain.findings import GroupFacts
+from pocketmq.cluster.explain.refusals import refusals
 from pocketmq.cluster.group_view import UnknownGroupError, known_groups
 from pocketmq.cluster.steering.group_state import GroupState, MemberState, client_ids
 from pocketmq.protocol.bodies.clients import ConsumerConnection, ConsumerRunningInfo
@@ -29,11 +30,13 @@ async def gather_facts(admin: Admin, group: str, *, clock_stands: bool = False) 
         clock_stands: Whether the cluster is on a manual clock.
 
     Raises:
-        UnknownGroupError: No broker knows the group.
+        UnknownGroupError: No broker knows the group, though all would make it.
     """
     connections = await admin.consumer_connections(group)
     progress = await admin.consume_stats(group)
-    if not connections and not progress and group not in await known_groups(admin):
+    refused_at, not_made_at = await refusals(admin, group)
+    explained = connections or progress or refused_at or not_made_at
+    if not explained and group not in await known_groups(admin):
         raise UnknownGroupError(group)
     infos: dict[str, ConsumerRunningInfo] = {}
     silent: list[str] = []
@@ -82,6 +85,8 @@ async def gather_facts(admin: Admin, group: str, *, clock_stands: bool = False) 
         without_route=tuple(without_route),
         unreadable=unreadable,
         disabled_at=tuple(disabled),
+        refused_at=refused_at,
+        not_made_at=not_made_at,
         last_tags=await _last_tags(admin, ends),
         unlocked=_unlocked(infos),
         in_order=any(map(_is_orderly, infos.values())),

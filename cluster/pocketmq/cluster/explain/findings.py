@@ -41,6 +41,10 @@ class GroupFacts:
     """Topic -> brokers on which it has no read permission."""
     disabled_at: tuple[str, ...] = ()
     """Brokers on which the group's consumption is disabled."""
+    refused_at: Mapping[str, str] = field(default_factory=dict)
+    """Broker -> what it finds wrong with the group's name, as the end of a sentence."""
+    not_made_at: tuple[str, ...] = ()
+    """Brokers that lack the group and make none by themselves."""
     last_tags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Topic -> tags of its last messages; an empty string for a message without a tag."""
     unlocked: Mapping[MessageQueue, str] = field(default_factory=dict)
@@ -64,11 +68,29 @@ def findings(facts: GroupFacts) -> list[Finding]:
 
 def _nobody(facts: GroupFacts) -> Iterator[Finding]:
     state = facts.state
-    if not state.members and not state.silent:
+    if not (state.members or state.silent or facts.refused_at or facts.not_made_at):
         yield Finding(
             "no member is connected, so nothing is consumed",
             f"start a consumer of group {state.group}; one that ended without unregistering still "
             "counts as a member for up to 120 s",
+        )
+
+
+def _refused(facts: GroupFacts) -> Iterator[Finding]:
+    brokers: dict[str, list[str]] = {}
+    for broker, reason in sorted(facts.refused_at.items()):
+        brokers.setdefault(reason, []).append(broker)
+    for reason, names in brokers.items():
+        yield Finding(
+            f"members get no message and no error from {', '.join(names)}: the group's name "
+            f"{reason} (B-40)",
+            "use a name of at most 120 of the characters a-z A-Z 0-9 _ - % |",
+        )
+    if facts.not_made_at:
+        yield Finding(
+            f"members get no message and no error from {', '.join(facts.not_made_at)}: the group "
+            "does not exist there, and autoCreateSubscriptionGroup is false (B-40)",
+            f"make it: mqadmin updateSubGroup -g {facts.state.group}",
         )
 
 
@@ -230,6 +252,6 @@ def _later(facts: GroupFacts) -> Iterator[Finding]:
 
 
 _CHECKS: tuple[Check, ...] = (
-    _nobody, _silent, _disabled, _routes, _same_id, _clashes, _ownerless, _past_end, _tags, _locks,
-    _idle, _later,
+    _refused, _nobody, _silent, _disabled, _routes, _same_id, _clashes, _ownerless, _past_end,
+    _tags, _locks, _idle, _later,
 )  # fmt: skip

@@ -43,6 +43,15 @@ class MemberJoined(OfMembership, frozen=True, kw_only=True):
     """`BROADCASTING`: every member owns every queue."""
 
 
+class MemberRefused(OfMembership, frozen=True, kw_only=True):
+    """A broker takes no member of this group, and answers success: nothing is consumed."""
+
+    RULE: ClassVar[str | None] = "B-40"
+
+    reason: str
+    """What is wrong with the group, as the end of a sentence."""
+
+
 class MemberLeft(OfMembership, frozen=True, kw_only=True):
     """A consumer is no member of its group any more, at this broker."""
 

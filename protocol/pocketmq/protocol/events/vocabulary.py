@@ -10,6 +10,7 @@ from pocketmq.protocol.events.groups import (
     MemberJoined,
     MemberLeft,
     MemberNotified,
+    MemberRefused,
     MemberSilent,
     NotificationHeard,
     QueuesLocked,
@@ -66,6 +67,7 @@ AnyEvent: TypeAlias = (
     | StoreFlushed
     | MemberJoined
     | MemberLeft
+    | MemberRefused
     | MemberSilent
     | MemberNotified
     | NotificationHeard

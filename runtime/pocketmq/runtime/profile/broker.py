@@ -14,8 +14,12 @@ class BrokerProfile:
     """Illegal topic or queue id: INVALID_PARAMETER (29), or in 4.9 SYSTEM_ERROR (1) (B-110)."""
     group_name_max_chars: int | None
     """Longest group that a broker creates by itself; None: it does not look (B-40)."""
+    created_groups_are_checked: bool
+    """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP (200) refuses an illegal or too long name (B-40)."""
     retry_topic_max_chars: int
-    """Longest `%RETRY%` and `%DLQ%` topic name (B-110, S-10)."""
+    """Longest `%RETRY%` and `%DLQ%` topic that a request may name (B-110, E-71)."""
+    stored_retry_topic_max_bytes: int
+    """Longest `%RETRY%` topic that the store takes; of all others 127 bytes (S-10)."""
     heartbeat_v2: bool
     """Heartbeat replies carry IS_SUPPORT_HEART_BEAT_V2 and IS_SUB_CHANGE (B-21, B-29)."""
     register_timeout_ms: int
@@ -84,7 +88,9 @@ class BrokerProfile:
 BROKER_4_9 = BrokerProfile(
     invalid_parameter_code=1,
     group_name_max_chars=None,
+    created_groups_are_checked=False,
     retry_topic_max_chars=127,
+    stored_retry_topic_max_bytes=127,
     heartbeat_v2=False,
     register_timeout_ms=6_000,
     register_created_topics_incrementally=False,
@@ -115,8 +121,10 @@ BROKER_4_9 = BrokerProfile(
 
 BROKER_5_3 = BrokerProfile(
     invalid_parameter_code=29,
-    group_name_max_chars=120,
-    retry_topic_max_chars=255,
+    group_name_max_chars=255,
+    created_groups_are_checked=False,
+    retry_topic_max_chars=127,
+    stored_retry_topic_max_bytes=255,
     heartbeat_v2=True,
     register_timeout_ms=24_000,
     register_created_topics_incrementally=True,
@@ -147,6 +155,9 @@ BROKER_5_3 = BrokerProfile(
 
 BROKER_5_5 = replace(
     BROKER_5_3,
+    group_name_max_chars=120,
+    created_groups_are_checked=True,
+    retry_topic_max_chars=255,
     committed_names_real_topic=False,
     cancel_names_topic=False,
     message_priorities=True,

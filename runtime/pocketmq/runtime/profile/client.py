@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,7 @@ CLIENT_4_9 = ClientProfile(
 """RocketMQ 4.9.8."""
 
 CLIENT_5_3 = ClientProfile(
-    group_name_max_chars=120,
+    group_name_max_chars=255,
     rebalance_min_interval_ms=1_000,
     first_pull_delay_ms=500,
     lock_retry_delay_ms=500,
@@ -107,7 +107,7 @@ CLIENT_5_3 = ClientProfile(
 )
 """RocketMQ 5.2.0 to 5.3."""
 
-CLIENT_5_5 = CLIENT_5_3
+CLIENT_5_5 = replace(CLIENT_5_3, group_name_max_chars=120)
 """RocketMQ 5.5."""
 
 CLIENT_5_X = CLIENT_5_5
