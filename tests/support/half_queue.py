@@ -69,6 +69,7 @@ class Queues:
         self.halves: list[MessageExt | None] = []
         self.op_records: list[MessageExt] = []
         self.decided: set[str] = set()
+        self.older: set[int] = set()
 
     def put(self, *, born_ms: int = 0, **properties: str) -> int:
         """Append a half message; its offset."""
@@ -95,6 +96,9 @@ class Queues:
     def ops(self, offset: int) -> tuple[Sequence[MessageExt], int]:
         found = self.op_records[offset : offset + 2]
         return found, offset + len(found)
+
+    def is_older(self, offset: int) -> bool:
+        return offset in self.older
 
     def is_decided(self, half: MessageExt) -> bool:
         return half.properties[names.UNIQ_KEY] in self.decided

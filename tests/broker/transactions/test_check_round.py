@@ -312,3 +312,15 @@ def test_a_round_pauses_while_it_reads_op_records(queues: Queues, named: int) ->
     assert sum(taken) == 500
     assert max(taken) * named <= 2_400
     assert max(taken) <= 80
+
+
+def test_an_older_copy_is_passed_and_what_an_op_record_names_counts_all_the_same(
+    queues: Queues,
+) -> None:
+    for _ in range(4):
+        queues.put()
+    queues.older |= {0, 1}
+    queues.done(1)
+    steps, progress = queues.round(0, 0, 10_000)
+    assert [step.half.queue_offset for step in steps if step.half] == [2, 3]
+    assert progress == (4, 1)

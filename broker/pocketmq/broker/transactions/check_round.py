@@ -63,6 +63,9 @@ class Reads(Protocol):
     def ops(self, offset: int) -> tuple[Sequence[MessageExt], int]:
         """Up to 32 op records from an offset on, and where to go on."""
 
+    def is_older(self, offset: int) -> bool:
+        """Whether the half message there was stored again further behind: that one counts."""
+
     def is_decided(self, half: MessageExt) -> bool:
         """Whether it is known to be committed or rolled back, whatever op records say."""
 
@@ -137,6 +140,9 @@ class CheckRound:
                 self._read_ops(reads)  # until one names it or there is none
                 continue
             self._looked_at += 1
+            if reads.is_older(self._at):
+                self._at += 1
+                continue
             read = reads.half(self._at)
             if read.message is None:
                 self._misses += 1

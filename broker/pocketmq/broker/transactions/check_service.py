@@ -17,6 +17,7 @@ from pocketmq.broker.transactions.check_round import (
     Step,
 )
 from pocketmq.broker.transactions.decisions import Decisions
+from pocketmq.broker.transactions.half_copies import HalfCopies
 from pocketmq.broker.transactions.half_messages import given_up, renewed
 from pocketmq.broker.transactions.questions import Questions
 from pocketmq.protocol import properties as names
@@ -31,6 +32,9 @@ GROUP = "CID_RMQ_SYS_TRANS"
 """The group whose offsets tell how far the half and op queues are settled (X-30)."""
 
 OPS_AT_ONCE = 32
+
+HALVES_AT_ONCE = 64
+"""Half messages read in one turn of the loop, when old copies are looked for."""
 
 
 class TransactionCheck:
@@ -70,6 +74,10 @@ class TransactionCheck:
         """Queue -> progress that is not noted yet: what was stored for it is not known to be safe.
         """
 
+        self._copies: dict[int, HalfCopies] = {}
+        """Queue -> what lay there when this broker began to lead; from there on it knows its own
+        progress, and meets no copy before the last one."""
+
     def run(self) -> Awaitable[None] | None:
         """One round over each half queue; None when there is none."""
         queues = sorted(q for topic, q in self._store.queues() if topic == HALF_TOPIC)
@@ -82,6 +90,7 @@ class TransactionCheck:
     def forget(self) -> None:
         """This broker is a slave now: the next master goes on from what was noted."""
         self._ahead.clear()
+        self._copies.clear()
 
     # -- the queues, as `CheckRound` reads them --------------------------------------------------
 
@@ -89,7 +98,11 @@ class TransactionCheck:
         half_ahead, op_ahead = self._ahead.get(queue_id, (0, 0))
         half_before = max(half_ahead, self._progress(HALF_TOPIC, queue_id))
         op_before = max(op_ahead, self._progress(OP_HALF_TOPIC, queue_id))
-        reads = _Queues(self._store, self._decisions, queue_id)
+        copies = self._copies.get(queue_id)
+        end = self._store.max_offset(HALF_TOPIC, queue_id)
+        if copies is None or not copies.serves(half_before, end):
+            copies = await self._read_copies(queue_id, half_before, end)
+        reads = _Queues(self._store, self._decisions, copies, queue_id)
         check = CheckRound(half_before, op_before, self._limits(), self._clock.time_ms())
         asked = 0
         while (step := check.next(reads, self._clock.time_ms())) is not None:
@@ -101,6 +114,8 @@ class TransactionCheck:
             else:
                 check.failed()
         half_after, op_after = check.progress()
+        copies.passed(half_after)
+        self._copies[queue_id] = copies
         is_same = (half_after, op_after) == (half_before, op_before)
         if is_same and queue_id not in self._ahead:
             return
@@ -118,6 +133,23 @@ class TransactionCheck:
         log.debug(
             "transactions.checked", queue_id=queue_id, half=half_after, op=op_after, asked=asked
         )
+
+    async def _read_copies(self, queue_id: int, begin: int, end: int) -> HalfCopies:
+        """What lies in the queue from the noted progress on."""
+        copies = HalfCopies(begin, end)
+        offset = begin
+        while offset < end:
+            most = min(HALVES_AT_ONCE, end - offset)
+            found = self._store.get_message(HALF_TOPIC, queue_id, offset, most)
+            if found.status is GetStatus.FOUND:
+                for half in decode_records(b"".join(found.records)):
+                    copies.read(half)
+            if found.next_begin_offset <= offset:
+                break  # the round ends there, too
+            offset = found.next_begin_offset
+            await self._clock.sleep(0)
+        copies.all_read()
+        return copies
 
     def _progress(self, topic: str, queue_id: int) -> int:
         low = self._store.min_offset(topic, queue_id)
@@ -166,9 +198,12 @@ class TransactionCheck:
 class _Queues:
     """`Reads` over the store."""
 
-    def __init__(self, store: MessageStore, decisions: Decisions, queue_id: int) -> None:
+    def __init__(
+        self, store: MessageStore, decisions: Decisions, copies: HalfCopies, queue_id: int
+    ) -> None:
         self._store = store
         self._decisions = decisions
+        self._copies = copies
         self._queue_id = queue_id
 
     def half(self, offset: int) -> HalfRead:
@@ -185,6 +220,9 @@ class _Queues:
             return (), offset
         records = decode_records(b"".join(found.records))
         return records, records[-1].queue_offset + 1
+
+    def is_older(self, offset: int) -> bool:
+        return self._copies.is_older(offset)
 
     def is_decided(self, half: MessageExt) -> bool:
         return self._decisions.outcome(half.properties.get(names.UNIQ_KEY)) is not None

@@ -12,11 +12,11 @@ question has read serves the next:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 from pocketmq.broker.store import GetStatus, MessageStore
 from pocketmq.broker.transactions.half_messages import offsets_of
+from pocketmq.broker.transactions.offset_set import OffsetSet
 from pocketmq.protocol.message import MessageExt
 from pocketmq.protocol.record import decode_records
 from pocketmq.protocol.validation import HALF_TOPIC, OP_HALF_TOPIC
@@ -27,25 +27,6 @@ MOST_RECORDS: Final = 20_000
 AT_ONCE: Final = 64
 """Records read before it is asked whether more are wanted."""
 
-_PAGE_BITS: Final = 9
-
-
-class _Offsets:
-    """A set of queue offsets that mostly follow each other: a bit for each."""
-
-    def __init__(self) -> None:
-        self._pages: dict[int, int] = {}
-
-    def add(self, offsets: Iterable[int]) -> None:
-        pages = self._pages
-        for offset in offsets:
-            page = offset >> _PAGE_BITS
-            pages[page] = pages.get(page, 0) | 1 << (offset & (1 << _PAGE_BITS) - 1)
-
-    def __contains__(self, offset: int) -> bool:
-        page = self._pages.get(offset >> _PAGE_BITS, 0)
-        return bool(page >> (offset & (1 << _PAGE_BITS) - 1) & 1)
-
 
 class _Queue:
     """What was read of the op records of one half queue: those from `begin` on."""
@@ -53,7 +34,7 @@ class _Queue:
     def __init__(self, end: int) -> None:
         self.begin = end
         self.least = end - MOST_RECORDS
-        self.named = _Offsets()
+        self.named = OffsetSet()
 
 
 class OpHistory:
