@@ -22,18 +22,15 @@ WHY_NOT = {
     "no, nor does RocketMQ: the code is declared and nobody answers it": [
         code for code in RequestCode if code.meaning.startswith("declared by RocketMQ")
     ],
-    "no, on purpose: stores are files here, not RocksDB": [354, 355, 200056],
+    "no, on purpose: stores are files here, not RocksDB": [354, 355],
     "no, on purpose: a broker container starts brokers in one JVM": [902, 903],
     "no, on purpose: between RocketMQ's own controllers": [1014, 1015, 1016, 1017, 1018],
     "no: accounts and permissions are not built": [
         *(50, 51, 52, 53, 54),
         *range(3001, 3011),
     ],
-    "no: what a master has flushed decides nothing here (Z-8)": [908],
     "no: static topics are not built": [513],
     "no: reads of cold data are not limited": [2001, 2002, 2003, 2004],
-    "not needed: queues are cut with the log, a round of cleaning each 10 s (S-73)": [306],
-    "not needed: deleting a topic (215) deletes its queues": [316],
     "no, on purpose: it deletes the offsets of the groups that it is told to leave out; only "
     "RocketMQ's Java admin class asks": [308],
     "no, on purpose: a message is consumed again by sending it (the dashboard's resend and "
@@ -142,7 +139,8 @@ _NOT_BUILT = """\
 | `queue.type` = `BatchCQ` (5.0) | attribute of a topic, set by 17; consume queues of 46 bytes an entry | 17 is refused and names `SimpleCQ`, the one value. Batches are stored message by message |
 | `cleanup.policy` = `COMPACTION` (5.0) | attribute of a topic | 17 is refused and names `DELETE` |
 | lite topics (5.5) | POP_LITE_MESSAGE (200070), LITE_SUBSCRIPTION_CTL (200071), ACK_LITE_MESSAGE (200072), NOTIFY_UNSUBSCRIBE_LITE (200073), 200074 to 200079 of tools, `message.type` = `LITE`, `__LITE_TOPIC` | REQUEST_CODE_NOT_SUPPORTED (3); 17 refuses the type. RocketMQ's remoting client of 5.5.0 has no consumer for them |
-| check points in RocksDB (5.3.2) | `popConsumerKVServiceEnable`, POP_ROLLBACK (200056) | REQUEST_CODE_NOT_SUPPORTED (3) |
+| check points in RocksDB (5.3.2) | `popConsumerKVServiceEnable` | POP_ROLLBACK (200056): SUCCESS (0), there are none to move |
+| timers in RocksDB (5.5) | SWITCH_TIMER_ENGINE (5001), `timerRocksDBEnable`, field `E_T` of 5001: `R` or `F` | REQUEST_CODE_NOT_SUPPORTED (3): the timer wheel is the one engine |
 | latencies in 315 | `TOPIC_PUT_LATENCY`, `GROUP_GET_LATENCY` | SYSTEM_ERROR (1): no such item |
 
 Of 5.4 and 5.5 these are built, with profile 5.5: priority messages, `suspend` of CHANGE_MESSAGE_INVISIBLETIME (200053), expressions in

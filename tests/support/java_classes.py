@@ -39,7 +39,8 @@ WITHOUT_HEADER = {
     "GetAllTopicConfigRequestHeader", "GetAllTopicListRequestHeader",
     "GetBrokerConfigRequestHeader", "GetBrokerRuntimeInfoRequestHeader",
     "DeleteExpiredCommitLogRequestHeader", "UpdateSubscriptionGroupListRequestHeader",
-    "GetBrokerHAStatusRequestHeader",
+    "GetBrokerHAStatusRequestHeader", "CleanExpiredConsumeQueueRequestHeader",
+    "CleanUnusedTopicRequestHeader", "PopRollbackRequestHeader",
     "GetBrokerEpochCacheRequestHeader", "GetControllerConfigRequestHeader",
     "GetControllerMetaDataRequestHeader", "GetSyncStateDataRequestHeader",
     "UpdateControllerConfigRequestHeader",
@@ -55,6 +56,7 @@ MAPS = {"HeartbeatResponseHeader"}
 """Fields that RocketMQ puts into a reply one by one, without a class."""
 
 HEADER_CLASSES = {
+    "ResetMasterFlushOffsetRequestHeader": f"{_PLAIN}.ResetMasterFlushOffsetHeader",
     "ExchangeHaInfoRequestHeader": f"{_PLAIN}.ExchangeHAInfoRequestHeader",
     "ExchangeHaInfoResponseHeader": f"{_PLAIN}.ExchangeHAInfoResponseHeader",
     "AlterSyncStateSetRequestHeader": f"{_CONTROLLER}.AlterSyncStateSetRequestHeader",

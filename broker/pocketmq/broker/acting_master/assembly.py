@@ -5,7 +5,11 @@ from __future__ import annotations
 import structlog
 
 from pocketmq.broker.acting_master.group_peers import GroupPeers
-from pocketmq.broker.acting_master.group_processor import GroupProcessor, HaInfoProcessor
+from pocketmq.broker.acting_master.group_processor import (
+    GroupProcessor,
+    HaInfoProcessor,
+    NoGroupProcessor,
+)
 from pocketmq.broker.acting_master.members import Members
 from pocketmq.broker.acting_master.preparation import Preparation
 from pocketmq.broker.core import BrokerCore
@@ -38,11 +42,11 @@ def assemble_acting_master(
                 "with controllers another master is elected instead",
                 advice="leave out one of it and --enable-controller-mode",
             )
-        return Subject()
+        return Subject(processors=(NoGroupProcessor(),))
     acts = config.enable_slave_acting_master
     ha_info = HaInfoProcessor(core, replication, follows=acts)
     if not acts:
-        return Subject(processors=(ha_info,))
+        return Subject(processors=(ha_info, NoGroupProcessor()))
     _warn_of_settings(core)
     if config.total_replicas > 1 and not config.skip_pre_online:
         core.role.isolate()

@@ -41,6 +41,16 @@ class HaInfoProcessor:
         return request.reply(ExchangeHaInfoResponseHeader())
 
 
+class NoGroupProcessor:
+    """Of a broker that nobody acts for: it hears what name servers tell all of them (Z-6)."""
+
+    @handles(RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE)
+    def least_id_changed(self, _peer: Peer, request: Command) -> Reply:
+        """It changes nothing."""
+        request.header(NotifyMinBrokerIdChangeRequestHeader)
+        return request.reply()
+
+
 class GroupProcessor:
     """Hears of changes in the group.
 

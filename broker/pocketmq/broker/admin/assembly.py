@@ -10,6 +10,7 @@ from pocketmq.broker.admin.progress_processor import ProgressProcessor
 from pocketmq.broker.admin.runtime_processor import RuntimeProcessor
 from pocketmq.broker.admin.settings_processor import KeptOptions, SettingsProcessor
 from pocketmq.broker.admin.stats_processor import StatsProcessor
+from pocketmq.broker.admin.upkeep_processor import UpkeepProcessor
 from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.delays.assembly import Delays
 from pocketmq.broker.groups.assembly import Groups
@@ -76,6 +77,7 @@ def assemble_admin(
             ),
             SettingsProcessor(core.options, writer, clock),
             RuntimeProcessor(core, delays.planner, timers, overload.guard, days),
+            UpkeepProcessor(core.store),
             StatsProcessor(stats, core.config.cluster_name),
         ),
         services=(Periodically(sampling), KeptOptions(writer)),

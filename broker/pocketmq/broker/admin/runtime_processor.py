@@ -1,4 +1,4 @@
-"""GET_BROKER_RUNTIME_INFO (28, O-24 to O-26) and DELETE_EXPIRED_COMMITLOG (329), for tools."""
+"""GET_BROKER_RUNTIME_INFO (28, O-24 to O-26), for tools."""
 
 from __future__ import annotations
 
@@ -63,12 +63,6 @@ class RuntimeProcessor:
             **self._delays(),
         }
         return request.reply(body=encode_body(KVTable(table=table), request.encoding))
-
-    @handles(RequestCode.DELETE_EXPIRED_COMMITLOG)
-    def delete_expired(self, _peer: Peer, request: Command) -> Reply:
-        """Delete expired files of the log in the next rounds of cleaning, whatever the hour."""
-        self._core.store.delete_expired_files()
-        return request.reply()
 
     def _identity(self) -> dict[str, str]:
         version = self._core.profile.client_version

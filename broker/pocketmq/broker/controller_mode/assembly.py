@@ -1,11 +1,11 @@
-"""Builds controller mode; without it a subject of nothing."""
+"""Builds controller mode; without it a subject that says so."""
 
 from __future__ import annotations
 
 from pocketmq.broker.controller_mode.controllers import Controllers
 from pocketmq.broker.controller_mode.identity import IdentityFiles
 from pocketmq.broker.controller_mode.manager import ManagerRules, ReplicaManager
-from pocketmq.broker.controller_mode.role_processor import RoleProcessor
+from pocketmq.broker.controller_mode.role_processor import NoControllerProcessor, RoleProcessor
 from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.replication.assembly import Replication
 from pocketmq.broker.subject import Subject
@@ -20,7 +20,7 @@ def assemble_controller_mode(
     """Drives `replication.roles`."""
     config = core.config
     if not config.enable_controller_mode:
-        return Subject()
+        return Subject(processors=(NoControllerProcessor(),))
     encoding = Encoding[config.encoding.upper()]
     manager = ReplicaManager(
         core,

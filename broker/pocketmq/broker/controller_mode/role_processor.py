@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 from pocketmq.broker.controller_mode.controllers import Verdict
 from pocketmq.broker.core import BrokerCore
+from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.replication.assembly import Replication
 from pocketmq.broker.replication.ha_info import ha_info
 from pocketmq.protocol.bodies.controller import EpochEntry, EpochEntryCache, SyncStateSet
 from pocketmq.protocol.body import decode_request_body, encode_body
-from pocketmq.protocol.codes import RequestCode
+from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
 from pocketmq.protocol.headers.controller import (
@@ -18,6 +19,24 @@ from pocketmq.protocol.headers.controller import (
     NotifyBrokerRoleChangedRequestHeader,
 )
 from pocketmq.protocol.scalars import INT64_MAX
+
+
+class NoControllerProcessor:
+    """Of a broker without controllers, in RocketMQ's words."""
+
+    @handles(RequestCode.NOTIFY_BROKER_ROLE_CHANGED)
+    def role_changed(self, _peer: Peer, request: Command) -> Reply:
+        """It changes nothing (D-17)."""
+        request.header(NotifyBrokerRoleChangedRequestHeader)
+        return request.reply()
+
+    @handles(RequestCode.GET_BROKER_EPOCH_CACHE)
+    def epochs(self, _peer: Peer, _request: Command) -> Reply:
+        """It has none (M-61)."""
+        raise RequestRefusedError(
+            ResponseCode.SYSTEM_ERROR,
+            "this request only for controllerMode ",  # so it ends there, with a blank
+        )
 
 
 class RoleProcessor:

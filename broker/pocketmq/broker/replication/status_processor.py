@@ -1,4 +1,4 @@
-"""GET_BROKER_HA_STATUS (907): who follows, how far behind (H-41)."""
+"""GET_BROKER_HA_STATUS (907): who follows, how far behind (H-41); 908 changes a number of it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from pocketmq.protocol.bodies.replication import (
     HAConnectionRuntimeInfo,
     HARuntimeInfo,
 )
+from pocketmq.protocol.bodies.route import MASTER_ID
 from pocketmq.protocol.body import encode_body
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
+from pocketmq.protocol.headers.controller import ResetMasterFlushOffsetRequestHeader
 
 
 class StatusProcessor:
@@ -50,6 +52,14 @@ class StatusProcessor:
         """The state now."""
         return request.reply(None, encode_body(self.info(), request.encoding))
 
+    @handles(RequestCode.RESET_MASTER_FLUSH_OFFSET)
+    def reset_master_flush_offset(self, _peer: Peer, request: Command) -> Reply:
+        """A slave notes the number, shows it in 907 and keeps it; a master takes nothing (Z-8)."""
+        if self._role.broker_id != MASTER_ID:
+            header = request.header(ResetMasterFlushOffsetRequestHeader)
+            self._store.checkpoint.master_flushed_offset = header.master_flush_offset
+        return request.reply()
+
     def info(self) -> HARuntimeInfo:
         """Of a master its slaves, of a slave its connection."""
         end = self._store.commit_log.max_offset
@@ -57,7 +67,9 @@ class StatusProcessor:
             return HARuntimeInfo(
                 master=False,
                 ha_client_runtime_info=HAClientRuntimeInfo(
-                    master_addr=self._client.master or "", max_offset=end
+                    master_addr=self._client.master or "",
+                    max_offset=end,
+                    master_flush_offset=self._store.checkpoint.master_flushed_offset,
                 ),
             )
         slaves = [

@@ -230,6 +230,14 @@ class ExchangeHaInfoRequestHeader(Header, kw_only=True):
     master_address: str | None = None
 
 
+class ResetMasterFlushOffsetRequestHeader(Header, kw_only=True):
+    """RESET_MASTER_FLUSH_OFFSET (908, Z-8): what a slave shows as its master's flushed offset."""
+
+    CODE: ClassVar[int] = RequestCode.RESET_MASTER_FLUSH_OFFSET
+
+    master_flush_offset: Int64
+
+
 class RaftMessageRequestHeader(Header, kw_only=True):
     """RAFT_MESSAGE (30006): one controller to another, oneway; the body is theirs alone."""
 

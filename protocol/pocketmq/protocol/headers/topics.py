@@ -106,6 +106,24 @@ class DeleteExpiredCommitLogRequestHeader(Header, kw_only=True):
     CODE: ClassVar[int] = RequestCode.DELETE_EXPIRED_COMMITLOG
 
 
+class CleanExpiredConsumeQueueRequestHeader(Header, kw_only=True):
+    """CLEAN_EXPIRED_CONSUMEQUEUE (306)."""
+
+    CODE: ClassVar[int] = RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE
+
+
+class CleanUnusedTopicRequestHeader(Header, kw_only=True):
+    """CLEAN_UNUSED_TOPIC (316)."""
+
+    CODE: ClassVar[int] = RequestCode.CLEAN_UNUSED_TOPIC
+
+
+class PopRollbackRequestHeader(Header, kw_only=True):
+    """POP_ROLLBACK (200056): check points of pops out of RocksDB into the log."""
+
+    CODE: ClassVar[int] = RequestCode.POP_ROLLBACK
+
+
 class GetSystemTopicsFromBrokerRequestHeader(Header, kw_only=True):
     """GET_SYSTEM_TOPIC_LIST_FROM_BROKER (305)."""
 
