@@ -24,7 +24,7 @@ from pocketmq.client.consumer.send_back import SendBack
 from pocketmq.protocol.codes import RequestCode
 from support.client_rig import client_rig
 from support.consuming import consuming
-from support.eventually import eventually
+from support.eventually import PATIENCE_S, eventually
 from support.own_logs import own_logs
 
 # -- calling ------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ async def test_iterators_of_one_consumer_do_not_wait_for_each_others_bodies() ->
             waiting = [asyncio.ensure_future(anext(each)) for each in (first, second)]
             await eventually(lambda: consumer.assignment, "started")
             broker.put_many("T", 0, [b"0", b"1"])
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE_S):
                 got = await asyncio.gather(*waiting)
         assert {message.body for message in got} == {b"0", b"1"}
 

@@ -34,7 +34,12 @@ def flight(number: int) -> Message:
 
 
 async def publish(cluster: Cluster, numbers: range) -> list[SendResult]:
-    producer = Producer("producers", nameservers=cluster.nameservers, clock=cluster.local_clock)
+    producer = Producer(
+        "producers",
+        nameservers=cluster.nameservers,
+        clock=cluster.local_clock,
+        send_timeout_ms=PATIENCE_MS,
+    )
     async with producer:
         return [await producer.send(flight(number)) for number in numbers]
 
@@ -243,7 +248,9 @@ async def test_a_broker_that_stood_still_loses_no_send_and_forgets_no_client(
         await eventually(lambda: len(one.queues) == len(two.queues) == 2, "both have their share")
         await shared(one, two, queues=4)
         before = [list(one.queues), list(two.queues)]
-        producer = Producer("producers", nameservers=cluster.nameservers, send_timeout_ms=30_000)
+        producer = Producer(
+            "producers", nameservers=cluster.nameservers, send_timeout_ms=PATIENCE_MS
+        )
         async with producer:
             await producer.send(flight(0))
             await cluster.broker("a").freeze()

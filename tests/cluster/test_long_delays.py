@@ -9,7 +9,7 @@ import pytest
 from pocketmq.client import ConsumeFromWhere, Message, MessageExt, Producer, PushConsumer
 from pocketmq.protocol.message import MessageQueue
 from support.cluster import Cluster, running
-from support.eventually import eventually
+from support.eventually import PATIENCE_MS, eventually
 
 pytestmark = pytest.mark.cluster
 
@@ -52,7 +52,10 @@ async def test_every_delay_level_and_16_retries_take_their_4_h_46_min(tmp_path: 
         consumer.subscribe("orders")
         consumer.listen(listener)
         retry = MessageQueue("%RETRY%readers", "broker-a", 0)
-        async with consumer, Producer("writers", **options) as producer:
+        async with (
+            consumer,
+            Producer("writers", send_timeout_ms=PATIENCE_MS, **options) as producer,
+        ):
             while retry not in consumer.assignment:
                 await cluster.advance(seconds=10)
             sent_ms = cluster.local_clock.time_ms()

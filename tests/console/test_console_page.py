@@ -20,7 +20,7 @@ from pocketmq.client import (
 )
 from pocketmq.testing import Cluster
 from support.console import Console
-from support.eventually import PATIENCE_S, eventually
+from support.eventually import PATIENCE_MS, PATIENCE_S, eventually
 
 PAGE = Path(__file__).parents[2] / "docs" / "console.md"
 
@@ -59,7 +59,10 @@ async def _story(cluster: Cluster) -> None:
     )
     billing.subscribe(topic)
     billing.listen_batch(bill)
-    async with billing, Producer("shop", nameservers=cluster.nameservers) as producer:
+    async with (
+        billing,
+        Producer("shop", nameservers=cluster.nameservers, send_timeout_ms=PATIENCE_MS) as producer,
+    ):
         for number in (15, 16, 17):
             message = Message(topic, b'{"total": %d}' % number, tags="new", keys=f"order-{number}")
             await producer.send(message)

@@ -18,7 +18,7 @@ from pocketmq.client import (
 )
 from pocketmq.testing import Cluster
 from support.console import Console
-from support.eventually import PATIENCE_S, eventually
+from support.eventually import PATIENCE_MS, PATIENCE_S, eventually
 
 
 def states(told: dict[str, object]) -> dict[str, str]:
@@ -30,7 +30,9 @@ def whats(told: dict[str, object]) -> list[str]:
 
 
 async def _send(cluster: Cluster, topic: str, **options: object) -> str:
-    async with Producer("shop", nameservers=cluster.nameservers) as producer:
+    async with Producer(
+        "shop", nameservers=cluster.nameservers, send_timeout_ms=PATIENCE_MS
+    ) as producer:
         result = await producer.send(Message(topic, b"x", **options))  # type: ignore[arg-type]
         return result.msg_id
 
@@ -152,7 +154,7 @@ def test_half_messages_are_pending_committed_or_rolled_back(
         listener = Decides()
         ids = []
         async with TransactionProducer(
-            "shop", listener, nameservers=pocketmq.nameservers
+            "shop", listener, nameservers=pocketmq.nameservers, send_timeout_ms=PATIENCE_MS
         ) as producer:
             for state in (
                 TransactionState.UNKNOWN, TransactionState.COMMIT, TransactionState.ROLLBACK,

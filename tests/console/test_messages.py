@@ -24,7 +24,7 @@ from pocketmq.client import (
 from pocketmq.protocol.ids import parse_offset_msg_id
 from pocketmq.testing import Cluster
 from support.console import Console
-from support.eventually import PATIENCE_S, eventually
+from support.eventually import PATIENCE_MS, PATIENCE_S, eventually
 
 
 @pytest.fixture
@@ -34,7 +34,9 @@ def orders(pocketmq: Cluster) -> str:
     queues = {0: 0, 1: 1, 2: 0, 3: 1, 4: 0}
 
     async def send() -> None:
-        async with Producer("shop", nameservers=pocketmq.nameservers) as producer:
+        async with Producer(
+            "shop", nameservers=pocketmq.nameservers, send_timeout_ms=PATIENCE_MS
+        ) as producer:
             found = await producer.publish_queues(topic)
             for number, queue in queues.items():
                 message = Message(
@@ -305,7 +307,10 @@ async def _let_die(pocketmq: Cluster, topic: str, group: str, count: int) -> Non
     consumer = PushConsumer(group, nameservers=pocketmq.nameservers)
     consumer.subscribe(topic)
     consumer.listen_batch(give_up)
-    async with consumer, Producer("shop", nameservers=pocketmq.nameservers) as producer:
+    async with (
+        consumer,
+        Producer("shop", nameservers=pocketmq.nameservers, send_timeout_ms=PATIENCE_MS) as producer,
+    ):
         await pocketmq.group(group).assigned(limit_s=PATIENCE_S)
         for number in range(count):
             await producer.send(Message(topic, b"%d" % number, keys=f"k{number}"))

@@ -31,6 +31,7 @@ from pocketmq.client import (
     TransactionState,
 )
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
+from support.eventually import PATIENCE_MS
 from support.golden import GOLDEN
 from support.java import run_java
 from support.real_rocketmq import RealRocketMQ, free_port, real_rocketmq
@@ -91,13 +92,15 @@ async def use(cluster: RealRocketMQ) -> None:
     async with Admin(**options) as admin:  # type: ignore[arg-type]
         await admin.create_topic("Orders", queues=4)
         await admin.create_group(SubscriptionGroupConfig(group_name="failing"))
-    async with Producer("shop", **options) as producer:  # type: ignore[arg-type]
+    async with Producer("shop", send_timeout_ms=PATIENCE_MS, **options) as producer:  # type: ignore[arg-type]
         await producer.send(Message("Orders", b"plain"))
         await producer.send(Message("Orders", b"ordered", properties={"__SHARDINGKEY": "17"}))
         await producer.send(Message("Orders", b"late", delay_level=1))
         async with failing:
             await asyncio.wait_for(done.wait(), WAIT_S)
-            async with TransactionProducer("bookings", Told(), **options) as bookings:  # type: ignore[arg-type]
+            async with TransactionProducer(
+                "bookings", Told(), send_timeout_ms=PATIENCE_MS, **options
+            ) as bookings:  # type: ignore[arg-type]
                 for state in TransactionState:
                     await bookings.send_in_transaction(Message("Orders", b"seat"), state)
             await asyncio.to_thread(

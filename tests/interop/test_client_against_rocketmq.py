@@ -13,6 +13,7 @@ from pocketmq.client import ConsumeFromWhere, Message, Producer, PushConsumer
 from pocketmq.pipeline.settings import ReadSettings
 from pocketmq.pipeline.source import TopicReader
 from support import spark_store
+from support.eventually import PATIENCE_MS
 from support.java import run_java
 from support.real_rocketmq import RealRocketMQ, real_rocketmq
 
@@ -56,7 +57,9 @@ async def test_our_producer_stores_in_rocketmq_what_java_and_we_read(
     cluster: RealRocketMQ, encoding: str
 ) -> None:
     topic = f"Ours-{encoding}"
-    async with Producer("ours", nameservers=cluster.namesrv_addr, encoding=encoding) as producer:
+    async with Producer(
+        "ours", nameservers=cluster.namesrv_addr, encoding=encoding, send_timeout_ms=PATIENCE_MS
+    ) as producer:
         for index in range(COUNT):
             key = f"key-{index:08}"
             tag = f"Tag{'ABC'[index % 3]}"

@@ -10,7 +10,7 @@ import pytest
 
 from pocketmq.client import Admin, ConsumeFromWhere, Message, Producer, PushConsumer
 from support.cluster import running
-from support.eventually import eventually
+from support.eventually import PATIENCE_MS, eventually
 from support.java import run_java
 
 pytestmark = [
@@ -39,7 +39,7 @@ async def test_mqadmin_reads_progress_and_entries_and_makes_lists(tmp_path: Path
         broker, names = cluster.broker("a").address, cluster.nameservers
         async with Admin(nameservers=names) as admin:
             await admin.create_topic("Viewed", queues=1)
-            async with Producer("p", nameservers=names) as producer:
+            async with Producer("p", nameservers=names, send_timeout_ms=PATIENCE_MS) as producer:
                 for number in range(5):
                     await producer.send(Message("Viewed", b"%d" % number))
             seen: list[bytes] = []

@@ -26,7 +26,7 @@ from pocketmq.client import (
 from pocketmq.protocol.fastjson import FastjsonError, parse
 from pocketmq.runtime.errors import PocketMQError
 from support.cluster import running
-from support.eventually import eventually
+from support.eventually import PATIENCE_MS, eventually
 from support.real_rocketmq import real_rocketmq
 
 pytestmark = [
@@ -95,11 +95,13 @@ async def begin(nameservers: str, store: Path) -> None:
 
 
 async def _begin(nameservers: str, store: Path) -> None:
-    producer = TransactionProducer("bookings", Silent(), **options(nameservers))
+    producer = TransactionProducer(
+        "bookings", Silent(), send_timeout_ms=PATIENCE_MS, **options(nameservers)
+    )
     async with producer:
         for key in sorted(HALVES):
             await producer.send_in_transaction(Message("Booked", key.encode(), keys=key), None)
-    async with Producer("p", **options(nameservers)) as producer:
+    async with Producer("p", send_timeout_ms=PATIENCE_MS, **options(nameservers)) as producer:
         for body in sorted(POPPED):
             await producer.send(Message("T", body))
         taken: list[MessageExt] = []
@@ -160,7 +162,9 @@ async def finish(nameservers: str, _store: Path) -> None:
         "bookings", consume_from_where=ConsumeFromWhere.FIRST_OFFSET, **options(nameservers)
     )
     reader.subscribe("Booked")
-    asked = TransactionProducer("bookings", Undecided(), **options(nameservers))
+    asked = TransactionProducer(
+        "bookings", Undecided(), send_timeout_ms=PATIENCE_MS, **options(nameservers)
+    )
     async with asked, reader, asyncio.timeout(240):
         booked = [message.keys async for message in reader.take(2)]
     assert sorted(map(str, booked)) == ["half-0", "half-2"]

@@ -20,6 +20,7 @@ from pocketmq.client import (
     TransactionState,
 )
 from support.cluster import running
+from support.eventually import PATIENCE_MS
 from support.java import JavaError, JavaRun, run_java
 from support.java_versions import brokers
 from support.real_rocketmq import real_rocketmq
@@ -63,14 +64,16 @@ async def talk(nameservers: str) -> JavaRun:
     async with Admin(**options) as admin:
         for topic in ("Booked", "AskJava", "AskPython"):
             await admin.create_topic(topic)
-    open_ones = TransactionProducer("python-bookings", Answers(TransactionState.UNKNOWN), **options)
+    open_ones = TransactionProducer(
+        "python-bookings", Answers(TransactionState.UNKNOWN), send_timeout_ms=PATIENCE_MS, **options
+    )
     async with open_ones:
         for index in range(COUNT):
             message = Message("Booked", b"seat", keys=f"python-{index}")
             await open_ones.send_in_transaction(message, index)
     first = {"consume_from_where": ConsumeFromWhere.FIRST_OFFSET}
     judge = Answers(TransactionState.COMMIT)
-    replies = Producer("python-replies", **options)
+    replies = Producer("python-replies", send_timeout_ms=PATIENCE_MS, **options)
     asked, booked = (PushConsumer(group, **options, **first) for group in ("asked", "booked"))
     asked.subscribe("AskPython")
     booked.subscribe("Booked")
@@ -80,7 +83,9 @@ async def talk(nameservers: str) -> JavaRun:
 
     asked.listen(answer)
     async with AsyncExitStack() as stack:
-        await stack.enter_async_context(TransactionProducer("java-bookings", judge, **options))
+        await stack.enter_async_context(
+            TransactionProducer("java-bookings", judge, send_timeout_ms=PATIENCE_MS, **options)
+        )
         for each in (replies, asked, booked):
             await stack.enter_async_context(each)
         java = asyncio.create_task(

@@ -20,7 +20,7 @@ from pocketmq.client import (
 )
 from pocketmq.protocol.message import MessageQueue
 from support.cluster import running
-from support.eventually import eventually
+from support.eventually import PATIENCE_MS, eventually
 from support.java import JavaError, java_command
 from support.real_rocketmq import real_rocketmq
 
@@ -105,7 +105,9 @@ async def pop_together(nameservers: str) -> tuple[Ours, Theirs]:
     ours, theirs = Ours(nameservers), Theirs(nameservers)
     async with (
         Admin(nameservers=nameservers, encoding="json") as admin,
-        Producer("senders", nameservers=nameservers, encoding="json") as producer,
+        Producer(
+            "senders", nameservers=nameservers, encoding="json", send_timeout_ms=PATIENCE_MS
+        ) as producer,
     ):
         await admin.create_topic("Mixed")
         await admin.set_request_mode(GROUP, "Mixed", "POP")

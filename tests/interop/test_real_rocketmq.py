@@ -15,7 +15,7 @@ import pytest
 
 from pocketmq.client import Admin, Message, Producer
 from pocketmq.runtime.errors import PocketMQError
-from support.eventually import eventually
+from support.eventually import PATIENCE_MS, eventually
 from support.golden import STORE_SIZES, unpack_store
 from support.java import run_java
 from support.real_rocketmq import RealRocketMQ
@@ -90,7 +90,9 @@ async def test_faults_happen_before_a_real_broker_as_the_rules_say(
     cluster: RealRocketMQ, firings: Path
 ) -> None:
     options = {"nameservers": cluster.namesrv_addr, "encoding": "json"}
-    async with Producer("p", retry_times_when_send_failed=0, **options) as producer:
+    async with Producer(
+        "p", retry_times_when_send_failed=0, send_timeout_ms=PATIENCE_MS, **options
+    ) as producer:
         assert (await producer.send(Message("Faulty", b"1"))).queue.topic == "Faulty"
         with pytest.raises(PocketMQError, match="SYSTEM_BUSY"):
             await producer.send(Message("Faulty", b"2"))

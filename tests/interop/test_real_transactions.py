@@ -15,6 +15,7 @@ from pocketmq.client import (
     TransactionProducer,
     TransactionState,
 )
+from support.eventually import PATIENCE_MS
 from support.real_rocketmq import real_rocketmq
 
 pytestmark = [
@@ -63,7 +64,9 @@ async def test_rocketmq_delivers_what_we_commit_and_asks_for_what_we_do_not_know
                 **options,  # type: ignore[arg-type]
             )
             consumer.subscribe(topic)
-            producer = TransactionProducer(f"bookings-{encoding}", listener, **options)  # type: ignore[arg-type]
+            producer = TransactionProducer(
+                f"bookings-{encoding}", listener, send_timeout_ms=PATIENCE_MS, **options
+            )  # type: ignore[arg-type]
             async with producer:
                 for index in range(9):
                     message = Message(topic, b"seat", keys=f"key-{index}")

@@ -71,7 +71,9 @@ async def test_it_serves_moves_its_clock_and_stops_in_order(tmp_path: Path) -> N
         mover = RemotingClient(TcpNetwork())
         reply = await mover.call(address, GetClockRequestHeader())
         now_ms = reply.header(ClockResponseHeader).now_ms + 126_000
-        moved = await mover.call(address, MoveClockRequestHeader(time_ms=now_ms), timeout_s=30)
+        moved = await mover.call(
+            address, MoveClockRequestHeader(time_ms=now_ms), timeout_s=PATIENCE_S
+        )
         clock = moved.header(ClockResponseHeader)
         assert (clock.now_ms, clock.manual) == (now_ms, True)
         assert clock.next_deadline_ms is not None

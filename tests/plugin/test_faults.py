@@ -13,7 +13,7 @@ from pocketmq.runtime.errors import PocketMQError
 from pocketmq.testing import Cluster, WrongClusterError, start_cluster
 from pocketmq.testing.cluster import Faults
 from pocketmq.testing.sync_clients import SyncProducer
-from support.eventually import PATIENCE_S, eventually
+from support.eventually import PATIENCE_MS, PATIENCE_S, eventually
 
 
 @pytest.fixture(
@@ -149,10 +149,10 @@ async def test_a_partition_holds_back_and_heals(faults: Faults) -> None:
     cluster = faults.cluster
     rule = faults.add("partition", role="broker-a", other="clients")
     faults.partition("broker-b", "clients")
-    async with Producer("p", nameservers=cluster.nameservers) as producer:
-        sending = asyncio.ensure_future(
-            producer.send(Message("orders", b"held"), timeout_ms=int(PATIENCE_S * 1000))
-        )
+    async with Producer(
+        "p", nameservers=cluster.nameservers, send_timeout_ms=PATIENCE_MS
+    ) as producer:
+        sending = asyncio.ensure_future(producer.send(Message("orders", b"held")))
         done, _ = await asyncio.wait([sending], timeout=0.3)
         assert not done
         faults.clear()

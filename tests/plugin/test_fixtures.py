@@ -24,7 +24,7 @@ from pocketmq.testing import (
     start_cluster,
 )
 from pocketmq.testing.loop_thread import LoopThread
-from support.eventually import PATIENCE_S
+from support.eventually import PATIENCE_MS, PATIENCE_S
 
 
 def test_a_synchronous_test_sends_and_receives(pocketmq: Cluster) -> None:
@@ -45,7 +45,10 @@ async def test_calls_can_be_awaited_in_any_loop(pocketmq: Cluster) -> None:
     consumer = PushConsumer(pocketmq.group_name("billing"), nameservers=pocketmq.nameservers)
     consumer.subscribe(topic)
     consumer.listen(lambda message: bodies.append(message.body))
-    async with consumer, Producer("shop", nameservers=pocketmq.nameservers) as producer:
+    async with (
+        consumer,
+        Producer("shop", nameservers=pocketmq.nameservers, send_timeout_ms=PATIENCE_MS) as producer,
+    ):
         await pocketmq.group(consumer.group).assigned(members=1, limit_s=PATIENCE_S)
         await producer.send(Message(topic, b"1"))
         await pocketmq.group(consumer.group).consumed_all(limit_s=PATIENCE_S)
@@ -86,7 +89,10 @@ async def test_time_moves_for_roles_and_clients_together(
     consumer = PushConsumer("billing", nameservers=pocketmq.nameservers)
     consumer.subscribe(topic)
     consumer.listen(lambda message: bodies.append(message.body))
-    async with consumer, Producer("shop", nameservers=pocketmq.nameservers) as producer:
+    async with (
+        consumer,
+        Producer("shop", nameservers=pocketmq.nameservers, send_timeout_ms=PATIENCE_MS) as producer,
+    ):
         await pocketmq.group("billing").assigned(limit_s=PATIENCE_S)
         await producer.send(Message(topic, b"later", delay_level=4))
         took_s = await pocketmq.advance_until(lambda: bool(bodies))
@@ -148,7 +154,9 @@ async def test_a_call_that_would_block_the_clients_of_the_test_is_refused(
     cluster = pocketmq_clock
     topic = await cluster.create_topic("orders")
     cluster.sync.advance(1)  # nobody runs in this loop
-    async with Producer("shop", nameservers=cluster.nameservers) as producer:
+    async with Producer(
+        "shop", nameservers=cluster.nameservers, send_timeout_ms=PATIENCE_MS
+    ) as producer:
         await producer.send(Message(topic, b"x"))
         for call in (
             lambda: cluster.sync.advance(1),

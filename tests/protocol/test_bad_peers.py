@@ -17,7 +17,7 @@ from pocketmq.protocol.transport import network as network_module
 from pocketmq.protocol.transport.channel import HIGH_WATER_BYTES, Channel
 from pocketmq.protocol.transport.network import OpenChannels
 from pocketmq.protocol.transport.tcp import TcpListener, TcpNetwork
-from support.eventually import eventually
+from support.eventually import PATIENCE_S, eventually
 from support.own_logs import own_logs
 from support.wire_pair import (
     SILENT,
@@ -325,6 +325,6 @@ async def test_both_ends_of_a_connection_never_wait_for_each_other(echo: EchoAt)
     _, address, _ = echo
     async with connected(TcpNetwork(), address) as channel:
         body = bytes(1024 * 1024)
-        calls = [channel.request(Word(word=str(n)), body, timeout_s=20) for n in range(48)]
+        calls = [channel.request(Word(word=str(n)), body, timeout_s=PATIENCE_S) for n in range(48)]
         replies = await asyncio.gather(*calls)
         assert [reply.header(Word).word for reply in replies] == [str(n) for n in range(48)]

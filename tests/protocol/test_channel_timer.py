@@ -6,6 +6,7 @@ import pytest
 
 from pocketmq.protocol.errors import RequestTimeoutError
 from pocketmq.protocol.transport.tcp import TcpNetwork
+from support.eventually import PATIENCE_S
 from support.wire_pair import Echo, Word, connected, served
 
 
@@ -17,7 +18,7 @@ async def test_a_request_beside_one_whose_time_is_up_is_sent_all_the_same() -> N
         connected(network, address) as channel,
     ):
         late = channel.request(Word(word="late"), timeout_s=0.0)
-        reply = await channel.request(Word(word="soon"), timeout_s=30.0)
+        reply = await channel.request(Word(word="soon"), timeout_s=PATIENCE_S)
         assert reply.header(Word).word == "soon"
         with pytest.raises(RequestTimeoutError):
             await late

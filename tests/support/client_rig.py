@@ -10,6 +10,7 @@ from typing import Any
 from pocketmq.client import Producer, PushConsumer
 from pocketmq.protocol.transport.memory import MemoryNetwork
 from pocketmq.runtime.manual_clock import ManualClock
+from support.eventually import PATIENCE_MS
 from support.scripted_broker import ScriptedBroker, ScriptedNameServer
 
 START_MS = 1_700_000_000_000
@@ -34,7 +35,8 @@ class ClientRig:
         }
 
     def producer(self, group: str = "producers", **options: Any) -> Producer:
-        return Producer(group, **(self.options | options))
+        own = {"send_timeout_ms": PATIENCE_MS}  # of real time, which its tries share
+        return Producer(group, **(self.options | own | options))
 
     def consumer(self, group: str = "consumers", **options: Any) -> PushConsumer:
         return PushConsumer(group, **(self.options | options))

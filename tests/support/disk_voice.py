@@ -22,6 +22,7 @@ from pocketmq.client import (
 )
 from pocketmq.protocol.errors import BrokerError
 from support.cluster import Cluster
+from support.eventually import PATIENCE_MS
 
 TOPIC = "orders"
 GROUP = "readers"
@@ -50,7 +51,7 @@ class Voice:
         body = b"%06d" % self._number * 171
         message = Message(topic, body, keys=f"k{self._number}")
         result = await self._producer.send(
-            message, queue=MessageQueue(topic, "broker-a", 0), timeout_ms=20_000
+            message, queue=MessageQueue(topic, "broker-a", 0), timeout_ms=PATIENCE_MS
         )
         if topic == TOPIC and result.status is SendStatus.SEND_OK:
             assert result.queue_offset not in self.acknowledged, "an offset was given twice"
@@ -100,7 +101,9 @@ async def speaking(cluster: Cluster, *, new: bool = True) -> AsyncIterator[Voice
     if new:
         await cluster.create_topic(TOPIC)
     async with (
-        Producer("producers", nameservers=cluster.nameservers) as producer,
+        Producer(
+            "producers", nameservers=cluster.nameservers, send_timeout_ms=PATIENCE_MS
+        ) as producer,
         PullConsumer(GROUP, nameservers=cluster.nameservers) as reader,
     ):
         yield Voice(producer, reader)

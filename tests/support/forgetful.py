@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pocketmq.client import Admin, MessageQueue
 from pocketmq.protocol.headers.topics import DeleteExpiredCommitLogRequestHeader
-from support.eventually import PATIENCE_MS, eventually
+from support.eventually import PATIENCE_MS, PATIENCE_S, eventually
 from support.spark_cluster import SparkCluster
 
 SHORT_LIVED = (
@@ -71,7 +71,7 @@ async def _remove_files(cluster: SparkCluster, admin: Admin, broker: str, addres
     async def is_done() -> bool:
         request = DeleteExpiredCommitLogRequestHeader()
         # a round at once, whatever the hour
-        await cluster.supervisor.remoting.call(address, request, timeout_s=30)
+        await cluster.supervisor.remoting.call(address, request, timeout_s=PATIENCE_S)
         info = await admin.broker_runtime_info(broker)
         low, high = int(info["commitLogMinOffset"]), int(info["commitLogMaxOffset"])
         return high - low <= file_bytes

@@ -1,0 +1,196 @@
+"""No absolute time decides whether a test passes: a busy or slow machine is no fault of ours.
+
+What a piece of work costs is compared with another that is timed beside it (`support/cost.py`), and
+who waits for something real waits a minute or more.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Container, Iterable, Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parents[1]
+CLOCKS = {"perf_counter", "process_time", "thread_time", "monotonic", "time"}
+"""Of the module `time`; a `Clock` may be one that a test moves."""
+COSTS = {"cost_s", "loop_cost_s", "least_s", "turn_s"}
+LEAST_S = 60
+LIMITS = {
+    # All that a test starts or connects to, and what it waits for.
+    **dict.fromkeys(("run", "check_output", "communicate", "wait", "create_connection"), "timeout"),
+    **dict.fromkeys(("HTTPConnection", "urlopen", "result", "join"), "timeout"),
+    "eventually": "limit_s",
+    "Producer": "send_timeout_ms",
+    "TransactionProducer": "send_timeout_ms",
+}
+POSITIONAL = {"timeout": 0, "wait_for": 1}
+"""Of asyncio."""
+PROCESSES = ("cluster", "console", "control_address", "interop", "plugin", "recipes", "watching")
+"""Where what is waited for is real: elsewhere networks are in memory, and clocks are moved."""
+TICKS = {"support/ticking.py": "when a machine stands still is a matter of its clock"}
+TESTED = {
+    "cluster/test_failures.py": "how long nothing happens while a broker is frozen",
+    "cluster/histories/test_tap.py": "that nothing comes through",
+    "plugin/test_faults.py": "that nothing comes through",
+    "interop/record_metrics.py": "how often to look",
+    "simulation/test_seams.py": "the time of a simulated loop",
+}
+"""Files whose short times are what they are about."""
+DEFAULT_TRIES = {
+    "cluster/test_failover.py": "a user's producer meets the death of a master",
+    "cluster/test_failures.py": "of 32 senders whose broker is killed",
+    "cluster/test_fault_proxy.py": "sends that must fail",
+    "plugin/test_reports.py": "a producer that must not start",
+}
+"""Files with producers that keep the 3 s of real time which the tries of a send share."""
+
+
+def _number(node: ast.expr | None, constants: dict[str, float]) -> float | None:
+    """The value of an expression that is made of numbers alone."""
+    match node:
+        case ast.Constant(value=int() | float() as value):
+            return float(value)
+        case ast.Name(id=name):
+            return constants.get(name)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            value = _number(operand, constants)
+            return None if value is None else -value
+        case ast.BinOp(left=left, right=right):
+            numbers = _number(left, constants), _number(right, constants)
+            return None if None in numbers else 1.0  # which one does not matter
+    return None
+
+
+def _called(node: ast.Call) -> str:
+    match node.func:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+    return ""
+
+
+def _is_measured(node: ast.AST, measured: set[str]) -> bool:
+    for each in ast.walk(node):
+        match each:
+            case ast.Name(id=name) if name in measured:
+                return True
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="time"), attr=name)):
+                if name in CLOCKS:
+                    return True
+            case ast.Call(func=ast.Name(id=name)) if name in COSTS | (CLOCKS - {"time"}):
+                return True
+    return False
+
+
+def compared(tree: ast.Module) -> Iterator[int]:
+    """Lines that compare what was measured with a number."""
+    constants: dict[str, float] = {}
+    for each in tree.body:
+        match each:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                if (number := _number(value, constants)) is not None:
+                    constants[name] = number
+    measured: set[str] = set()
+    for _ in range(2):  # what is made of what was measured
+        for each in ast.walk(tree):
+            match each:
+                case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                    if _is_measured(value, measured):
+                        measured.add(name)
+    for each in ast.walk(tree):
+        if not isinstance(each, ast.Compare):
+            continue
+        sides = [each.left, *each.comparators]
+        is_ordered = any(isinstance(op, (ast.Lt, ast.LtE, ast.Gt, ast.GtE)) for op in each.ops)
+        numbers = [_number(side, constants) for side in sides]
+        if is_ordered and any(map(bool, numbers)) and any(_is_measured(s, measured) for s in sides):
+            yield each.lineno
+
+
+def short_limits(tree: ast.Module) -> Iterator[int]:
+    """Lines that wait for something real for less than a minute."""
+    for each in ast.walk(tree):
+        if not isinstance(each, ast.Call):
+            continue
+        name = _called(each)
+        given = {keyword.arg: keyword.value for keyword in each.keywords}
+        limit = given.get(LIMITS.get(name, ""))
+        match each.func:
+            case ast.Attribute(value=ast.Name(id="asyncio")) if name in POSITIONAL:
+                limit = limit or next(iter(each.args[POSITIONAL[name] :]), None)
+        number = _number(limit, {})
+        least = LEAST_S * 1000 if LIMITS.get(name, "").endswith("_ms") else LEAST_S
+        if number is not None and number < least:
+            yield each.lineno
+
+
+def default_tries(tree: ast.Module) -> Iterator[int]:
+    """Lines that make a producer with the usual 3 s."""
+    for each in ast.walk(tree):
+        if isinstance(each, ast.Call) and LIMITS.get(_called(each)) == "send_timeout_ms":
+            given = [keyword.arg for keyword in each.keywords]
+            if "send_timeout_ms" not in given:
+                yield each.lineno
+
+
+@cache
+def _tree(text: str) -> ast.Module:
+    return ast.parse(text)
+
+
+def _found(
+    rule: object,
+    words: Iterable[str],
+    folders: tuple[str, ...] = ("",),
+    but: Container[str] = (),
+) -> list[str]:
+    """Places that break a rule; files without its words are not even parsed."""
+    found = []
+    for folder in folders:
+        for path in sorted((TESTS / folder).rglob("*.py")):
+            name = path.relative_to(TESTS).as_posix()
+            text = path.read_text(encoding="utf-8")
+            if name not in but and any(f"{word}(" in text for word in words):
+                lines = rule(_tree(text))  # type: ignore[operator]
+                found += [f"tests/{name}:{line}" for line in lines]
+    return found
+
+
+def test_what_was_measured_is_compared_with_what_was_measured_too() -> None:
+    found = _found(compared, COSTS | CLOCKS, but=TICKS)
+    assert found == [], "take a multiple of `unit_s()` (tests/support/cost.py)"
+
+
+def test_who_waits_for_something_real_waits_a_minute_or_more() -> None:
+    folders = (*PROCESSES, "client", "simulation", "support", "broker", "nameserver", "controller")
+    found = _found(short_limits, {*LIMITS, *POSITIONAL}, folders, TESTED)
+    assert found == [], "take PATIENCE_S (tests/support/eventually.py)"
+
+
+def test_sends_to_processes_have_more_than_the_usual_three_seconds() -> None:
+    found = _found(default_tries, ["Producer"], PROCESSES, DEFAULT_TRIES)
+    assert found == [], "send_timeout_ms=PATIENCE_MS (tests/support/eventually.py)"
+
+
+@pytest.mark.parametrize(
+    ("rule", "bad", "good"),
+    [
+        (
+            compared,
+            "a = time.thread_time()\nb = time.thread_time() - a\nassert b < 5",
+            "assert a < 5",
+        ),
+        (compared, "MOST = 0.5\ntook = cost_s(work)\nassert took < MOST", "assert took < unit_s()"),
+        (compared, "assert perf_counter() - began <= 3 * 2", "assert perf_counter() < ends_at"),
+        (short_limits, "run(x, timeout=20)", "run(x, timeout=60)"),
+        (short_limits, "asyncio.timeout(20)", "asyncio.timeout(LIMIT_S)"),
+        (short_limits, "asyncio.wait_for(x, 5)", "asyncio.wait_for(x, 90)"),
+        (short_limits, "Producer('p', send_timeout_ms=3_000)", "Producer('p')"),
+        (default_tries, "client.Producer('p')", "Producer('p', send_timeout_ms=60_000)"),
+    ],
+)
+def test_the_rules_find_what_they_are_for(rule: object, bad: str, good: str) -> None:
+    assert [*rule(ast.parse(bad))] == [len(bad.split("\n"))]  # type: ignore[operator]
+    assert [*rule(ast.parse(good))] == []  # type: ignore[operator]
