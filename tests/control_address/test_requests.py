@@ -22,6 +22,7 @@ from pocketmq.client import Message
 from pocketmq.cluster.control_address.app import MAX_BODY_BYTES, make_app
 from pocketmq.cluster.control_address.client import ControlClient
 from pocketmq.cluster.control_address.declarations import Health, Seed, SeedOffset
+from pocketmq.cluster.control_address.guard import Guard
 from pocketmq.cluster.control_address.server import ControlServer
 from pocketmq.runtime.errors import PeerError
 from pocketmq.testing import Cluster, start_cluster
@@ -114,7 +115,7 @@ def test_every_route_is_in_the_document(cluster: Cluster) -> None:
     documented = {
         (path, method.upper()) for path, methods in made["paths"].items() for method in methods
     }
-    app = make_app(cluster.control, names=frozenset(), token=None)
+    app = make_app(cluster.control, Guard(frozenset(), None))
     routes = [each for each in app.routes if isinstance(each, Route)]
     assert len(routes) == len(app.routes)
     answered = {

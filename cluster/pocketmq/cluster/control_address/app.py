@@ -38,16 +38,14 @@ MAX_BODY_BYTES = 16 * 1024 * 1024
 """Maximum bytes of a request's body; a seed file may be large."""
 
 
-def make_app(control: ClusterControl, *, names: frozenset[str], token: str | None) -> Starlette:
+def make_app(control: ClusterControl, guard: Guard) -> Starlette:
     """Make the application of one cluster.
 
     Args:
         control: The cluster.
-        names: Allowed values of `Host`, without the port.
-        token: Required as `Authorization: Bearer ...`; None for no token.
+        guard: Checks each request.
     """
     operations = Operations(control)
-    guard = Guard(names, token)
     routes = [
         Route(each.path, guard(_endpoint(operations, each)), methods=[each.method])
         for each in OPERATIONS

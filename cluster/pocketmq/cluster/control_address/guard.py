@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 import structlog
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from pocketmq.cluster.control_address.declarations import Problem
@@ -65,11 +65,21 @@ class Guard:
                 return _problem(exc, 400)
             except (NotReachedError, PocketMQError) as exc:
                 return _problem(exc, 502)
+            except ClientDisconnect as exc:  # in the middle of its body; nobody reads the answer
+                return _problem(exc, 400)
             except Exception as exc:
                 log.exception("control.failed", path=request.url.path)
                 return _problem(exc, 500)
 
         return guarded
+
+    def knows(self, request: Request) -> bool:
+        """Whether a request passes the access check; all of that stands in its head."""
+        try:
+            self._check(request)
+        except RefusedError:
+            return False
+        return True
 
     def _check(self, request: Request) -> None:
         host = request.headers.get("host", "")

@@ -12,9 +12,11 @@ import uvicorn
 from starlette.applications import Starlette
 
 from pocketmq.cluster.control_address.app import make_app
-from pocketmq.cluster.control_address.guard import LOCAL_NAMES
+from pocketmq.cluster.control_address.guard import LOCAL_NAMES, Guard
+from pocketmq.cluster.control_address.http_connections import HttpConnections
 from pocketmq.cluster.steering.cluster_control import ClusterControl
 from pocketmq.runtime.addresses import address_text, in_brackets, without_brackets
+from pocketmq.runtime.clock import Clock, SystemClock
 from pocketmq.runtime.errors import EnvironmentFault
 from pocketmq.runtime.ports import addresses_of
 
@@ -31,11 +33,16 @@ class HttpServer:
 
     Args:
         app: What answers.
+        guard: Who passes its check finds a place also where many connections ask nothing.
         host: Address to listen on.
         port: Port to listen on; if it is in use, another one. 0 for any.
+        clock: Of the time limits of half requests; the system's by default.
     """
 
-    def __init__(self, app: Starlette, *, host: str, port: int) -> None:
+    def __init__(
+        self, app: Starlette, guard: Guard, *, host: str, port: int, clock: Clock | None = None
+    ) -> None:
+        self.connections = HttpConnections(guard.knows, clock or SystemClock())
         self._host = host = without_brackets(host)
         self._socket = _bound(host, port)
         self.port: int = self._socket.getsockname()[1]
@@ -46,7 +53,8 @@ class HttpServer:
                 access_log=False,
                 lifespan="off",
                 timeout_keep_alive=IDLE_LIMIT_S,
-                limit_concurrency=100,
+                http=self.connections.protocol_class,
+                ws="none",
                 h11_max_incomplete_event_size=64 * 1024,
                 server_header=False,
             )
@@ -87,7 +95,8 @@ class ControlServer(HttpServer):
         control: The cluster.
         host: Address to listen on.
         port: Port to listen on; if it is in use, another one. 0 for any.
-        token: Required from other machines; see `make_app`.
+        token: Required from other machines; see `Guard`.
+        clock: See `HttpServer`.
     """
 
     def __init__(
@@ -97,9 +106,10 @@ class ControlServer(HttpServer):
         host: str = "127.0.0.1",
         port: int = DEFAULT_PORT,
         token: str | None = None,
+        clock: Clock | None = None,
     ) -> None:
-        app = make_app(control, names=LOCAL_NAMES | {in_brackets(host)}, token=token)
-        super().__init__(app, host=host, port=port)
+        guard = Guard(LOCAL_NAMES | {in_brackets(host)}, token)
+        super().__init__(make_app(control, guard), guard, host=host, port=port, clock=clock)
 
 
 def loopback_beside(host: str) -> str:

@@ -25,7 +25,7 @@ def recording_server(path: Path, *, port: int = 0) -> HttpServer:
     """
     guard = Guard(LOCAL_NAMES, None)
     app = Starlette(routes=[*page_routes(guard), *recording_routes(path, guard)])
-    return HttpServer(app, host="127.0.0.1", port=port)
+    return HttpServer(app, guard, host="127.0.0.1", port=port)
 
 
 def serve_recording(path: Path, show: Callable[[str], None]) -> int:

@@ -1,0 +1,149 @@
+"""Which connections a port over HTTP keeps: those that ask nothing whole keep nobody out.
+
+    known     has sent the head of a request that passes the access check, and waits for its answer
+    unknown   all others: nothing yet, half a head, no token or a wrong one, between two requests
+
+Unknown ones have places of their own. Where these are taken, the one that has been unknown longest
+is hung up on, so a newcomer always has the time that a head takes. Half a request has a time limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, cast
+
+import h11
+import structlog
+from starlette.requests import Request
+from uvicorn.protocols.http.flow_control import service_unavailable
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from pocketmq.runtime.clock import Clock, Timer
+
+log = structlog.get_logger()
+
+HEAD_LIMIT_S: Final = 10.0
+"""From the connection's begin, or the answer before, to the end of a request's head."""
+
+BODY_LIMIT_S: Final = 60.0
+"""From the end of the head to the end of the body."""
+
+MAX_UNKNOWN: Final = 64
+"""Connections that have shown nothing yet."""
+
+MAX_REQUESTS: Final = 100
+"""Requests that pass the access check and are not answered yet; further ones are told 503."""
+
+_MISSING: Final = {h11.IDLE: "head", h11.SEND_BODY: "body"}
+_LIMIT_S: Final = {"head": HEAD_LIMIT_S, "body": BODY_LIMIT_S}
+
+
+class HttpConnections:
+    """The connections of one port.
+
+    Args:
+        knows: Whether a request passes the access check, judged by its head.
+        clock: Time limits run on it.
+    """
+
+    def __init__(self, knows: Callable[[Request], bool], clock: Clock) -> None:
+        self.knows = knows
+        self.clock = clock
+        self._unknown: dict[_Connection, None] = {}
+        """In the order in which they became so."""
+        self._known: set[_Connection] = set()
+
+    @property
+    def unknown(self) -> int:
+        """How many have shown nothing, or nothing since the last answer."""
+        return len(self._unknown)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as many requests wait for an answer as may."""
+        return len(self._known) >= MAX_REQUESTS
+
+    @property
+    def protocol_class(self) -> type[Any]:
+        """What uvicorn makes for each connection."""
+        return cast(type[Any], partial(_Connection, among=self))
+
+    def is_unknown(self, connection: _Connection) -> None:
+        """It is new, or its request is answered."""
+        self.has_ended(connection)
+        if len(self._unknown) >= MAX_UNKNOWN:
+            oldest = next(iter(self._unknown))
+            log.debug("control.crowded", peer=oldest.client, unknown=len(self._unknown))
+            self.has_ended(oldest)
+            oldest.hang_up()
+        self._unknown[connection] = None
+
+    def is_known(self, connection: _Connection) -> None:
+        """Its request passes the access check."""
+        self._unknown.pop(connection, None)
+        self._known.add(connection)
+
+    def has_ended(self, connection: _Connection) -> None:
+        """It counts no more."""
+        self._unknown.pop(connection, None)
+        self._known.discard(connection)
+
+
+class _Connection(H11Protocol):
+    """One connection, whose half requests have a time limit."""
+
+    def __init__(self, *arguments: Any, among: HttpConnections, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self._among = among
+        self._missing: str | None = None
+        """The part of a request that is waited for."""
+        self._limit: Timer | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._among.is_unknown(self)
+        self._look()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._wait_for(None)
+        self._among.has_ended(self)
+        super().connection_lost(exc)
+
+    def handle_events(self) -> None:
+        before = self.cycle
+        self.app = service_unavailable if self._among.is_full else self.config.loaded_app
+        super().handle_events()
+        if self.cycle is not before and self._among.knows(Request(dict(self.scope))):
+            self._among.is_known(self)
+        self._look()
+
+    def on_response_complete(self) -> None:
+        if not self.transport.is_closing():
+            self._among.is_unknown(self)  # before the next request, which may be here already
+        super().on_response_complete()
+        self._look()
+
+    def hang_up(self) -> None:
+        """End it at once: what it was told may stay unread."""
+        self._wait_for(None)
+        self.transport.abort()
+
+    def _look(self) -> None:
+        """See what is missing now; more bytes of the same part win no time."""
+        missing = None if self.transport.is_closing() else _MISSING.get(self.conn.their_state)
+        if missing != self._missing:
+            self._wait_for(missing)
+
+    def _wait_for(self, missing: str | None) -> None:
+        self._missing = missing
+        if self._limit is not None:
+            self._limit.cancel()
+            self._limit = None
+        if missing is not None:
+            clock = self._among.clock
+            self._limit = clock.call_at(clock.monotonic() + _LIMIT_S[missing], self._expire)
+
+    def _expire(self) -> None:
+        log.info("control.stalled", peer=self.client, missing=self._missing)
+        self.hang_up()
