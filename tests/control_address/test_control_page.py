@@ -1,10 +1,9 @@
-"""`docs/control.md` does what it shows: what stands there is asked as a reader would."""
+"""What the tables of `docs/control.md` say; `test_pages_as_typed.py` types what it shows."""
 
 from __future__ import annotations
 
 import json
 import re
-import shlex
 import socket
 import urllib.error
 import urllib.request
@@ -14,8 +13,6 @@ from typing import Any, get_args
 
 import pytest
 
-from pocketmq.cluster.cli.main import main
-from pocketmq.cluster.control_address.client import VARIABLE
 from pocketmq.protocol.faults.rule import Deed
 from pocketmq.testing import Cluster, start_cluster
 
@@ -58,32 +55,6 @@ def section(title: str) -> str:
     return PAGE.split(f"\n## {title}\n")[1].split("\n## ")[0]
 
 
-def steps(text: str) -> list[tuple[list[str], list[str]]]:
-    """The words of each command with the lines below it."""
-    found: list[tuple[list[str], list[str]]] = []
-    for block in re.findall(r"```console\n(.*?)```", text, re.DOTALL):
-        for line in block.splitlines():
-            if line.startswith("$ "):
-                found.append((shlex.split(line[2:]), []))
-            else:
-                found[-1][1].append(line)
-    return found
-
-
-def curl(words: list[str], url: str) -> str:
-    """What `curl` prints for the options that the page uses."""
-    method, body, target = None, None, ""
-    rest = iter(words)
-    for word in rest:
-        if word == "-X":
-            method = next(rest)
-        elif word == "-d":
-            body = next(rest)
-        elif word != "-s":
-            target = word.replace(f"${VARIABLE}", url)
-    return asked(method or ("GET" if body is None else "POST"), target, body)[1]
-
-
 def asked(method: str, url: str, body: str | None) -> tuple[int, str]:
     data = None if body is None else body.encode()
     request = urllib.request.Request(url, data, method=method)
@@ -92,28 +63,6 @@ def asked(method: str, url: str, body: str | None) -> tuple[int, str]:
             return response.status, response.read().decode()
     except urllib.error.HTTPError as refused:
         return refused.code, refused.read().decode()
-
-
-def test_what_curl_shows_is_what_the_page_shows(cluster: Cluster) -> None:
-    told = [each for each in steps(PAGE) if each[0][0] == "curl"]
-    assert len(told) >= 7
-    for words, lines in told:
-        assert curl(words[1:], cluster.control_url) == "\n".join(lines), words
-
-
-def test_each_command_of_the_page_can_be_run(
-    cluster: Cluster,
-    capfd: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv(VARIABLE, cluster.control_url)
-    told = [words[1:] for words, _ in steps(PAGE) if words[0] == "pocketmq"]
-    # The proxy runs until it is stopped; tests/cluster/test_fault_proxy.py starts it.
-    commands = [words for words in told if words[0] != "fault-proxy"]
-    assert len(commands) >= 8
-    for words in commands:
-        assert main(words) == 0, (words, capfd.readouterr().err)
-    assert asked("GET", f"{cluster.control_url}/readyz", None)[0] == 200
 
 
 def test_each_request_of_the_table_is_answered(cluster: Cluster) -> None:

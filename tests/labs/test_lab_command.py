@@ -49,7 +49,7 @@ def test_a_lab_starts_in_a_folder_that_says_what_to_do(
     assert "## The question" in page
     assert "## Predict first" in page
     assert "## In another language" in page
-    assert f"\n$ pocketmq lab check {lab.number} .\n" in page
+    assert f"\n$ pocketmq lab check {lab.number} . " in page
     for title in lab.stages:
         assert re.search(title.rpartition(",")[0] or title, page, re.IGNORECASE), title
     compile((folder / "lab.py").read_text(), "lab.py", "exec")

@@ -12,16 +12,19 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import structlog
 import typer
 
 from pocketmq.cluster.cli.output import Output, Sentences, show, tell
 from pocketmq.cluster.cli.tables import Cell, Table
 from pocketmq.cluster.messages.formats import MessageFormat
+from pocketmq.runtime import logs
 from pocketmq.runtime.errors import CallerError
 from pocketmq.runtime.words import counted
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
+    from structlog.typing import EventDict
 
     from pocketmq.broker.store.inspect import StoreFacts
     from pocketmq.broker.store.rebuild import Rebuild
@@ -358,6 +361,8 @@ def rebuild(
     from pocketmq.runtime.clock import SystemClock
     from pocketmq.runtime.profile.broker import BROKER_5_X
 
+    if "POCKETMQ_DEBUG" not in os.environ:
+        logs.configure("error", first=_without_losses)
     disk = OsDisk()
     facts: list[dict[str, Any]] = []
     for root in find_stores(disk, str(directory)):
@@ -388,6 +393,13 @@ def rebuild(
             typer.echo(f"lost: {counted(size, 'byte')} at log offset {at}: {reason}")
     if output == "json":
         tell(output, facts)
+
+
+def _without_losses(_logger: Any, _method: str, event: EventDict) -> EventDict:
+    """Leave out what the command itself prints."""
+    if event.get("event") == "record.lost":
+        raise structlog.DropEvent
+    return event
 
 
 def _run(work: Rebuild, name: str) -> None:

@@ -1,0 +1,116 @@
+"""What pages show is typed as it stands there, line by line, and prints what they show.
+
+`tests/support/typed_page.py` is the reader. A block that it cannot run has a marker in the page,
+with the reason; `docs/generated/` and `docs/rules/` show no commands.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from support import typed_page
+from support.typed_page import ROOT, lines, reasons
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+
+PAGES = (
+    *sorted(ROOT.glob("*.md")),
+    *sorted(ROOT.glob("[a-z]*/README.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "cluster/pocketmq/cluster/labs/material").glob("*/README.md")),
+)
+ELSEWHERE = {
+    "docs/arrow.md": "tests/pipeline/test_pages_without_spark.py",
+    "docs/console.md": "tests/console/test_console_page.py",
+    "docs/jobs.md": "tests/pipeline/jobs/test_jobs_docs.py",
+    "docs/spark.md": "tests/pipeline/test_spark_docs.py",
+    "docs/spark-cluster.md": "tests/pipeline/test_spark_docs.py",
+    "docs/spark-read.md": "tests/pipeline/test_spark_docs.py",
+    "docs/spark-stores.md": "tests/pipeline/test_spark_docs.py",
+}
+"""Pages that need more than a shell, and the test that follows each as it is typed."""
+MARKERS = 26
+"""Blocks of all pages that are not run. A new one has to be counted here."""
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def followed() -> list[Path]:
+    """Pages with a command line that is to be run here."""
+    return [each for each in PAGES if name_of(each) not in ELSEWHERE and lines(each.read_text())]
+
+
+@cache
+def own_network() -> tuple[str, ...]:
+    """What gives a process a network of its own, in which typed ports are free; () for nothing."""
+    for command in (("unshare", "-n"), ("unshare", "-rn")):
+        if shutil.which("unshare") and not subprocess.run([*command, "true"]).returncode:
+            return command
+    return ()
+
+
+@pytest.mark.parametrize("page", followed(), ids=name_of)
+def test_each_line_of_a_page_does_what_is_shown(page: Path, tmp_path: Path) -> None:
+    reader = [sys.executable, typed_page.__file__, str(page), str(tmp_path / "reader")]
+    network = own_network()
+    ran = subprocess.run(
+        [*network, *reader, *(["--own-network"] if network else [])],
+        capture_output=True,
+        text=True,
+        timeout=500,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_blocks_that_are_not_run_are_counted_and_say_why() -> None:
+    found = {name_of(page): reasons(page.read_text()) for page in PAGES}
+    assert sum(map(len, found.values())) == MARKERS, found
+    markers = sum(page.read_text().count("<!-- not run") for page in PAGES)
+    assert markers == MARKERS, "a marker stands right before its block"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_no_command_stands_where_nobody_runs_it(page: Path) -> None:
+    """In a block of another kind, or in an indented one, without a marker."""
+    text = typed_page.BLOCK.sub("", page.read_text())
+    text = typed_page.FILE.sub("", text)
+    text = re.sub(r"^```(?:text|json|python|yaml|toml)\n.*?^```$", "", text, flags=re.M | re.S)
+    command = r"^(?: {4})?(?:\$ )?(?:\.venv/bin/\w+|pocketmq|python|make|pip|docker|mvn|go) .*"
+    assert not re.findall(command, text, re.M)
+
+
+def test_each_page_that_another_test_follows_is_named_there() -> None:
+    for page, test in ELSEWHERE.items():
+        text = (ROOT / test).read_text()
+        stem = Path(page).stem
+        assert stem in text or stem.removeprefix("spark-") in text, (page, test)
+
+
+@pytest.mark.parametrize(
+    ("block", "message"),
+    [
+        ("$ false\n", "ended with status 1"),
+        ("$ echo 1\ntwo\n", "is shown to print"),
+        ("$ pocketmq ready\n", "ended with status"),
+        ("$ sleep 100 &\n", "still runs"),
+        ("echo 1\n", "begins without a command"),
+    ],
+)
+def test_a_page_that_does_not_do_what_it_shows_is_noticed(
+    block: str, message: str, tmp_path: Path
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"```console\n{block}```\n")
+    reader = [sys.executable, typed_page.__file__, str(page), str(tmp_path / "reader")]
+    ran = subprocess.run([*own_network(), *reader], capture_output=True, text=True, timeout=500)
+    assert ran.returncode == 1
+    assert message in ran.stderr
