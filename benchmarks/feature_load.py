@@ -35,15 +35,15 @@ from pocketmq.client import (
 from pocketmq.client.config import ClientConfig
 from pocketmq.client.consumer.pop_receipts import handle_of, put_handles_on
 from pocketmq.client.consumer.popping import PopClient
-from pocketmq.client.consumer.process_queue import ProcessQueue
-from pocketmq.client.consumer.pull_plan import (
+from pocketmq.client.instance import ClientInstance
+from pocketmq.client.pulling.process_queue import ProcessQueue
+from pocketmq.client.pulling.pull_plan import (
     BeforePull,
     PullRequest,
     PullStatus,
     Step,
     pull_header,
 )
-from pocketmq.client.instance import ClientInstance
 from pocketmq.client.rebalance.claims import Claims
 from pocketmq.client.routes import BrokerAddress
 from pocketmq.protocol.bodies.pop import BatchAck, BatchAckBody, ack_bits

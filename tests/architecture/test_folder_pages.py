@@ -10,11 +10,11 @@ from docs.generate import PORTIONS
 
 ROOT = Path(__file__).resolve().parents[2]
 
-IN_EVERY_SUBJECT = {"assembly", "options"}
-"""Files whose name says what they are: broker/README.md tells of them once."""
+IN_EVERY_SUBJECT = {"assembly"}
+"""A file whose name says what it is: broker/README.md tells of it once."""
 
-EXPLAINED_ELSEWHERE = {"broker": {"store"}}
-"""docs/store.md goes through these."""
+EXPLAINED_ELSEWHERE = {"broker": {"store", "options"}}
+"""docs/store.md goes through the store; the options of a subject have its name."""
 
 
 def untold(role: str, page: str) -> list[str]:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from pocketmq.broker.admin import assembly
-from pocketmq.broker.metrics.message_type import MessageType
-from pocketmq.broker.stats import BrokerStats, PutTimes
-from pocketmq.broker.traffic import DAY_PERIOD_MS, HOUR_PERIOD_MS, Traffic
+from pocketmq.broker.stats.broker_stats import BrokerStats, PutTimes
+from pocketmq.broker.stats.message_type import MessageType
+from pocketmq.broker.stats.traffic import DAY_PERIOD_MS, HOUR_PERIOD_MS, Traffic
 from pocketmq.protocol.validation import SCHEDULE_TOPIC
 from support.broker_rig import BrokerRig
 

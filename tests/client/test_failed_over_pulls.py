@@ -6,8 +6,8 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
-from pocketmq.client.consumer.pull_plan import BeforePull, Step
-from pocketmq.client.consumer.pull_service import PullMessageService
+from pocketmq.client.pulling.pull_plan import BeforePull, Step
+from pocketmq.client.pulling.pull_service import PullMessageService
 from pocketmq.client.routes import BrokerAddress
 from pocketmq.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from pocketmq.protocol.codes import RequestCode

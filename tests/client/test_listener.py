@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from pocketmq.client.consumer.listener import InlineThreads, ListenerCall, PooledThreads
+from pocketmq.client.consumer.listener import ListenerCall
+from pocketmq.client.listener_threads import InlineThreads, PooledThreads
 from pocketmq.protocol.allocation.by_name import strategy_named
 from pocketmq.protocol.message import MessageExt
 from pocketmq.runtime.errors import ConfigError

@@ -10,9 +10,9 @@ from pocketmq.client import MessageQueue
 from pocketmq.client.consumer.lite_queues import Assigned, LiteQueues
 from pocketmq.client.consumer.lite_settings import LitePullSettings
 from pocketmq.client.consumer.pop_queues import PopQueues
-from pocketmq.client.consumer.process_queue import ProcessQueue
-from pocketmq.client.consumer.pull_plan import PullRequest
 from pocketmq.client.consumer.subscriptions import Subscriptions
+from pocketmq.client.pulling.process_queue import ProcessQueue
+from pocketmq.client.pulling.pull_plan import PullRequest
 from pocketmq.client.rebalance.planner import RebalancePlanner
 from pocketmq.client.rebalance.rebalancer import BrokerShare
 from pocketmq.protocol.allocation.averagely import AllocateMessageQueueAveragely

@@ -12,12 +12,13 @@ from pocketmq.client import (
     MessageExt,
     MessageQueue,
 )
-from pocketmq.client.consumer.listener import ListenerCall, PooledThreads
+from pocketmq.client.consumer.listener import ListenerCall
 from pocketmq.client.consumer.offset_table import OffsetTable
 from pocketmq.client.consumer.orderly import OrderlyConsumeService
-from pocketmq.client.consumer.process_queue import ProcessQueue
 from pocketmq.client.consumer.queue_locks import QueueLocks
 from pocketmq.client.consumer.settings import PushSettings
+from pocketmq.client.listener_threads import PooledThreads
+from pocketmq.client.pulling.process_queue import ProcessQueue
 from pocketmq.client.rebalance.claims import Claims
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.runtime.manual_clock import ManualClock

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pocketmq.client.consumer.process_queue import ProcessQueue
+from pocketmq.client.pulling.process_queue import ProcessQueue
 from pocketmq.protocol.message import MessageExt
 from support.claims import buffer
 from support.messages import pulled_message

@@ -7,8 +7,11 @@ from datetime import datetime
 import pytest
 
 from pocketmq.client.consumer.offset_table import Offset, OffsetTable
-from pocketmq.client.consumer.process_queue import ProcessQueue
-from pocketmq.client.consumer.pull_plan import (
+from pocketmq.client.consumer.settings import PushSettings
+from pocketmq.client.consumer.start_offset import Start, start_rule
+from pocketmq.client.heartbeat import ConsumeFromWhere
+from pocketmq.client.pulling.process_queue import ProcessQueue
+from pocketmq.client.pulling.pull_plan import (
     BROKER_SUSPEND_MAX_MS,
     CONSUMER_TIMEOUT_WHEN_SUSPEND_MS,
     OVERDUE_MS,
@@ -20,9 +23,6 @@ from pocketmq.client.consumer.pull_plan import (
     delay_after_code_ms,
     pull_header,
 )
-from pocketmq.client.consumer.settings import PushSettings
-from pocketmq.client.consumer.start_offset import Start, start_rule
-from pocketmq.client.heartbeat import ConsumeFromWhere
 from pocketmq.protocol.bodies.route import MASTER_ID
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.scalars import PullSysFlag

@@ -15,7 +15,7 @@ from pocketmq.client import (
     NoReplyError,
     SendFailedError,
 )
-from pocketmq.client.producer.request import OpenRequests
+from pocketmq.client.requests import OpenRequests
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.errors import ClientError
 from support.eventually import eventually
@@ -124,7 +124,7 @@ async def test_requests_that_nobody_answers_leave_nothing_behind(tmp_path: Path)
 
 
 async def test_too_many_open_requests_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pocketmq.client.producer.request.MAX_OPEN", 2)
+    monkeypatch.setattr("pocketmq.client.requests.MAX_OPEN", 2)
     requests = OpenRequests()
     first = requests.open(Message("quotes", b"1"), "c", 100)
     requests.open(Message("quotes", b"2"), "c", 100)

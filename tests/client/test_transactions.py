@@ -14,7 +14,7 @@ from pocketmq.client import (
     TransactionProducer,
     TransactionState,
 )
-from pocketmq.client.consumer.listener import InlineThreads
+from pocketmq.client.listener_threads import InlineThreads
 from pocketmq.protocol.errors import IllegalMessageError
 from support.consuming import Collected
 from support.eventually import eventually

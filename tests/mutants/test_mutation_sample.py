@@ -18,7 +18,7 @@ SAMPLED = {
     "pocketmq.broker.delays.delay": "test_delay.py",
     "pocketmq.broker.locks.queue_locks": "test_queue_locks.py",
     "pocketmq.broker.timers.wheel": "test_timer_wheel.py",
-    "pocketmq.client.consumer.process_queue": "test_process_queue.py",
+    "pocketmq.client.pulling.process_queue": "test_process_queue.py",
     "pocketmq.nameserver.liveness": "test_liveness.py",
     "pocketmq.protocol.record_batch": "test_record_batch.py",
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pocketmq.client import MessageQueue
-from pocketmq.client.consumer.process_queue import ProcessQueue
+from pocketmq.client.pulling.process_queue import ProcessQueue
 from pocketmq.client.rebalance.claims import Claim, Claims
 
 QUEUE = MessageQueue("T", "a", 0)

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final, Literal
 
-from pocketmq.broker.acting_master.options import ActingMasterOptions
-from pocketmq.broker.controller_mode.options import ControllerModeOptions
-from pocketmq.broker.groups.options import ClientOptions
-from pocketmq.broker.overload.options import OverloadOptions
-from pocketmq.broker.pop.options import PopOptions
-from pocketmq.broker.pulling.options import PullOptions
-from pocketmq.broker.replication.options import ReplicationOptions
-from pocketmq.broker.transactions.options import TransactionOptions
+from pocketmq.broker.options.acting_master import ActingMasterOptions
+from pocketmq.broker.options.clients import ClientOptions
+from pocketmq.broker.options.controller_mode import ControllerModeOptions
+from pocketmq.broker.options.overload import OverloadOptions
+from pocketmq.broker.options.pop import PopOptions
+from pocketmq.broker.options.pulling import PullOptions
+from pocketmq.broker.options.replication import ReplicationOptions
+from pocketmq.broker.options.transactions import TransactionOptions
 from pocketmq.runtime.options import clamped, option
 
 PERMISSION: Final = "brokerPermission"
@@ -91,7 +91,7 @@ class BrokerConfig(
 ):
     """All options of a broker but those of its store.
 
-    The options of a subject stand in its folder, as a base of this class; those of the last base
+    The options of each subject stand in `options/`, as a base of this class; those of the last base
     are listed first.
     """
 

@@ -16,7 +16,7 @@ from pocketmq.broker.lease import MasterLease
 from pocketmq.broker.role import RoleState
 from pocketmq.broker.role_names import UNKNOWN_ID, BrokerRole
 from pocketmq.broker.signals import BrokerSignals
-from pocketmq.broker.stats import BrokerStats
+from pocketmq.broker.stats.broker_stats import BrokerStats
 from pocketmq.broker.store import Disk, MessageStore, StoreConfig
 from pocketmq.broker.store.rooted_disk import rooted
 from pocketmq.broker.store.store_events import StoreEvents

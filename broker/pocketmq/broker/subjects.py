@@ -14,8 +14,8 @@ from pocketmq.broker.controller_mode.assembly import assemble_controller_mode
 from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.delays.assembly import assemble_delays
 from pocketmq.broker.filters.assembly import assemble_filters
-from pocketmq.broker.filters.kept_assembly import assemble_kept_filters
 from pocketmq.broker.groups.assembly import assemble_groups
+from pocketmq.broker.kept_filters.assembly import assemble_kept_filters
 from pocketmq.broker.locks.assembly import assemble_locks
 from pocketmq.broker.metrics.assembly import assemble_metrics
 from pocketmq.broker.offsets.assembly import assemble_offsets

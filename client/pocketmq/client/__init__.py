@@ -45,13 +45,11 @@ if TYPE_CHECKING:
     from pocketmq.client.consumer.lite_pull import LitePullConsumer as LitePullConsumer
     from pocketmq.client.consumer.pull_consumer import PullConsumer as PullConsumer
     from pocketmq.client.consumer.pull_consumer import PullResult as PullResult
-    from pocketmq.client.consumer.pull_plan import PullStatus as PullStatus
     from pocketmq.client.consumer.push import PushConsumer as PushConsumer
     from pocketmq.client.consumer.simple import SimpleConsumer as SimpleConsumer
     from pocketmq.client.heartbeat import ConsumeFromWhere as ConsumeFromWhere
     from pocketmq.client.heartbeat import MessageModel as MessageModel
     from pocketmq.client.producer.producer import Producer as Producer
-    from pocketmq.client.producer.request import NoReplyError as NoReplyError
     from pocketmq.client.producer.selectors import select_by_hash as select_by_hash
     from pocketmq.client.producer.selectors import select_by_random as select_by_random
     from pocketmq.client.producer.send_result import SendResult as SendResult
@@ -62,6 +60,8 @@ if TYPE_CHECKING:
     from pocketmq.client.producer.transaction import TransactionProducer as TransactionProducer
     from pocketmq.client.producer.transaction import TransactionResult as TransactionResult
     from pocketmq.client.producer.transaction import TransactionState as TransactionState
+    from pocketmq.client.pulling.pull_plan import PullStatus as PullStatus
+    from pocketmq.client.requests import NoReplyError as NoReplyError
     from pocketmq.client.selector import MessageSelector as MessageSelector
     from pocketmq.protocol.allocation.averagely import (
         AllocateMessageQueueAveragely as AllocateMessageQueueAveragely,
@@ -101,12 +101,12 @@ else:
             ],
             "pocketmq.client.consumer.lite_pull": ["LitePullConsumer"],
             "pocketmq.client.consumer.pull_consumer": ["PullConsumer", "PullResult"],
-            "pocketmq.client.consumer.pull_plan": ["PullStatus"],
+            "pocketmq.client.pulling.pull_plan": ["PullStatus"],
             "pocketmq.client.consumer.push": ["PushConsumer"],
             "pocketmq.client.consumer.simple": ["SimpleConsumer"],
             "pocketmq.client.heartbeat": ["ConsumeFromWhere", "MessageModel"],
             "pocketmq.client.producer.producer": ["Producer"],
-            "pocketmq.client.producer.request": ["NoReplyError"],
+            "pocketmq.client.requests": ["NoReplyError"],
             "pocketmq.client.producer.selectors": ["select_by_hash", "select_by_random"],
             "pocketmq.client.producer.send_result": ["SendResult", "SendStatus"],
             "pocketmq.client.producer.send_tries": ["SendFailedError", "SendTimeoutError"],

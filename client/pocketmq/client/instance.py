@@ -41,11 +41,11 @@ from pocketmq.client.commands import (
     CommandProcessor,
 )
 from pocketmq.client.config import ClientConfig
-from pocketmq.client.consumer.pull_service import PullMessageService
 from pocketmq.client.heartbeat import ConsumerMember, heartbeat_addresses, heartbeat_data
 from pocketmq.client.name_servers import NameServers
-from pocketmq.client.producer.request import OpenRequests, pushed_reply
+from pocketmq.client.pulling.pull_service import PullMessageService
 from pocketmq.client.rebalance.service import RebalanceService
+from pocketmq.client.requests import OpenRequests, pushed_reply
 from pocketmq.client.route_events import RouteEvents
 from pocketmq.client.route_lookups import RouteLookups
 from pocketmq.client.routes import RouteTable

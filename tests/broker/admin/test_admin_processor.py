@@ -9,7 +9,7 @@ import pytest
 
 from pocketmq.broker.admin.days import DayTotals
 from pocketmq.broker.admin.runtime_processor import readable_bytes
-from pocketmq.broker.stats import BrokerStats
+from pocketmq.broker.stats.broker_stats import BrokerStats
 from pocketmq.protocol.bodies.offsets import ConsumeStats, TopicStatsTable
 from pocketmq.protocol.bodies.route import KVTable
 from pocketmq.protocol.bodies.stats import BrokerStatsData, BrokerStatsItem

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from pocketmq.broker.filters.bloom import bit_positions, murmur3_low64
-from pocketmq.broker.filters.consumer_filters import (
+from pocketmq.broker.groups.consumers import ConsumerGroupInfo
+from pocketmq.broker.kept_filters.bloom import bit_positions, murmur3_low64
+from pocketmq.broker.kept_filters.consumer_filters import (
     BloomFilterData,
     ConsumerFilterFile,
     ConsumerFilters,
     FilterEntry,
     FiltersOfTopic,
 )
-from pocketmq.broker.groups.consumers import ConsumerGroupInfo
 from pocketmq.protocol.bodies.clients import ConsumerData
 from pocketmq.protocol.subscription import SQL92, SubscriptionData
 from support.broker_rig import running_broker

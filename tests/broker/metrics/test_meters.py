@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pocketmq.broker.metrics.message_type import MessageType, type_of
-from pocketmq.broker.metrics.meters import MAX_SERIES, Meters
-from pocketmq.broker.traffic import Sent, size_class
+from pocketmq.broker.stats.message_type import MessageType, type_of
+from pocketmq.broker.stats.meters import MAX_SERIES, Meters
+from pocketmq.broker.stats.traffic import Sent, size_class
 from pocketmq.protocol.metrics import (
     COMMITS,
     FINISH_LATENCY,

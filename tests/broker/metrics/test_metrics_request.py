@@ -10,7 +10,7 @@ import pytest
 
 from pocketmq.broker.metrics import metrics_processor
 from pocketmq.broker.metrics.group_lag import MOST_QUEUES
-from pocketmq.broker.metrics.message_type import MessageType
+from pocketmq.broker.stats.message_type import MessageType
 from pocketmq.broker.store import PutStatus, StoredMessage
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.batch import encode_batch

@@ -10,12 +10,12 @@ from pocketmq.broker.address import BrokerAddress
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.groups.subscription_groups import SubscriptionGroupManager
 from pocketmq.broker.locks.queue_locks import RebalanceLockManager
-from pocketmq.broker.metrics.message_type import MessageType
-from pocketmq.broker.metrics.meters import Meters
 from pocketmq.broker.sending.incoming import IncomingMessages, packed_address
 from pocketmq.broker.sending.resends import Resends
 from pocketmq.broker.sending.send_checks import SendChecks
 from pocketmq.broker.sending.stamp import BrokerStamp
+from pocketmq.broker.stats.message_type import MessageType
+from pocketmq.broker.stats.meters import Meters
 from pocketmq.broker.store.stored_message import StoredMessage
 from pocketmq.broker.storing.rewrites import Rewrites
 from pocketmq.broker.topics.topic_configs import TopicConfigManager

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pocketmq.broker.metrics.message_type import MessageType
 from pocketmq.broker.sending.sent_properties import Traits, read_sent, type_of_text
+from pocketmq.broker.stats.message_type import MessageType
 from pocketmq.protocol.properties import decode_properties
 from pocketmq.protocol.subscription import tags_code
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from pocketmq.broker.metrics.meters import Meters
+from pocketmq.broker.stats.meters import Meters
 from pocketmq.broker.tables.topic_counts import TopicCounts
 from pocketmq.broker.timers.counts import TimerCounts
 from pocketmq.broker.timers.layout import TimerMetrics

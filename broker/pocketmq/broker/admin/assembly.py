@@ -16,10 +16,10 @@ from pocketmq.broker.delays.assembly import Delays
 from pocketmq.broker.groups.assembly import Groups
 from pocketmq.broker.offsets.assembly import Offsets
 from pocketmq.broker.overload.assembly import OverloadGuard
+from pocketmq.broker.stats.traffic import MINUTE_PERIOD_MS
 from pocketmq.broker.subject import Periodically, Subject
 from pocketmq.broker.timers.assembly import Timers
 from pocketmq.broker.topics.assembly import Topics
-from pocketmq.broker.traffic import MINUTE_PERIOD_MS
 from pocketmq.protocol.option_updates import options_writer
 from pocketmq.runtime.durable_file import DurableFile
 from pocketmq.runtime.periodic import PeriodicService

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 
-from pocketmq.broker.stats import BrokerStats
+from pocketmq.broker.stats.broker_stats import BrokerStats
 
 
 class DayTotals:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.groups.consumers import ConsumerManager
 from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
-from pocketmq.broker.stats import BrokerStats
+from pocketmq.broker.stats.broker_stats import BrokerStats
 from pocketmq.broker.store import MessageStore
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
 from pocketmq.protocol.bodies.clients import GroupList

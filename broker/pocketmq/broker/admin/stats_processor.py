@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pocketmq.broker.errors import RequestRefusedError
-from pocketmq.broker.stats import BrokerStats
-from pocketmq.broker.traffic import Traffic
+from pocketmq.broker.stats.broker_stats import BrokerStats
+from pocketmq.broker.stats.traffic import Traffic
 from pocketmq.protocol.body import encode_body
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command

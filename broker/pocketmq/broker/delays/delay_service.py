@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import structlog
 
 from pocketmq.broker.delays.delay import DelayPlanner, from_schedule_topic
-from pocketmq.broker.stats import BrokerStats
+from pocketmq.broker.stats.broker_stats import BrokerStats
 from pocketmq.broker.store import GetStatus, MessageStore, PutStatus, StoredMessage
 from pocketmq.broker.subject import Service
 from pocketmq.protocol.record import decode_records

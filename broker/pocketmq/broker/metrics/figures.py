@@ -10,9 +10,9 @@ from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.groups.consumers import ClientChannelInfo, ConsumerManager
 from pocketmq.broker.groups.producers import ProducerManager
 from pocketmq.broker.metrics.group_lag import LagReader
-from pocketmq.broker.metrics.message_type import MessageType
-from pocketmq.broker.metrics.meters import Distribution
 from pocketmq.broker.pop.assembly import Pop
+from pocketmq.broker.stats.message_type import MessageType
+from pocketmq.broker.stats.meters import Distribution
 from pocketmq.broker.timers.assembly import Timers
 from pocketmq.protocol import metrics
 from pocketmq.protocol.codes import LanguageCode

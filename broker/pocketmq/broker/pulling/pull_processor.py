@@ -37,7 +37,7 @@ from pocketmq.broker.pulling.pull_checks import (
     response_code,
 )
 from pocketmq.broker.pulling.pull_reports import PullReports
-from pocketmq.broker.stats import BrokerStats
+from pocketmq.broker.stats.broker_stats import BrokerStats
 from pocketmq.broker.store import GetResult, GetStatus, MessageStore
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command

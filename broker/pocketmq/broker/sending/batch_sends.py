@@ -6,11 +6,11 @@ from pocketmq.broker.sending.incoming_batches import IncomingBatches
 from pocketmq.broker.sending.not_stored import not_stored
 from pocketmq.broker.sending.send_replies import SendReplies
 from pocketmq.broker.sending.sent_properties import type_of_text
-from pocketmq.broker.stats import BrokerStats
+from pocketmq.broker.stats.broker_stats import BrokerStats
+from pocketmq.broker.stats.traffic import size_class
 from pocketmq.broker.store import MessageStore, PutResult, PutStatus, QueueBatch
 from pocketmq.broker.store.stored_message import BatchResult
 from pocketmq.broker.storing.safe_puts import NOT_SAFE, SafePuts
-from pocketmq.broker.traffic import size_class
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply
 from pocketmq.protocol.headers.send import (

@@ -11,11 +11,11 @@ from functools import lru_cache
 from random import randrange
 
 from pocketmq.broker.errors import RequestRefusedError
-from pocketmq.broker.metrics.message_type import type_of
 from pocketmq.broker.sending.resends import Resends
 from pocketmq.broker.sending.send_checks import SendChecks, SendPlan
 from pocketmq.broker.sending.sent_properties import TIMERS, read_sent
 from pocketmq.broker.sending.stamp import BrokerStamp
+from pocketmq.broker.stats.message_type import type_of
 from pocketmq.broker.store.stored_message import StoredMessage
 from pocketmq.broker.storing.rewrites import Rewrites
 from pocketmq.protocol import properties as names

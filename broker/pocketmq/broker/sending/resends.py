@@ -5,8 +5,8 @@ from __future__ import annotations
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.groups.subscription_groups import SubscriptionGroupManager
 from pocketmq.broker.locks.queue_locks import RebalanceLockManager
-from pocketmq.broker.metrics.meters import Meters
 from pocketmq.broker.sending.retry import max_reconsume_times, resend_goes_to_dlq
+from pocketmq.broker.stats.meters import Meters
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
 from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.codes import ResponseCode

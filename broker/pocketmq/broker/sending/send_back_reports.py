@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pocketmq.broker.sending.retry import RetryPlan
-from pocketmq.broker.stats import BrokerStats
+from pocketmq.broker.stats.broker_stats import BrokerStats
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.events.messages import MessageDead, MessageSentBack
 from pocketmq.protocol.events.sink import NO_EVENTS, EventSink

@@ -25,11 +25,11 @@ from pocketmq.broker.sending.batch_sends import BatchSends
 from pocketmq.broker.sending.incoming import IncomingMessages, packed_address
 from pocketmq.broker.sending.not_stored import not_stored
 from pocketmq.broker.sending.send_replies import SendReplies
-from pocketmq.broker.stats import BrokerStats
+from pocketmq.broker.stats.broker_stats import BrokerStats
+from pocketmq.broker.stats.traffic import size_class
 from pocketmq.broker.store import MessageStore, PutResult, PutStatus, StoredMessage
 from pocketmq.broker.storing.safe_puts import NOT_SAFE, SafePuts
 from pocketmq.broker.subject import Service
-from pocketmq.broker.traffic import size_class
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, error_reply, handles_batch

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import msgspec
 
-from pocketmq.broker.metrics.message_type import MessageType, type_of
+from pocketmq.broker.stats.message_type import MessageType, type_of
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.properties import decode_properties
 from pocketmq.protocol.subscription import tags_code

@@ -13,7 +13,8 @@ from typing import TypeAlias
 
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.replication.replicas import Replicas
-from pocketmq.broker.stats import NOT_SENT, BrokerStats
+from pocketmq.broker.stats.broker_stats import NOT_SENT, BrokerStats
+from pocketmq.broker.stats.traffic import size_class
 from pocketmq.broker.store import (
     FlushDiskType,
     MessageStore,
@@ -23,7 +24,6 @@ from pocketmq.broker.store import (
 )
 from pocketmq.broker.storing.rewrites import Rewrites
 from pocketmq.broker.tables.saved_tables import SavedTable
-from pocketmq.broker.traffic import size_class
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 import structlog
 
-from pocketmq.broker.stats import BrokerStats
+from pocketmq.broker.stats.broker_stats import BrokerStats
 from pocketmq.broker.store import MessageStore, PutStatus, StoredMessage
 from pocketmq.broker.timers.delivered import DeliveredSlots, WhenKept
 from pocketmq.broker.timers.layout import LogRecord

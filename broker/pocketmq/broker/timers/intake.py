@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import msgspec
 import structlog
 
-from pocketmq.broker.metrics.meters import Meters
+from pocketmq.broker.stats.meters import Meters
 from pocketmq.broker.store import GetStatus, MessageStore
 from pocketmq.broker.timers.delivering import TimerDelivery
 from pocketmq.broker.timers.late import LateCopies

@@ -15,7 +15,7 @@ from __future__ import annotations
 import structlog
 
 from pocketmq.broker.core import defer
-from pocketmq.broker.stats import BrokerStats
+from pocketmq.broker.stats.broker_stats import BrokerStats
 from pocketmq.broker.store import MessageStore
 from pocketmq.broker.subject import Service
 from pocketmq.broker.timers.delivered import WhenKept

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from pocketmq.broker.metrics.meters import Meters
+from pocketmq.broker.stats.meters import Meters
 from pocketmq.broker.tables.topic_counts import TopicCount, TopicCounts
 from pocketmq.protocol.bodies.topics import DataVersion
 from pocketmq.protocol.body import BodyStruct

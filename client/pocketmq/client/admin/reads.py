@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pocketmq.client.api import ClientApi
 from pocketmq.client.consumer.pull_consumer import PullResult, read_pull
-from pocketmq.client.consumer.pull_plan import STATUS_BY_CODE
+from pocketmq.client.pulling.pull_plan import STATUS_BY_CODE
 from pocketmq.client.selector import MessageSelector
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader
 from pocketmq.protocol.message import MessageQueue

@@ -28,8 +28,8 @@ from pocketmq.client.consumer.listener import (
 )
 from pocketmq.client.consumer.offset_table import OffsetTable
 from pocketmq.client.consumer.pop_queue import PopQueue
-from pocketmq.client.consumer.process_queue import ProcessQueue
 from pocketmq.client.consumer.settings import PushSettings
+from pocketmq.client.pulling.process_queue import ProcessQueue
 from pocketmq.protocol.events.messages import Consumed
 from pocketmq.protocol.message import MessageExt, MessageQueue
 from pocketmq.runtime.clock import NO_WAIT, Clock

@@ -23,7 +23,7 @@ from pocketmq.client.consumer.listener import (
     ConsumeConcurrentlyStatus,
 )
 from pocketmq.client.consumer.pop_queue import PopQueue
-from pocketmq.client.consumer.process_queue import ProcessQueue
+from pocketmq.client.pulling.process_queue import ProcessQueue
 from pocketmq.protocol.message import MessageExt
 
 log = structlog.get_logger()

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from pocketmq.client.consumer.pop_queue import PopQueue
-from pocketmq.client.consumer.process_queue import ProcessQueue
+from pocketmq.client.pulling.process_queue import ProcessQueue
 from pocketmq.protocol.message import MessageExt, MessageQueue
 
 

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from pocketmq.client.consumer.offset_table import OffsetTable
 from pocketmq.client.consumer.pop_queue import PopQueue
-from pocketmq.client.consumer.process_queue import ProcessQueue
+from pocketmq.client.pulling.process_queue import ProcessQueue
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.message import MessageExt
 from pocketmq.protocol.receipts import user_topic

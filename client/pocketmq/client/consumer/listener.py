@@ -10,15 +10,15 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Generator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 import structlog
 
 from pocketmq.client.consumer.consume_events import NO_CONSUME_EVENTS, ConsumeEvents
+from pocketmq.client.listener_threads import ListenerThreads
 from pocketmq.protocol.message import MessageExt, MessageQueue
 
 log = structlog.get_logger()
@@ -81,56 +81,6 @@ BatchListener: TypeAlias = Callable[[list[MessageExt], ConsumeConcurrentlyContex
 
 OrderlyListener: TypeAlias = Callable[[list[MessageExt], ConsumeOrderlyContext], Any]
 """`listener(messages, context)`, async or plain; returns None or a `ConsumeOrderlyStatus`."""
-
-
-class ListenerThreads(Protocol):
-    """The seam behind which plain listeners run."""
-
-    def run(self, function: Callable[[], T]) -> Awaitable[T]:
-        """Call a function that may block."""
-        ...
-
-    def close(self) -> None:
-        """Take no more; what runs goes on."""
-        ...
-
-
-class PooledThreads:
-    """Threads of an executor, made when first needed.
-
-    Args:
-        name: Prefix of the threads' names.
-        max_threads: C-54's `consumeThreadMax`.
-    """
-
-    def __init__(self, name: str, max_threads: int) -> None:
-        self._name = name
-        self._max_threads = max_threads
-        self._executor: ThreadPoolExecutor | None = None
-
-    def run(self, function: Callable[[], T]) -> Awaitable[T]:
-        if self._executor is None:
-            self._executor = ThreadPoolExecutor(self._max_threads, thread_name_prefix=self._name)
-        return asyncio.get_running_loop().run_in_executor(self._executor, function)
-
-    def close(self) -> None:
-        if self._executor is not None:
-            self._executor.shutdown(wait=False, cancel_futures=True)
-
-
-class InlineThreads:
-    """No threads: plain listeners run where they are called. For simulations."""
-
-    def run(self, function: Callable[[], T]) -> Awaitable[T]:
-        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        try:
-            done.set_result(function())
-        except Exception as exc:  # noqa: BLE001 - handed to whoever awaits
-            done.set_exception(exc)
-        return done
-
-    def close(self) -> None:
-        """Nothing to close."""
 
 
 BLOCKED_S: Final = 0.1

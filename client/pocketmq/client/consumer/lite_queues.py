@@ -10,17 +10,17 @@ from pocketmq.client.consumer.lite_settings import LitePullSettings
 from pocketmq.client.consumer.membership import Membership
 from pocketmq.client.consumer.offset_store import OffsetStore
 from pocketmq.client.consumer.offset_table import Offset
-from pocketmq.client.consumer.process_queue import ProcessQueue
 from pocketmq.client.consumer.pull_member import BROKER_SUSPEND_MS
-from pocketmq.client.consumer.pull_plan import (
+from pocketmq.client.consumer.pulled_ahead import PulledAhead, PulledBatch
+from pocketmq.client.consumer.start_offset import StartOffsets
+from pocketmq.client.pulling.process_queue import ProcessQueue
+from pocketmq.client.pulling.pull_plan import (
     BeforePull,
     PullRequest,
     PullStatus,
     Step,
     before_pull,
 )
-from pocketmq.client.consumer.pulled_ahead import PulledAhead, PulledBatch
-from pocketmq.client.consumer.start_offset import StartOffsets
 from pocketmq.client.rebalance.claims import Claim
 from pocketmq.client.rebalance.planner import RebalancePlanner
 from pocketmq.client.routes import BrokerAddress

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from pocketmq.client.config import ClientOptions
-from pocketmq.client.consumer.pull_plan import CacheLimits
 from pocketmq.client.consumer.settings import HALF_AN_HOUR_MS
 from pocketmq.client.heartbeat import ConsumeFromWhere
+from pocketmq.client.pulling.pull_plan import CacheLimits
 
 MIN_AUTO_COMMIT_MS: Final = 1_000
 

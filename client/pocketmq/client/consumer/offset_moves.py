@@ -13,8 +13,8 @@ import structlog
 
 from pocketmq.client.consumer.membership import Membership
 from pocketmq.client.consumer.offset_store import OffsetStore
-from pocketmq.client.consumer.process_queue import ProcessQueue
-from pocketmq.client.consumer.pull_plan import PullRequest
+from pocketmq.client.pulling.process_queue import ProcessQueue
+from pocketmq.client.pulling.pull_plan import PullRequest
 from pocketmq.client.rebalance.planner import RebalancePlanner
 from pocketmq.protocol.message import MessageQueue
 

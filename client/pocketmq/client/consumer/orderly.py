@@ -31,9 +31,9 @@ from pocketmq.client.consumer.listener import (
     ListenerCall,
 )
 from pocketmq.client.consumer.offset_table import OffsetTable
-from pocketmq.client.consumer.process_queue import ProcessQueue
 from pocketmq.client.consumer.queue_locks import QueueLocks
 from pocketmq.client.consumer.settings import PushSettings
+from pocketmq.client.pulling.process_queue import ProcessQueue
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.events.messages import Consumed
 from pocketmq.protocol.message import MessageExt, MessageQueue

@@ -31,15 +31,15 @@ from pocketmq.client.consumer.membership import Membership
 from pocketmq.client.consumer.pop_queue import PopQueue
 from pocketmq.client.consumer.pop_settling import PopSettling
 from pocketmq.client.consumer.popping import PopClient
-from pocketmq.client.consumer.pull_plan import (
+from pocketmq.client.consumer.settings import PushSettings
+from pocketmq.client.heartbeat import ConsumeFromWhere
+from pocketmq.client.pulling.pull_plan import (
     BROKER_FLOW_CONTROL_DELAY_MS,
     BROKER_SUSPEND_MAX_MS,
     EXCEPTION_DELAY_MS,
     FLOW_CONTROL_DELAY_MS,
     SUSPENDED_DELAY_MS,
 )
-from pocketmq.client.consumer.settings import PushSettings
-from pocketmq.client.heartbeat import ConsumeFromWhere
 from pocketmq.client.rebalance.rebalancer import BrokerShare, NoAllocationError
 from pocketmq.protocol.bodies.pop import QueryAssignmentBody
 from pocketmq.protocol.codes import ResponseCode

@@ -11,8 +11,8 @@ from typing import Final
 
 from pocketmq.client.consumer.pop_acks import PopAcks
 from pocketmq.client.consumer.pop_receipts import handle_of, put_handles_on
-from pocketmq.client.consumer.pull_service import NO_REAL_TIMEOUT_S
 from pocketmq.client.instance import ClientInstance
+from pocketmq.client.pulling.pull_service import NO_REAL_TIMEOUT_S
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import BrokerError
 from pocketmq.protocol.headers.pop import (

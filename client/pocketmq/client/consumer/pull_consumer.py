@@ -20,9 +20,9 @@ from pocketmq.client.config import ClientOptions
 from pocketmq.client.consumer.membership import Membership
 from pocketmq.client.consumer.offset_table import ReadOffsetType
 from pocketmq.client.consumer.pull_member import BROKER_SUSPEND_MS, PullMember
-from pocketmq.client.consumer.pull_plan import STATUS_BY_CODE, PullStatus
-from pocketmq.client.consumer.pull_service import NO_REAL_TIMEOUT_S
 from pocketmq.client.instance import ClientInstance
+from pocketmq.client.pulling.pull_plan import STATUS_BY_CODE, PullStatus
+from pocketmq.client.pulling.pull_service import NO_REAL_TIMEOUT_S
 from pocketmq.client.selector import MessageSelector
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import BrokerError

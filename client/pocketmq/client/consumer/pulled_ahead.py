@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from typing import NamedTuple
 
-from pocketmq.client.consumer.process_queue import ProcessQueue
+from pocketmq.client.pulling.process_queue import ProcessQueue
 from pocketmq.protocol.message import MessageExt, MessageQueue
 from pocketmq.runtime.clock import Clock
 

@@ -34,12 +34,7 @@ from typing import Any, Unpack
 
 from pocketmq.client.config import settings_of
 from pocketmq.client.consumer.group_member import GroupMember
-from pocketmq.client.consumer.listener import (
-    BatchListener,
-    ListenerThreads,
-    MessageListener,
-    OrderlyListener,
-)
+from pocketmq.client.consumer.listener import BatchListener, MessageListener, OrderlyListener
 from pocketmq.client.consumer.membership import Membership
 from pocketmq.client.consumer.message_iterator import MessageIterator
 from pocketmq.client.consumer.offset_table import OffsetTable
@@ -50,6 +45,7 @@ from pocketmq.client.consumer.running_info import running_info
 from pocketmq.client.consumer.settings import PushOptions, PushSettings
 from pocketmq.client.heartbeat import ConsumeFromWhere, ConsumeType, MessageModel
 from pocketmq.client.instance import ClientInstance
+from pocketmq.client.listener_threads import ListenerThreads
 from pocketmq.client.selector import MessageSelector
 from pocketmq.protocol.allocation.averagely import AllocateMessageQueueAveragely
 from pocketmq.protocol.allocation.strategy import AllocateMessageQueueStrategy

@@ -18,7 +18,7 @@ from typing import Any
 from pocketmq.client.consumer.concurrent import ConcurrentConsumeService
 from pocketmq.client.consumer.consume_events import ConsumeEvents
 from pocketmq.client.consumer.consume_service import ConsumeService
-from pocketmq.client.consumer.listener import ListenerCall, ListenerThreads, PooledThreads
+from pocketmq.client.consumer.listener import ListenerCall
 from pocketmq.client.consumer.local_offsets import (
     DEFAULT_DIRECTORY,
     LocalFileOffsetStore,
@@ -30,13 +30,14 @@ from pocketmq.client.consumer.orderly import OrderlyConsumeService
 from pocketmq.client.consumer.pop_queues import PopQueues
 from pocketmq.client.consumer.pop_settling import PopSettling
 from pocketmq.client.consumer.popping import PopClient
-from pocketmq.client.consumer.process_queue import ProcessQueue
 from pocketmq.client.consumer.push_pulls import PullListener, PushPulls
 from pocketmq.client.consumer.push_queues import AssignmentListener, PushQueues
 from pocketmq.client.consumer.queue_locks import QueueLocks
 from pocketmq.client.consumer.send_back import SendBack
 from pocketmq.client.consumer.settings import PushSettings
 from pocketmq.client.consumer.start_offset import StartOffsets
+from pocketmq.client.listener_threads import ListenerThreads, PooledThreads
+from pocketmq.client.pulling.process_queue import ProcessQueue
 from pocketmq.client.rebalance.planner import RebalancePlanner
 from pocketmq.client.rebalance.rebalance_events import RebalanceEvents
 from pocketmq.client.rebalance.rebalancer import Rebalancer

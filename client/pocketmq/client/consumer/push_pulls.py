@@ -26,7 +26,9 @@ from pocketmq.client.consumer.consume_service import ConsumeService
 from pocketmq.client.consumer.membership import Membership
 from pocketmq.client.consumer.offset_moves import OffsetMoves
 from pocketmq.client.consumer.offset_table import OffsetTable
-from pocketmq.client.consumer.pull_plan import (
+from pocketmq.client.consumer.settings import PushSettings
+from pocketmq.client.consumer.start_offset import StartOffsets
+from pocketmq.client.pulling.pull_plan import (
     PULL_BATCH_BYTES,
     BeforePull,
     PullRequest,
@@ -35,8 +37,6 @@ from pocketmq.client.consumer.pull_plan import (
     before_pull,
     pull_header,
 )
-from pocketmq.client.consumer.settings import PushSettings
-from pocketmq.client.consumer.start_offset import StartOffsets
 from pocketmq.client.rebalance.planner import RebalancePlanner
 from pocketmq.client.routes import BrokerAddress
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader

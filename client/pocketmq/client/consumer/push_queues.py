@@ -24,10 +24,10 @@ from typing import Any
 from pocketmq.client.consumer.consume_service import ConsumeService
 from pocketmq.client.consumer.membership import Membership
 from pocketmq.client.consumer.offset_store import OffsetStore
-from pocketmq.client.consumer.process_queue import ProcessQueue
-from pocketmq.client.consumer.pull_plan import PullRequest
 from pocketmq.client.consumer.push_pulls import PushPulls
 from pocketmq.client.consumer.start_offset import StartOffsets
+from pocketmq.client.pulling.process_queue import ProcessQueue
+from pocketmq.client.pulling.pull_plan import PullRequest
 from pocketmq.client.rebalance.claims import Claim
 from pocketmq.protocol.message import MessageQueue
 

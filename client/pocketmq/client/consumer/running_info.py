@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from pocketmq.client.consumer.offset_table import OffsetTable
 from pocketmq.client.consumer.pop_queue import PopQueue
-from pocketmq.client.consumer.process_queue import ProcessQueue
+from pocketmq.client.pulling.process_queue import ProcessQueue
 from pocketmq.protocol.bodies.clients import (
     ConsumerRunningInfo,
     PopProcessQueueInfo,

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from pocketmq.client.config import ClientOptions
-from pocketmq.client.consumer.pull_plan import CacheLimits
 from pocketmq.client.heartbeat import ConsumeFromWhere, MessageModel
+from pocketmq.client.pulling.pull_plan import CacheLimits
 from pocketmq.runtime.errors import ConfigError
 
 HALF_AN_HOUR_MS = 30 * 60 * 1000

@@ -39,11 +39,11 @@ from pocketmq.client.producer.detector import FaultDetector
 from pocketmq.client.producer.fault_strategy import FaultStrategy
 from pocketmq.client.producer.options import ProducerOptions
 from pocketmq.client.producer.prepare import Preparer
-from pocketmq.client.producer.request import NoReplyError, reply_to
 from pocketmq.client.producer.selectors import QueueSelector, select_by_hash
 from pocketmq.client.producer.send_events import SendEvents
 from pocketmq.client.producer.send_result import SendResult, SendStatus
 from pocketmq.client.producer.settings import ProducerSettings
+from pocketmq.client.requests import NoReplyError, reply_to
 from pocketmq.client.routes import TopicPublishInfo
 from pocketmq.protocol.dispatch import Peer
 from pocketmq.protocol.errors import (

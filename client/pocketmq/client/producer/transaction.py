@@ -27,7 +27,7 @@ from typing import Any, Final, Protocol, Unpack
 
 import structlog
 
-from pocketmq.client.consumer.listener import ListenerThreads, PooledThreads
+from pocketmq.client.listener_threads import ListenerThreads, PooledThreads
 from pocketmq.client.producer.options import ProducerOptions
 from pocketmq.client.producer.producer import Producer
 from pocketmq.client.producer.send_result import SendResult, SendStatus

@@ -1,7 +1,7 @@
 """Claims: the queues that one consumer owns, and what is known of each (C-25, C-30, C-43, C-52).
 
 A claim says "this queue is ours". What was pulled from the queue is elsewhere: in its process
-queue (consumer/process_queue.py), which holds the claim and only reads it. `Claims` is the one
+queue (pulling/process_queue.py), which holds the claim and only reads it. `Claims` is the one
 place that writes claims, and the planner owns it; others report to it what they learn (a pull was
 sent, a broker granted a lock). Pure: moments are the caller's monotonic seconds.
 

@@ -16,7 +16,7 @@ from pocketmq.broker.server import Broker
 from pocketmq.broker.store import MessageStore, StoreConfig
 from pocketmq.broker.store.config import FlushDiskType
 from pocketmq.client import ConsumeFromWhere, MessageExt, MessageModel, MessageQueue, PushConsumer
-from pocketmq.client.consumer.listener import InlineThreads
+from pocketmq.client.listener_threads import InlineThreads
 from pocketmq.client.rebalance.claims import Claim
 from pocketmq.cluster.simulation.disk import MemoryDisk, MemoryTextFiles
 from pocketmq.cluster.simulation.disk_work import DiskTrouble

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pocketmq.client import Admin, ConsumeFromWhere, MessageExt, PushConsumer
-from pocketmq.client.consumer.listener import InlineThreads
+from pocketmq.client.listener_threads import InlineThreads
 from pocketmq.cluster.simulation.invariants import InvariantError
 from pocketmq.cluster.simulation.loop import SimProcess, VirtualLoop
 from pocketmq.cluster.simulation.machines import NoKv, client_options

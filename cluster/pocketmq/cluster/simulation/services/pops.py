@@ -11,8 +11,8 @@ from pocketmq.client import (
     PushConsumer,
     SimpleConsumer,
 )
-from pocketmq.client.consumer.listener import InlineThreads
 from pocketmq.client.consumer.pop_receipts import handle_of
+from pocketmq.client.listener_threads import InlineThreads
 from pocketmq.cluster.simulation.invariants.services import PopLedger
 from pocketmq.cluster.simulation.invariants.services.pops import Delivery
 from pocketmq.cluster.simulation.services.client import FAILURES, ServiceClient, Stage

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from pocketmq.client import ConsumeFromWhere, Message, MessageExt, Producer, PushConsumer
-from pocketmq.client.consumer.listener import InlineThreads
+from pocketmq.client.listener_threads import InlineThreads
 from pocketmq.cluster.simulation.invariants.services import RequestLedger
 from pocketmq.cluster.simulation.invariants.services.requests import reply_to
 from pocketmq.cluster.simulation.services.client import FAILURES, ServiceClient, Stage

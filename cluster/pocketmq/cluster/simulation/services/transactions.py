@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pocketmq.client import Message, MessageExt
-from pocketmq.client.consumer.listener import InlineThreads
+from pocketmq.client.listener_threads import InlineThreads
 from pocketmq.client.producer.transaction import TransactionProducer, TransactionState
 from pocketmq.cluster.simulation.invariants.services import TransactionLedger
 from pocketmq.cluster.simulation.invariants.services.transactions import Fate, fate_of

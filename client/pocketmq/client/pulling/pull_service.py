@@ -35,7 +35,7 @@ import structlog
 
 from pocketmq.client.api import ClientApi
 from pocketmq.client.broker_addresses import BrokerAddresses
-from pocketmq.client.consumer.pull_plan import (
+from pocketmq.client.pulling.pull_plan import (
     CONSUMER_TIMEOUT_WHEN_SUSPEND_MS,
     EXCEPTION_DELAY_MS,
     OVERDUE_MS,

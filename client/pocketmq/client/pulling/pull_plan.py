@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple
 
-from pocketmq.client.consumer.process_queue import ProcessQueue
+from pocketmq.client.pulling.process_queue import ProcessQueue
 from pocketmq.client.rebalance.claims import Claim
 from pocketmq.protocol.bodies.route import MASTER_ID
 from pocketmq.protocol.codes import ResponseCode

@@ -11,8 +11,8 @@ from typing import Final
 
 import msgspec
 
-from pocketmq.broker.filters.bloom import BITS, HASHES, bit_positions
 from pocketmq.broker.groups.consumers import ConsumerGroupInfo
+from pocketmq.broker.kept_filters.bloom import BITS, HASHES, bit_positions
 from pocketmq.broker.tables.unsaved import Unsaved
 from pocketmq.protocol.body import BodyStruct
 from pocketmq.protocol.scalars import Int32, Int64

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from math import inf
 from typing import Final
 
-from pocketmq.broker.metrics.message_type import MessageType
-from pocketmq.broker.metrics.meters import Meters
-from pocketmq.broker.traffic import DAY_PERIOD_MS, HOUR_PERIOD_MS, Sent, Traffic, size_class
+from pocketmq.broker.stats.message_type import MessageType
+from pocketmq.broker.stats.meters import Meters
+from pocketmq.broker.stats.traffic import DAY_PERIOD_MS, HOUR_PERIOD_MS, Sent, Traffic, size_class
 from pocketmq.protocol.validation import SCHEDULE_TOPIC, is_system_topic
 
 WINDOW_S = 600

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.filters.assembly import Filters
-from pocketmq.broker.filters.consumer_filters import ConsumerFilterFile, ConsumerFilters
 from pocketmq.broker.groups.assembly import Groups
+from pocketmq.broker.kept_filters.consumer_filters import ConsumerFilterFile, ConsumerFilters
 from pocketmq.broker.subject import Periodically, Subject
 from pocketmq.broker.tables.periodic_table import PeriodicTable
 from pocketmq.runtime.periodic import PeriodicService

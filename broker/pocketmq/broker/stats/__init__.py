@@ -1,0 +1,1 @@
+"""What goes through the broker, counted: batches, kinds of messages, and meters of each size."""
