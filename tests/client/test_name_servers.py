@@ -6,7 +6,9 @@ import random
 
 import pytest
 
+from pocketmq.client.config import ClientConfig
 from pocketmq.client.name_servers import NameServers, parse_addresses
+from pocketmq.runtime.errors import ConfigError
 
 ADDRESSES = [f"10.0.0.{number}:9876" for number in range(5)]
 
@@ -57,3 +59,9 @@ def test_a_failure_goes_on_to_the_next_server_once() -> None:  # P-9
 )
 def test_addresses_are_parted_by_semicolons(text: str | None, addresses: tuple[str, ...]) -> None:
     assert parse_addresses(text) == addresses
+
+
+@pytest.mark.parametrize("text", ["http://127.0.0.1:9876", "a:1;https://b:2/c", "nonsense"])
+def test_a_client_says_at_once_what_is_no_address(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"nameservers: '.*' is no address of the form host:port"):
+        ClientConfig.of({"nameservers": text})

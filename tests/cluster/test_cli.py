@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from pocketmq.cluster.cli.clock import parse_duration_ms
 from pocketmq.cluster.cli.main import main
+from pocketmq.cluster.durations import parse_duration_ms
 from pocketmq.runtime.errors import CallerError
 from support.eventually import eventually
 

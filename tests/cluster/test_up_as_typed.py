@@ -93,3 +93,16 @@ def test_every_verb_works(typed: str, first: str, second: str, tmp_path: Path) -
             up.send_signal(signal.SIGINT)
             up.communicate(timeout=100)
     assert up.returncode == 0
+
+
+def test_a_cluster_without_brokers_says_that_nothing_can_be_sent(tmp_path: Path) -> None:
+    command = [*POCKETMQ, "up", "--brokers", "0", "--any-port", "--data", str(tmp_path / "data")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as up:
+        try:
+            assert up.stdout is not None
+            said = [next(up.stdout) for _ in range(4)]
+            assert said[3].startswith("no broker: nothing can be sent; write --brokers 1, or"), said
+        finally:
+            up.send_signal(signal.SIGINT)
+            up.communicate(timeout=100)
+    assert up.returncode == 0

@@ -78,6 +78,17 @@ def test_a_topic_is_created_filled_read_and_deleted(cluster: Cluster) -> None:
     )
 
 
+def test_a_topic_that_is_changed_is_told_with_the_queues_it_had(cluster: Cluster) -> None:
+    _, made = ask(cluster, "POST", "/topics", {"name": "growing", "queues": 2})
+    assert "queues_before" not in made, "it was not there before"
+    _, changed = ask(cluster, "POST", "/topics", {"name": "growing", "queues": 3})
+    assert (changed["queues_before"], len(changed["queues"])) == ({"broker-a": 2}, 3)
+    status, refused = ask(cluster, "POST", "/topics", {"name": "growing", "queues": 2000})
+    assert (status, "1024" in refused["error"]) == (400, True)
+    assert len(ask(cluster, "GET", "/topics/growing")[1]["queues"]) == 3
+    assert ask(cluster, "DELETE", "/topics/growing")[0] == 200
+
+
 def test_groups_are_listed_with_members_queues_and_lag(cluster: Cluster) -> None:
     sync = cluster.sync
     topic = sync.create_topic("grouped", queues=2)

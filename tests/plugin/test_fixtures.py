@@ -117,6 +117,23 @@ def test_time_goes_neither_back_nor_on_for_ever(pocketmq_clock: Cluster, seconds
     assert pocketmq_clock.time_ms == before_ms
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"seconds": "2h"}, "seconds is '2h', which is no number; write the number 7200, in sec"),
+        ({"hours": "two"}, "hours is 'two', which is no number; write a number"),
+        ({"minutes": None}, "minutes is None, which is no number; write a number"),
+    ],
+)
+def test_time_is_moved_by_numbers_only(
+    pocketmq_clock: Cluster, arguments: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(CallerError, match=said):
+        pocketmq_clock.sync.advance(**arguments)
+    with pytest.raises(CallerError, match="limit_s is '1m', which is no number; write the number"):
+        pocketmq_clock.sync.advance_until(lambda: True, limit_s=cast("float", "1m"))
+
+
 def test_a_wait_beside_a_clock_that_stands_says_so(pocketmq_clock: Cluster) -> None:
     cluster = pocketmq_clock.sync
     topic = cluster.create_topic("orders")
@@ -268,9 +285,19 @@ def test_an_error_inside_a_property_of_the_cluster_is_seen(name: str) -> None:
         getattr(broken, name)
 
 
-def test_a_topic_has_a_queue_at_least(pocketmq: Cluster) -> None:
-    with pytest.raises(CallerError, match="queues: 0 is too few; write 1 or more"):
-        pocketmq.sync.create_topic("orders", queues=0)
+@pytest.mark.parametrize(
+    ("queues", "said"),
+    [
+        (0, "queues: 0 is too few; write 1 or more"),
+        (2000, "queues: 2000 are too many; write 1 to 1024"),
+        ("4", "queues: '4' is no whole number; write 1 to 1024"),
+    ],
+)
+def test_a_topic_has_a_queue_at_least_and_not_too_many(
+    pocketmq: Cluster, queues: int, said: str
+) -> None:
+    with pytest.raises(CallerError, match=said):
+        pocketmq.sync.create_topic("orders", queues=queues)
 
 
 def test_a_wait_on_a_topic_that_nobody_made_names_it(pocketmq: Cluster) -> None:

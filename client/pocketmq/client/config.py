@@ -107,6 +107,11 @@ class ClientConfig:
         _check_names("this client", given, ClientOptions.__annotations__.keys())
         text = options.get("nameservers")
         nameservers = parse_addresses(env.get(NAMESRV_ADDR) if text is None else text)
+        for address in nameservers:
+            try:
+                split_address(address)
+            except ValueError as exc:
+                raise ConfigError("nameservers", str(exc)) from exc
         given["nameservers"] = nameservers
         given.setdefault("clock", clock_for(nameservers))
         profile = options.get("profile")

@@ -227,6 +227,11 @@ def _introduce(cluster: Supervisor, options: ClusterOptions, address: ControlFil
         _say(f"CONTROLLER_ADDR={cluster.controller_addr}")
     for process in cluster.processes:
         _say(f"{process.name:14} {process.address:21} pid {process.pid}")
+    if not options.brokers:
+        _say(
+            "no broker: nothing can be sent; write --brokers 1, or start one with `pocketmq broker "
+            f"--nameservers '{cluster.namesrv_addr}' --data DIR`"
+        )
     kept = "" if options.data is not None else " (removed at the end; keep them with --data DIR)"
     _say(f"stores and logs: {cluster.spec.data}{kept}")
     if options.clock == "manual":

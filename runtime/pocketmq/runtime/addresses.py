@@ -37,8 +37,15 @@ def split_address(address: str) -> tuple[str, int]:
     Raises:
         ValueError: it is neither, or the port is above 65535.
     """
+    scheme, mark, rest = address.partition("://")
+    if mark:
+        bare = rest.partition("/")[0] or "host:port"
+        raise ValueError(
+            f"{address!r} is no address of the form host:port; write {bare}, without {scheme}://"
+        )
     host, _, port = address.rpartition(":")
-    if not host or not (port.isascii() and port.isdigit()):
+    is_port = port.isascii() and port.isdigit()
+    if not host or not is_port or any(each in "/ \t@" for each in host):
         raise ValueError(f"{address!r} is no address of the form host:port")
     if len(port) > 5 or int(port) > MAX_PORT:
         raise ValueError(f"{address!r} has no port; ports end at {MAX_PORT}")

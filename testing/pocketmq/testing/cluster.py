@@ -47,6 +47,7 @@ import msgspec
 
 from pocketmq.client import ConsumeFromWhere
 from pocketmq.client.instances import runs_clients
+from pocketmq.cluster.durations import as_number
 from pocketmq.cluster.steering.cluster_control import ClusterControl
 from pocketmq.cluster.steering.errors import (
     NotReachedError,
@@ -58,10 +59,11 @@ from pocketmq.cluster.steering.group_state import GroupState
 from pocketmq.cluster.steering.roles import Roles
 from pocketmq.cluster.steering.shape import ClockKind, ClusterShape, Mode
 from pocketmq.cluster.steering.waiting import WAIT_LIMIT_S
+from pocketmq.cluster.topic_changes import check_queues
 from pocketmq.protocol.control import real_us
 from pocketmq.protocol.faults.rule import Deed, FaultRule, Firing, WrongFaultError, check_deed
 from pocketmq.runtime.addresses import host_of
-from pocketmq.runtime.errors import CallerError, ConfigError, DiskError, PocketMQError
+from pocketmq.runtime.errors import CallerError, DiskError, PocketMQError
 from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName
 from pocketmq.testing.fault_options import FaultOptions
 from pocketmq.testing.loop_thread import LoopThread
@@ -162,8 +164,7 @@ class Cluster:
         Returns:
             The topic's full name.
         """
-        if queues < 1:
-            raise ConfigError("queues", f"{queues} is too few", advice="write 1 or more")
+        check_queues(queues)
         topic = self.topic_name(name)
         await self.thread.run(self.control.create_topic(topic, queues))
         return topic
@@ -187,10 +188,13 @@ class Cluster:
 
         Raises:
             WrongClusterError: The cluster runs on real time, or is shared.
+            CallerError: An argument is no number, as `"2h"`, or that is too far.
         """
         self.check_own("move its time", "pocketmq_clock")
+        by_s = as_number("seconds", seconds)
+        by_s += 60 * as_number("minutes", minutes) + 3600 * as_number("hours", hours)
         await self._warn_of_real_time()
-        await self.thread.run(self.control.advance(seconds + 60 * minutes + 3600 * hours))
+        await self.thread.run(self.control.advance(by_s))
 
     async def advance_until(self, condition: Condition, *, limit_s: float = 3600.0) -> float:
         """Move time from deadline to deadline until a condition holds.
@@ -208,7 +212,7 @@ class Cluster:
         self.check_own("move its time", "pocketmq_clock")
         await self._warn_of_real_time()
         began_ms = self.time_ms
-        until_ms = began_ms + round(limit_s * 1000)
+        until_ms = began_ms + round(as_number("limit_s", limit_s) * 1000)
         while not await _holds(condition):
             if self.time_ms >= until_ms:
                 name = getattr(condition, "__name__", repr(condition))
@@ -342,8 +346,8 @@ class Group:
         Raises:
             NotReachedError: It took longer; the message has the owners of queues.
         """
-        control = self._cluster.control
-        await self._cluster.thread.run(control.assigned(self.name, members, limit_s))
+        control, limit = self._cluster.control, as_number("limit_s", limit_s)
+        await self._cluster.thread.run(control.assigned(self.name, members, limit))
 
     async def consumed_all(self, *, limit_s: float = WAIT_LIMIT_S) -> None:
         """Wait until the group has consumed all messages in its topics.
@@ -353,7 +357,8 @@ class Group:
         Raises:
             NotReachedError: It took longer; the message has the lag of each queue.
         """
-        await self._cluster.thread.run(self._cluster.control.consumed_all(self.name, limit_s))
+        control, limit = self._cluster.control, as_number("limit_s", limit_s)
+        await self._cluster.thread.run(control.consumed_all(self.name, limit))
 
     async def state(self) -> GroupState:
         """Members, queues and offsets."""
@@ -487,7 +492,7 @@ class SyncCluster:
                 "cluster.advance_until(...), without sync"
             )
         began_ms = self.time_ms
-        until_ms = began_ms + round(limit_s * 1000)
+        until_ms = began_ms + round(as_number("limit_s", limit_s) * 1000)
         self.advance(0)
         while not condition():
             if self.time_ms >= until_ms:

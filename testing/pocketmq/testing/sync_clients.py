@@ -13,6 +13,7 @@ from typing import Any, Self, Unpack
 from pocketmq.client import Message, MessageExt, Producer, PushConsumer, SendResult
 from pocketmq.client.config import ClientOptions
 from pocketmq.client.consumer.message_iterator import MessageIterator
+from pocketmq.cluster.durations import as_number
 from pocketmq.cluster.steering.errors import NotReachedError
 from pocketmq.cluster.steering.waiting import WAIT_LIMIT_S, Missing
 from pocketmq.protocol.errors import ClientError
@@ -90,7 +91,7 @@ class SyncConsumer:
         Raises:
             NotReachedError: None came within `limit_s` real seconds.
         """
-        return self._thread.result(self._receive(limit_s))
+        return self._thread.result(self._receive(as_number("limit_s", limit_s)))
 
     def __enter__(self) -> Self:
         self._thread.result(self._consumer.start())

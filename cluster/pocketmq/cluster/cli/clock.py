@@ -16,6 +16,7 @@ from pocketmq.cluster.cli.tables import Table
 from pocketmq.cluster.control import ControlledProcess, discover, reachable
 from pocketmq.cluster.control_address.client import ControlClient
 from pocketmq.cluster.control_address.declarations import MAX_SPEED, Advance, Clock, Moved, Run
+from pocketmq.cluster.durations import parse_duration_ms
 from pocketmq.cluster.steering.errors import TooFarError
 from pocketmq.cluster.steering.shape import MAX_ADVANCE_S
 from pocketmq.protocol.errors import NoNameServerError
@@ -78,8 +79,6 @@ Examples:
   pocketmq clock set 1796120000000           epoch ms
 """
 
-_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
-
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
@@ -91,22 +90,6 @@ def register(app: typer.Typer) -> None:
     group.command("freeze", help=FREEZE_HELP)(freeze)
     group.command("set", help=SET_HELP)(set_time)
     app.add_typer(group, name="clock", help="Move the time of a running cluster.")
-
-
-def parse_duration_ms(text: str) -> int:
-    """Milliseconds of `126`, `126s`, `1.5h`, `500ms`.
-
-    Raises:
-        CallerError: The text is no duration.
-    """
-    number = text.strip().rstrip("abcdefghijklmnopqrstuvwxyz")
-    unit = text.strip()[len(number) :] or "s"
-    try:
-        if unit not in _UNITS_MS or float(number) < 0:
-            raise ValueError
-        return round(float(number) * _UNITS_MS[unit])
-    except (ValueError, OverflowError):
-        raise CallerError(f"{text!r} is no duration; write 126, 126s, 500ms, 5m or 2h") from None
 
 
 def advance(

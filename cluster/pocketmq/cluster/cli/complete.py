@@ -19,14 +19,14 @@ def _names(
 ) -> list[str]:
     """Names that begin so; none where no cluster answers, as a shell cannot show errors."""
     from pocketmq.client import Admin
-    from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, addresses, run
+    from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, addresses, find_nameservers, run
 
     where = context.params.get("nameservers")
     if where in (None, DEFAULT_NAMESERVERS):  # an unfinished line is not parsed to its end
         where = os.environ.get("NAMESRV_ADDR")
 
     async def command() -> list[str]:
-        async with Admin(nameservers=addresses(where or DEFAULT_NAMESERVERS)) as admin:
+        async with Admin(nameservers=addresses(where or find_nameservers())) as admin:
             return await ask(admin)
 
     try:

@@ -21,7 +21,7 @@ from pocketmq.cluster.cli.tables import Table
 from pocketmq.cluster.control_address.client import ControlClient, part
 from pocketmq.cluster.control_address.declarations import Done, FaultState, Partition
 from pocketmq.protocol.codes import request_name, response_name
-from pocketmq.protocol.faults.rule import Deed, FaultRule, check_deed
+from pocketmq.protocol.faults.rule import MAX_DELAY_MS, Deed, FaultRule, check_deed
 from pocketmq.runtime.errors import CallerError
 
 ADD_HELP = """Let a fault rule hold from now on.
@@ -115,10 +115,12 @@ def add(
     ] = None,
     nth: Annotated[int | None, typer.Option(min=1, help="At this call of those that fit.")] = None,
     times: Annotated[int | None, typer.Option(min=1, help="At most so often.")] = None,
-    probability: Annotated[float, typer.Option(help="Above 0, up to 1.")] = 1.0,
+    probability: Annotated[float, typer.Option(min=0, max=1, help="Above 0, up to 1.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Decides what the probability draws.")] = 0,
     with_code: Annotated[str, typer.Option(help="Response code of fail.")] = "SYSTEM_ERROR",
-    delay_ms: Annotated[int, typer.Option(min=0, help="Of delay and slow-fsync.")] = 0,
+    delay_ms: Annotated[
+        int, typer.Option(min=0, max=MAX_DELAY_MS, help="Of delay and slow-fsync.")
+    ] = 0,
     output: Sentences = None,
     control: Control = None,
     data: Data = None,
@@ -137,10 +139,10 @@ def add(
         "with_code": with_code,
         "delay_ms": delay_ms,
     }
-    try:
-        rule = msgspec.convert(given, FaultRule)
-    except msgspec.ValidationError as exc:
-        raise CallerError(f"no such fault: {exc}; see `pocketmq fault add --help`") from exc
+    if not probability:
+        raise CallerError("a fault of probability 0 never fires; write more than 0, up to 1")
+    rule = msgspec.convert(given, FaultRule)
+    rule.checked()  # before a cluster is looked for: what is wrong here is wrong in every one
     made = ControlClient.found(control, data).post("/faults", FaultRule, rule)
     tell(output, msgspec.to_builtins(made), _line(made))
 

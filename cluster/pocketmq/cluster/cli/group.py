@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from pocketmq.client import Admin
-from pocketmq.cluster.cli.clock import parse_duration_ms, present_ms
+from pocketmq.cluster.cli.clock import present_ms
 from pocketmq.cluster.cli.complete import GroupName, TopicName, complete_topic
 from pocketmq.cluster.cli.output import Output, Sentences, is_table, show, show_names
 from pocketmq.cluster.cli.run import (
@@ -22,6 +22,7 @@ from pocketmq.cluster.cli.run import (
 from pocketmq.cluster.cli.strategy import ALL_STRATEGIES, Imagined
 from pocketmq.cluster.cli.tables import Table
 from pocketmq.cluster.control import discover, reachable
+from pocketmq.cluster.durations import parse_duration_ms
 from pocketmq.cluster.explain.facts import gather_facts
 from pocketmq.cluster.explain.findings import Finding, findings
 from pocketmq.cluster.group_reset import END_MS, START_MS, QueueMove, plan_reset, reset_group

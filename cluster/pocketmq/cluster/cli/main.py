@@ -20,6 +20,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from io import TextIOBase
 from pathlib import Path
+from typing import Any
 
 # First: keeps structlog from importing rich in processes that never print in colour.
 from pocketmq.runtime import logs
@@ -75,7 +76,7 @@ Try it:
   pocketmq consume orders --count 1
   pocketmq demo                    336,776 flights through 2+2 processes
 
-Commands find the cluster at 127.0.0.1:9876, or where --nameservers or the environment
+Commands find the cluster that runs here, or the one to which --nameservers or the environment
 variable NAMESRV_ADDR points. `pocketmq COMMAND --help` shows examples for each.
 """
 
@@ -147,7 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 130
         if not hasattr(exc, "format_message"):
             raise
-        return _usage_error(exc)
+        return _usage_error(exc, words)
     return status if isinstance(status, int) else 0
 
 
@@ -170,7 +171,7 @@ def _is_named(exc: OSError, words: Sequence[str]) -> bool:
     return is_inside and exc.errno in _NOT_ALLOWED
 
 
-def _usage_error(exc: Exception) -> int:
+def _usage_error(exc: Exception, words: Sequence[str]) -> int:
     """Print one line about a wrong command line; typer's own error types are not public."""
     context = getattr(exc, "ctx", None)
     command = context.command_path if context is not None else "pocketmq"
@@ -178,12 +179,61 @@ def _usage_error(exc: Exception) -> int:
     if type(exc).__name__ == "NoArgsIsHelpError":  # its message is the complete help
         print(message)
     else:
+        message = _advised(exc, message, words)
         message = " ".join(message.replace("Value error, ", "").split())  # choices come in lines
         message = message.replace(". Did you mean", "; did you mean")
         first, rest = message[:1].lower(), message[1:]
         mark = "" if rest.endswith("?") else ";"
         print(f"{command}: {first}{rest}{mark} see `{command} --help`", file=sys.stderr)
     return 2
+
+
+def _advised(exc: Exception, message: str, words: Sequence[str]) -> str:
+    """The same with what to type, where typer's own words do not say it.
+
+    Args:
+        exc: Of typer.
+        message: Its own, without the full stop.
+        words: The command line.
+    """
+    for error in getattr(exc.__cause__, "errors", list)():  # pydantic's
+        info = getattr(getattr(exc, "param", None), "get_runtime_param", lambda: None)()
+        bounds = getattr(info, "parameter_info", None)
+        advice = _about_number(error, getattr(bounds, "min", None), getattr(bounds, "max", None))
+        return message.replace(str(error["msg"]).rstrip("."), advice) if advice else message
+    if re.match(r"No such option: -\d", message):
+        return f"{message}; if it is a value, write -- before it"
+    if message.startswith("No such command") and "Did you mean" not in message:
+        if swapped := _swapped(words):
+            return f"{message}; write `pocketmq {swapped}`"
+        context = getattr(exc, "ctx", None)
+        names = list(getattr(getattr(context, "command", None), "commands", ()))
+        if context is not None and context.parent is not None:
+            return f"{message}; write {' or '.join(names)}"
+    return message
+
+
+def _about_number(error: Mapping[str, Any], least: float | None, most: float | None) -> str:
+    """What is wrong with a number, and which to write; empty of any other error."""
+    given = error.get("input")
+    if error["type"] in ("int_parsing", "float_parsing"):
+        whole = "whole " if error["type"] == "int_parsing" else ""
+        return f"{given!r} is no {whole}number"
+    if error["type"] not in ("greater_than_equal", "less_than_equal"):
+        return ""
+    wanted = f"{least:g} to {most:.15g}" if least is not None and most is not None else ""
+    if error["type"] == "greater_than_equal":
+        return f"{given} is too small; write {wanted or f'{least:g} or more'}"
+    return f"{given} is too large; write {wanted or f'{most:.15g} or less'}"
+
+
+def _swapped(words: Sequence[str]) -> str | None:
+    """`group explain` of `explain group`: the first two words turned, if that is a command."""
+    if len(words) < 2 or not any(words[1] in commands for commands in COMMANDS.values()):
+        return None
+    app = typer.main.get_command(make_app([words[1]]))
+    group = getattr(app, "commands", {}).get(words[1])
+    return f"{words[1]} {words[0]}" if words[0] in getattr(group, "commands", ()) else None
 
 
 if __name__ == "__main__":

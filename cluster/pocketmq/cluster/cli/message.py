@@ -27,7 +27,10 @@ from pocketmq.cluster.cli.run import (
 )
 from pocketmq.cluster.cli.strategy import strategy_named
 from pocketmq.cluster.control_port import control_port
+from pocketmq.cluster.durations import DELAY_LEVELS
+from pocketmq.cluster.durations import delay_level as level_of
 from pocketmq.protocol.allocation.by_name import STRATEGIES
+from pocketmq.runtime.errors import CallerError
 from pocketmq.runtime.process import RoleContext, RoleOptions, run_role
 from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName
 
@@ -40,7 +43,7 @@ Examples:
   pocketmq send orders "hello"
   pocketmq send orders "hello" --tag new --key order-17 --count 100
   pocketmq send orders "step 2" --ordered-by order-17     same key, same queue
-  pocketmq send orders "later" --delay-level 3            after 10 s
+  pocketmq send orders "later" --delay 10s                or --delay-level 3
   seq 1000 | pocketmq send orders -
 """
 
@@ -92,11 +95,19 @@ def send(
         str | None, typer.Option(help="Messages with the same value go to one queue, in order.")
     ] = None,
     delay_level: Annotated[
-        int, typer.Option(min=0, max=18, help="1..18: 1s 5s 10s 30s 1m ... 2h.")
+        int, typer.Option(min=0, max=len(DELAY_LEVELS), help="1..18: 1s 5s 10s 30s 1m ... 2h.")
     ] = 0,
+    delay: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="How long a delay level is: 10s, 2m, 1h."),
+    ] = None,
     output: Output = None,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:
+    if delay is not None:
+        if delay_level:
+            raise CallerError("give one of --delay 2h and --delay-level 18, not both")
+        delay_level = level_of(delay)
     bodies = _lines() if body == "-" else iter((os.fsencode(body),) * count)
     if body == "-":
         # Reading a line blocks the loop, which then could not handle Ctrl-C.

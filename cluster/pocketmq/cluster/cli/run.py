@@ -1,4 +1,8 @@
-"""Shared by all commands: the nameserver option, and running a coroutine."""
+"""Shared by all commands: the nameserver option, and running a coroutine.
+
+A command that is told no nameservers finds the cluster as `pocketmq ps` does: at its control
+address. Where none answers, it looks at 127.0.0.1:9876.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +18,46 @@ from pocketmq.cluster.cli.reader import go_nowhere
 from pocketmq.protocol.transport.remoting import RemotingClient
 from pocketmq.protocol.transport.tcp import TcpNetwork
 from pocketmq.runtime.addresses import split_address
-from pocketmq.runtime.errors import ConfigError
+from pocketmq.runtime.errors import ConfigError, PocketMQError
 from pocketmq.runtime.process import loop_factory
 
 T = TypeVar("T")
 
 DEFAULT_NAMESERVERS = "127.0.0.1:9876"
+
+FIND_LIMIT_S = 2.0
+"""Real seconds in which a control address has to tell its cluster's nameservers."""
+
+
+def find_nameservers() -> str:
+    """The nameservers of the cluster that runs here, where a command was told none.
+
+    Raises:
+        PocketMQError: The control address that POCKETMQ_CONTROL names does not answer.
+    """
+    # here: a command that is told where it works does not load what it never uses
+    from pocketmq.cluster.control_address.client import VARIABLE, ControlClient
+    from pocketmq.cluster.control_address.declarations import ClusterDescription
+
+    client = ControlClient.found(None, limit_s=FIND_LIMIT_S)
+    try:
+        return client.get("/cluster", ClusterDescription).nameservers
+    except PocketMQError:
+        if VARIABLE in os.environ:
+            raise
+        return DEFAULT_NAMESERVERS
+
+
+def _chosen(context: typer.Context, given: str) -> str:
+    """What an option or variable says, else what is found, which is told if it is not the usual."""
+    source = context.get_parameter_source("nameservers")
+    if context.resilient_parsing or source is None or source.name != "DEFAULT":
+        return given
+    found = find_nameservers()
+    if found != given:
+        typer.echo(f"pocketmq: NAMESRV_ADDR={found}, of the cluster that runs here", err=True)
+    return found
+
 
 Nameservers = Annotated[
     str,
@@ -28,7 +66,9 @@ Nameservers = Annotated[
         "-n",
         metavar="HOST:PORT;...",
         envvar="NAMESRV_ADDR",
+        callback=_chosen,
         help="Nameservers of the cluster, separated by ';'.",
+        show_default="those of the cluster that runs here, else 127.0.0.1:9876",
     ),
 ]
 

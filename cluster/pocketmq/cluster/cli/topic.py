@@ -15,6 +15,7 @@ from pocketmq.cluster.cli.output import Output, Sentences, show, show_names, tel
 from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, addresses, run
 from pocketmq.cluster.cli.tables import Table
 from pocketmq.cluster.own_topics import peoples_topics, systems_topics
+from pocketmq.cluster.topic_changes import MAX_QUEUES, create_or_change
 from pocketmq.protocol.bodies.route import TopicRouteData
 from pocketmq.protocol.errors import TopicNotFoundError
 from pocketmq.protocol.scalars import Perm
@@ -82,7 +83,7 @@ def register(app: typer.Typer) -> None:
 
 def create(
     topic: Annotated[str, typer.Argument(help="Its name.")],
-    queues: Annotated[int, typer.Option(min=1, help="Queues on each broker.")] = 4,
+    queues: Annotated[int, typer.Option(min=1, max=MAX_QUEUES, help="Queues on each broker.")] = 4,
     broker: Annotated[
         list[str] | None,
         typer.Option(help="Only on this broker; may be repeated.", autocompletion=complete_broker),
@@ -90,16 +91,20 @@ def create(
     output: Sentences = None,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:
-    async def command() -> list[str]:
+    async def command() -> tuple[list[str], dict[str, int]]:
         async with Admin(nameservers=addresses(nameservers)) as admin:
-            await admin.create_topic(topic, queues=queues, brokers=broker)
-            return broker or sorted(await admin.brokers())
+            before = await create_or_change(admin, topic, queues, broker)
+            return broker or sorted(await admin.brokers()), before
 
-    names = run(command())
+    names, before = run(command())
     tell(
         output,
-        {"topic": topic, "queues": queues, "brokers": names},
+        {"topic": topic, "queues": queues, "brokers": names, "queues_before": before},
         f"{topic}: {counted(queues, 'queue')} on each of {', '.join(names)}",
+        *(
+            f"{topic} was there: {name} {count} -> {counted(queues, 'queue')}"
+            for name, count in before.items()
+        ),
     )
 
 

@@ -52,9 +52,10 @@ class ControlClient:
     Args:
         url: `http://host:port`.
         token: The token, if one is required.
+        limit_s: Maximum real seconds of a request.
     """
 
-    def __init__(self, url: str, token: str | None = None) -> None:
+    def __init__(self, url: str, token: str | None = None, limit_s: float = TIMEOUT_S) -> None:
         try:
             parts = urlsplit(url)
             host, port = parts.hostname, parts.port
@@ -68,6 +69,7 @@ class ControlClient:
         self._host = host
         self._port = port or 80
         self._token = token
+        self._limit_s = limit_s
 
     @property
     def page(self) -> str:
@@ -76,7 +78,9 @@ class ControlClient:
         return f"{self.url}/watch{query}"
 
     @classmethod
-    def found(cls, given: str | None, data: Path | None = None) -> ControlClient:
+    def found(
+        cls, given: str | None, data: Path | None = None, *, limit_s: float = TIMEOUT_S
+    ) -> ControlClient:
         """Find the address, in the order that the module's docstring gives.
 
         Raises:
@@ -84,7 +88,7 @@ class ControlClient:
         """
         token = os.environ.get(TOKEN_VARIABLE)
         if given:
-            return cls(given, token)
+            return cls(given, token, limit_s)
         if data is not None:
             path = data / FILE
             try:
@@ -96,8 +100,8 @@ class ControlClient:
                 ) from None
             except (OSError, msgspec.DecodeError) as exc:
                 raise CallerError(f"{path}: {exc}; remove it, or give --control") from exc
-            return cls(noted.url, token or noted.token)
-        return cls(os.environ.get(VARIABLE) or DEFAULT_URL, token)
+            return cls(noted.url, token or noted.token, limit_s)
+        return cls(os.environ.get(VARIABLE) or DEFAULT_URL, token, limit_s)
 
     def get(self, path: str, answer: type[T], **parameters: object) -> T:
         """Send a GET request; the caller quotes parts of `path` with `part`."""
@@ -153,7 +157,7 @@ class ControlClient:
 
     def _ask(self, method: str, path: str, answer: type[T], question: msgspec.Struct | None) -> T:
         body = None if question is None else msgspec.json.encode(question)
-        connection = http.client.HTTPConnection(self._host, self._port, timeout=TIMEOUT_S)
+        connection = http.client.HTTPConnection(self._host, self._port, timeout=self._limit_s)
         try:
             connection.request(method, path, body, self._headers())
             response = connection.getresponse()

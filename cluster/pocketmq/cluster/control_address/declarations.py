@@ -13,12 +13,10 @@ import msgspec
 from pocketmq.cluster.control_address.declared_groups import GroupDescription
 from pocketmq.cluster.steering.shape import MAX_ADVANCE_S
 from pocketmq.cluster.steering.snapshots import SnapshotInfo
+from pocketmq.cluster.topic_changes import MAX_QUEUES
 from pocketmq.protocol.faults.rule import FaultRule
 
 Method = Literal["GET", "POST", "DELETE"]
-
-MAX_QUEUES: Final = 1024
-"""Maximum queues of a topic on each broker: a typing error must not create a million files."""
 
 MAX_SPEED: Final = 3600
 """How fast a clock runs by itself at most: an hour each second."""
@@ -82,6 +80,13 @@ class TopicDescription(msgspec.Struct, forbid_unknown_fields=True):
     messages: int
     """Number of stored messages in all queues."""
     queues: list[QueueBounds]
+
+
+class TopicMade(TopicDescription, forbid_unknown_fields=True, omit_defaults=True):
+    """A topic that was created, or whose queues were changed."""
+
+    queues_before: dict[str, int] = {}
+    """By broker: how many queues it had, where it was there with another number; else left out."""
 
 
 class NewMessage(msgspec.Struct, forbid_unknown_fields=True):
@@ -310,8 +315,8 @@ OPERATIONS = (
         "POST",
         "/topics",
         "create_topic",
-        "Create a topic; answers when every nameserver has its route.",
-        TopicDescription,
+        "Create a topic, or change its queues; answers when every nameserver has its route.",
+        TopicMade,
         question=Topic,
     ),
     Operation(

@@ -33,6 +33,7 @@ from pocketmq.cluster.control_address.declarations import (
     StoredMessage,
     Topic,
     TopicDescription,
+    TopicMade,
 )
 from pocketmq.cluster.control_address.declared_groups import GroupDescription
 from pocketmq.cluster.group_view import GroupView, known_groups, look_at
@@ -130,9 +131,10 @@ class Operations:
     async def topic(self, parameters: Parameters) -> TopicDescription:
         return await self._topic(parameters["topic"])
 
-    async def create_topic(self, _parameters: Parameters, question: Topic) -> TopicDescription:
-        await self._control.create_topic(question.name, question.queues)
-        return await self._topic(question.name)
+    async def create_topic(self, _parameters: Parameters, question: Topic) -> TopicMade:
+        before = await self._control.create_topic(question.name, question.queues)
+        made = await self._topic(question.name)
+        return TopicMade(made.name, made.messages, made.queues, before)
 
     async def delete_topic(self, parameters: Parameters) -> Done:
         topic = parameters["topic"]

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from pocketmq.cluster.durations import parse_duration_ms
 from pocketmq.runtime.errors import CallerError
 
-_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)-ago").fullmatch
-_UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?[a-z]+)-ago").fullmatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def position(text: str) -> Position:
     if words[:1] == "-" and words[1:].isascii() and words[1:].isdigit():
         return Position(before_end=int(words[1:]))
     if found := _DURATION(words):
-        return Position(ago_ms=round(float(found[1]) * _UNITS_MS[found[2]]))
+        return Position(ago_ms=parse_duration_ms(found[1]))
     try:
         return Position(time_ms=round(datetime.fromisoformat(words).timestamp() * 1000))
     except (ValueError, OverflowError):

@@ -32,6 +32,7 @@ from pocketmq.cluster.steering.waiting import (
     standing_clock,
     until_nothing_is_missing,
 )
+from pocketmq.cluster.topic_changes import check_queues, create_or_change
 from pocketmq.protocol.faults.rule import FaultRule
 from pocketmq.protocol.transport.traffic import TRAFFIC
 from pocketmq.runtime import lock_step
@@ -230,12 +231,20 @@ class ClusterControl:
 
     # -- topics -----------------------------------------------------------------------------
 
-    async def create_topic(self, topic: str, queues: int) -> None:
-        """Create a topic on every running broker; returns when every nameserver has the routes."""
+    async def create_topic(self, topic: str, queues: int) -> dict[str, int]:
+        """Create a topic on every running broker; returns when every nameserver has the routes.
+
+        Returns:
+            By broker, how many queues it had before, if it had another number.
+
+        Raises:
+            ConfigError: A topic cannot have so many queues.
+        """
+        check_queues(queues)
         self._note(f"create topic {topic}, {counted(queues, 'queue')} on each broker")
         brokers = self.roles.running_brokers
         async with self.admin() as admin:
-            await admin.create_topic(topic, queues=queues, brokers=brokers)
+            before = await create_or_change(admin, topic, queues, brokers)
         for address in self.roles.nameserver_addresses:
             async with self.admin(address) as admin:
 
@@ -245,6 +254,7 @@ class ClusterControl:
                     return _lacking(set(brokers) - known)
 
                 await self._wait(f"the route of {topic} at {address}", missing, ROUTE_LIMIT_S)
+        return before
 
     # -- groups -----------------------------------------------------------------------------
 

@@ -27,9 +27,10 @@ class TooFarError(CallerError):
     """A clock cannot be moved so far: not back, and not for ever."""
 
     def __init__(self, seconds: float) -> None:
+        advice = "write 31d or less, and repeat it" if seconds > 0 else "write 0 or more"
         super().__init__(
             f"a clock moves forward, and at most {MAX_ADVANCE_S} s (31 days) at a time, not by "
-            f"{seconds:g} s"
+            f"{seconds:.15g} s; {advice}"
         )
 
 

@@ -9,6 +9,7 @@ FaultRule(do="slow-fsync", role="broker-a", delay_ms=800)
 
 from __future__ import annotations
 
+import difflib
 from typing import Annotated, Final, Literal, TypeAlias, get_args
 
 import msgspec
@@ -96,7 +97,7 @@ class FaultRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
             WrongFaultError: It contradicts itself, or a code has no such name.
         """
         if self.do in ("delay", "slow-fsync") and not self.delay_ms:
-            raise WrongFaultError(f"{self.do} needs delay_ms")
+            raise WrongFaultError(f"{self.do} needs delay_ms, such as 800 (--delay-ms 800)")
         if self.do == "partition":
             if not self.role or not self.other or self.role == self.other:
                 raise WrongFaultError("a partition needs two sides: role and other")
@@ -147,6 +148,14 @@ def _number(code: int | str, codes: type[RequestCode] | type[ResponseCode]) -> i
         return int(codes[text.upper()])
     except KeyError:
         kind = "request" if codes is RequestCode else "response"
-        raise WrongFaultError(
-            f"no {kind} code is called {code!r}; docs/generated/codes.md lists them"
-        ) from None
+        near = _like(text.upper(), [each.name for each in codes])
+        advice = f"write {' or '.join(near)}" if near else "docs/generated/codes.md lists them"
+        raise WrongFaultError(f"no {kind} code is called {code!r}; {advice}") from None
+
+
+def _like(text: str, names: list[str]) -> list[str]:
+    """At most three names that somebody may have meant; the shortest that begin so come first."""
+    begin = sorted((each for each in names if each.startswith(text)), key=len)
+    inside = sorted((each for each in names if text in each), key=len)
+    near = difflib.get_close_matches(text, names)
+    return list(dict.fromkeys([*begin, *inside, *near]))[:3] if text else []

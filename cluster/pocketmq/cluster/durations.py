@@ -1,0 +1,68 @@
+"""Durations as people write them: `126`, `126s`, `500ms`, `1.5h`. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Final
+
+from pocketmq.runtime.errors import CallerError
+
+UNITS_MS: Final[Mapping[str, int]] = {
+    "ms": 1,
+    "s": 1000,
+    "m": 60_000,
+    "min": 60_000,
+    "h": 3_600_000,
+    "d": 86_400_000,
+}
+
+DELAY_LEVELS: Final = (
+    *("1s", "5s", "10s", "30s", "1m", "2m", "3m", "4m", "5m", "6m"),
+    *("7m", "8m", "9m", "10m", "20m", "30m", "1h", "2h"),
+)
+"""RocketMQ's delay levels 1 to 18 (B-90), as a broker has them that was not told otherwise."""
+
+
+def parse_duration_ms(text: str) -> int:
+    """Milliseconds of `126`, `126s`, `1.5h`, `500ms`.
+
+    Raises:
+        CallerError: The text is no duration.
+    """
+    number = text.strip().rstrip("abcdefghijklmnopqrstuvwxyz")
+    unit = text.strip()[len(number) :] or "s"
+    try:
+        if unit not in UNITS_MS or float(number) < 0:
+            raise ValueError
+        return round(float(number) * UNITS_MS[unit])
+    except (ValueError, OverflowError):
+        raise CallerError(f"{text!r} is no duration; write 126, 126s, 500ms, 5m or 2h") from None
+
+
+def delay_level(text: str) -> int:
+    """The level, 1 to 18, by which a message is delayed so long.
+
+    Raises:
+        CallerError: The text is no duration, or no level is so long.
+    """
+    wanted_ms = parse_duration_ms(text)
+    for number, each in enumerate(DELAY_LEVELS, 1):
+        if parse_duration_ms(each) == wanted_ms:
+            return number
+    raise CallerError(f"no delay level is {text} long; write {', '.join(DELAY_LEVELS)}")
+
+
+def as_number(name: str, value: object) -> float:
+    """The value of an argument that counts seconds, minutes or hours, in a program.
+
+    Raises:
+        CallerError: It is no number, as `"2h"`; the message says what to write.
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    advice = "write a number"
+    if isinstance(value, str):
+        with suppress(CallerError):
+            advice = f"write the number {parse_duration_ms(value) / 1000:g}, in seconds"
+    raise CallerError(f"{name} is {value!r}, which is no number; {advice}")
