@@ -18,6 +18,7 @@ from pocketmq.client import Message, Producer
 from pocketmq.cluster.local import local_cluster
 from pocketmq.runtime.ports import free_ports
 from pocketmq.testing.cluster import start_cluster
+from support.eventually import PATIENCE_MS
 from support.ipv6 import needs_ipv6
 from support.nested_pytest import pytest_command
 
@@ -165,7 +166,9 @@ def test_the_plugin_has_an_option_for_it(tmp_path: Path) -> None:
 
 async def test_replicas_of_a_script_find_each_other_there() -> None:  # H-2
     async with local_cluster(host="::1", controllers=3, replicas=2) as cluster:
-        async with Producer("p", nameservers=cluster.namesrv_addr) as producer:
+        async with Producer(
+            "p", nameservers=cluster.namesrv_addr, send_timeout_ms=PATIENCE_MS
+        ) as producer:
             await producer.send(Message("orders", b"hello"))
         await cluster.wait_for_brokers(["broker-a"])
         assert re.fullmatch(SIX, cluster["broker-a-2"].address)
