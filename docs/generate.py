@@ -65,6 +65,8 @@ def config_page() -> str:
         "A value comes from the first of: flag, environment variable, TOML file (`--config`),",
         "`broker.conf` (`-c`), default.",
         "In TOML the table is the section and the key the flag's name with underscores.",
+        "A key that the command does not use is an error; where several processes read one file,",
+        "each is given it with `--shared-config`, and leaves the tables of the others alone.",
         "What is live acts at once when it is changed in a running broker or nameserver, with",
         "`pocketmq config set`; all else acts after a restart.",
     ]

@@ -59,7 +59,7 @@ def test_toml_describes_the_cluster_and_is_handed_to_the_roles(tmp_path: Path) -
     options = load(ClusterOptions, {"brokers": None}, {}, toml).config
     assert (options.brokers, options.clock) == (2, "manual")
     spec = cluster_spec(options, DATA, config_path=toml)
-    assert option(spec.brokers[0].command(), "--config") == str(toml)
+    assert option(spec.brokers[0].command(), "--shared-config") == str(toml)
 
 
 def test_an_acting_master_is_told_to_name_servers_masters_and_slaves() -> None:  # Z-1

@@ -163,7 +163,7 @@ def cluster_spec(
     if options.events:
         common += ["--events"]
     if config_path is not None:
-        common += ["--config", str(config_path)]
+        common += ["--shared-config", str(config_path)]
     shown = ["--support-acting-master", "--notify-min-broker-id-changed"]
     nameservers = tuple(
         ProcessSpec(

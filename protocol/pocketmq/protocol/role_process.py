@@ -24,6 +24,7 @@ from pocketmq.runtime.process import (  # isort: skip  - first
     load_all,
     report,
     run_role,
+    toml_file,
 )
 
 import os
@@ -95,12 +96,12 @@ class RoleCommand:
         Raises:
             ConfigError: A value or a file is wrong.
         """
-        toml, conf = self._files.config, self.broker_conf
+        conf = self.broker_conf
         return load(
             config_class,
             {},
             os.environ,
-            Path(toml) if toml else None,
+            toml_file(vars(self._files)),
             broker_conf=Path(conf) if conf else None,
         ).config
 

@@ -7,17 +7,16 @@ A value comes from the first of: command-line flag `--listen-port`, environment 
 
 from __future__ import annotations
 
-import difflib
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pocketmq.runtime.durable_file import backup_of
 from pocketmq.runtime.errors import ConfigError
 from pocketmq.runtime.java_properties import parse_properties
 from pocketmq.runtime.options import OptionDescription, describe, env_prefix, section_of
+from pocketmq.runtime.toml_keys import read_options, read_toml, refuse_slip, unknown_key
 
 T = TypeVar("T")
 
@@ -29,10 +28,6 @@ class Loaded(Generic[T]):
     config: T
     origins: Mapping[str, str]
     """Field -> `flag --x`, `environment POCKETMQ_X`, `<file> x`, or `default`."""
-
-
-_SLIP: Final = 0.82
-"""How alike two names are that differ by a letter or two."""
 
 
 def load(
@@ -148,7 +143,7 @@ def read_properties(path: Path) -> dict[str, str]:
     Raises:
         ConfigError: The file cannot be read.
     """
-    return parse_properties(_read_text(_present(path) or path))
+    return parse_properties(read_options(_present(path) or path))
 
 
 def all_in(path: Path | None) -> dict[str, str]:
@@ -164,13 +159,10 @@ def _present(path: Path) -> Path | None:
 def _toml_table(
     path: Path, section: str, options: Sequence[OptionDescription]
 ) -> Mapping[str, Any]:
-    try:
-        table: dict[str, Any] = tomllib.loads(_read_text(path))
-    except tomllib.TOMLDecodeError as exc:
-        raise ConfigError(str(path), f"is no valid TOML: {exc}") from exc
+    table = read_toml(path)
     for part in section.split("."):
         if part not in table:
-            _refuse_slip(path, section, part, [n for n, v in table.items() if isinstance(v, dict)])
+            refuse_slip(path, section, part, [n for n, v in table.items() if isinstance(v, dict)])
         inner: Any = table.get(part, {})
         if not isinstance(inner, dict):
             raise ConfigError(str(path), f"[{section}] must be a table")
@@ -178,24 +170,5 @@ def _toml_table(
     names = {each.name for each in options}
     for name, value in table.items():
         if name not in names and not isinstance(value, dict):  # a table is another section
-            close = difflib.get_close_matches(name, names, n=1)
-            advice = f"did you mean {close[0]}?" if close else f"[{section}] has no such option"
-            raise ConfigError(name, "is unknown", origin=f"{path} [{section}]", advice=advice)
+            raise unknown_key(path, section, name, names)
     return table
-
-
-def _refuse_slip(path: Path, section: str, wanted: str, names: Sequence[str]) -> None:
-    """A table that is nearly named as the one that is missing; others are for other roles."""
-    close = difflib.get_close_matches(wanted, names, n=1, cutoff=_SLIP)
-    if close:
-        problem = f"[{close[0]}] is no section"
-        raise ConfigError(str(path), problem, advice=f"did you mean [{section}]?")
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as exc:
-        raise ConfigError(str(path), f"cannot be read: {exc.strerror}") from exc
-    except UnicodeDecodeError as exc:
-        raise ConfigError(str(path), f"is not UTF-8 text (byte {exc.start})") from exc

@@ -29,7 +29,7 @@ import sys
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, TypeVar
 
 import structlog
 
@@ -44,6 +44,10 @@ from pocketmq.runtime.options import option
 from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName
 from pocketmq.runtime.slow_turns import SlowTurns
 from pocketmq.runtime.tasks import TaskOwner
+from pocketmq.runtime.toml_keys import refuse_unused
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 T = TypeVar("T")
 
@@ -358,6 +362,14 @@ class ShowVersion(argparse.Action):
         parser.exit()
 
 
+def toml_file(flags: Mapping[str, Any]) -> Path | None:
+    """The TOML file of a role's command line."""
+    from pathlib import Path
+
+    found = flags["config"] or flags["shared_config"]
+    return Path(found) if found else None
+
+
 def load_all(
     parser: argparse.ArgumentParser,
     config_classes: Sequence[type[Any]],
@@ -367,7 +379,8 @@ def load_all(
 ) -> list[Loaded[Any]]:
     """Parse a role's command line and load each class from it, the environment and the files.
 
-    Adds `--config FILE.toml` and `--broker-conf FILE` to the flags of the classes. Names in the
+    Adds `--config FILE.toml`, of which all is used, `--shared-config FILE.toml`, where other
+    processes have tables too, and `--broker-conf FILE` to the flags of the classes. Names in the
     environment and in `broker.conf` that no class has are listed on standard error.
 
     Args:
@@ -381,14 +394,28 @@ def load_all(
     """
     from pathlib import Path
 
-    parser.add_argument("--config", metavar="TOML", default=None, help="TOML file with options.")
+    toml = parser.add_mutually_exclusive_group()
+    toml.add_argument("--config", metavar="TOML", default=None, help="TOML file with options.")
+    toml.add_argument(
+        "--shared-config",
+        metavar="TOML",
+        default=None,
+        help="TOML file that others read too: tables of theirs are left alone.",
+    )
     parser.add_argument(
         "-c", "--broker-conf", metavar="FILE", default=None, help="RocketMQ properties file."
     )
     parser.add_argument("--version", action=ShowVersion)
     add_arguments(parser, *config_classes)
     flags = vars(parser.parse_args(arguments))
-    toml_path = Path(flags["config"]) if flags["config"] else None
+    toml_path = toml_file(flags)
+    if flags["config"] and others is not None:
+        refuse_unused(
+            Path(flags["config"]),
+            sorted([*config_classes, *others], key=lambda each: each is RoleOptions),
+            parser.prog,
+            more_advice="; a file of several processes is given with --shared-config",
+        )
     broker_conf = Path(flags["broker_conf"]) if flags["broker_conf"] else None
     loaded = [
         load(config_class, flags, os.environ, toml_path, broker_conf=broker_conf)

@@ -5,20 +5,18 @@ from __future__ import annotations
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated
 
 import typer
 
 from pocketmq.cluster.cli import config_live
+from pocketmq.cluster.cli.config_file import Role, config_classes, refuse_unused_by
 from pocketmq.cluster.cli.output import Sentences
 from pocketmq.cluster.cli.output import show as show_rows
 from pocketmq.cluster.cli.tables import Table
-from pocketmq.cluster.spec import ClusterOptions
-from pocketmq.protocol.budget import Budget
 from pocketmq.runtime.config import load, unknown_names
 from pocketmq.runtime.option_types import as_text
 from pocketmq.runtime.options import describe
-from pocketmq.runtime.process import RoleOptions
 
 SHOW_HELP = """Show a role's options and where each value comes from.
 
@@ -32,8 +30,6 @@ Examples:
   pocketmq config show up --config cluster.toml
 """
 
-Role = Literal["nameserver", "controller", "broker", "up"]
-
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
@@ -42,24 +38,6 @@ def register(app: typer.Typer) -> None:
     group.command("get", help=config_live.GET_HELP)(config_live.get)
     group.command("set", help=config_live.SET_HELP)(config_live.set_options)
     app.add_typer(group, name="config", help="Options: where they come from, and while roles run.")
-
-
-def config_classes(role: Role) -> list[type[Any]]:
-    """The option classes that a role loads."""
-    if role == "up":
-        return [ClusterOptions]
-    if role == "nameserver":
-        from pocketmq.nameserver.config import NameServerConfig
-
-        return [NameServerConfig, Budget, RoleOptions]
-    if role == "controller":
-        from pocketmq.controller.config import ControllerConfig
-
-        return [ControllerConfig, Budget, RoleOptions]
-    from pocketmq.broker.config import BrokerConfig
-    from pocketmq.broker.store.config import StoreConfig
-
-    return [BrokerConfig, StoreConfig, Budget, RoleOptions]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +70,8 @@ def show(
     output: Sentences = None,
 ) -> None:
     classes = config_classes(role)
+    if config is not None:
+        refuse_unused_by(role, config, broker_conf)
     found: list[OptionView] = []
     for config_class in classes:
         loaded = load(config_class, {}, os.environ, config, broker_conf=broker_conf)

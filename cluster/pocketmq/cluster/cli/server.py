@@ -234,6 +234,10 @@ def up(
         "events": events,
     }
     options = load(ClusterOptions, flags, os.environ, config).config
+    if config is not None:
+        from pocketmq.cluster.cli.config_file import refuse_unused_by_up
+
+        refuse_unused_by_up(config, options)
     if ignored := unknown_names([ClusterOptions], os.environ):
         typer.echo(f"pocketmq up: unknown options ignored: {', '.join(ignored)}", err=True)
     settings = UpSettings(

@@ -1,0 +1,111 @@
+"""A key of a TOML file that a command does not use is an error in one line; nothing is started."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.cluster
+
+POCKETMQ = [sys.executable, "-m", "pocketmq.cluster.cli.main"]
+UP = ("up", "--any-port", "--control-port", "0", "--config")
+NAMESERVER = ("nameserver", "--port", "0", "--config")
+BROKER = ("broker", "--port", "0", "--data", "store", "--config")
+CONTROLLER = ("controller", "--store-path", "journal", "--config")
+
+
+def refused(folder: Path, words: tuple[str, ...], text: str) -> str:
+    path = folder / "cluster.toml"
+    path.write_text(text)
+    ran = subprocess.run(
+        [*POCKETMQ, *words, str(path)],
+        cwd=folder, capture_output=True, text=True, timeout=100, env=os.environ,
+    )  # fmt: skip
+    assert (ran.returncode, ran.stdout) == (1, ""), (text, ran.stderr)
+    (line,) = ran.stderr.splitlines()
+    assert str(path) in line
+    return line
+
+
+@pytest.mark.parametrize("words", [UP, NAMESERVER, BROKER, CONTROLLER], ids=lambda each: each[0])
+def test_a_key_outside_of_all_tables(tmp_path: Path, words: tuple[str, ...]) -> None:
+    line = refused(tmp_path, words, 'host = "::1"\n')
+    own = "cluster" if words is UP else words[0]
+    assert "host" in line
+    assert "is in no table" in line
+    assert f"write it below [{own}]" in line
+    assert f"[{own}] knows " in line
+
+
+@pytest.mark.parametrize("words", [UP, NAMESERVER, BROKER, CONTROLLER], ids=lambda each: each[0])
+def test_a_table_that_nobody_reads(tmp_path: Path, words: tuple[str, ...]) -> None:
+    line = refused(tmp_path, words, "[tool.ours]\nspeed = 1\n")
+    assert "[tool.ours]" in line
+    assert "process" in line.partition("tables ")[2]
+
+
+def test_a_table_of_another_command(tmp_path: Path) -> None:
+    line = refused(tmp_path, BROKER, '[nameserver]\nhost = "::1"\n[broker]\n')
+    assert "[nameserver]" in line
+    assert "--shared-config" in line  # where several commands read one file
+    assert "[controller]" in refused(tmp_path, UP, "[controller]\nelection_timeout = 500\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "instead"),
+    [
+        ('[broker]\nhost = "::1"\n', "host", "[cluster] host"),
+        ('[nameserver]\nhost = "::1"\n', "host", "[cluster] host"),
+        ("[broker]\nport = 12000\n", "port", "[cluster] broker_port"),
+        ("[nameserver]\nport = 12000\n", "port", "[cluster] nameserver_port"),
+        ('[broker]\nname = "mine"\n', "name", ""),
+        ('[broker]\nnameservers = ["h:1"]\n', "nameservers", "[cluster] nameservers"),
+        ('[broker]\ndata = "here"\n', "data", "[cluster] data"),
+        ('[store]\nstore_path_root_dir = "here"\n', "store_path_root_dir", "[cluster] data"),
+        ('[process]\nprofile = "4.9"\n', "profile", "[cluster] profile"),
+        ('[process]\nclock = "manual"\n', "clock", "[cluster] clock"),
+    ],
+)
+def test_a_key_of_a_role_that_up_chooses_itself(
+    tmp_path: Path, text: str, key: str, instead: str
+) -> None:
+    line = refused(tmp_path, UP, text)
+    assert line.startswith(f"pocketmq: {key} (from ")
+    assert "`pocketmq up` chooses it" in line
+    assert instead in line
+
+
+@pytest.mark.parametrize("words", [UP, BROKER], ids=lambda each: each[0])
+def test_a_key_that_its_table_does_not_have(tmp_path: Path, words: tuple[str, ...]) -> None:
+    line = refused(tmp_path, words, "[broker]\nbroker_permision = 4\n")
+    assert "broker_permision (from " in line
+    assert "did you mean broker_permission?" in line
+    assert "[broker] knows " in line
+    assert "flush_disk_type" not in line.partition("knows ")[0]
+
+
+def test_what_is_shown_of_the_options_is_as_strict(tmp_path: Path) -> None:
+    assert "host" in refused(tmp_path, ("config", "show", "up", "--config"), 'host = "::1"\n')
+    shown = ("config", "show", "broker", "--config")
+    assert "[nameserver]" in refused(tmp_path, shown, "[nameserver]\nport = 1\n")
+
+
+def test_a_file_that_is_used_whole_starts_all_its_roles(tmp_path: Path) -> None:
+    path = tmp_path / "cluster.toml"
+    path.write_text(
+        '[cluster]\nhost = "127.0.0.1"\ncontrollers = 1\n[nameserver]\nenable_topic_list = true\n'
+        "[broker]\nbroker_permission = 4\n[store]\nmessage_index_enable = false\n"
+        "[controller]\nelection_timeout = 500\n[process]\nslow_turn_ms = 0\n[budget]\n"
+    )
+    data = tmp_path / "data"
+    ran = subprocess.run(
+        [*POCKETMQ, "up", "--any-port", "--control-port", "0", "--wait-ready",
+         "--data", str(data), "--config", str(path)],
+        capture_output=True, text=True, timeout=200,
+    )  # fmt: skip
+    assert (ran.returncode, ran.stderr) == (0, "")
+    subprocess.run([*POCKETMQ, "down", "--data", str(data)], timeout=200, check=True)
