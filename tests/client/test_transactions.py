@@ -15,6 +15,7 @@ from pocketmq.client import (
     TransactionState,
 )
 from pocketmq.client.listener_threads import InlineThreads
+from pocketmq.protocol import properties as names
 from pocketmq.protocol.errors import IllegalMessageError
 from support.consuming import Collected
 from support.eventually import eventually
@@ -67,7 +68,7 @@ async def consumed(cluster: MemoryCluster, count: int) -> list[bytes]:
 
 @pytest.mark.parametrize("encoding", ["msgpack", "json", "rocketmq"])
 async def test_consumers_get_what_is_committed(tmp_path: Path, encoding: str) -> None:  # P-60
-    async with memory_cluster(tmp_path) as cluster:
+    async with memory_cluster(tmp_path, profile="5.3") as cluster:
         await cluster.create_topic("T")
         books = Books()
         async with transactional(cluster, books, encoding=encoding) as producer:
@@ -80,6 +81,21 @@ async def test_consumers_get_what_is_committed(tmp_path: Path, encoding: str) ->
             assert await consumed(cluster, 2) == [b"0", b"2"]
         assert books.done == [0, 1, 2]
         assert books.asked == []
+
+
+@pytest.mark.parametrize(
+    "delay", [{names.DELAY: "3"}, {names.TIMER_DELAY_SEC: "1"}, {names.TIMER_DELIVER_MS: "1"}]
+)
+async def test_from_5_5_on_a_delayed_message_is_no_half_message(
+    tmp_path: Path, delay: dict[str, str]
+) -> None:  # P-60
+    async with memory_cluster(tmp_path, profile="5.5") as cluster:
+        await cluster.create_topic("T")
+        books = Books()
+        async with transactional(cluster, books) as producer:
+            with pytest.raises(IllegalMessageError, match="cannot be delayed"):
+                await producer.send_in_transaction(Message("T", b"x", properties=delay), 1)
+        assert books.done == []
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.headers.route import GetClusterInfoRequestHeader
-from pocketmq.runtime.profile import PROFILE_4_9, PROFILE_5_X, Profile
+from pocketmq.runtime.profile import PROFILE_4_9, PROFILE_5_3, PROFILE_5_X, Profile
 from support.nameserver_rig import START_MS, NameServerRig, nameserver
 from support.own_logs import own_logs
 
@@ -117,6 +117,11 @@ async def test_the_scan_runs_after_5_s_and_then_each_period(rig: NameServerRig) 
     assert rig.clock.next_deadline_ms() == START_MS + 5_000
     await rig.advance(5)
     assert rig.clock.next_deadline_ms() == START_MS + 10_000
+    async with nameserver(PROFILE_5_3) as hasty:
+        await hasty.advance(0)
+        assert hasty.clock.next_deadline_ms() == START_MS + 5, "meant seconds"
+        await hasty.advance(0.005)
+        assert hasty.clock.next_deadline_ms() == START_MS + 5_005
     async with nameserver(PROFILE_4_9) as old:
         await old.advance(0)
         assert old.clock.next_deadline_ms() == START_MS + 5_000

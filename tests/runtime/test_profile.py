@@ -65,7 +65,7 @@ def test_only_what_differs_is_in_a_profile() -> None:
     all_of_them = [fields_of(profile) for profile in PROFILES]
     old = all_of_them[0]
     same = {field for field in old if all(each[field] == old[field] for each in all_of_them)}
-    assert same == {"nameserver.scan_initial_delay_ms"}  # N-3 gives the pair; only the period moved
+    assert same == set()
 
 
 @pytest.mark.parametrize("role", ROLES)

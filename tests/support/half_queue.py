@@ -12,7 +12,9 @@ from pocketmq.protocol.record import decode_record, encode_record, pack_host
 from pocketmq.protocol.validation import HALF_TOPIC, OP_HALF_TOPIC
 
 HERE = pack_host("127.0.0.1", 10911)
-LIMITS = CheckLimits(timeout_ms=6_000, max_checks=15, reserved_ms=72 * 3_600_000)
+LIMITS = CheckLimits(
+    timeout_ms=6_000, max_checks=15, reserved_ms=72 * 3_600_000, young_at_its_age=True
+)
 
 
 def record(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
-from pocketmq.broker.transactions.check_round import Action, CheckLimits, CheckRound, HalfRead
+from pocketmq.broker.transactions.check_round import Action, CheckRound, HalfRead
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.message import MessageExt
 from support.half_queue import LIMITS, Queues
@@ -46,6 +47,19 @@ def test_a_young_half_message_ends_the_round(queues: Queues) -> None:  # X-33
     assert len(steps) == 1
     assert progress == (1, 0)
     assert actions(queues, 10_001 + LIMITS.timeout_ms) == [("ASK", 0), ("ASK", 1), ("ASK", 2)]
+
+
+def test_up_to_5_3_one_exactly_as_old_is_asked_for(queues: Queues) -> None:
+    limits = replace(LIMITS, young_at_its_age=False)
+    for then in ([], ["RENEW"]):
+        queues.halves = []
+        if then:
+            queues.put(CHECK_IMMUNITY_TIME_IN_SECONDS="6")
+        else:
+            queues.put()
+        for check, expected in ((limits, ["ASK"]), (LIMITS, then)):
+            steps, _ = queues.round(0, 0, LIMITS.timeout_ms, check)
+            assert [step.action.name for step in steps] == expected
 
 
 def test_what_is_stored_after_the_round_began_waits_for_the_next(queues: Queues) -> None:
@@ -156,7 +170,7 @@ def test_a_round_ends_after_a_minute_and_pauses_on_the_way(queues: Queues) -> No
 
 def test_the_limits_are_those_that_were_set(queues: Queues) -> None:
     queues.put(TRANSACTION_CHECK_TIMES="1")
-    steps, _ = queues.round(0, 0, 101, CheckLimits(timeout_ms=100, max_checks=1, reserved_ms=10**9))
+    steps, _ = queues.round(0, 0, 101, replace(LIMITS, timeout_ms=100, max_checks=1))
     assert [step.action for step in steps] == [Action.GIVE_UP]
 
 
@@ -168,21 +182,20 @@ def test_each_limit_holds_to_the_millisecond(queues: Queues) -> None:  # X-33, X
     queues.halves.clear()
     queues.put(CHECK_IMMUNITY_TIME_IN_SECONDS="60")
     assert actions(queues, 59_999) == [("RENEW", 0)]
-    assert actions(queues, 60_000) == []
+    assert actions(queues, 60_000) == [("RENEW", 0)]
     assert actions(queues, 60_001) == [("ASK", 0)]
 
 
 def test_a_shorter_immunity_than_the_usual_time_is_asked_for_earlier(queues: Queues) -> None:
     queues.put(CHECK_IMMUNITY_TIME_IN_SECONDS="1")
-    assert actions(queues, 1_000) == []
+    assert actions(queues, 1_000) == [("RENEW", 0)]
     assert actions(queues, 1_001) == [("ASK", 0)]
 
 
 @pytest.mark.parametrize("text", ["-1", "soon", "1_0", " 10", str(2**63), "9" * 5000])
 def test_an_immunity_that_is_none_is_the_usual_time(queues: Queues, text: str) -> None:
     queues.put(CHECK_IMMUNITY_TIME_IN_SECONDS=text)
-    assert actions(queues, LIMITS.timeout_ms - 1) == [("RENEW", 0)]
-    assert actions(queues, LIMITS.timeout_ms) == []
+    assert actions(queues, LIMITS.timeout_ms) == [("RENEW", 0)]
     assert actions(queues, LATER) == [("ASK", 0)]
 
 

@@ -69,6 +69,7 @@ def assemble_transactions(
             config.transaction_time_out_ms,
             config.transaction_check_max,
             store.config.file_reserved_time_h * 3_600_000,
+            profile.half_is_young_at_its_age,
         )
 
     def interval_s() -> float:

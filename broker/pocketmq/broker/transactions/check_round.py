@@ -41,6 +41,8 @@ class CheckLimits:
     """Most checks of a half message (`transactionCheckMax`)."""
     reserved_ms: int
     """Older than the log keeps messages, it is given up at once (`fileReservedTime`)."""
+    young_at_its_age: bool
+    """Exactly as old as its immunity time it is not checked yet, by profile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,8 +193,10 @@ class CheckRound:
         waits_ms = limits.timeout_ms
         if asked_for is not None:
             waits_ms = immunity_ms(asked_for, limits.timeout_ms)
-            if age_ms < waits_ms:
-                return self._immune(half)
+        if not limits.young_at_its_age:
+            waits_ms -= 1
+        if asked_for is not None and age_ms <= waits_ms:
+            return self._immune(half)
         if 0 <= age_ms <= waits_ms:
             self._over = True
             return None

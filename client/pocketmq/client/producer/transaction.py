@@ -41,6 +41,7 @@ from pocketmq.protocol.headers.transactions import (
 from pocketmq.protocol.ids import offset_of_msg_id
 from pocketmq.protocol.message import Message, MessageExt, MessageQueue
 from pocketmq.protocol.scalars import MessageSysFlag
+from pocketmq.protocol.validation import is_delayed
 from pocketmq.runtime.errors import PocketMQError
 
 log = structlog.get_logger()
@@ -156,18 +157,23 @@ class TransactionProducer(Producer):
         """Store a half message, run the local transaction, and send its outcome to the broker.
 
         Args:
-            message: Loses its delay level, which a half message cannot have.
+            message: Up to RocketMQ 5.4 it loses its delay level, which a half message cannot have.
             argument: For the listener.
             queue: Where the message goes when it is committed.
             timeout_ms: Real milliseconds for storing the half message.
 
         Raises:
-            IllegalMessageError: the message breaks a limit.
+            IllegalMessageError: the message breaks a limit, or, from 5.5 on, is delayed.
             Others: see `Producer.send`; the local transaction was not run.
         """
         if names.TRANSACTION_PREPARED_QUEUE_OFFSET in message.properties:
             raise IllegalMessageError(
                 f"{names.TRANSACTION_PREPARED_QUEUE_OFFSET} is the broker's", topic=message.topic
+            )
+        if self.profile.client.transactions_refuse_delays and is_delayed(message):
+            raise IllegalMessageError(
+                "a message of a transaction cannot be delayed; send it without a delay",
+                topic=message.topic,
             )
         message.properties.pop(names.DELAY, None)
         message.properties[names.TRANSACTION_PREPARED] = "true"

@@ -45,6 +45,8 @@ class BrokerProfile:
     """PULL_OFFSET_MOVED (21) of a master is also stored in OFFSET_MOVED_EVENT (B-65)."""
     transaction_check_interval_ms: int
     """Between two rounds of checks on half messages (B-106)."""
+    half_is_young_at_its_age: bool
+    """A half message exactly as old as its immunity time is not checked yet (X-34)."""
     transaction_ops_batched: bool
     """Op messages list several half offsets (B-105)."""
     server_side_reset_offset: bool
@@ -102,6 +104,7 @@ BROKER_4_9 = BrokerProfile(
     dlq_when_group_holds_locks=False,
     write_offset_moved_event=True,
     transaction_check_interval_ms=60_000,
+    half_is_young_at_its_age=False,
     transaction_ops_batched=False,
     server_side_reset_offset=False,
     system_topics_of_5x=False,
@@ -136,6 +139,7 @@ BROKER_5_3 = BrokerProfile(
     dlq_when_group_holds_locks=True,
     write_offset_moved_event=False,
     transaction_check_interval_ms=30_000,
+    half_is_young_at_its_age=False,
     transaction_ops_batched=True,
     server_side_reset_offset=True,
     system_topics_of_5x=True,
@@ -158,6 +162,7 @@ BROKER_5_5 = replace(
     group_name_max_chars=120,
     created_groups_are_checked=True,
     retry_topic_max_chars=255,
+    half_is_young_at_its_age=True,
     committed_names_real_topic=False,
     cancel_names_topic=False,
     message_priorities=True,

@@ -31,6 +31,8 @@ class ClientProfile:
     """A failed message that has left its process queue is not sent back (C-56)."""
     heartbeat_on_new_channel: bool
     """A client introduces itself to a broker as soon as it has connected, and rebalances (C-21)."""
+    transactions_refuse_delays: bool
+    """A delayed message is no half message; else its delay level is taken away (P-60)."""
     lite_pull_code: bool
     """Lite pull consumers send LITE_PULL_MESSAGE (361), not PULL_MESSAGE (11) (L-3)."""
     pull_names_max_bytes: bool
@@ -73,6 +75,7 @@ CLIENT_4_9 = ClientProfile(
     freeze_offset_when_illegal=False,
     skip_send_back_of_dropped=False,
     heartbeat_on_new_channel=False,
+    transactions_refuse_delays=False,
     lite_pull_code=False,
     pull_names_max_bytes=False,
     compression_kind_in_sys_flag=False,
@@ -96,6 +99,7 @@ CLIENT_5_3 = ClientProfile(
     freeze_offset_when_illegal=True,
     skip_send_back_of_dropped=True,
     heartbeat_on_new_channel=True,
+    transactions_refuse_delays=False,
     lite_pull_code=True,
     pull_names_max_bytes=True,
     compression_kind_in_sys_flag=True,
@@ -107,7 +111,7 @@ CLIENT_5_3 = ClientProfile(
 )
 """RocketMQ 5.2.0 to 5.3."""
 
-CLIENT_5_5 = replace(CLIENT_5_3, group_name_max_chars=120)
+CLIENT_5_5 = replace(CLIENT_5_3, group_name_max_chars=120, transactions_refuse_delays=True)
 """RocketMQ 5.5."""
 
 CLIENT_5_X = CLIENT_5_5

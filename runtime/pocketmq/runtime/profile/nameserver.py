@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -10,7 +10,7 @@ class NameServerProfile:
     """What a name server asks of its profile."""
 
     scan_initial_delay_ms: int
-    """First scan for silent brokers (N-3)."""
+    """First scan for silent brokers; up to 5.3.3, 5.x took its 5 s for ms (N-3)."""
     scan_period_ms: int
     """Scan for silent brokers; the worst detection is 120 s more than this (N-3, N-21)."""
     apply_topics_per_topic: bool
@@ -46,7 +46,7 @@ NAMESERVER_4_9 = NameServerProfile(
 """RocketMQ 4.9.8."""
 
 NAMESERVER_5_3 = NameServerProfile(
-    scan_initial_delay_ms=5_000,
+    scan_initial_delay_ms=5,
     scan_period_ms=5_000,
     apply_topics_per_topic=True,
     refuse_first_incremental_registration=True,
@@ -59,7 +59,7 @@ NAMESERVER_5_3 = NameServerProfile(
 )
 """RocketMQ 5.2.0 to 5.3."""
 
-NAMESERVER_5_5 = NAMESERVER_5_3
+NAMESERVER_5_5 = replace(NAMESERVER_5_3, scan_initial_delay_ms=5_000)
 """RocketMQ 5.5."""
 
 NAMESERVER_5_X = NAMESERVER_5_5
