@@ -16,6 +16,8 @@ from collections.abc import Sequence  # isort: skip
 from dataclasses import replace  # isort: skip
 from pathlib import Path  # isort: skip
 
+import structlog  # isort: skip
+
 from pocketmq.broker.config import BrokerConfig
 from pocketmq.broker.store.config import StoreConfig
 from pocketmq.runtime.addresses import split_address
@@ -23,6 +25,9 @@ from pocketmq.runtime.errors import ConfigError, DiskError
 from pocketmq.runtime.ports import addresses_of, check_port_free, told_ip
 from pocketmq.runtime.process import RoleContext, RoleMain
 from pocketmq.runtime.profile import profile_named
+from pocketmq.runtime.replaced_together import take_own
+
+log = structlog.get_logger()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -91,7 +96,10 @@ def _check(config: BrokerConfig) -> None:
             split_address(address)
         except ValueError as exc:
             raise ConfigError("nameservers", str(exc)) from exc
+    check_port_free(config.host, config.port)
     folder = config.data.expanduser()
+    if restored := take_own(folder):
+        log.warning("data.restored", what=restored)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK | os.X_OK):
@@ -99,7 +107,6 @@ def _check(config: BrokerConfig) -> None:
     except OSError as exc:
         reason = exc.strerror or str(exc)
         raise DiskError(folder, reason, advice="choose another folder with --data") from exc
-    check_port_free(config.host, config.port)
 
 
 if __name__ == "__main__":

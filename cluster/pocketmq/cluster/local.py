@@ -13,11 +13,16 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Literal
 
+import structlog
+
 from pocketmq.cluster.folder import data_folder
 from pocketmq.cluster.spec import ClusterOptions, cluster_spec
 from pocketmq.cluster.supervisor import Supervisor
 from pocketmq.runtime.logs import configure_if_unset
 from pocketmq.runtime.ports import free_ports
+from pocketmq.runtime.replaced_together import finish_together
+
+log = structlog.get_logger()
 
 
 @asynccontextmanager
@@ -58,6 +63,8 @@ async def local_cluster(
         clock=clock,
     )
     with data_folder(data) as folder:
+        for line in finish_together(folder.path):
+            log.warning("data.restored", what=line)
         spec = cluster_spec(
             options,
             folder.path,

@@ -31,12 +31,12 @@ from pocketmq.cluster.process import ChildProcess
 from pocketmq.cluster.spec import ClusterOptions, cluster_spec
 from pocketmq.cluster.steering.cluster_control import ClusterControl
 from pocketmq.cluster.steering.processes import RoleProcesses
-from pocketmq.cluster.steering.snapshots import end_cut_off_load
 from pocketmq.cluster.supervisor import Supervisor
 from pocketmq.runtime.addresses import in_brackets
 from pocketmq.runtime.errors import DiskError, EnvironmentFault
 from pocketmq.runtime.ports import free_ports
 from pocketmq.runtime.process import RoleContext, RoleOptions, run_role
+from pocketmq.runtime.replaced_together import finish_together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,7 @@ def run_up(options: ClusterOptions, settings: UpSettings) -> int:
         if settings.caller_pid:
             role.tasks.start(_stop_after(role, settings.caller_pid), name="watch the caller")
         with data_folder(options.data) as folder:
-            for line in end_cut_off_load(folder.path):
+            for line in finish_together(folder.path):
                 _say(line)
             spec = cluster_spec(
                 options,

@@ -16,15 +16,20 @@ from dataclasses import replace  # isort: skip
 
 from typing import TYPE_CHECKING  # isort: skip
 
+import structlog  # isort: skip
+
 from pocketmq.controller.config import ControllerConfig
 from pocketmq.runtime.addresses import split_address
 from pocketmq.runtime.config import options_file
 from pocketmq.runtime.ports import check_port_free, told_ip
 from pocketmq.runtime.process import RoleContext, RoleMain
 from pocketmq.runtime.profile import profile_named
+from pocketmq.runtime.replaced_together import take_own
 
 if TYPE_CHECKING:
     from pocketmq.controller.server import Controller
+
+log = structlog.get_logger()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -55,6 +60,8 @@ async def serving(
         role.request_stop(f"{task} failed: {error!r}")
 
     check_port_free(*split_address(config.address))
+    if restored := take_own(config.store_path.expanduser()):
+        log.warning("data.restored", what=restored)
     file = options_file(config.config_store_path, command.broker_conf)
     seams = seams_of(config.name, role.clock, command.options)
     controller = Controller(

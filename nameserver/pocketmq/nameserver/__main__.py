@@ -16,15 +16,20 @@ from dataclasses import replace  # isort: skip
 
 from typing import TYPE_CHECKING  # isort: skip
 
+import structlog  # isort: skip
+
 from pocketmq.nameserver.config import NameServerConfig
 from pocketmq.runtime.config import options_file
 from pocketmq.runtime.errors import ConfigError
 from pocketmq.runtime.ports import check_port_free, told_ip
 from pocketmq.runtime.process import RoleContext, RoleMain
 from pocketmq.runtime.profile import profile_named
+from pocketmq.runtime.replaced_together import take_own
 
 if TYPE_CHECKING:
     from pocketmq.nameserver.server import NameServer
+
+log = structlog.get_logger()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -54,6 +59,8 @@ async def serving(
     from pocketmq.nameserver.server import NameServer
 
     check_port_free(config.host, config.port)
+    if restored := take_own(config.kv_config_path.expanduser().parent):
+        log.warning("data.restored", what=restored)
     file = options_file(config.config_store_path, command.broker_conf)
     seams = seams_of(config.name, role.clock, command.options)
     server = NameServer(

@@ -2,7 +2,6 @@
 
     x               the present folder
     .x.replaced     the one before it, until the new one has its name and it is removed
-    .x.removed      one that is going, with nothing to come in its place
 
 The calls block; a start calls `finish_replacements` before anybody opens what is in there.
 """
@@ -13,7 +12,7 @@ import os
 import shutil
 from pathlib import Path
 
-_REPLACED, _REMOVED = ".replaced", ".removed"
+_REPLACED = ".replaced"
 
 
 def replace_folder(new: Path, target: Path) -> None:
@@ -22,31 +21,20 @@ def replace_folder(new: Path, target: Path) -> None:
     Raises:
         OSError: It cannot be done; the old folder has its name again, or has it at the next start.
     """
-    _finish(target)
-    _sync_tree(new)
-    old = _beside(target, _REPLACED)
+    finish_replacement(target)
+    sync_tree(new)
+    old = _old(target)
     had_one = target.exists()
     if had_one:
-        _rename(target, old)
+        rename(target, old)
     try:
-        _rename(new, target)
+        rename(new, target)
     except OSError:
         if had_one and not target.exists():
-            _rename(old, target)
+            rename(old, target)
         raise
+    sync(new.parent)
     shutil.rmtree(old, ignore_errors=True)
-
-
-def remove_folder(target: Path) -> None:
-    """Remove a folder, if it is there: it goes from its name in one step.
-
-    Raises:
-        OSError: It cannot be done; it is still there, whole.
-    """
-    _finish(target)
-    if target.exists():
-        _rename(target, _beside(target, _REMOVED))
-        _finish(target)
 
 
 def finish_replacements(parent: Path) -> list[str]:
@@ -56,46 +44,62 @@ def finish_replacements(parent: Path) -> list[str]:
         OSError: It cannot be done; nothing is lost.
     """
     again = []
-    for suffix in (_REMOVED, _REPLACED):
-        for path in sorted(parent.glob(f".*{suffix}")):
-            name = path.name[1 : -len(suffix)]
-            if _finish(parent / name):
-                again.append(name)
+    for path in sorted(parent.glob(f".*{_REPLACED}")):
+        name = path.name[1 : -len(_REPLACED)]
+        if finish_replacement(parent / name):
+            again.append(name)
     return again
 
 
-def _finish(target: Path) -> bool:
-    """Whether the old folder had to get its name back."""
-    shutil.rmtree(_beside(target, _REMOVED), ignore_errors=True)
-    old = _beside(target, _REPLACED)
+def finish_replacement(target: Path) -> bool:
+    """End what a kill cut off of one folder; whether it had to get its old files back.
+
+    Raises:
+        OSError: It cannot be done; nothing is lost.
+    """
+    old = _old(target)
     if not old.exists():
         return False
     if target.exists():  # the new one, whole: only the removal of the old one was cut off
         shutil.rmtree(old, ignore_errors=True)
         return False
-    _rename(old, target)
+    rename(old, target)
     return True
 
 
-def _beside(target: Path, suffix: str) -> Path:
-    return target.with_name(f".{target.name}{suffix}")
+def rename(source: Path, target: Path) -> None:
+    """Rename, and have it on the disk.
 
-
-def _rename(source: Path, target: Path) -> None:
+    Raises:
+        OSError: It cannot be done.
+    """
     source.rename(target)
-    _sync(target.parent)
+    sync(target.parent)
 
 
-def _sync_tree(folder: Path) -> None:
-    """What gets the name is on the disk before: a power cut leaves no empty files under it."""
+def sync_tree(folder: Path) -> None:
+    """What gets a name is on the disk before: a power cut leaves no empty files under it.
+
+    Raises:
+        OSError: It cannot be done.
+    """
     for path in folder.rglob("*"):
-        _sync(path)
-    _sync(folder)
+        sync(path)
+    sync(folder)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Have a file, or the names in a folder, on the disk.
+
+    Raises:
+        OSError: It cannot be done.
+    """
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _old(target: Path) -> Path:
+    return target.with_name(f".{target.name}{_REPLACED}")

@@ -11,6 +11,8 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import structlog
+
 from pocketmq.client import Admin
 from pocketmq.client.instances import running
 from pocketmq.client.joined_clocks import register, unregister
@@ -39,7 +41,11 @@ from pocketmq.runtime import lock_step
 from pocketmq.runtime.clock_members import ClockMember, Deadline
 from pocketmq.runtime.errors import ClockMemberError, PocketMQError
 from pocketmq.runtime.lock_step import OnDeadline
+from pocketmq.runtime.logs import configure_if_unset
+from pocketmq.runtime.replaced_together import finish_together
 from pocketmq.runtime.words import counted
+
+log = structlog.get_logger()
 
 
 class ClusterControl:
@@ -84,6 +90,9 @@ class ClusterControl:
 
     async def start(self) -> None:
         """Start the roles and return when every nameserver knows every broker."""
+        for line in finish_together(self.roles.data):
+            configure_if_unset()  # unconfigured, structlog prints to standard output
+            log.warning("data.restored", what=line)
         await self.roles.start()
         self.view.note_time(self.roles.time_ms())
         await self._until_registered(self.roles.running_brokers)

@@ -6,6 +6,8 @@
 
 A broker is stopped in order before its store is copied, and started again afterwards: the copy is
 clean, with all tables saved. Its clients find it again by themselves, as after any restart.
+A kill leaves all roles with what they had, or gives all of them what was to come:
+`pocketmq.runtime.replaced_together`.
 
 What replicas and controllers hold belongs together: one that runs on would elect another master, or
 bring what it holds to those that begin anew. So data is replaced and removed while all of them are
@@ -17,7 +19,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -27,17 +28,16 @@ import msgspec
 from pocketmq.cluster.steering.errors import WrongClusterError
 from pocketmq.cluster.steering.roles import Roles
 from pocketmq.runtime.errors import CallerError, DiskError
-from pocketmq.runtime.replaced_folder import (
-    finish_replacements,
-    remove_folder,
-    replace_folder,
+from pocketmq.runtime.replaced_together import (
+    coming_folder,
+    commit,
+    take_own,
 )
 
 FILE = "snapshot.json"
 KV_FILE = "kvConfig.json"
 
 _CHUNK_BYTES = 1024 * 1024
-_LOADING = ".loading-"
 
 
 class SnapshotInfo(msgspec.Struct, forbid_unknown_fields=True):
@@ -119,7 +119,8 @@ class Snapshots:
         Raises:
             SnapshotError: There is none, or it is of other roles.
             WrongClusterError: A role is frozen.
-            DiskError: It cannot be copied; the roles keep what they have.
+            DiskError: It cannot be copied; the roles keep what they have. Or it cannot be put in
+                place; then it is when it is loaded again, or at the next start of each role.
         """
         self._need_no_frozen()
         info = read_info(folder)
@@ -128,14 +129,7 @@ class Snapshots:
                 f"snapshot {info.name} is of {', '.join(info.roles)}, this cluster has "
                 f"{', '.join(self._roles.names)}"
             )
-        beside = Path(tempfile.mkdtemp(prefix=_LOADING, dir=self._roles.data))
-        try:
-            await asyncio.to_thread(self._copy_all, folder, beside)
-            await self._together(lambda name: self._replace(name, beside))
-        except OSError as exc:
-            raise DiskError(self._roles.data, exc.strerror or str(exc)) from exc
-        finally:
-            await asyncio.to_thread(shutil.rmtree, beside, ignore_errors=True)
+        await self._replace(lambda beside: self._copy_all(folder, beside))
         return info
 
     async def reset(self) -> None:
@@ -143,9 +137,10 @@ class Snapshots:
 
         Raises:
             WrongClusterError: A role is frozen.
+            DiskError: See `load`.
         """
         self._need_no_frozen()
-        await self._together(self._remove)
+        await self._replace(lambda _beside: None)
 
     # -- inside -----------------------------------------------------------------------------
 
@@ -207,47 +202,35 @@ class Snapshots:
         for name in self._roles.names:
             self._copy(name, folder, snapshot)
 
-    def _replace(self, name: str, beside: Path) -> None:
-        """Put what was copied in the place of what a role has; that takes no space."""
-        source, target = beside / name, self._roles.data / name
-        if not source.exists():
-            self._remove(name)  # it had nothing
-        elif self._roles.role(name) == "nameserver":
-            target.mkdir(parents=True, exist_ok=True, mode=0o700)
-            (source / KV_FILE).replace(target / KV_FILE)
-        else:
-            replace_folder(source, target)
+    async def _replace(self, fill: Callable[[Path], None]) -> None:
+        """Give every role what is filled in beside the present data; all of them, or none."""
+        data = self._roles.data
+        try:
+            beside = await asyncio.to_thread(coming_folder, data)
+            await asyncio.to_thread(self._decide, beside, fill)
+        except OSError as exc:
+            raise DiskError(data, exc.strerror or str(exc)) from exc
 
-    def _remove(self, name: str) -> None:
-        if self._roles.role(name) == "nameserver":
-            (self._roles.data / name / KV_FILE).unlink(missing_ok=True)
-        else:
-            remove_folder(self._roles.data / name)
+        def take(name: str) -> None:  # from here on a start would do it, too; it takes no space
+            take_own(data / name)
+
+        await self._together(take)
+
+    def _decide(self, beside: Path, fill: Callable[[Path], None]) -> None:
+        try:
+            for name in self._roles.names:
+                (beside / name).mkdir(mode=0o700)
+            fill(beside)
+        except BaseException:
+            shutil.rmtree(beside, ignore_errors=True)
+            raise
+        commit(beside)
 
     def _files(self, name: str, root: Path) -> Iterator[Path]:
         if self._roles.role(name) == "nameserver":
             kv_file = root / KV_FILE
             return iter([kv_file] if kv_file.exists() else [])
         return (path for path in sorted(root.rglob("*")) if path.is_file() and path.name != "lock")
-
-
-def end_cut_off_load(data: Path) -> list[str]:
-    """End what a kill in the middle of `load` or `reset` left; lines that say what is so now.
-
-    Raises:
-        DiskError: It cannot be done; nothing is lost.
-    """
-    try:
-        old = finish_replacements(data)
-    except OSError as exc:
-        raise DiskError(data, exc.strerror or str(exc)) from exc
-    lines = [f"{name} has its data of before a snapshot load that was cut off" for name in old]
-    # Another cluster may be loading there right now, so that it is not removed.
-    return lines + [
-        f"a snapshot load was cut off: each role has all of its old data or all of the snapshot's; "
-        f"load it again, and remove {path}"
-        for path in sorted(data.glob(f"{_LOADING}*"))
-    ]
 
 
 def read_info(folder: Path) -> SnapshotInfo:
