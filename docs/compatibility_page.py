@@ -33,8 +33,6 @@ WHY_NOT = {
     "no: reads of cold data are not limited": [2001, 2002, 2003, 2004],
     "no, on purpose: it deletes the offsets of the groups that it is told to leave out; only "
     "RocketMQ's Java admin class asks": [308],
-    "no, on purpose: a message is consumed again by sending it (the dashboard's resend and "
-    "mqadmin's queryMsgById -d ask for one named client, past its queue and its offsets)": [309],
     "not needed: mqadmin's cloneGroupOffset asks 208, 105 and 15": [314],
     "no, on purpose: `consumeEnable` of a group (200) forbids all its topics; RocketMQ forbids one "
     "for pulls and not for pops": [353],

@@ -61,6 +61,7 @@ LAST = (
 RELAYED = (
     RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,
     RequestCode.GET_CONSUMER_RUNNING_INFO,
+    RequestCode.CONSUME_MESSAGE_DIRECTLY,
 )
 """They only pass on what a member is asked, and its answer."""
 

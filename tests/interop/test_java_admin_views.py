@@ -41,7 +41,7 @@ async def test_mqadmin_reads_progress_and_entries_and_makes_lists(tmp_path: Path
             await admin.create_topic("Viewed", queues=1)
             async with Producer("p", nameservers=names, send_timeout_ms=PATIENCE_MS) as producer:
                 for number in range(5):
-                    await producer.send(Message("Viewed", b"%d" % number))
+                    sent = await producer.send(Message("Viewed", b"%d" % number))
             seen: list[bytes] = []
             consumer = PushConsumer(
                 "viewers", nameservers=names, consume_from_where=ConsumeFromWhere.FIRST_OFFSET
@@ -50,6 +50,13 @@ async def test_mqadmin_reads_progress_and_entries_and_makes_lists(tmp_path: Path
             consumer.listen(lambda message: seen.append(message.body))
             async with consumer:
                 await eventually(lambda: len(seen) == 5, "all are consumed")
+                # RocketMQ's dashboard resends by the same request (309).
+                shown = await mqadmin(
+                    *("queryMsgById", "-n", names, "-t", "Viewed", "-i", sent.offset_msg_id),
+                    *("-g", "viewers", "-d", consumer.client_id),
+                )
+                assert "order=false, autoCommit=true, consumeResult=CR_SUCCESS" in shown
+                assert seen[5:] == [b"4"]
             shown = await mqadmin("brokerConsumeStats", "-n", names, "-b", broker)
             [line] = [line for line in shown.splitlines() if line.startswith("Viewed")]
             assert line.split()[1] == "viewers"

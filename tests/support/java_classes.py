@@ -56,6 +56,7 @@ MAPS = {"HeartbeatResponseHeader"}
 """Fields that RocketMQ puts into a reply one by one, without a class."""
 
 HEADER_CLASSES = {
+    "ConsumeMessageDirectlyRequestHeader": f"{_PLAIN}.ConsumeMessageDirectlyResultRequestHeader",
     "ResetMasterFlushOffsetRequestHeader": f"{_PLAIN}.ResetMasterFlushOffsetHeader",
     "ExchangeHaInfoRequestHeader": f"{_PLAIN}.ExchangeHAInfoRequestHeader",
     "ExchangeHaInfoResponseHeader": f"{_PLAIN}.ExchangeHAInfoResponseHeader",

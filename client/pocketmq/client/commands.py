@@ -10,17 +10,19 @@ from typing import Final, Protocol
 
 import structlog
 
+from pocketmq.client.consumer.direct import DirectConsumption
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.bodies.clients import ConsumerRunningInfo
 from pocketmq.protocol.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
 from pocketmq.protocol.body import decode_body, encode_body, mq_key, parse_mq_key
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
-from pocketmq.protocol.dispatch import Peer, Reply, handles
+from pocketmq.protocol.dispatch import Peer, Reply, error_reply, handles
 from pocketmq.protocol.errors import BrokerError
 from pocketmq.protocol.events.groups import NotificationHeard
 from pocketmq.protocol.events.sink import NO_EVENTS, EventSink
 from pocketmq.protocol.headers.clients import (
+    ConsumeMessageDirectlyRequestHeader,
     GetConsumerRunningInfoRequestHeader,
     NotifyConsumerIdsChangedRequestHeader,
 )
@@ -30,7 +32,8 @@ from pocketmq.protocol.headers.offsets import (
 )
 from pocketmq.protocol.headers.transactions import CheckTransactionStateRequestHeader
 from pocketmq.protocol.message import MessageExt, MessageQueue
-from pocketmq.protocol.record import decode_records
+from pocketmq.protocol.record import decode_record, decode_records
+from pocketmq.runtime.tasks import TaskOwner
 
 log = structlog.get_logger()
 
@@ -42,6 +45,7 @@ COMMANDS: Final = frozenset(
         RequestCode.RESET_CONSUMER_CLIENT_OFFSET,
         RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT,
         RequestCode.GET_CONSUMER_RUNNING_INFO,
+        RequestCode.CONSUME_MESSAGE_DIRECTLY,
     }
 )
 """Request codes that every client answers; any other gets REQUEST_CODE_NOT_SUPPORTED (3)."""
@@ -60,6 +64,11 @@ class CommandedConsumer(Protocol):
 
     def running_info(self) -> ConsumerRunningInfo:
         """What the consumer is doing."""
+        ...
+
+    @property
+    def direct(self) -> DirectConsumption | None:
+        """Calls its listener with one message; None where there is no listener."""
         ...
 
 
@@ -81,6 +90,7 @@ class CommandProcessor:
         find_producer: Producer of a group, or None.
         wake_rebalance: Lets the whole instance rebalance.
         take_reply: Takes a reply that a broker pushes; False when nobody waits for it.
+        tasks: Run what takes time.
         events: Told of notifications.
         client_id: Of the client.
     """
@@ -91,6 +101,7 @@ class CommandProcessor:
         find_producer: Callable[[str], CommandedProducer | None],
         wake_rebalance: Callable[[], None],
         take_reply: Callable[[Command], bool],
+        tasks: TaskOwner,
         *,
         events: EventSink = NO_EVENTS,
         client_id: str = "",
@@ -98,6 +109,7 @@ class CommandProcessor:
         self._events = events
         self._client_id = client_id
         self._take_reply = take_reply
+        self._tasks = tasks
         self._find_consumer = find_consumer
         self._find_producer = find_producer
         self._wake_rebalance = wake_rebalance
@@ -170,6 +182,30 @@ class CommandProcessor:
         header = request.header(GetConsumerRunningInfoRequestHeader)
         info = self._consumer(header.consumer_group).running_info()
         return request.reply(body=encode_body(info, request.encoding))
+
+    @handles(RequestCode.CONSUME_MESSAGE_DIRECTLY)
+    def consume_directly(self, peer: Peer, request: Command) -> Reply:
+        """A tool wants one message consumed here, whose record is the body (M-32)."""
+        header = request.header(ConsumeMessageDirectlyRequestHeader)
+        consumer = self._find_consumer(header.consumer_group)
+        direct = None if consumer is None else consumer.direct
+        if direct is None:  # as in RocketMQ, where only push consumers have a listener
+            raise BrokerError(
+                ResponseCode.SYSTEM_ERROR,
+                f"The Consumer Group <{header.consumer_group}> not exist in this consumer",
+            )
+        message = decode_record(bytes(request.body_view), broker_name=header.broker_name or "")
+
+        async def consume() -> None:
+            try:
+                result = await direct.consume(message)
+                reply = request.reply(body=encode_body(result, request.encoding))
+            except Exception as exc:  # noqa: BLE001 - the tool is told of any failure
+                reply = error_reply(peer, request, exc)
+            peer.reply(request, reply)
+
+        self._tasks.start(consume(), name=f"consume directly {header.consumer_group}")
+        return None
 
     def _consumer(self, group: str) -> CommandedConsumer:
         consumer = self._find_consumer(group)

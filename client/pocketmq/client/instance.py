@@ -169,6 +169,7 @@ class ClientInstance:
                 self.producers.get,
                 self.rebalance_service.wakeup,
                 lambda command: self.requests.arrived(pushed_reply(command, self.clock.time_ms())),
+                self.tasks,
                 events=self.events,
                 client_id=self.client_id,
             )

@@ -91,7 +91,7 @@ def assemble_groups(
             MemberProcessor(consumers, producers, filters.message_filters, clock),
         ),
         tools=(
-            RelayProcessor(consumers),
+            RelayProcessor(consumers, core, topics.configs, configs),
             GroupProcessor(
                 configs,
                 saved,

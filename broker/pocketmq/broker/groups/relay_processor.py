@@ -1,6 +1,7 @@
 """Requests of admin tools that only a client can answer (E-28, E-29).
 
-GET_CONSUMER_RUNNING_INFO (307) and INVOKE_BROKER_TO_GET_CONSUMER_STATUS (223).
+GET_CONSUMER_RUNNING_INFO (307), CONSUME_MESSAGE_DIRECTLY (309) and
+INVOKE_BROKER_TO_GET_CONSUMER_STATUS (223).
 
 The broker relays them over the client's own connection, and returns the answer.
 """
@@ -9,30 +10,54 @@ from __future__ import annotations
 
 import asyncio
 
+from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.groups.consumers import ClientChannelInfo, ConsumerGroupInfo, ConsumerManager
-from pocketmq.protocol.bodies.clients import ConsumerRunningInfo
+from pocketmq.broker.groups.subscription_groups import SubscriptionGroupManager
+from pocketmq.broker.topics.topic_configs import TopicConfigManager
+from pocketmq.protocol.bodies.clients import ConsumeMessageDirectlyResult, ConsumerRunningInfo
 from pocketmq.protocol.bodies.offsets import GetConsumerStatusBody
-from pocketmq.protocol.body import decode_body, encode_body
+from pocketmq.protocol.body import BodyStruct, decode_body, encode_body
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, error_reply, handles
-from pocketmq.protocol.errors import RemotingError
+from pocketmq.protocol.errors import IllegalNameError, RemotingError, RequestTimeoutError
 from pocketmq.protocol.header import Header
-from pocketmq.protocol.headers.clients import GetConsumerRunningInfoRequestHeader
+from pocketmq.protocol.headers.clients import (
+    ConsumeMessageDirectlyRequestHeader,
+    GetConsumerRunningInfoRequestHeader,
+)
 from pocketmq.protocol.headers.offsets import GetConsumerStatusRequestHeader
+from pocketmq.protocol.ids import parse_offset_msg_id
 from pocketmq.protocol.transport.channel import Channel
 
 RUNNING_INFO_TIMEOUT_S = 10.0
+DIRECT_TIMEOUT_S = 10.0
 STATUS_TIMEOUT_S = 5.0
 """Real seconds, as RocketMQ has them."""
 
 
 class RelayProcessor:
-    """Relays requests of tools to consumers."""
+    """Relays requests of tools to consumers.
 
-    def __init__(self, consumers: ConsumerManager) -> None:
+    Args:
+        consumers: who is connected.
+        core: name and store of the broker.
+        topics: their system flags.
+        groups: theirs.
+    """
+
+    def __init__(
+        self,
+        consumers: ConsumerManager,
+        core: BrokerCore,
+        topics: TopicConfigManager,
+        groups: SubscriptionGroupManager,
+    ) -> None:
         self._consumers = consumers
+        self._core = core
+        self._topics = topics
+        self._groups = groups
 
     @handles(RequestCode.GET_CONSUMER_RUNNING_INFO)
     def running_info(self, peer: Peer, request: Command) -> Reply:
@@ -56,16 +81,68 @@ class RelayProcessor:
             except Exception as exc:  # noqa: BLE001 - the tool is told of any failure
                 reply = error_reply(peer, request, exc)
             else:
-                # The client answered in its own encoding; a structured body has to be encoded anew.
-                body = answer.body_view
-                if body and answer.encoding is not request.encoding:
-                    told = decode_body(body, ConsumerRunningInfo, answer.encoding)
-                    body = encode_body(told, request.encoding)
-                reply = request.reply(body=body, code=answer.code, remark=answer.remark)
+                reply = _relayed(request, answer, ConsumerRunningInfo)
             peer.reply(request, reply)
 
         future.add_done_callback(answered)
         return None
+
+    @handles(RequestCode.CONSUME_MESSAGE_DIRECTLY)
+    def consume_directly(self, peer: Peer, request: Command) -> Reply:
+        """Have a consumer's listener called with one stored message (M-32); texts are RocketMQ's.
+
+        Raises:
+            RequestRefusedError: SYSTEM_ERROR (1): there is no such message, or no such member.
+        """
+        header = request.header(ConsumeMessageDirectlyRequestHeader)
+        record = self._record(header.msg_id)
+        who = f"<{header.consumer_group}> <{header.client_id}>"
+        info = self._consumers.get(header.consumer_group)
+        member = None if info is None or not header.client_id else info.find(header.client_id)
+        if member is None:
+            raise RequestRefusedError(ResponseCode.SYSTEM_ERROR, f"The Consumer {who} not online")
+        header.broker_name = self._core.config.name
+        if self._core.profile.broker.pulls_tell_sys_flags:
+            self._add_sys_flags(header)
+        future = _ask(member, header, record, DIRECT_TIMEOUT_S)
+
+        def answered(future: asyncio.Future[Command]) -> None:
+            try:
+                answer = future.result()
+                reply = _relayed(request, answer, ConsumeMessageDirectlyResult)
+            except RequestTimeoutError as exc:
+                reply = request.reply(
+                    code=ResponseCode.CONSUME_MSG_TIMEOUT, remark=f"consumer {who} Timeout: {exc}"
+                )
+            except Exception as exc:  # noqa: BLE001 - the tool is told of any failure
+                reply = request.reply(
+                    code=ResponseCode.SYSTEM_ERROR,
+                    remark=f"invoke consumer {who} Exception: {exc}",
+                )
+            peer.reply(request, reply)
+
+        future.add_done_callback(answered)
+        return None
+
+    def _record(self, msg_id: str | None) -> memoryview:
+        """The stored message that an offset id names."""
+        try:
+            _, _, offset = parse_offset_msg_id(msg_id or "")
+        except IllegalNameError as exc:
+            raise RequestRefusedError(ResponseCode.SYSTEM_ERROR, str(exc)) from exc
+        record = self._core.store.lookup(offset)
+        if record is None:
+            raise RequestRefusedError(
+                ResponseCode.SYSTEM_ERROR, f"no message is stored at offset {offset}"
+            )
+        return record
+
+    def _add_sys_flags(self, header: ConsumeMessageDirectlyRequestHeader) -> None:
+        """What RocketMQ tells of topic and group, as far as there are these."""
+        topic = self._topics.table.get(header.topic or "")
+        group = self._groups.table.get(header.consumer_group)
+        header.topic_sys_flag = None if topic is None else topic.topic_sys_flag
+        header.group_sys_flag = None if group is None else group.group_sys_flag
 
     @handles(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS)
     def consumer_status(self, peer: Peer, request: Command) -> Reply:
@@ -103,6 +180,14 @@ class RelayProcessor:
                 ResponseCode.SYSTEM_ERROR, f"no member of group {group} is connected here"
             )
         return info
+
+
+def _relayed(request: Command, answer: Command, body_type: type[BodyStruct]) -> Command:
+    """A client's answer as ours; it used its own encoding, so a structured body is encoded anew."""
+    body = answer.body_view
+    if body and answer.encoding is not request.encoding:
+        body = encode_body(decode_body(body, body_type, answer.encoding), request.encoding)
+    return request.reply(body=body, code=answer.code, remark=answer.remark)
 
 
 def _ask(

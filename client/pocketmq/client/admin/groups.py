@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from pocketmq.client.admin.base import AdminBase
 from pocketmq.protocol.bodies.clients import (
+    ConsumeMessageDirectlyResult,
     ConsumerConnection,
     ConsumerRunningInfo,
     GroupList,
@@ -101,6 +102,31 @@ class GroupAdmin(AdminBase):
         Asks by GET_CONSUMER_RUNNING_INFO (307).
         """
         return await self._members.running_info(group, client_id)
+
+    async def consume_directly(
+        self, group: str, client_id: str, offset_msg_id: str, *, topic: str | None = None
+    ) -> ConsumeMessageDirectlyResult:
+        """Have one member's listener called with one message: CONSUME_MESSAGE_DIRECTLY (309).
+
+        Neither offsets nor retries of the group change, whatever the listener says.
+
+        Args:
+            group: Consumer group.
+            client_id: Of a member with a listener.
+            offset_msg_id: Where the message is stored; it may be a dead letter.
+            topic: Where it is stored.
+
+        Returns:
+            `consume_result`: CR_SUCCESS, CR_LATER or CR_THROW_EXCEPTION; of an orderly listener
+            CR_COMMIT and CR_ROLLBACK too.
+
+        Raises:
+            IllegalNameError: it is no offset message id.
+            BrokerError: SYSTEM_ERROR (1): nothing is stored there, the member is not connected to
+                that broker, or it has no listener; CONSUME_MSG_TIMEOUT (207): the listener takes
+                more than 10 s.
+        """
+        return await self._members.consume_directly(group, client_id, offset_msg_id, topic)
 
     async def topic_consumers(self, topic: str) -> list[str]:
         """Groups that consume a topic, sorted: QUERY_TOPIC_CONSUME_BY_WHO (300)."""

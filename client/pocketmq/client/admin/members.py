@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from pocketmq.client.admin.masters import Masters
 from pocketmq.client.api import ClientApi
-from pocketmq.protocol.bodies.clients import ConsumerConnection, ConsumerRunningInfo
+from pocketmq.protocol.bodies.clients import (
+    ConsumeMessageDirectlyResult,
+    ConsumerConnection,
+    ConsumerRunningInfo,
+)
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import BrokerError, ClientError
 from pocketmq.protocol.headers.clients import (
+    ConsumeMessageDirectlyRequestHeader,
     GetConsumerConnectionListRequestHeader,
     GetConsumerRunningInfoRequestHeader,
 )
+from pocketmq.protocol.ids import parse_offset_msg_id
+from pocketmq.runtime.addresses import address_text
+
+DIRECT_TIMEOUT_S = 15.0
+"""A broker gives a listener 10 s."""
 
 
 class Members:
@@ -52,6 +62,21 @@ class Members:
                 if exc.code != ResponseCode.CONSUMER_NOT_ONLINE:
                     raise
         return found
+
+    async def consume_directly(
+        self, group: str, client_id: str, offset_msg_id: str, topic: str | None
+    ) -> ConsumeMessageDirectlyResult:
+        """Have one member's listener called with one message, through the broker that stores it.
+
+        Asks by CONSUME_MESSAGE_DIRECTLY (309).
+        """
+        ip, port, _ = parse_offset_msg_id(offset_msg_id)
+        header = ConsumeMessageDirectlyRequestHeader(
+            consumer_group=group, client_id=client_id, msg_id=offset_msg_id, topic=topic
+        )
+        return await self._api.call_for_body(
+            address_text(ip, port), header, ConsumeMessageDirectlyResult, timeout_s=DIRECT_TIMEOUT_S
+        )
 
     async def running_info(self, group: str, client_id: str) -> ConsumerRunningInfo:
         """What one member is doing, from the first broker that reaches it.

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import structlog
 
 from pocketmq.client.config import ClientOptions
+from pocketmq.client.consumer.direct import DirectConsumption
 from pocketmq.client.consumer.membership import Membership, RunState
 from pocketmq.client.consumer.missing_topics import look_for
 from pocketmq.client.consumer.offset_table import OffsetTable
@@ -111,6 +112,11 @@ class GroupMember(GroupClient):
     @abstractmethod
     def running_info(self) -> ConsumerRunningInfo:
         """What the consumer is doing, as operators see it: GET_CONSUMER_RUNNING_INFO (307)."""
+
+    @property
+    def direct(self) -> DirectConsumption | None:
+        """Consumes single messages by hand (309); None of a consumer without a listener."""
+        return None
 
     def offsets_in_memory(self, topic: str) -> Mapping[MessageQueue, int]:
         """The next offset to consume of each queue of a topic.

@@ -33,6 +33,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Unpack
 
 from pocketmq.client.config import settings_of
+from pocketmq.client.consumer.direct import DirectConsumption
 from pocketmq.client.consumer.group_member import GroupMember
 from pocketmq.client.consumer.listener import BatchListener, MessageListener, OrderlyListener
 from pocketmq.client.consumer.membership import Membership
@@ -307,6 +308,11 @@ class PushConsumer(GroupMember):
             popped=() if parts.pops is None else parts.pops.queues,
             epoch_at_zero_ms=clock.time_ms() - clock.monotonic() * 1000,
         )
+
+    @property
+    def direct(self) -> DirectConsumption | None:
+        """Consumes single messages by hand (309); None where an iterator takes the messages."""
+        return None if self._parts is None else self._parts.direct
 
     # -- messages by hand -----------------------------------------------------------------------
 

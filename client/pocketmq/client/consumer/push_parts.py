@@ -18,6 +18,7 @@ from typing import Any
 from pocketmq.client.consumer.concurrent import ConcurrentConsumeService
 from pocketmq.client.consumer.consume_events import ConsumeEvents
 from pocketmq.client.consumer.consume_service import ConsumeService
+from pocketmq.client.consumer.direct import DirectConsumption
 from pocketmq.client.consumer.listener import ListenerCall
 from pocketmq.client.consumer.local_offsets import (
     DEFAULT_DIRECTORY,
@@ -84,6 +85,8 @@ class PushParts:
     concurrent: ConcurrentConsumeService | None
     """`consumption`, if it is the concurrent one; iterators take from it."""
     send_back: SendBack
+    direct: DirectConsumption | None
+    """Of a consumer with a listener."""
     consume_events: ConsumeEvents
     threads: ListenerThreads
     pops: PopQueues | None
@@ -202,6 +205,9 @@ def push_parts(
         consumption=consumption,
         concurrent=concurrent,
         send_back=send_back,
+        direct=None
+        if listener is None
+        else DirectConsumption(group, instance.clock, listener, orderly=orderly),
         consume_events=consume_events,
         threads=threads,
         pops=pops,

@@ -154,6 +154,18 @@ class PopProcessQueueInfo(BodyStruct, kw_only=True, omit_defaults=False):
     last_pop_timestamp: Int64 = 0
 
 
+class ConsumeMessageDirectlyResult(BodyStruct, kw_only=True, omit_defaults=False):
+    """What a listener made of one message: CONSUME_MESSAGE_DIRECTLY (309)."""
+
+    order: bool = False
+    auto_commit: bool = True
+    consume_result: str | None = None
+    """CR_SUCCESS, CR_LATER, CR_ROLLBACK, CR_COMMIT, CR_THROW_EXCEPTION or CR_RETURN_NULL."""
+    remark: str | None = None
+    """Of an exception its text."""
+    spent_time_mills: Int64 = 0
+
+
 class ConsumerRunningInfo(BodyStruct, kw_only=True, omit_defaults=False):
     """What a consumer does right now: GET_CONSUMER_RUNNING_INFO (307).
 

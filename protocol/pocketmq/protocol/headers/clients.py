@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from pocketmq.protocol.bodies.clients import (
     CheckClientRequestBody,
+    ConsumeMessageDirectlyResult,
     ConsumerConnection,
     ConsumerList,
     ConsumerRunningInfo,
@@ -15,6 +16,7 @@ from pocketmq.protocol.bodies.clients import (
 )
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.header import Header
+from pocketmq.protocol.scalars import Int32
 
 
 class HeartbeatResponseHeader(
@@ -117,3 +119,19 @@ class GetConsumerRunningInfoRequestHeader(Header, kw_only=True):
     consumer_group: str
     client_id: str
     jstack_enable: bool = False
+
+
+class ConsumeMessageDirectlyRequestHeader(Header, kw_only=True):
+    """CONSUME_MESSAGE_DIRECTLY (309, M-32): admin to broker; passed on with the message's record
+    as body, and with what the broker knows: its name and the system flags."""
+
+    CODE: ClassVar[int] = RequestCode.CONSUME_MESSAGE_DIRECTLY
+    RESPONSE_BODY = ConsumeMessageDirectlyResult
+
+    consumer_group: str
+    client_id: str | None = None
+    msg_id: str | None = None
+    broker_name: str | None = None
+    topic: str | None = None
+    topic_sys_flag: Int32 | None = None
+    group_sys_flag: Int32 | None = None
