@@ -10,9 +10,8 @@ from typing import Final, Protocol
 
 import structlog
 
-from pocketmq.client.consumer.direct import DirectConsumption
 from pocketmq.protocol import properties as names
-from pocketmq.protocol.bodies.clients import ConsumerRunningInfo
+from pocketmq.protocol.bodies.clients import ConsumeMessageDirectlyResult, ConsumerRunningInfo
 from pocketmq.protocol.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
 from pocketmq.protocol.body import decode_body, encode_body, mq_key, parse_mq_key
 from pocketmq.protocol.codes import RequestCode, ResponseCode
@@ -51,6 +50,14 @@ COMMANDS: Final = frozenset(
 """Request codes that every client answers; any other gets REQUEST_CODE_NOT_SUPPORTED (3)."""
 
 
+class ConsumesDirectly(Protocol):
+    """Calls a consumer's listener by hand (309)."""
+
+    async def consume(self, message: MessageExt) -> ConsumeMessageDirectlyResult:
+        """What the listener makes of the message."""
+        ...
+
+
 class CommandedConsumer(Protocol):
     """The methods of a consumer that brokers' requests call."""
 
@@ -67,7 +74,7 @@ class CommandedConsumer(Protocol):
         ...
 
     @property
-    def direct(self) -> DirectConsumption | None:
+    def direct(self) -> ConsumesDirectly | None:
         """Calls its listener with one message; None where there is no listener."""
         ...
 
