@@ -84,6 +84,7 @@ bench: setup ## ratios to a floor measured in the same run
 	$(BIN)/python benchmarks/store.py
 	$(BIN)/python benchmarks/rebalance.py
 	$(BIN)/python benchmarks/desk.py
+	$(BIN)/python benchmarks/turns.py
 
 bench-spark: setup ## the Spark sources and sink beside what they are measured against: half an hour
 	$(BIN)/python benchmarks/spark.py

@@ -1,4 +1,4 @@
-"""No request to a full nameserver holds its loop for 100 ms of processor time.
+"""No request to a full nameserver holds its loop for long (`cost.SLOWEST_UNITS`).
 
 It knows as many routes, brokers and key-value entries as the budget allows; then each request that
 it answers comes as large as its declaration and the budget allow.
@@ -8,60 +8,18 @@ from __future__ import annotations
 
 import pytest
 
-from pocketmq.nameserver.registration import Registration
-from pocketmq.protocol.bodies.topics import DataVersion
-from pocketmq.protocol.codes import RequestCode
 from support.broker_rig import FakePeer
-from support.nameserver_rig import NameServerRig, nameserver, topic_configs
+from support.full_nameserver import KNOWN, codes_of, fill
+from support.nameserver_rig import nameserver
 from support.turns import too_slow
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
-
-KNOWN = {
-    "topic": "topic-1",
-    "broker_name": "broker-1",
-    "broker_addr": "10.0.0.1:10911",
-    "cluster_name": "cluster",
-    "cluster": "cluster",
-    "namespace": "ns",
-    "key": "1",
-}
-LAST = (
-    RequestCode.WIPE_WRITE_PERM_OF_BROKER,
-    RequestCode.DELETE_TOPIC_IN_NAMESRV,
-    RequestCode.UNREGISTER_BROKER,
-)
-"""They take away what the others need."""
-
-
-def fill(rig: NameServerRig) -> None:
-    """As many records as the budget allows; all routes on one broker, and one topic on each."""
-    server, budget = rig.server, rig.server.dispatcher.budget()
-    for nth in range(budget.brokers):
-        first = nth * budget.topics_per_registration if nth else 0
-        count = budget.topics_per_registration
-        names = [f"topic-{first + n}" for n in range(count if first < budget.routes - 5000 else 0)]
-        server.table.register(
-            Registration(
-                cluster="cluster", broker_name="broker-1" if names else f"broker-{nth}",
-                broker_id=0, address=f"10.0.0.1:{10911 if names else 20000 + nth}",
-                channel=FakePeer(), data_version=DataVersion(timestamp=1, counter=nth),
-                topics=topic_configs(names or ["topic-1", "topic-2"]),
-            ),
-            0.0,
-        )  # fmt: skip
-    key = 0
-    while server.kv.size_bytes < budget.kv_bytes - 200:
-        server.kv.put("ns", str(key), "v" * 50)
-        server.kv.put("ORDER_TOPIC_CONFIG", f"topic-{key}", "broker-1:4")
-        key += 1
 
 
 async def test_the_largest_of_every_request_to_a_full_nameserver() -> None:
     async with nameserver() as rig:
         fill(rig)
         assert rig.server.table.queues.count > 190_000
-        codes = sorted(rig.server.dispatcher.codes, key=lambda code: (code in LAST, code))
-        asked, slow = too_slow(rig.server.dispatcher, FakePeer(), codes, KNOWN)
+        asked, slow = too_slow(rig.server.dispatcher, FakePeer(), codes_of(rig), KNOWN)
         assert slow == []
         assert asked > 200
