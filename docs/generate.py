@@ -31,6 +31,7 @@ PORTIONS = (
     "pipeline",
     "cluster",
     "testing",
+    "simulation",
 )
 
 

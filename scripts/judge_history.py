@@ -13,8 +13,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from pocketmq.cluster.histories.files import judge_files
-from pocketmq.cluster.histories.judge import HistoryError
+from pocketmq.simulation.histories.files import judge_files
+from pocketmq.simulation.histories.judge import HistoryError
 
 
 def main() -> int:

@@ -26,7 +26,6 @@ from pocketmq.client import Message
 from pocketmq.cluster.recordings import sights
 from pocketmq.cluster.recordings.reader import open_recording
 from pocketmq.cluster.recordings.writer import RecordingWriter
-from pocketmq.cluster.simulation.recording import record_replicas, record_seed
 from pocketmq.cluster.steering.shape import ClockKind
 from pocketmq.cluster.watching.export import export_recording
 from pocketmq.cluster.watching.present import present
@@ -34,6 +33,7 @@ from pocketmq.cluster.watching.recording_server import serve_recording
 from pocketmq.protocol.allocation.consistent_hash import AllocateMessageQueueConsistentHash
 from pocketmq.protocol.events.event import Event
 from pocketmq.runtime import logs
+from pocketmq.simulation.recording import record_replicas, record_seed
 from pocketmq.testing import Cluster, start_cluster
 
 

@@ -45,8 +45,6 @@ from statistics import median
 import uvloop
 
 from pocketmq.client import Admin
-from pocketmq.cluster.histories import Anomaly, Judgement
-from pocketmq.cluster.histories.files import judge_files
 from pocketmq.cluster.local import local_cluster
 from pocketmq.cluster.process import ChildProcess
 from pocketmq.cluster.replica_sets import replicas
@@ -57,6 +55,8 @@ from pocketmq.protocol.faults.rule import OTHERS, FaultRule
 from pocketmq.runtime import logs
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import PocketMQError
+from pocketmq.simulation.histories import Anomaly, Judgement
+from pocketmq.simulation.histories.files import judge_files
 
 BROKER, TOPIC, QUEUES, COUNT = "broker-a", "orders", 4, 3
 STEP_MESSAGES = 30
@@ -353,7 +353,7 @@ class ReplicaRun:
     async def _client(self, *options: str) -> None:
         name = f"{options[0]}-{len(self._clients) + 1}"
         command = [
-            *(sys.executable, "-m", "pocketmq.cluster.histories.worker", *options),
+            *(sys.executable, "-m", "pocketmq.simulation.histories.worker", *options),
             *("--name", name, "--history", str(self._folder / f"{name}.jsonl")),
             *("--nameservers", self._cluster.namesrv_addr, "--topic", TOPIC),
             *("--brokers", BROKER, "--queues", str(QUEUES), "--keys", "8", "--pause-s", "0.05"),

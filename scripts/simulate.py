@@ -31,17 +31,17 @@ from time import perf_counter
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from pocketmq.cluster.simulation.acting.plan import acting_plan
-from pocketmq.cluster.simulation.acting.run import run_acting
-from pocketmq.cluster.simulation.play import Result
-from pocketmq.cluster.simulation.recording import record_replicas, record_seed
-from pocketmq.cluster.simulation.replicas.plan import replica_plan
-from pocketmq.cluster.simulation.replicas.run import run_replicas
-from pocketmq.cluster.simulation.replicas.schedules import SCHEDULES, schedule
-from pocketmq.cluster.simulation.runner import run
-from pocketmq.cluster.simulation.seed_ledger import Entry, parse, render
-from pocketmq.cluster.simulation.swarm import scenario
 from pocketmq.cluster.watching.export import export_recording
+from pocketmq.simulation.acting.plan import acting_plan
+from pocketmq.simulation.acting.run import run_acting
+from pocketmq.simulation.play import Result
+from pocketmq.simulation.recording import record_replicas, record_seed
+from pocketmq.simulation.replicas.plan import replica_plan
+from pocketmq.simulation.replicas.run import run_replicas
+from pocketmq.simulation.replicas.schedules import SCHEDULES, schedule
+from pocketmq.simulation.runner import run
+from pocketmq.simulation.seed_ledger import Entry, parse, render
+from pocketmq.simulation.swarm import scenario
 
 INTERRUPTED = 130
 LEDGER = Path(__file__).resolve().parents[1] / "tests" / "simulation" / "ledger.txt"

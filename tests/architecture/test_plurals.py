@@ -9,9 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 LEFT_OUT = (
-    "/cluster/simulation/",
     "/cluster/demo/",
-    "/cluster/histories/",
     "/cluster/spec.py",
     "/cli/demo.py",
 )

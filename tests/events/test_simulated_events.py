@@ -8,11 +8,6 @@ from pathlib import Path
 import pytest
 
 from pocketmq.cluster.recordings.reader import open_index, open_recording
-from pocketmq.cluster.simulation.recording import record_replicas, record_seed
-from pocketmq.cluster.simulation.replicas.plan import REPLICAS, replica_plan
-from pocketmq.cluster.simulation.replicas.run import run_replicas
-from pocketmq.cluster.simulation.replicas.schedules import schedule
-from pocketmq.cluster.simulation.runner import run
 from pocketmq.protocol.events import Event
 from pocketmq.protocol.events.messages import MessageConsumed, MessageStored
 from pocketmq.protocol.events.replay import ClusterState
@@ -22,6 +17,11 @@ from pocketmq.protocol.events.roles import (
     RoleChanged,
     RoleStarted,
 )
+from pocketmq.simulation.recording import record_replicas, record_seed
+from pocketmq.simulation.replicas.plan import REPLICAS, replica_plan
+from pocketmq.simulation.replicas.run import run_replicas
+from pocketmq.simulation.replicas.schedules import schedule
+from pocketmq.simulation.runner import run
 from support.event_order import in_order
 
 SEEDS = (17, 23)

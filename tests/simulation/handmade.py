@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import count
 
-from pocketmq.cluster.simulation.invariants.durability import DurabilityLedger
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.headers.send import SendMessageResponseHeader
 from pocketmq.protocol.ids import offset_msg_id
 from pocketmq.protocol.properties import encode_properties
 from pocketmq.protocol.record import encode_record
+from pocketmq.simulation.invariants.durability import DurabilityLedger
 
 HOST = bytes((127, 0, 0, 1)) + (10911).to_bytes(4, "big")
 LOG = "/a/commitlog/" + "0" * 20

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from types import CodeType, FunctionType, ModuleType
 
-from pocketmq.cluster.simulation.play import Result
+from pocketmq.simulation.play import Result
 from simulation.faults import ROOT, Break, Fault, overlay, run_fault
 
 Key = tuple[str, int]

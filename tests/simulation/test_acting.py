@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from pocketmq.cluster.simulation.acting.plan import Trouble, acting_plan
-from pocketmq.cluster.simulation.acting.run import run_acting
+from pocketmq.simulation.acting.plan import Trouble, acting_plan
+from pocketmq.simulation.acting.run import run_acting
 from simulation.faults import ACTING_DATA, ROOT, Fault, read_faults, table
 from simulation.planted import violation_with
 

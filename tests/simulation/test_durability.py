@@ -7,11 +7,11 @@ import struct
 import pytest
 
 from pocketmq.broker.store.checkpoint import CHECKPOINT
-from pocketmq.cluster.simulation.invariants.durability import RULES
-from pocketmq.cluster.simulation.invariants.durability.checkpoint import DURABLE_AT
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.headers.send import ConsumerSendMsgBackRequestHeader
 from pocketmq.protocol.headers.topics import UpdateAndCreateTopicRequestHeader
+from pocketmq.simulation.invariants.durability import RULES
+from pocketmq.simulation.invariants.durability.checkpoint import DURABLE_AT
 from simulation.handmade import Medium
 
 TOPICS = b'{"topicConfigTable":{"T":{"writeQueueNums":%d},"%%RETRY%%G":{"writeQueueNums":1}}}'

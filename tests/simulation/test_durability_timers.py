@@ -15,8 +15,8 @@ from pocketmq.broker.timers.layout import (
     Slot,
 )
 from pocketmq.broker.timers.wheel import encode_slot
-from pocketmq.cluster.simulation.invariants import timer_files
 from pocketmq.protocol.validation import TIMER_TOPIC
+from pocketmq.simulation.invariants import timer_files
 from simulation.handmade import Medium
 
 CHECK = "/a/config/timercheck"

@@ -6,7 +6,7 @@ import functools
 
 import pytest
 
-from pocketmq.cluster.simulation.runner import run
+from pocketmq.simulation.runner import run
 from simulation.faults import ROOT, Fault, read_faults, table
 from simulation.planted import violation_with
 from simulation.seeds import CI_SEEDS

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pocketmq.cluster.simulation.runner import run
-from pocketmq.cluster.simulation.scenario import Event, Kind
-from pocketmq.cluster.simulation.swarm import scenario
+from pocketmq.simulation.runner import run
+from pocketmq.simulation.scenario import Event, Kind
+from pocketmq.simulation.swarm import scenario
 
 
 def test_a_broker_that_stops_already_is_not_stopped_a_second_time() -> None:

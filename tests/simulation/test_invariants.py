@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from pocketmq.cluster.simulation.invariants import OwnershipLedger, ProgressLedger
-from pocketmq.cluster.simulation.invariants.queue_starts import QueueStarts
-from pocketmq.cluster.simulation.invariants.services.pops import Delivery, PopLedger
-from pocketmq.cluster.simulation.scenario import Mode
 from pocketmq.protocol.message import MessageQueue
+from pocketmq.simulation.invariants import OwnershipLedger, ProgressLedger
+from pocketmq.simulation.invariants.queue_starts import QueueStarts
+from pocketmq.simulation.invariants.services.pops import Delivery, PopLedger
+from pocketmq.simulation.scenario import Mode
 
 Q0, Q1 = MessageQueue("T", "a", 0), MessageQueue("T", "a", 1)
 RETRY = MessageQueue("%RETRY%G", "a", 0)

@@ -6,8 +6,8 @@ from functools import partial
 
 import pytest
 
-from pocketmq.cluster.simulation.replicas.run import run_replicas
-from pocketmq.cluster.simulation.replicas.schedules import SCHEDULES, schedule
+from pocketmq.simulation.replicas.run import run_replicas
+from pocketmq.simulation.replicas.schedules import SCHEDULES, schedule
 from simulation.faults import REPLICA_DATA, ROOT, Fault, read_faults, table
 from simulation.planted import violation_with
 from simulation.seeds import REPLICA_SEEDS

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from pocketmq.cluster.simulation.invariants.replicas import (
+from pocketmq.simulation.invariants.replicas import (
     AcknowledgedLedger,
     ElectionLedger,
     LengthLedger,
@@ -17,16 +17,16 @@ from pocketmq.cluster.simulation.invariants.replicas import (
     StillnessLedger,
     TopicLedger,
 )
-from pocketmq.cluster.simulation.invariants.replicas.elections import SeenController, SeenEntry
-from pocketmq.cluster.simulation.invariants.replicas.rest import ReplicaAtRest, difference
-from pocketmq.cluster.simulation.replicas.plan import (
+from pocketmq.simulation.invariants.replicas.elections import SeenController, SeenEntry
+from pocketmq.simulation.invariants.replicas.rest import ReplicaAtRest, difference
+from pocketmq.simulation.replicas.plan import (
     MASTER,
     B,
     Trouble,
     has_transactions,
     replica_plan,
 )
-from pocketmq.cluster.simulation.replicas.run import run_replicas
+from pocketmq.simulation.replicas.run import run_replicas
 from simulation.seeds import REPLICA_SEEDS
 
 PLANS = [replica_plan(seed) for seed in range(300)]

@@ -8,14 +8,14 @@ import random
 
 import pytest
 
-from pocketmq.cluster.simulation.disk import PAGE, MemoryDisk
-from pocketmq.cluster.simulation.disk_files import SPARSE
-from pocketmq.cluster.simulation.disk_work import DiskTrouble
-from pocketmq.cluster.simulation.loop import SimProcess, SimulationStuckError, VirtualLoop
-from pocketmq.cluster.simulation.send_backs import SendBackWatch
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.frame import encode_frame
 from pocketmq.protocol.headers.send import ConsumerSendMsgBackRequestHeader
+from pocketmq.simulation.disk import PAGE, MemoryDisk
+from pocketmq.simulation.disk_files import SPARSE
+from pocketmq.simulation.disk_work import DiskTrouble
+from pocketmq.simulation.loop import SimProcess, SimulationStuckError, VirtualLoop
+from pocketmq.simulation.send_backs import SendBackWatch
 
 LOG = "/a/commitlog/0"
 SIZES = pytest.mark.parametrize("size", [2 * PAGE, SPARSE], ids=["small", "large"])

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from pocketmq.cluster.simulation.invariants.durability import RULES
-from pocketmq.cluster.simulation.runner import run
-from pocketmq.cluster.simulation.scenario import Kind, Mode
-from pocketmq.cluster.simulation.seed_ledger import parse
-from pocketmq.cluster.simulation.swarm import scenario
+from pocketmq.simulation.invariants.durability import RULES
+from pocketmq.simulation.runner import run
+from pocketmq.simulation.scenario import Kind, Mode
+from pocketmq.simulation.seed_ledger import parse
+from pocketmq.simulation.swarm import scenario
 from simulation.faults import overlay, read_faults
 from simulation.seeds import CI_SEEDS
 

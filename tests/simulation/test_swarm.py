@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 from collections import Counter
 
-from pocketmq.cluster.simulation.scenario import Kind
-from pocketmq.cluster.simulation.seed_ledger import Entry, parse, render
-from pocketmq.cluster.simulation.swarm import scenario
-from pocketmq.cluster.simulation.workload import Turns, Workload, is_wanted
+from pocketmq.simulation.scenario import Kind
+from pocketmq.simulation.seed_ledger import Entry, parse, render
+from pocketmq.simulation.swarm import scenario
+from pocketmq.simulation.workload import Turns, Workload, is_wanted
 
 SCENARIOS = [scenario(seed) for seed in range(300)]
 

@@ -24,13 +24,13 @@ from random import Random
 from typing import Protocol
 
 from pocketmq.client import Admin, MessageQueue
-from pocketmq.cluster.histories import Anomaly, Judgement, Recorder
-from pocketmq.cluster.histories.files import judge_files
-from pocketmq.cluster.histories.tap import Tap
-from pocketmq.cluster.histories.wire_watch import WireWatch
 from pocketmq.cluster.process import ChildProcess
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import PocketMQError
+from pocketmq.simulation.histories import Anomaly, Judgement, Recorder
+from pocketmq.simulation.histories.files import judge_files
+from pocketmq.simulation.histories.tap import Tap
+from pocketmq.simulation.histories.wire_watch import WireWatch
 from support.eventually import eventually
 from support.real_rocketmq import RealRocketMQ, free_port
 
@@ -340,7 +340,7 @@ class HistoryRun:
         role = options[options.index("--group") + 1] if "--group" in options else options[0]
         brokers = ",".join(broker.name for broker in self.system.brokers)
         command = [
-            *(sys.executable, "-m", "pocketmq.cluster.histories.worker", *options),
+            *(sys.executable, "-m", "pocketmq.simulation.histories.worker", *options),
             *("--name", name, "--history", str(self.folder / f"{name}.jsonl")),
             *("--nameservers", self.system.nameservers, "--encoding", self.system.encoding),
             *("--topic", TOPIC, "--brokers", brokers, "--queues", str(QUEUES)),

@@ -11,13 +11,13 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser
 
 from pocketmq.cluster.recordings.reader import open_recording
-from pocketmq.cluster.simulation.recording import record_replicas
 from pocketmq.cluster.watching.page import exported_page
 from pocketmq.protocol.events import Event
 from pocketmq.protocol.events.groups import MemberJoined, Rebalanced
 from pocketmq.protocol.events.messages import MessageStored, StoreFlushed
 from pocketmq.protocol.events.recording import encode_recording, header_of
 from pocketmq.protocol.events.roles import BrokerRegistered, RoleStopped, TroubleBegan
+from pocketmq.simulation.recording import record_replicas
 from simulation.faults import lesson, read_faults
 from support.browser import Seen, chromium, seen
 from support.lesson import BEGAN_MS, BROKERS, SERVERS, TOPIC, Lesson, consumer

@@ -24,10 +24,10 @@ from pocketmq.broker.store.queue_recovery import (
     settle,
     tells_the_truth,
 )
-from pocketmq.cluster.simulation.disk import MemoryDisk
 from pocketmq.protocol.hosts import pack_host
 from pocketmq.protocol.record import encode_record
 from pocketmq.runtime.errors import DiskError
+from pocketmq.simulation.disk import MemoryDisk
 
 PER_FILE = 1000  # 20,000 bytes: their first two pages hold 409 entries
 HOST = pack_host("127.0.0.1", 10911)

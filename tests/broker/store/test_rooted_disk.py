@@ -13,7 +13,7 @@ from pocketmq.broker.store import Disk, OsDisk, PutStatus
 from pocketmq.broker.store.errors import IllegalPathError
 from pocketmq.broker.store.fault_disk import OPERATIONS, FaultDisk
 from pocketmq.broker.store.rooted_disk import child, rooted
-from pocketmq.cluster.simulation.disk import MemoryDisk
+from pocketmq.simulation.disk import MemoryDisk
 from support.batches import batch_of
 from support.disks import SteppedDisk
 from support.model_disk import ModelDisk

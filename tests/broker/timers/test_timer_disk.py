@@ -13,8 +13,8 @@ import pytest
 from broker.timers.timer_rig import START_MS, TimerRig, timers_at
 from pocketmq.broker.store import FlushDiskType
 from pocketmq.broker.store.disk_worker import DiskWorker, Done, InlineWorker, Job
-from pocketmq.cluster.simulation.disk import MemoryDisk
 from pocketmq.runtime.errors import DiskError
+from pocketmq.simulation.disk import MemoryDisk
 
 SYNC = FlushDiskType.SYNC_FLUSH
 ROOT = Path("/store")

@@ -10,9 +10,9 @@ from random import Random
 
 import pytest
 
-from pocketmq.cluster.histories import Anomaly, Judge, Judgement, Recorder
-from pocketmq.cluster.histories.files import judge_files, lines_of
-from pocketmq.cluster.histories.judge import HistoryError, Word
+from pocketmq.simulation.histories import Anomaly, Judge, Judgement, Recorder
+from pocketmq.simulation.histories.files import judge_files, lines_of
+from pocketmq.simulation.histories.judge import HistoryError, Word
 from support.cost import cost_s, unit_s
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "histories.md"

@@ -7,10 +7,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from pocketmq.client import Message, MessageQueue
-from pocketmq.cluster.histories import Recorder
-from pocketmq.cluster.histories.files import judge_files, lines_of
-from pocketmq.cluster.histories.tap import Tap
-from pocketmq.cluster.histories.wire_watch import WireWatch
+from pocketmq.simulation.histories import Recorder
+from pocketmq.simulation.histories.files import judge_files, lines_of
+from pocketmq.simulation.histories.tap import Tap
+from pocketmq.simulation.histories.wire_watch import WireWatch
 from support.consuming import Collected, consuming
 from support.eventually import eventually
 from support.real_rocketmq import free_port

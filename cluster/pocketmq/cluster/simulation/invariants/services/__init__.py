@@ -1,8 +1,0 @@
-"""What must hold for transactions, pop groups, timers and requests. Pure: one ledger for each."""
-
-from pocketmq.cluster.simulation.invariants.services.pops import PopLedger
-from pocketmq.cluster.simulation.invariants.services.requests import RequestLedger
-from pocketmq.cluster.simulation.invariants.services.timers import TimerLedger
-from pocketmq.cluster.simulation.invariants.services.transactions import TransactionLedger
-
-__all__ = ["PopLedger", "RequestLedger", "TimerLedger", "TransactionLedger"]
