@@ -57,6 +57,25 @@ def test_every_option_has_a_help_line_and_no_two_share_a_name() -> None:
 
 
 @pytest.mark.parametrize(
+    ("advertise", "told", "reached"),
+    [
+        ("a=b", "a:1", "b:1"),
+        ("a:1=b:2", "a:1", "b:2"),
+        ("a:1=b:2", "a:3", "a:3"),
+        ("::1=fd00::7", "[::1]:1", "[fd00::7]:1"),
+        ("[::1]=b", "[::1]:1", "b:1"),
+        ("a=::1", "a:1", "[::1]:1"),
+        ("[::1]:1=b:2", "[::1]:1", "b:2"),
+        ("b:2=[::1]:1", "b:2", "[::1]:1"),
+    ],
+)
+def test_a_broker_is_reached_where_it_is_advertised(
+    advertise: str, told: str, reached: str
+) -> None:
+    assert settings(advertise=advertise).access.reached(told) == reached
+
+
+@pytest.mark.parametrize(
     ("options", "says"),
     [
         ({"maxOffsetPerTrigger": "5"}, "there is no such option; did you mean 'maxOffsetsPerTr"),
@@ -69,6 +88,7 @@ def test_every_option_has_a_help_line_and_no_two_share_a_name() -> None:
         ({"topic": "T", "subscribe": "U"}, "contradicts"),
         ({"advertise": "a:1"}, "option 'advertise': 'a:1' is not written as told=reached"),
         ({"advertise": "a:1=b"}, "option 'advertise': 'a:1=b' has a port on one side only"),
+        ({"advertise": "::1=b:2"}, "option 'advertise': '::1=b:2' has a port on one side only"),
         ({"startingOffsets": "earliset"}, "neither earliest, latest.*did you mean 'earliest'"),
         ({"startingOffsets": "group:"}, "names no group"),
         ({"startingOffsets": "{"}, "option 'startingOffsets': is no JSON .*it looks like"),

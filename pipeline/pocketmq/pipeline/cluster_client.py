@@ -41,6 +41,13 @@ from pocketmq.protocol.headers.route import (
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.remoting import RemotingClient
+from pocketmq.runtime.addresses import (
+    address_text,
+    has_port,
+    host_of,
+    split_address,
+    without_brackets,
+)
 from pocketmq.runtime.clock import SystemClock
 
 ROUTE_MAX_AGE_S: Final = 30.0
@@ -66,6 +73,15 @@ class Access:
     is_patient: bool = False
     """Whether unknown topics and silent name servers are waited for too, as by a stream: whoever
     reads a topic already knows that it exists."""
+
+    def reached(self, address: str) -> str:
+        """Where a broker is from here, by option `advertise`; of hosts without a port, too."""
+        for told, reached in self.advertised:
+            if told == address:
+                return reached
+            if not has_port(told) and without_brackets(told) == host_of(address):
+                return address_text(reached, split_address(address)[1])
+        return address
 
     def client(self) -> ClusterClient:
         """This process's client for the cluster; made on first use and kept."""
@@ -215,20 +231,10 @@ class ClusterClient:
                 if data.broker_name == queue.broker_name:
                     master = data.master_address()
                     if master is not None:
-                        return self._reached(master)
+                        return self.access.reached(master)
                     if slaves and data.broker_addrs:
-                        return self._reached(data.broker_addrs[min(data.broker_addrs)])
+                        return self.access.reached(data.broker_addrs[min(data.broker_addrs)])
         raise BrokerNotFoundError(queue.broker_name)
-
-    def _reached(self, address: str) -> str:
-        """Where a broker is from here, by option `advertise`; of hosts without a port, too."""
-        host, _, port = address.rpartition(":")
-        for told, reached in self.access.advertised:
-            if told == address:
-                return reached
-            if told == host:
-                return f"{reached}:{port}"
-        return address
 
     async def channel(self, queue: MessageQueue, *, slaves: bool = False) -> Channel:
         """The connection to the broker of a queue."""
@@ -314,7 +320,9 @@ class ClusterClient:
             address = data.master_address()
             if address is not None:
                 table = await self.api.call_for_body(
-                    self._reached(address), GetAllConsumerOffsetRequestHeader(), ConsumerOffsetTable
+                    self.access.reached(address),
+                    GetAllConsumerOffsetRequestHeader(),
+                    ConsumerOffsetTable,
                 )
                 found[name] = table.offset_table
         return found

@@ -13,7 +13,7 @@ from pocketmq.pipeline.patience import Patience
 from pocketmq.pipeline.pull_range import PullOptions
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.subscription import SUB_ALL
-from pocketmq.runtime.addresses import split_address
+from pocketmq.runtime.addresses import has_port, split_address
 
 NAME: Final = "pocketmq"
 GROUP_PREFIX: Final = "spark-pocketmq"
@@ -155,7 +155,7 @@ def access_of(options: Options, *, is_patient: bool = False) -> Access:
         told, sign, reached = pair.partition("=")
         if not told.strip() or not sign or not reached.strip():
             raise options.error("advertise", f"{pair!r} is not written as told=reached")
-        if (":" in told) != (":" in reached):
+        if has_port(told.strip()) != has_port(reached.strip()):
             raise options.error("advertise", f"{pair!r} has a port on one side only")
         advertised.append((told.strip(), reached.strip()))
     return Access(

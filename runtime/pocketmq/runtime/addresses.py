@@ -52,6 +52,11 @@ def split_address(address: str) -> tuple[str, int]:
     return without_brackets(host), int(port)
 
 
+def has_port(text: str) -> bool:
+    """Whether a port follows the host; an address of IPv6 without brackets has none."""
+    return text.rpartition("]")[2].count(":") == 1
+
+
 def host_of(address: str) -> str:
     """The host of `host:port`, without brackets; of a text without a port, the empty text."""
     return without_brackets(address.rpartition(":")[0])
