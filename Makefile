@@ -22,7 +22,8 @@ setup: $(STAMP) system-tools ## .venv with everything; system tools for some tes
 	@$(BIN)/python -m compileall -q $(MODULES)
 
 # A second run installs nothing: the stamp is newer than pyproject.toml and the lock. Everything comes in
-# the locked versions, checked by hash, and the project itself is built by the hatchling among them.
+# the locked versions, checked by hash. What has no wheel (PySpark) is built by the setuptools among
+# them, which is there first, and the project itself by the hatchling: no build fetches anything.
 $(STAMP): pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "PocketMQ needs Python 3.11 or later; set PYTHON=python3.x" >&2; exit 1; }
@@ -34,7 +35,9 @@ $(STAMP): pyproject.toml requirements.lock
 	else \
 		install="$(BIN)/python -m pip install --quiet --disable-pip-version-check"; \
 	fi; \
-	$$install --require-hashes -r requirements.lock && \
+	sed -n '/^setuptools==/,/[^\\]$$/p' requirements.lock >$(VENV)/build.lock && \
+		$$install --require-hashes -r $(VENV)/build.lock && \
+		$$install --require-hashes --no-build-isolation -r requirements.lock && \
 		$$install --no-deps --no-build-isolation -e .
 	@touch $@
 

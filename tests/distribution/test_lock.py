@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -53,8 +54,22 @@ def test_each_line_of_the_lock_has_hashes() -> None:
     assert not [entry for entry in entries if "--hash=sha256:" not in entry]
 
 
+def test_what_has_no_wheel_is_built_by_a_locked_setuptools() -> None:
+    # In isolation pip and uv would fetch the newest that day.
+    recipe = re.search(
+        r"sed -n '(?P<what>[^']+)' requirements.lock", (ROOT / "Makefile").read_text()
+    )
+    assert recipe is not None
+    what = recipe["what"].replace("$$", "$")
+    command = ["sed", "-n", what, str(ROOT / "requirements.lock")]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    [entry] = found.replace("\\\n", " ").splitlines()
+    assert entry.startswith("setuptools==")
+    assert "--hash=sha256:" in entry
+
+
 def test_setup_installs_from_the_lock_and_again_when_it_changes() -> None:
     makefile = (ROOT / "Makefile").read_text()
     assert "$(STAMP): pyproject.toml requirements.lock\n" in makefile
-    assert "--require-hashes -r requirements.lock" in makefile
+    assert "--require-hashes --no-build-isolation -r requirements.lock" in makefile
     assert "--no-deps --no-build-isolation -e ." in makefile
