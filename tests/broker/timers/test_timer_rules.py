@@ -221,9 +221,10 @@ def test_copies_have_the_properties_that_readers_see(pieces: list[str]) -> None:
     seen = decode_properties(bytes(waited.raw_properties).decode())
     assert names_cancel(waited) == ("TIMER_DEL_UNIQKEY" in seen)
     message = delivery(waited, 111, 222)
-    copies = [(rolled(waited), ["TIMER_ROLL_TIMES"])]
+    times = ["TIMER_ENQUEUE_MS", "TIMER_DEQUEUE_MS"]
+    copies = [(rolled(waited, 111, 222), [*times, "TIMER_ROLL_TIMES"])]
     if message is not None:
-        copies.append((message, ["TIMER_ENQUEUE_MS", "TIMER_DEQUEUE_MS"]))
+        copies.append((message, times))
         assert (message.topic, str(message.queue_id)) == (seen["REAL_TOPIC"], seen["REAL_QID"])
     for copy, added in copies:
         told = decode_properties(copy.properties.decode())
@@ -238,7 +239,7 @@ def test_a_separator_in_a_value_stays_there() -> None:
     odd = record(TIMER_TOPIC, 4, WAITED, text="a\x01b\x01c\x02")  # RocketMQ and a send take it
     message = delivery(odd, 1, 2)
     assert message is not None
-    for copy in (message, rolled(odd)):
+    for copy in (message, rolled(odd, 1, 2)):
         assert decode_properties(copy.properties.decode()).get("a") == "b\x01c"
 
 
@@ -251,9 +252,10 @@ def test_a_separator_in_a_value_stays_there() -> None:
 )
 def test_each_roll_is_counted(before: str | None, after: str) -> None:  # T-122
     properties = WAITED if before is None else WAITED | {"TIMER_ROLL_TIMES": before}
-    message = rolled(record(TIMER_TOPIC, 4, properties))
+    message = rolled(record(TIMER_TOPIC, 4, properties), 111, 222)
     assert (message.topic, message.queue_id) == (TIMER_TOPIC, 0)
-    wanted = WAITED | {"TIMER_ROLL_TIMES": after}
+    times = {"TIMER_ENQUEUE_MS": "111", "TIMER_DEQUEUE_MS": "222"}
+    wanted = WAITED | times | {"TIMER_ROLL_TIMES": after}
     assert decode_properties(message.properties.decode()) == wanted
 
 

@@ -135,6 +135,7 @@ async def test_recalls_that_cannot_be_are_refused_with_rocketmq_s_codes(tmp_path
         ):  # fmt: skip
             text = handle if isinstance(handle, str) else handle.encode()
             reply = await recall(voice, text, topic)
+            assert reply.fields == {"MSG_REGION": "DefaultRegion"}, "also of one that is refused"
             assert (reply.code, words in (reply.remark or "")) == (code, True), reply.remark
 
 
@@ -143,6 +144,7 @@ async def test_a_broker_recalls_only_when_it_is_told_to(rig: BrokerRig, voice: V
     reply = await recall(voice, answer.recall_handle)
     assert reply.code == ResponseCode.NO_PERMISSION
     assert "recallMessageEnable=true" in (reply.remark or "")
+    assert reply.fields == {"MSG_REGION": "DefaultRegion"}
 
 
 async def test_waiting_messages_survive_a_restart(tmp_path: Path) -> None:

@@ -39,8 +39,9 @@ def to_schedule_topic(
         level: above 0; a level above `max_level` counts as `max_level`.
         max_level: number of levels there are.
     """
-    level = min(level, max_level)
-    properties[names.DELAY] = str(level)
+    if level > max_level:  # any other is kept as it was written: `+3` stays `+3`
+        level = max_level
+        properties[names.DELAY] = str(level)
     properties[names.REAL_TOPIC] = message.topic
     properties[names.REAL_QUEUE_ID] = str(message.queue_id)
     message.topic = SCHEDULE_TOPIC

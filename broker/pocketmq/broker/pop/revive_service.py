@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import structlog
 
@@ -33,6 +33,7 @@ from pocketmq.protocol.metrics import POP_RETRIED, POP_REVIVE_READ
 from pocketmq.protocol.properties import (
     MAX_PROPERTIES_BYTES,
     encode_again,
+    java_order,
     stored_name,
     stored_value,
 )
@@ -284,17 +285,17 @@ class ReviveService(Service):
             topic = pop_retry_topic(topic, point.group, v2=v2)
         now_ms = self._clock.time_ms()
         queues = self._retry_queues(topic, point, now_ms)
-        properties = dict(record.properties)
+        properties, least = revived_properties(record.properties)
         if record.reconsume_times == 0 or names.FIRST_POP_TIME not in properties:
             properties[names.FIRST_POP_TIME] = str(point.pop_time_ms)
         if len(encode_again(properties).encode()) > MAX_PROPERTIES_BYTES:
-            properties = dict(record.properties)
+            properties, least = revived_properties(record.properties)
         host = self._core.address.packed
         message = StoredMessage(
             topic=topic,
             queue_id=min(record.queue_id, queues - 1),
             body=record.raw_body,
-            properties=encode_again(properties).encode(),
+            properties=encode_again(properties, least).encode(),
             flag=record.flag,
             sys_flag=record.sys_flag,
             born_timestamp_ms=record.born_timestamp_ms,
@@ -308,7 +309,21 @@ class ReviveService(Service):
         )
         if names.DELAY in properties:
             try:
-                self._rewrites.apply(message, properties, now_ms)
+                if self._rewrites.apply(message, properties, now_ms):
+                    message.properties = encode_again(properties, least).encode()
             except RequestRefusedError as exc:  # it would be refused again, and hold all others up
                 log.warning("revive.not_delayed", topic=point.topic, reason=str(exc))
         return message
+
+
+def revived_properties(properties: Mapping[str, str]) -> tuple[dict[str, str], int]:
+    """A copy as RocketMQ fills it into a new map, and how many places that has (`encode_again`).
+
+    With a tag that is put first, into a map of 16 places; without one the map is made for them all,
+    as Java 17 does it.
+    """
+    copied = {name: properties[name] for name in java_order(tuple(properties))}
+    tags = copied.pop(names.TAGS, None)
+    if tags is not None:
+        return {names.TAGS: tags} | copied, 16
+    return copied, 1 << int(len(copied) / 0.75).bit_length()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pocketmq.broker.sending.stamp import REGION, TRACE_ON
 from pocketmq.broker.store.stored_message import StoredMessage
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.headers.replies import ReplyMessageRequestHeader
 from pocketmq.protocol.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
 from pocketmq.protocol.properties import decode_properties, encode_again
 from pocketmq.protocol.subscription import tags_code
+
+STAMPED = {names.MSG_REGION: REGION, names.TRACE_SWITCH: TRACE_ON}
+"""What the broker adds to a reply."""
 
 SendHeader = SendMessageRequestHeader | SendMessageRequestHeaderV2
 
@@ -28,7 +32,7 @@ def pushed(
         store_host: `ip:port` of this broker.
         now_ms: the time.
     """
-    properties = decode_properties(header.properties)
+    properties = decode_properties(header.properties) | STAMPED
     properties[names.PUSH_REPLY_TIME] = str(now_ms)
     return ReplyMessageRequestHeader(
         producer_group=header.producer_group,
@@ -53,9 +57,10 @@ def stored(
 ) -> StoredMessage:
     """The reply as it lies in `<cluster>_REPLY_TOPIC`, where nobody reads it.
 
-    As in RocketMQ its flags are 0 and its properties those that were sent (R-13).
+    As in RocketMQ its flags are 0 and its properties those that were sent, with the broker's region
+    and that it traces (R-13).
     """
-    properties = decode_properties(header.properties)
+    properties = decode_properties(header.properties) | STAMPED
     return StoredMessage(
         topic=header.topic,
         queue_id=queue_id,

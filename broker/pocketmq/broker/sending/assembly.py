@@ -64,9 +64,14 @@ def assemble_sending(
         storing.halves,
         stamp,
         priorities=profile.message_priorities,
+        dead_are_delayed=profile.dlq_by_send_waits,
     )
     replies = SendReplies(
-        address, version=core.profile.client_version, region=REGION, trace_on=TRACE_ON
+        address,
+        version=core.profile.client_version,
+        region=REGION,
+        trace_on=TRACE_ON,
+        tells_key=profile.sends_tell_transaction_id,
     )
     batches = BatchSends(
         core.store, storing.puts, IncomingBatches(checks, stamp), replies, core.stats, clock

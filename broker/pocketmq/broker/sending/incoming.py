@@ -1,7 +1,7 @@
 """What is stored for a send: the message with the broker's own properties (B-18, B-19, B-86, B-91).
 
 Most messages take the fast path, `IncomingMessages.message`: their properties are passed on as
-they came, with the broker's at the end; so are those of most half messages. Delayed, retried and
+they came, with the broker's among them; so are those of most half messages. Delayed, retried and
 popped messages take the slow path.
 """
 
@@ -32,8 +32,8 @@ from pocketmq.runtime.signals import Signal
 SendHeader = SendMessageRequestHeader | SendMessageRequestHeaderV2
 
 _TRANSACTION = MessageSysFlag.TRANSACTION_MASK
-_SEPARATOR = "\x02"
 
+_DELAYS = TIMERS | {names.DELAY}
 
 _OTHER_TYPES = (names.DELAY, *TIMERS, names.SHARDING_KEY)
 """Properties by which a message is of another type, which has no priority."""
@@ -68,6 +68,7 @@ class IncomingMessages:
         halves: told of other half messages, which its listener changes.
         stamp: the properties that the broker adds to every message.
         priorities: whether a message's priority chooses its queue, by profile.
+        dead_are_delayed: a message that a plain send gives up waits by its DELAY, by profile.
     """
 
     def __init__(
@@ -80,8 +81,10 @@ class IncomingMessages:
         stamp: BrokerStamp,
         *,
         priorities: bool,
+        dead_are_delayed: bool = False,
     ) -> None:
         self._priorities = priorities
+        self._dead_are_delayed = dead_are_delayed
         self._checks = checks
         self._plans = checks.plans
         self._resends = resends
@@ -90,7 +93,7 @@ class IncomingMessages:
         self._halves = halves
         self._stamp = stamp
         self._address = stamp.address
-        self._suffix = stamp.suffix
+        self._cluster = f"CLUSTER\x01{stamp.properties[names.CLUSTER]}\x02"
         self._new_key = stamp.new_key
 
     def message(
@@ -127,11 +130,11 @@ class IncomingMessages:
             or not (traits.is_plain or is_half)
         ):
             return self._special(request, header, plan, queue_id, born_host, now_ms, now)
-        if text and text[-1] != _SEPARATOR:
-            text += _SEPARATOR
         if uniq_key is None:
             uniq_key = self._new_key()
-            text += f"UNIQ_KEY\x01{uniq_key}\x02"
+        text = f"{traits.before_key}UNIQ_KEY\x01{uniq_key}\x02{self._cluster}{traits.before_keys}"
+        if keys is not None:
+            text += f"KEYS\x01{keys}\x02"
         body = request.body
         if not body:
             raise RequestRefusedError(ResponseCode.MESSAGE_ILLEGAL, "the message has no body")
@@ -139,7 +142,7 @@ class IncomingMessages:
             plan.topic,
             queue_id,
             body,  # type: ignore[arg-type]  # a received body is one buffer
-            (text + self._suffix).encode(),
+            (text + traits.after_keys).encode(),
             header.flag,
             sys_flag,
             header.born_timestamp,
@@ -190,11 +193,12 @@ class IncomingMessages:
             config = self._resends.dlq_topic(group, now_ms)
             topic = config.topic_name
             queue_id = randrange(max(1, config.write_queue_nums))
-            for name in (names.DELAY, *TIMERS):
-                properties.pop(name, None)
-        message_type = type_of(properties)
-        if topic != plan.topic:  # given up: counted without a delay, stored with one of -1 (B-86)
-            properties[names.DELAY] = "-1"
+            asked = properties.items()
+            message_type = type_of({name: text for name, text in asked if name not in _DELAYS})
+            if not self._dead_are_delayed:
+                properties[names.DELAY] = "-1"  # a timer's time counts all the same (B-86)
+        else:
+            message_type = type_of(properties)
         message = self._stored(header, topic, queue_id, body, properties, born_host, header.flag)
         message.message_type = message_type
         if not (

@@ -275,7 +275,7 @@ class _Stored:
             msg_id=offset_msg_id(templates.store_host, result.physical_offset),
             queue_id=self._queue_id,
             queue_offset=result.queue_offset,
-            transaction_id=self.message.uniq_key,
+            transaction_id=templates.key(self.message.uniq_key),
             region=templates.region,
             trace=templates.trace_on,
             recall_handle=self.message.recall_handle,

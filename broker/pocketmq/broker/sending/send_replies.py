@@ -19,8 +19,9 @@ import msgspec
 from pocketmq.broker.address import BrokerAddress
 from pocketmq.protocol.codes import LanguageCode
 from pocketmq.protocol.command import FLAG_RESPONSE, Command, Encoding
+from pocketmq.protocol.frame import encode_frame
 from pocketmq.protocol.headers.send import SendMessageResponseHeader
-from pocketmq.protocol.ids import offset_msg_ids
+from pocketmq.protocol.ids import offset_msg_id, offset_msg_ids
 
 FrameBuilder = Callable[[int, int, int, int, str], bytes]
 """(opaque, physical offset, queue id, queue offset, transaction id) -> frame."""
@@ -39,6 +40,7 @@ class SendReplies:
         version: stamped on the answers.
         region: MSG_REGION.
         trace_on: TRACE_ON.
+        tells_key: the answers have `transactionId`, the message's UNIQ_KEY.
     """
 
     def __init__(
@@ -48,7 +50,9 @@ class SendReplies:
         version: int,
         region: str = "DefaultRegion",
         trace_on: str = "true",
+        tells_key: bool = True,
     ) -> None:
+        self._tells_key = tells_key
         self.region = region
         self.trace_on = trace_on
         self._address = address
@@ -68,6 +72,8 @@ class SendReplies:
         return build
 
     def _make(self, encoding: Encoding) -> FrameBuilder:
+        if not self._tells_key:
+            return self._keyless(encoding)
         if encoding is Encoding.JSON:
             make = self._json_builder
         elif encoding is Encoding.ROCKETMQ:
@@ -75,6 +81,29 @@ class SendReplies:
         else:
             make = self._msgpack_builder
         return make(self._version, self.region, self.trace_on)
+
+    def key(self, uniq_key: str | None) -> str | None:
+        """What an answer has as `transactionId`, by profile."""
+        return uniq_key if self._tells_key else None
+
+    def _keyless(self, encoding: Encoding) -> FrameBuilder:
+        """Frames without `transactionId`, as the codec makes them: of 4.9 only."""
+
+        def build(
+            opaque: int, physical_offset: int, queue_id: int, queue_offset: int, _key: str
+        ) -> bytes:
+            ids = offset_msg_id(self.store_host, physical_offset)
+            answer = Command(
+                0,
+                self.header(ids, queue_id, queue_offset, None),
+                opaque=opaque,
+                flag=FLAG_RESPONSE,
+                encoding=encoding,
+                version=self._version,
+            )
+            return b"".join(encode_frame(answer))
+
+        return build
 
     def to_batch(
         self,
@@ -97,6 +126,7 @@ class SendReplies:
                 keys of its messages; None for a batch that has none.
         """
         ids = offset_msg_ids(self.store_host, offsets)
+        uniq_key = self.key(uniq_key)
         if request.encoding is Encoding.JSON:
             template = self._json_batch
             # A field without a value is left out of JSON, as RocketMQ does.
@@ -113,7 +143,7 @@ class SendReplies:
             msg_id=ids,
             queue_id=queue_id,
             queue_offset=queue_offset,
-            transaction_id=uniq_key,
+            transaction_id=self.key(uniq_key),
             region=self.region,
             trace=self.trace_on,
         )

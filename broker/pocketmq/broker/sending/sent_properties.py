@@ -10,9 +10,10 @@ from functools import lru_cache
 
 import msgspec
 
+from pocketmq.broker.sending.stamp import REGION, TRACE_ON
 from pocketmq.broker.stats.message_type import MessageType, type_of
 from pocketmq.protocol import properties as names
-from pocketmq.protocol.properties import decode_properties
+from pocketmq.protocol.properties import READ_PLACES, decode_properties, java_order, java_place
 from pocketmq.protocol.subscription import tags_code
 
 TIMERS = frozenset({names.TIMER_DELAY_SEC, names.TIMER_DELAY_MS, names.TIMER_DELIVER_MS})
@@ -34,6 +35,13 @@ _HALF = frozenset({names.TRANSACTION_PREPARED})
 _ADDED_TO_HALF = frozenset({names.TRANSACTION_ID, names.REAL_TOPIC, names.REAL_QUEUE_ID})
 """What the broker adds to a half message; one that has it already is decoded in full (X-10)."""
 
+_KEY_PLACE, _KEYS_PLACE = java_place(names.UNIQ_KEY), java_place(names.KEYS)
+_OF_KEYS = frozenset({_KEY_PLACE, _KEYS_PLACE})
+"""A name of the same place would stand before or behind them as it was sent."""
+_STAMPED = {names.MSG_REGION: REGION, names.TRACE_SWITCH: TRACE_ON}
+_MOST_PARTS = READ_PLACES * 3 // 4 - 3 - len(_STAMPED)
+"""With more names than these, UNIQ_KEY, CLUSTER and KEYS the map has more places."""
+
 _VARYING = (f"{names.UNIQ_KEY}\x01", f"{names.KEYS}\x01")
 """How the properties begin that differ from message to message."""
 
@@ -54,6 +62,13 @@ class Traits(msgspec.Struct, frozen=True, gc=False):
     """Whether the sender waits until the message is flushed, where the flush mode has that."""
     message_type: MessageType = MessageType.NORMAL
     """What metrics count it as."""
+    before_key: str = ""
+    """The other properties in their order (`java_order`), MSG_REGION and TRACE_ON among them: what
+    stands before UNIQ_KEY, which CLUSTER follows,"""
+    before_keys: str = ""
+    """between CLUSTER and KEYS,"""
+    after_keys: str = ""
+    """and at the end."""
 
 
 _NOT_CERTAIN = Traits(False, False, 0, True, MessageType.NORMAL)
@@ -96,15 +111,30 @@ def _read_type(text: str) -> MessageType:
 def _read_traits(text: str) -> Traits:
     properties = decode_properties(text)
     special = _SPECIAL.intersection(properties)
+    parts = None if special - _HALF else _parts(properties)
     return Traits(
-        not special,
+        not special and parts is not None,
         special == _HALF
+        and parts is not None
         and properties[names.TRANSACTION_PREPARED].lower() == "true"
         and _ADDED_TO_HALF.isdisjoint(properties),
         tags_code(properties.get(names.TAGS)),
         properties.get(names.WAIT) != "false",
         type_of(properties),
+        *(parts or ()),
     )
+
+
+def _parts(properties: dict[str, str]) -> tuple[str, str, str] | None:
+    """What is stored before UNIQ_KEY, before KEYS and behind it; None where these change it."""
+    if len(properties) > _MOST_PARTS or not _OF_KEYS.isdisjoint(map(java_place, properties)):
+        return None
+    properties = properties | _STAMPED
+    parts = ["", "", ""]
+    for name in java_order(tuple(properties)):
+        place = java_place(name)
+        parts[(place > _KEY_PLACE) + (place > _KEYS_PLACE)] += f"{name}\x01{properties[name]}\x02"
+    return parts[0], parts[1], parts[2]
 
 
 _traits = lru_cache(maxsize=1024)(_read_traits)

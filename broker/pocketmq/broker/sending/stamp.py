@@ -12,7 +12,6 @@ from pocketmq.protocol.properties import (
     TRACE_SWITCH,
     UNIQ_KEY,
     encode_again,
-    encode_properties,
 )
 
 REGION = "DefaultRegion"
@@ -35,15 +34,15 @@ class BrokerStamp:
     ) -> None:
         self.address = address
         self.properties = {MSG_REGION: REGION, TRACE_SWITCH: TRACE_ON, CLUSTER: cluster_name}
-        self.suffix = encode_properties(self.properties)
-        """The properties, as the text that a message's own are followed by."""
+        self.suffix = encode_again(self.properties)
+        """The properties, as the text that the own ones of a batch's message are followed by."""
         self.new_key = new_key
 
     def add_to(self, properties: dict[str, str]) -> None:
         """Give a message's properties those of the broker (B-18)."""
         properties.pop(POP_CK, None)
-        properties.update(self.properties)
         properties[UNIQ_KEY] = properties.get(UNIQ_KEY) or self.new_key()
+        properties.update(self.properties)  # CLUSTER has the place of UNIQ_KEY in Java's map
 
     def complete(self, properties: dict[str, str]) -> bytes:
         """A message's properties as they are stored; changes `properties` (B-18)."""

@@ -122,14 +122,14 @@ class TimerDelivery:
         batch = work.positions[len(work.positions) - count :]
         now_ms = self._clock.time_ms()
         due: list[tuple[int, MessageExt, int]] = []
-        again: list[tuple[int, MessageExt]] = []
+        again: list[tuple[int, MessageExt, int]] = []
         for position in reversed(batch):
             entry = self._log.read(position)
             record = None if entry is None else self._message(entry)
             if entry is None or record is None:
                 log.warning("timers.message_gone", position=position)  # T-130
             elif entry.is_roll:
-                again.append((position, record))
+                again.append((position, record, entry.logged_ms))
             elif entry.is_delete:
                 pass  # done with (T-129)
             elif is_deleted(record, work.deleted):
@@ -214,15 +214,15 @@ class TimerDelivery:
         record = decode_record(view)
         return record if self._rules.is_of(record, entry) else None
 
-    def _put_again(self, again: Sequence[tuple[int, MessageExt]], now_ms: int) -> list[int]:
+    def _put_again(self, again: Sequence[tuple[int, MessageExt, int]], now_ms: int) -> list[int]:
         """Store what waits on in the wheel topic; the positions of those to try again later."""
-        waits = self._put_all([rolled(record) for _, record in again])
-        for (_, record), is_left in zip(again, waits, strict=True):
+        waits = self._put_all([rolled(record, at_ms, now_ms) for _, record, at_ms in again])
+        for (_, record, _), is_left in zip(again, waits, strict=True):
             if not is_left:
                 cancels = names.TIMER_DEL_UNIQKEY in record.properties
                 topic = record.properties.get(names.REAL_TOPIC)
                 self._counts.change(topic, 1 if cancels else -1, now_ms)
-        return [position for (position, _), is_left in zip(again, waits, strict=True) if is_left]
+        return [position for (position, _, _), is_left in zip(again, waits, strict=True) if is_left]
 
     def put(self, due: Sequence[tuple[MessageExt, int]], now_ms: int) -> list[bool]:
         """Store messages, each with when it was logged, where they belong.

@@ -51,6 +51,12 @@ class RecallProcessor:
     @handles(RequestCode.RECALL_MESSAGE)
     def recall(self, peer: Peer, request: Command) -> Reply:
         """Store a cancel for the message."""
+        try:
+            return self._recalled(peer, request)
+        except RequestRefusedError as exc:  # an answer with the region, as every one of a recall
+            return request.reply({names.MSG_REGION: REGION}, code=exc.code, remark=exc.remark)
+
+    def _recalled(self, peer: Peer, request: Command) -> Reply:
         if self._puts.is_slave:
             raise RequestRefusedError(
                 ResponseCode.SLAVE_NOT_AVAILABLE, "recall failed, the broker is a slave"

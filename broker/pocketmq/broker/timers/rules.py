@@ -15,6 +15,7 @@ from pocketmq.protocol.java import java_hash, java_integer
 from pocketmq.protocol.message import MessageExt
 from pocketmq.protocol.properties import (
     MAX_PROPERTIES_BYTES,
+    add_to_stored,
     encode_again,
     stored_name,
     stored_value,
@@ -246,20 +247,25 @@ def delivery(record: MessageExt, enqueued_ms: int, now_ms: int) -> StoredMessage
     if queue_id is None or queue_id < 0:
         return None
     added = {names.TIMER_ENQUEUE_MS: str(enqueued_ms), names.TIMER_DEQUEUE_MS: str(now_ms)}
-    if _ENQUEUE_MS in text or _DEQUEUE_MS in text or not text.endswith(b"\x02"):
-        properties = encode_again(record.properties | added).encode()
-    else:  # nearly always: to split the others takes longer than all the rest
-        properties = text[1:] + encode_again(added).encode()
-    return _copy(record, topic, queue_id, text, properties)
+    return _copy(record, topic, queue_id, text, add_to_stored(text[1:], added))
 
 
-def rolled(record: MessageExt) -> StoredMessage:
-    """The message as it is put into the wheel topic once more (T-122)."""
+def rolled(record: MessageExt, enqueued_ms: int, now_ms: int) -> StoredMessage:
+    """The message as it is put into the wheel topic once more (T-122).
+
+    Args:
+        record: as it waited.
+        enqueued_ms: when it was logged.
+        now_ms: the time.
+    """
     text = _stored(record)
     times = java_integer(stored_value(text, _ROLL_TIMES) or "") or 0
-    added = {names.TIMER_ROLL_TIMES: str(max(0, times) + 1)}
-    properties = encode_again(record.properties | added).encode()
-    return _copy(record, TIMER_TOPIC, 0, text, properties)
+    added = {
+        names.TIMER_ENQUEUE_MS: str(enqueued_ms),
+        names.TIMER_ROLL_TIMES: str(max(0, times) + 1),
+        names.TIMER_DEQUEUE_MS: str(now_ms),
+    }
+    return _copy(record, TIMER_TOPIC, 0, text, add_to_stored(text[1:], added))
 
 
 def names_cancel(record: MessageExt) -> bool:
@@ -304,4 +310,3 @@ _TAGS, _UNIQ_KEY, _KEYS, _REAL_TOPIC, _REAL_QUEUE_ID, _CANCEL, _ROLL_TIMES, _OUT
         *(names.TIMER_DEL_UNIQKEY, names.TIMER_ROLL_TIMES, names.TIMER_OUT_MS),
     ),
 )
-_ENQUEUE_MS, _DEQUEUE_MS = map(stored_name, (names.TIMER_ENQUEUE_MS, names.TIMER_DEQUEUE_MS))

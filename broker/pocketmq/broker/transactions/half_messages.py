@@ -23,6 +23,7 @@ from pocketmq.protocol.properties import (
     KEY_MARK,
     KEYS_MARK,
     SharedProperties,
+    add_to_stored,
     encode_again,
     encode_properties,
     read_alike,
@@ -80,9 +81,9 @@ def to_half(message: StoredMessage, properties: dict[str, str]) -> None:
 def add_to_half(message: StoredMessage) -> None:
     """`to_half` for a message whose properties are encoded and name nothing of what is added."""
     key, topic, queue_id = message.uniq_key, message.topic, message.queue_id
-    text = f"__transactionId__\x01{key}\x02" if key else ""
-    text += f"REAL_TOPIC\x01{topic}\x02REAL_QID\x01{queue_id}\x02"
-    message.properties += text.encode()
+    added = {names.TRANSACTION_ID: key} if key else {}
+    added |= {names.REAL_TOPIC: topic, names.REAL_QUEUE_ID: str(queue_id)}
+    message.properties = add_to_stored(bytes(message.properties), added)
     message.topic, message.queue_id = HALF_TOPIC, 0
 
 
@@ -197,7 +198,7 @@ def _without_real_topic(half: Half) -> bytes:
     """The properties as they are stored, without the two that every half message has."""
     traits = half.traits
     last = f"{names.REAL_TOPIC}\x01{traits.topic}\x02{names.REAL_QUEUE_ID}\x01{traits.queue}\x02"
-    stored = half.properties.removesuffix(last.encode())  # where `to_half` put them
+    stored = half.properties.removesuffix(last.encode())  # where they stand in Java's order, mostly
     if _REAL_TOPIC in stored or _REAL_QUEUE in stored:
         own = (names.REAL_TOPIC, names.REAL_QUEUE_ID)
         left = {name: text for name, text in half.record.properties.items() if name not in own}

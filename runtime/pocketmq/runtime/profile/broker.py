@@ -41,6 +41,10 @@ class BrokerProfile:
     CONSUMER_SEND_MSG_BACK (36) uses >= in both (B-83)."""
     dlq_when_group_holds_locks: bool
     """A plain send to `%RETRY%` turns to `%DLQ%` when the group has any live queue lock (B-86)."""
+    dlq_by_send_waits: bool
+    """What a plain send puts into `%DLQ%` keeps its DELAY and waits by it, or gets -1 (B-86)."""
+    sends_tell_transaction_id: bool
+    """Answers to sends carry `transactionId`, the message's UNIQ_KEY."""
     write_offset_moved_event: bool
     """PULL_OFFSET_MOVED (21) of a master is also stored in OFFSET_MOVED_EVENT (B-65)."""
     transaction_check_interval_ms: int
@@ -102,6 +106,8 @@ BROKER_4_9 = BrokerProfile(
     note_broadcast_offsets=False,
     dlq_when_retries_equal_max=True,
     dlq_when_group_holds_locks=False,
+    dlq_by_send_waits=True,
+    sends_tell_transaction_id=False,
     write_offset_moved_event=True,
     transaction_check_interval_ms=60_000,
     half_is_young_at_its_age=False,
@@ -137,6 +143,8 @@ BROKER_5_3 = BrokerProfile(
     note_broadcast_offsets=True,
     dlq_when_retries_equal_max=False,
     dlq_when_group_holds_locks=True,
+    dlq_by_send_waits=False,
+    sends_tell_transaction_id=True,
     write_offset_moved_event=False,
     transaction_check_interval_ms=30_000,
     half_is_young_at_its_age=False,
