@@ -77,6 +77,17 @@ async def test_mqadmin_reads_progress_and_entries_and_makes_lists(tmp_path: Path
                 broker,
             )
             assert shown.count("tagsCode=0") == 3
+            for command, file in (("exportConfigs", "configs"), ("exportMetrics", "metrics")):
+                where = ("-n", names, "-c", "DefaultCluster", "-f", str(tmp_path))
+                assert "success" in await mqadmin(command, *where)
+                exported = json.loads((tmp_path / f"{file}.json").read_text())
+                if file == "configs":
+                    told = exported["brokerConfigs"]["broker-a"]
+                    assert (told["traceOn"], told["useTLS"]) == ("true", "false")
+                    assert told["msgTraceTopicName"] == "RMQ_SYS_TRACE_TOPIC"
+                else:
+                    [told] = exported["evaluateReport"].values()
+                    assert int(told["runtimeEnv"]["cpuNum"]) >= 1
             await mqadmin("updateTopicList", "-n", names, "-b", broker, "-f", str(topics))
             await mqadmin("updateSubGroupList", "-n", names, "-b", broker, "-f", str(groups))
             known = await admin.topic_configs("broker-a")

@@ -101,6 +101,7 @@ class BrokerSubjects:
                 self.delays,
                 self.timers,
                 self.overload,
+                self.replication,
             )
         )
         add(

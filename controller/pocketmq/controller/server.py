@@ -187,7 +187,7 @@ class Controller:
             AdminProcessor(
                 consensus, self.live, self._clock, bounds, members=self.members, group=config.group
             ),
-            SettingsProcessor(self.options, self._options_writer),
+            SettingsProcessor(self.options, self._options_writer, self.port),
             self._control,
         )
 

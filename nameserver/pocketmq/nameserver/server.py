@@ -262,7 +262,9 @@ class NameServer:
             ),
             KvProcessor(self.kv, self._kv_writer, self._budget),
             AdminProcessor(self.table, self._budget),
-            SettingsProcessor(self.options, self._options_writer),
+            SettingsProcessor(
+                self.options, self._options_writer, lambda: {"listenPort": str(self.port)}
+            ),
             self._control,
         )
 

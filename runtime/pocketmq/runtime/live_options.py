@@ -18,6 +18,9 @@ from pocketmq.runtime.signals import Signal
 
 T = TypeVar("T")
 
+NOTHING: Mapping[str, str] = {}
+_UNDECIDED = ("", "0")
+
 SHOWN = 10
 """So many keys are named in a remark."""
 
@@ -87,9 +90,21 @@ class LiveOptions:
         config: T = self.by_class[config_class]
         return config
 
-    def text(self) -> str:
-        """Lines `key=value`, sorted; options without a value are left out (O-2)."""
-        return "".join(f"{key}={text}\n" for key, text in self._texts())
+    def text(
+        self, *, decided: Mapping[str, str] = NOTHING, facts: Mapping[str, str] = NOTHING
+    ) -> str:
+        """Lines `key=value`, sorted; options without a value are left out (O-2).
+
+        Args:
+            decided: What the process chose where the option leaves the choice to it: where it has
+                no value, or is 0 or less.
+            facts: Shown whatever an option says, and for keys that are no option.
+        """
+        shown = dict(self._texts())
+        for key, text in decided.items():
+            if shown.get(key, "") in _UNDECIDED or shown[key].startswith("-"):
+                shown[key] = text
+        return "".join(f"{key}={text}\n" for key, text in sorted((shown | dict(facts)).items()))
 
     def file_text(self) -> str:
         """The same as a properties file, with what else stood in it."""

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from pocketmq.broker.admin.days import DayTotals
-from pocketmq.broker.admin.runtime_processor import readable_bytes
+from pocketmq.broker.admin.runtime_processor import ratio_text, readable_bytes
 from pocketmq.broker.stats.broker_stats import BrokerStats
+from pocketmq.broker.store.disk import DiskUsage
 from pocketmq.protocol.bodies.offsets import ConsumeStats, TopicStatsTable
 from pocketmq.protocol.bodies.route import KVTable
 from pocketmq.protocol.bodies.stats import BrokerStatsData, BrokerStatsItem
@@ -210,6 +211,7 @@ async def test_the_runtime_figures_have_rocketmqs_names(rig: BrokerRig, encoding
     assert table["scheduleMessageOffset_3"] == "0,1"
     assert table["commitLogMaxOffset"] == str(rig.broker.store.commit_log.max_offset)
     assert 0 <= float(table["commitLogDiskRatio"]) <= 1
+    assert len(table["commitLogDiskRatio"]) <= len("0.43")
     assert table["bootTimestamp"] == str(START_MS)
     assert table["brokerVersion"] == "515"
 
@@ -286,3 +288,13 @@ async def test_the_process_tells_its_state(rig: BrokerRig, voice: Voice) -> None
     reply = await voice.ask(RoleStatusRequestHeader())
     table = decode_body(reply.body_view, KVTable, reply.encoding).table
     assert (table["role"], table["name"], table["putMessages"]) == ("broker", "broker-a", "1")
+
+
+@pytest.mark.parametrize(
+    ("total", "used", "text"),
+    [(1000, 0, "0.0"), (1000, 1, "0.01"), (1000, 430, "0.43"), (1000, 431, "0.44"),
+     (3 << 40, 1 << 40, "0.34"), (1000, 1000, "1.0"), (0, 0, "-1")],
+)  # fmt: skip
+def test_a_ratio_of_a_disk_is_told_in_whole_percents(total: int, used: int, text: str) -> None:
+    # O-24
+    assert ratio_text(DiskUsage(total, used)) == text

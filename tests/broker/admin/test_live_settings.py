@@ -165,15 +165,15 @@ async def test_a_number_out_of_its_bounds_is_refused(tmp_path: Path) -> None:
 async def test_changes_go_to_the_file_that_the_broker_was_started_with(tmp_path: Path) -> None:
     file = tmp_path / "etc" / "broker.conf"
     file.parent.mkdir()
-    file.write_text("brokerName=broker-a\nuseTLS=false\nprofile=4.9\n")
+    file.write_text("brokerName=broker-a\nenableDetailStat=false\nprofile=4.9\n")
     async with running_broker(tmp_path / "store", broker_config_path=file) as rig:
         voice = await rig.voice()
         await change(voice, "transactionCheckMax=7\nflushDiskType=SYNC_FLUSH")
         kept = read_properties(file)
         assert kept["transactionCheckMax"] == "7"
-        assert kept["useTLS"] == "false"  # means nothing here, and something to RocketMQ
+        assert kept["enableDetailStat"] == "false"  # means nothing here, and something to RocketMQ
         shown = await voice.ask(GetBrokerConfigRequestHeader())
-        assert "useTLS" not in bytes(shown.body_view).decode()
+        assert "enableDetailStat" not in bytes(shown.body_view).decode()
         again = load(StoreConfig, {}, {}, broker_conf=file).config
         assert again.flush_disk_type.value == "SYNC_FLUSH"
         assert again.store_path_root_dir == rig.broker.store.root

@@ -12,8 +12,8 @@ from pocketmq.protocol.headers.settings import (
     GetBrokerConfigResponseHeader,
     UpdateBrokerConfigRequestHeader,
 )
-from pocketmq.runtime.config import load
-from support.broker_rig import running_broker
+from pocketmq.runtime.config import load, read_properties
+from support.broker_rig import BrokerRig, running_broker
 
 
 async def test_settings_are_told_under_rocketmq_s_names(tmp_path: Path, encoding: Encoding) -> None:
@@ -28,6 +28,40 @@ async def test_settings_are_told_under_rocketmq_s_names(tmp_path: Path, encoding
         assert settings["enablePropertyFilter"] == "false"
         assert settings["flushDiskType"] == "ASYNC_FLUSH"
         assert settings["mappedFileSizeCommitLog"] == str(256 * 1024)
+
+
+async def shown(rig: BrokerRig) -> dict[str, str]:
+    reply = await (await rig.voice()).ask(GetBrokerConfigRequestHeader())
+    return dict(line.split("=", 1) for line in bytes(reply.body_view).decode().splitlines())
+
+
+async def test_what_the_start_decided_is_shown_and_not_kept(tmp_path: Path) -> None:  # O-2
+    async with running_broker(tmp_path, port=0, ha_listen_port=-1) as rig:
+        settings, port = await shown(rig), rig.broker.core.address.port
+        assert port > 0
+        assert settings["listenPort"] == str(port)
+        assert settings["haListenPort"] == str(rig.broker.subjects.replication.port.port) != "0"
+        assert settings["brokerIP1"] == rig.broker.core.address.host
+        voice = await rig.voice()
+        await voice.ask(UpdateBrokerConfigRequestHeader(), b"transactionCheckMax=7")
+        kept = read_properties(Path(rig.broker.store.root) / "config" / "broker.properties")
+        assert kept["listenPort"] == "0"
+        assert {"brokerIP1": "", "haListenPort": "-1"}.items() <= kept.items()
+        assert {"traceOn", "useTLS"}.isdisjoint(kept)
+        await voice.ask(UpdateBrokerConfigRequestHeader(), b"listenPort=12345")
+        assert (await shown(rig))["listenPort"] == "12345"  # after a restart, as any other option
+
+
+async def test_what_rocketmqs_export_commands_print_is_shown(tmp_path: Path) -> None:  # O-2
+    async with running_broker(tmp_path) as rig:
+        settings = await shown(rig)
+        assert int(settings["clientCallbackExecutorThreads"]) >= 1
+        named = {key: settings[key] for key in ("msgTraceTopicName", "traceOn", "useTLS")}
+        assert named == {
+            "msgTraceTopicName": "RMQ_SYS_TRACE_TOPIC",
+            "traceOn": "true",
+            "useTLS": "false",
+        }
 
 
 async def test_a_change_acts_at_once_and_is_in_the_file(tmp_path: Path) -> None:  # O-2, O-3, O-7

@@ -9,6 +9,7 @@ from pocketmq.broker.admin.group_views_processor import GroupViewsProcessor
 from pocketmq.broker.admin.progress_processor import ProgressProcessor
 from pocketmq.broker.admin.runtime_processor import RuntimeProcessor
 from pocketmq.broker.admin.settings_processor import KeptOptions, SettingsProcessor
+from pocketmq.broker.admin.shown_facts import decided, facts
 from pocketmq.broker.admin.stats_processor import StatsProcessor
 from pocketmq.broker.admin.upkeep_processor import UpkeepProcessor
 from pocketmq.broker.core import BrokerCore
@@ -16,6 +17,7 @@ from pocketmq.broker.delays.assembly import Delays
 from pocketmq.broker.groups.assembly import Groups
 from pocketmq.broker.offsets.assembly import Offsets
 from pocketmq.broker.overload.assembly import OverloadGuard
+from pocketmq.broker.replication.assembly import Replication
 from pocketmq.broker.stats.traffic import MINUTE_PERIOD_MS
 from pocketmq.broker.subject import Periodically, Subject
 from pocketmq.broker.timers.assembly import Timers
@@ -37,6 +39,7 @@ def assemble_admin(
     delays: Delays,
     timers: Timers,
     overload: OverloadGuard,
+    replication: Replication,
 ) -> Subject:
     """Samples the counters every 10 s; listens to `topic_deleted` and `group_deleted`."""
     stats, clock = core.stats, core.clock
@@ -75,7 +78,13 @@ def assemble_admin(
             GroupViewsProcessor(
                 core, topics.configs, offsets.table, groups.consumers, groups.configs, progress
             ),
-            SettingsProcessor(core.options, writer, clock),
+            SettingsProcessor(
+                core.options,
+                writer,
+                clock,
+                lambda: decided(core, replication.port.port),
+                lambda: facts(core),
+            ),
             RuntimeProcessor(core, delays.planner, timers, overload.guard, days),
             UpkeepProcessor(core.store),
             StatsProcessor(stats, core.config.cluster_name),

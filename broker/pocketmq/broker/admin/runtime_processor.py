@@ -103,7 +103,7 @@ class RuntimeProcessor:
         store, disk = self._core.store, self._core.disk
         log = store.commit_log
         space = disk.usage(store.root)
-        ratio = str(space.used_ratio)
+        ratio = ratio_text(space)
         return {
             "commitLogMinOffset": str(log.min_offset),
             "commitLogMaxOffset": str(log.max_offset),
@@ -153,6 +153,13 @@ def readable_bytes(count: int) -> str:
     while size >= 1024 and unit < 5:
         size, unit = size / 1024, unit + 1
     return f"{size:.1f} {'KMGTPE'[unit]}iB"
+
+
+def ratio_text(space: DiskUsage) -> str:
+    """`0.43`: used space in whole percents, rounded up, as RocketMQ tells it (O-24)."""
+    if not space.total_bytes:
+        return "-1"
+    return str(-(-space.used_bytes * 100 // space.total_bytes) / 100)
 
 
 def _capacity(space: DiskUsage) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from pocketmq.broker.subject import Service
 from pocketmq.protocol.bodies.topics import DataVersion
 from pocketmq.protocol.body import encode_json
@@ -22,9 +24,20 @@ class SettingsProcessor:
         options: what may be changed, and which of it acts at once; secret ones are left out.
         writer: keeps it.
         clock: stamps the version.
+        decided: what stands for options that leave it to the broker.
+        facts: what is shown besides.
     """
 
-    def __init__(self, options: LiveOptions, writer: SharedWrites, clock: Clock) -> None:
+    def __init__(
+        self,
+        options: LiveOptions,
+        writer: SharedWrites,
+        clock: Clock,
+        decided: Callable[[], Mapping[str, str]],
+        facts: Callable[[], Mapping[str, str]],
+    ) -> None:
+        self._decided = decided
+        self._facts = facts
         self._options = options
         self._updates = OptionUpdates(options, writer)
         self._clock = clock
@@ -34,7 +47,8 @@ class SettingsProcessor:
     def settings(self, _peer: Peer, request: Command) -> Reply:
         """Lines of `name=value`, as `mqadmin getBrokerConfig` reads them."""
         header = GetBrokerConfigResponseHeader(version=encode_json(self._version).decode())
-        return request.reply(header, self._options.text().encode())
+        text = self._options.text(decided=self._decided(), facts=self._facts())
+        return request.reply(header, text.encode())
 
     @handles(RequestCode.UPDATE_BROKER_CONFIG)
     def update(self, peer: Peer, request: Command) -> Reply:

@@ -111,16 +111,23 @@ class AdminProcessor:
 
 
 class SettingsProcessor:
-    """Shows and changes options (O-8)."""
+    """Shows and changes options (O-8).
 
-    def __init__(self, options: LiveOptions, writer: SharedWrites) -> None:
+    Args:
+        options: what may be changed.
+        writer: keeps it.
+        port: where it listens, which stands for `port=0`.
+    """
+
+    def __init__(self, options: LiveOptions, writer: SharedWrites, port: int) -> None:
+        self._port = port
         self._options = options
         self._updates = OptionUpdates(options, writer)
 
     @handles(RequestCode.GET_CONTROLLER_CONFIG)
     def show(self, _peer: Peer, request: Command) -> Reply:
         """Lines of `key=value`."""
-        return request.reply(body=self._options.text().encode())
+        return request.reply(body=self._options.text(decided={"port": str(self._port)}).encode())
 
     @handles(RequestCode.UPDATE_CONTROLLER_CONFIG)
     def update(self, peer: Peer, request: Command) -> Reply:

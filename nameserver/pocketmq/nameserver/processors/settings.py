@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
@@ -16,16 +18,23 @@ class SettingsProcessor:
     Args:
         options: What may be changed, and which of it acts at once.
         writer: Keeps it.
+        decided: What stands for options that leave it to the nameserver.
     """
 
-    def __init__(self, options: LiveOptions, writer: SharedWrites) -> None:
+    def __init__(
+        self,
+        options: LiveOptions,
+        writer: SharedWrites,
+        decided: Callable[[], Mapping[str, str]],
+    ) -> None:
+        self._decided = decided
         self._options = options
         self._updates = OptionUpdates(options, writer)
 
     @handles(RequestCode.GET_NAMESRV_CONFIG)
     def show(self, _peer: Peer, request: Command) -> Reply:
         """Lines of `key=value`."""
-        return request.reply(body=self._options.text().encode())
+        return request.reply(body=self._options.text(decided=self._decided()).encode())
 
     @handles(RequestCode.UPDATE_NAMESRV_CONFIG)
     def update(self, peer: Peer, request: Command) -> Reply:
