@@ -40,7 +40,7 @@ async def test_a_change_acts_at_once_and_is_in_the_file(tmp_path: Path) -> None:
 
 
 async def test_the_port_that_the_system_chose_is_shown(tmp_path: Path) -> None:  # O-8
-    async with nameserver(kv_config_path=tmp_path / "kvConfig.json") as rig:
+    async with nameserver(kv_config_path=tmp_path / "kvConfig.json", port=0) as rig:
         shown = bytes((await rig.ask(GetNamesrvConfigRequestHeader())).body_view).decode()
         assert rig.server.port > 0
         assert f"listenPort={rig.server.port}" in shown.splitlines()

@@ -228,7 +228,7 @@ async def nameserver(
 ) -> AsyncIterator[NameServerRig]:
     """A running nameserver; `options` are those of its configuration."""
     clock, network, storage = ManualClock(START_MS), MemoryNetwork(), MemoryStorage(kv)
-    config = NameServerConfig(port=9876, **options)
+    config = NameServerConfig(**{"port": 9876, **options})
     server = NameServer(config, clock, network, profile, kv_storage=storage, budget=budget)
     await server.start()
     try:
