@@ -86,7 +86,7 @@ def test_the_fixed_part_has_91_bytes_and_12_more_for_each_ipv6_host():  # S-5
     assert sizes == [103, 115]
 
 
-def test_a_topic_over_127_bytes_makes_a_v2_record():  # S-5 [H]
+def test_a_topic_over_127_bytes_makes_a_v2_record():  # S-5
     def magic(topic: bytes) -> int:
         return int.from_bytes(RecordFields(topic=topic).encode()[4:8], "big", signed=True)
 

@@ -87,7 +87,7 @@ def test_legal_names_pass(topic, group):
     check_topic(dlq_topic(group))
 
 
-def test_lengths_are_exact_and_follow_the_profile():  # P-20, P-23 [H] / [4]
+def test_lengths_are_exact_and_follow_the_profile():  # P-20, P-23
     check_topic("t" * 127)
     check_group("g" * 120, max_chars=120)
     with pytest.raises(IllegalNameError, match="longer than 120"):

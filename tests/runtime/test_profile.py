@@ -23,32 +23,80 @@ from pocketmq.runtime.profile import (
 
 ROOT = Path(__file__).resolve().parents[2]
 
-SWITCHBOARD = {
-    "nameserver.scan_period_ms": (10_000, 5_000),
-    "client.rebalance_min_interval_ms": (None, 1_000),
-    "client.first_pull_delay_ms": (0, 500),
-    "client.orderly_removal_wait_ms": (1_000, 500),
-    "client.orderly_unlock_delay_ms": (20_000, 0),
-    "client.orderly_removal_force_after_ms": (None, 20_000),
-    "client.illegal_offset_delay_ms": (10_000, 0),
-    "client.freeze_offset_when_illegal": (False, True),
-    "broker.transaction_check_interval_ms": (60_000, 30_000),
-    "broker.offset_of_empty_queue": ("zero", "not_found"),
-    "broker.dlq_when_retries_equal_max": (True, False),
-    "broker.dlq_when_group_holds_locks": (False, True),
-    "broker.invalid_parameter_code": (1, 29),
-    "broker.notify_broadcast_groups": (True, False),
-    "broker.register_timeout_ms": (6_000, 24_000),
-    "client_version": (409, 515),
-}
+NUMBERS: dict[str, tuple[str, Any, Any, Any]] = {
+    "nameserver.scan_initial_delay_ms": (
+        "NamesrvController: initial delay of scanNotActiveBroker", 5_000, 5, 5_000,
+    ),
+    "nameserver.scan_period_ms": (
+        "NamesrvConfig.scanNotActiveBrokerInterval", 10_000, 5_000, 5_000,
+    ),
+    "broker.invalid_parameter_code": ("ResponseCode.INVALID_PARAMETER", 1, 29, 29),
+    "broker.group_name_max_chars": (
+        "SubscriptionGroupManager.findSubscriptionGroupConfig", None, 255, 120,
+    ),
+    "broker.retry_topic_max_chars": ("TopicValidator.validateTopic", 127, 127, 255),
+    "broker.stored_retry_topic_max_bytes": (
+        "DefaultMessageStore.checkMessage, HookUtils.MAX_TOPIC_LENGTH", 127, 255, 255,
+    ),
+    "broker.register_timeout_ms": (
+        "BrokerConfig.registerBrokerTimeoutMills", 6_000, 24_000, 24_000,
+    ),
+    "broker.offset_of_empty_queue": (
+        "ConsumerManageProcessor.queryConsumerOffset", "zero", "not_found", "not_found",
+    ),
+    "broker.transaction_check_interval_ms": (
+        "BrokerConfig.transactionCheckInterval", 60_000, 30_000, 30_000,
+    ),
+    "broker.slave_sync_s": ("BrokerController: period of syncAll", 10.0, 60.0, 60.0),
+    "client.group_name_max_chars": ("Validators.checkGroup", 255, 255, 120),
+    "client.rebalance_min_interval_ms": ("RebalanceService.minInterval", None, 1_000, 1_000),
+    "client.first_pull_delay_ms": (
+        "RebalanceImpl.updateProcessQueueTableInRebalance", 0, 500, 500,
+    ),
+    "client.lock_retry_delay_ms": (
+        "RebalanceImpl.updateProcessQueueTableInRebalance", None, 500, 500,
+    ),
+    "client.orderly_removal_wait_ms": ("RebalancePushImpl", 1_000, 500, 500),
+    "client.orderly_removal_force_after_ms": (
+        "RebalancePushImpl.UNLOCK_DELAY_TIME_MILLS", None, 20_000, 20_000,
+    ),
+    "client.orderly_unlock_delay_ms": (
+        "RebalancePushImpl.UNLOCK_DELAY_TIME_MILLS", 20_000, 0, 0,
+    ),
+    "client.illegal_offset_delay_ms": ("DefaultMQPushConsumerImpl.pullMessage", 10_000, 0, 0),
+    "client.fault_latency_max_ms": (
+        "MQFaultStrategy.latencyMax",
+        (50, 100, 550, 1_000, 2_000, 3_000, 15_000),
+        (50, 100, 550, 1_800, 3_000, 5_000, 15_000),
+        (50, 100, 550, 1_800, 3_000, 5_000, 15_000),
+    ),
+    "client.fault_not_available_ms": (
+        "MQFaultStrategy.notAvailableDuration",
+        (0, 0, 30_000, 60_000, 120_000, 180_000, 600_000),
+        (0, 0, 2_000, 5_000, 6_000, 10_000, 30_000),
+        (0, 0, 2_000, 5_000, 6_000, 10_000, 30_000),
+    ),
+    "client.fault_isolation_latency_ms": (
+        "MQFaultStrategy.updateFaultItem", 30_000, 10_000, 10_000,
+    ),
+    "client_version": ("MQVersion", 409, 479, 515),
+}  # fmt: skip
+"""Field -> where RocketMQ has it, and its values as read at 4.9.8, 5.3.3 and 5.5.0."""
 
 ROLES = ("nameserver", "broker", "client")
 
 
-@pytest.mark.parametrize("field", SWITCHBOARD)
-def test_each_row_of_the_switchboard_has_its_two_values(field: str) -> None:
+@pytest.mark.parametrize("field", NUMBERS)
+def test_each_number_is_that_of_its_release(field: str) -> None:
     value = attrgetter(field)
-    assert (value(PROFILE_4_9), value(PROFILE_5_X)) == SWITCHBOARD[field]
+    assert tuple(map(value, PROFILES)) == NUMBERS[field][1:], NUMBERS[field][0]
+
+
+def test_each_number_of_a_profile_was_read_at_its_release() -> None:
+    numbers = {
+        field for field, value in fields_of(PROFILE_5_X).items() if not isinstance(value, bool)
+    }
+    assert numbers == set(NUMBERS)
 
 
 def fields_of(profile: Profile) -> dict[str, Any]:

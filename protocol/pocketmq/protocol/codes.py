@@ -326,7 +326,7 @@ RETRIABLE_SEND_CODES: Final = frozenset(
         ResponseCode.NO_PERMISSION,
         ResponseCode.NO_BUYER_ID,
         ResponseCode.NOT_IN_CURRENT_UNIT,
-        ResponseCode.GO_AWAY,  # [H]; a 4.9 broker never answers it, so one set serves both
+        ResponseCode.GO_AWAY,  # of 5.x; a 4.9 broker never answers it, so one set serves both
     }
 )
 """Answers after which a synchronous send tries another broker (P-41). The only list of them."""

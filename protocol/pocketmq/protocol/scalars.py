@@ -86,7 +86,7 @@ class PullSysFlag:
 
 
 class RequestSource:
-    """For whom a pull is made, in its `requestSource`; clients leave it out [H] (B-36)."""
+    """For whom a pull is made, in its `requestSource`; clients leave it out (B-36)."""
 
     SDK: Final = -1
     PROXY_FOR_ORDER: Final = 0

@@ -148,7 +148,7 @@ def test_members_with_different_topics_flip_the_table_at_every_heartbeat() -> No
         assert beat(manager, two, "two", topics=["b"]).changed
 
 
-def test_the_topic_index_follows_subscriptions() -> None:  # B-20 [H]
+def test_the_topic_index_follows_subscriptions() -> None:  # B-20
     manager, peer, other = ConsumerManager(), FakePeer(), FakePeer()
     beat(manager, peer, topics=["a", "b"])
     beat(manager, other, "two", group="others", topics=["a"])

@@ -38,11 +38,11 @@ def test_nothing_is_created_where_that_is_forbidden_but_system_groups() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a.b", "x" * 121])
-def test_5_x_creates_no_group_with_an_illegal_name(name: str) -> None:  # B-40 [H]
+def test_5_x_creates_no_group_with_an_illegal_name(name: str) -> None:  # B-40
     assert SubscriptionGroupManager(max_name_chars=120).find_or_create(name, NOW_MS) is None
 
 
-def test_4_9_does_not_look_at_the_name() -> None:  # B-40 [4]
+def test_4_9_does_not_look_at_the_name() -> None:  # B-40
     groups = SubscriptionGroupManager(max_name_chars=None)
     assert groups.find_or_create("x" * 200, NOW_MS) is not None
 

@@ -47,7 +47,7 @@ async def test_a_lock_outlives_its_holders_connection_by_60_s(  # B-50, T-13, fa
     assert await lock(voice, "two") == QUEUES
 
 
-async def test_a_resend_of_a_group_with_locks_goes_to_the_dlq(  # B-86 [H]
+async def test_a_resend_of_a_group_with_locks_goes_to_the_dlq(  # B-86
     rig: BrokerRig, voice: Voice
 ) -> None:
     await lock(voice, "one")

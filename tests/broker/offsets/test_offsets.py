@@ -54,7 +54,7 @@ def test_a_stored_minus_one_reads_as_none() -> None:
     assert offsets.query("g", "t", 0) is None
 
 
-def test_the_version_moves_every_500_commits() -> None:  # B-32 [H]
+def test_the_version_moves_every_500_commits() -> None:  # B-32
     offsets = ConsumerOffsetManager()
     for n in range(1499):
         offsets.commit("g", "t", 0, n, NOW_MS)
@@ -192,7 +192,7 @@ def test_a_commit_that_changes_nothing_is_not_told_and_not_saved() -> None:
     assert found == [("g", "t", "broker-a", 3, 5, None), ("g", "t", "broker-a", 3, 7, 5)]
 
 
-def test_a_commit_that_only_moves_the_version_is_not_told() -> None:  # B-32 [H]
+def test_a_commit_that_only_moves_the_version_is_not_told() -> None:  # B-32
     told: list[Event] = []
     offsets = ConsumerOffsetManager(Recorder(told.append, lambda: 0).sink("broker-a", lambda: 0))
     for _ in range(500):

@@ -69,7 +69,7 @@ def test_a_plain_resend_is_given_up_beyond_the_limit_and_by_4_9_at_it(  # B-86
     assert resend_goes_to_dlq(times, 16, when_equal=True, holds_locks=False) is in_4_9
 
 
-def test_a_group_that_holds_locks_has_given_up_when_it_resends() -> None:  # B-86 [H]
+def test_a_group_that_holds_locks_has_given_up_when_it_resends() -> None:  # B-86
     assert resend_goes_to_dlq(0, 16, when_equal=False, holds_locks=True)
 
 

@@ -43,7 +43,7 @@ def test_a_broker_makes_its_own_topics_at_boot() -> None:  # E-70
     }
 
 
-def test_4_9_makes_fewer_topics_at_boot() -> None:  # E-70 [H]
+def test_4_9_makes_fewer_topics_at_boot() -> None:  # E-70
     names = set(table(modern=False).table)
     assert not any(name.startswith(("rmq_sys_", "RMQ_SYS_TRANS")) for name in names)
 

@@ -142,7 +142,7 @@ class ConsumerOffsetManager:
             for queue_id, offset in queues.items():
                 yield topic, group, queue_id, offset
 
-    # -- resets [H] ---------------------------------------------------------------------------
+    # -- resets -------------------------------------------------------------------------------
 
     def assign_reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Have the group's next pull of the queue moved to `offset` (B-59, E-30).

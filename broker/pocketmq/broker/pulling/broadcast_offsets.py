@@ -1,4 +1,4 @@
-"""Pull offsets of broadcasting groups' members: RocketMQ's BroadcastOffsetManager [H] (B-36).
+"""Pull offsets of broadcasting groups' members: RocketMQ's BroadcastOffsetManager (B-36).
 
 A broadcasting client keeps its offsets in a local file; a proxy that pulls for one has no such
 file. So the broker tracks where each client pulls, and commits the smallest offset of each queue
