@@ -248,7 +248,7 @@ def test_scrubbing_gives_the_same_state_as_playing_from_the_beginning(
             const moment = timeline.began_ms + part * (timeline.ended_ms - timeline.began_ms);
             const played = empty();
             for (const role of ["nameserver-1", "nameserver-2", "broker-a", "broker-b"]) {
-              apply(played, { event: "role-started", role, at_ms: 1795369348000 });
+              apply(played, { event: "role-started", loaded: true, role, at_ms: 1795369348000 });
             }
             const until = timeline.indexAt(moment);
             for (const event of timeline.events.slice(0, until)) apply(played, event);

@@ -77,12 +77,18 @@ class BrokerAdmin(AdminBase):
                 return None  # the broker's answer when it has no such counter (O-30)
             raise
 
-    async def broker_metrics(self, broker_name: str) -> MetricsReport:
+    async def broker_metrics(
+        self, broker_name: str, *, address: str | None = None
+    ) -> MetricsReport:
         """A broker's metrics under RocketMQ's names: GET_METRICS (30008).
 
         Only PocketMQ's broker answers it; RocketMQ's shows them over HTTP when it is told to.
+
+        Args:
+            broker_name: whose; of its master, without an address.
+            address: of the broker.
         """
-        address = await self._masters.of_broker(broker_name)
+        address = address or await self._masters.of_broker(broker_name)
         return await self._api.call_for_body(address, GetMetricsRequestHeader(), MetricsReport)
 
     async def ha_status(self, address: str) -> HARuntimeInfo:

@@ -202,3 +202,7 @@ class StoreFlushed(Event, frozen=True, kw_only=True):
     broker: str
     physical_from: int
     physical_to: int
+    physical_end: int | None = None
+    """End of the log, where somebody who begins to watch has asked for it."""
+    dispatched: int | None = None
+    """Physical offset up to which consume queues have the log; asked for likewise."""

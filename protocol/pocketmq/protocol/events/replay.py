@@ -124,6 +124,8 @@ class ClusterState:
     def _stored(self, event: MessageStored | MessageDispatched | StoreFlushed) -> None:
         if isinstance(event, StoreFlushed):
             self.flushed[event.broker] = event.physical_to
+            if event.physical_end is not None:
+                self.log_ends[event.broker] = event.physical_end
         elif isinstance(event, MessageStored):
             self.log_ends[event.broker] = event.physical_offset + event.size
         else:

@@ -23,11 +23,11 @@ export class Lanes {
   /** Take an event that has been applied to `state`. */
   add(event, moment, state) {
     const how = CAUSES[event.event]?.(event);
-    if (how !== undefined) {
+    if (how !== undefined && !event.loaded) {
       const groups = event.group === undefined ? Object.keys(state.groups) : [event.group];
       for (const group of groups) this.#because(group, { how, client_id: event.client_id, moment });
     }
-    if (event.event === "rebalanced") this.#changed(event, moment, state);
+    if (event.event === "rebalanced" && !event.loaded) this.#changed(event, moment, state);
     if (how !== undefined || event.event === "role-stopped" || event.event === "rebalanced" || event.event === "allocated") {
       for (const group of Object.keys(state.groups)) this.#owners(group, moment, state);
     }

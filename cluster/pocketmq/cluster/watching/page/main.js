@@ -92,19 +92,25 @@ class Page {
     this.isLive = true;
     this.badge = "live";
     this.declare(await ask("GET", "/watch/rules"));
-    const live = new Live(NAMES, (events) => this.more(events), (state) => {
+    let before = [];  // what comes before the answer about what is there already
+    const live = new Live(NAMES, (events) => (before ? before.push(...events) : this.more(events)), (state) => {
       this.badge = state === "open" ? "live" : "lost";
       this.build();
     });
-    this.more(await ask("GET", "/watch/now"));
+    try {
+      this.more(await ask("GET", "/watch/now"), true);
+    } finally {
+      this.more(before);
+      before = null;
+    }
     addEventListener("pagehide", () => live.close());
     this.player.follow();
     this.build();
     this.poll();
   }
 
-  more(events) {
-    this.timeline.add(events);
+  more(events, loaded = false) {
+    this.timeline.add(events, loaded);
     this.timeline.trim(LIVE_EVENTS_KEPT);
     if (this.player.following) this.player.at_ms = this.timeline.ended_ms;
     this.redraw();

@@ -27,4 +27,9 @@ export function clockTime(at_ms) {
   return new Date(at_ms).toISOString().slice(11, 23);
 }
 
-export const count = (number) => Number(number ?? 0).toLocaleString("en-US");
+/** How what is not known is written, wherever a number would stand. */
+export const UNKNOWN = "?";
+
+/** A number with its thousands; `?` of what is not known. `least`: there may be more. */
+export const count = (number, least = false) => (number === null || number === undefined ? UNKNOWN
+  : `${least ? "≥ " : ""}${Number(number).toLocaleString("en-US")}`);

@@ -2,7 +2,7 @@
 
 import { changed, el, update } from "watch/dom.js";
 import { clockTime, count, seconds, short } from "watch/names.js";
-import { brokerOf, isStructure, listedAs, queueOf, shortQueue, topicOf } from "watch/state.js";
+import { atRisk, brokerOf, isStructure, listedAs, queueOf, shortQueue, topicOf } from "watch/state.js";
 import { sentence } from "watch/sentences.js";
 import { byNumber, chip, own, queuesOf } from "watch/views/cluster.js";
 import { faultButtons } from "watch/views/break.js";
@@ -17,7 +17,7 @@ export function eventList(page, most, wanted) {
   const end = timeline.indexAt(player.at_ms);
   for (let at = end - 1; at >= 0 && at > end - LOOKED_BACK && rows.length < most; at -= 1) {
     const event = timeline.events[at];
-    if (event.event === "frame" || !wanted(event)) continue;
+    if (event.event === "frame" || event.loaded || !wanted(event)) continue;
     const moment = timeline.moments[at];
     const rule = page.rules[event.event];
     rows.push(el("li", null, el("button", { "data-seek": moment, "data-key": `event ${at}`, title: t("told_by", { by: event.by ?? "?" }) },
@@ -44,12 +44,12 @@ function roleFacts(page, id) {
   const store = state.stores[id];
   return [facts([
     [t("kind"), t(`kind_${role.kind}`)], [t("state"), t(`state_${role.state}`) + (role.mastery ? ` · ${role.mastery}` : "")],
-    [t("since"), clockTime(role.since_ms)],
+    [t("since"), role.since_ms === null ? t("not_known") : clockTime(role.since_ms)],
     forgot.length > 0 && [t("knowledge"), t("expired_at", { who: forgot.join(", ") })],
-    role.kind === "nameserver" && [t("knows"), Object.keys(state.knows[id] ?? {}).join(", ") || t("nothing")],
+    role.kind === "nameserver" && [t("knows"), state.knows[id] === undefined ? t("not_known") : Object.keys(state.knows[id]).join(", ") || t("nothing")],
     role.kind === "broker" && [t("queues"), queueButtons(state, id)],
     store && [t("log_end"), count(store.end)], store && [t("flushed_to"), count(store.flushed)],
-    store && [t("at_risk"), `${count(Math.max(store.end - store.flushed, 0))} B`],
+    store && [t("at_risk"), `${count(atRisk(store))} B`],
   ]), faultButtons(page, id)];
 }
 
@@ -61,7 +61,7 @@ function clientFacts(page, id) {
   return [facts([
     [t("client"), id], [t("kind"), t(`kind_${found.kind}`)], [t("state"), t(`state_${found.state}`)], [t("group"), found.group || "–"],
     found.status && [t("last_answer"), found.status],
-    group && [t("owns"), group.members[id]?.queues.map(shortQueue).join(", ") || t("nothing")],
+    group && [t("owns"), group.members[id]?.unknown ? t("not_known") : group.members[id]?.queues.map(shortQueue).join(", ") || t("nothing")],
     allocated && [t("strategy"), allocated.strategy], allocated && [t("arithmetic"), allocated.arithmetic],
   ])];
 }
@@ -74,7 +74,7 @@ function queueFacts(page, queue) {
   });
   const owners = Object.entries(state.groups).flatMap(([, group]) => group.queues[queue] ?? []);
   return [facts([
-    [t("queue"), queue], [t("address_of"), brokerOf(queue)], [t("stored"), count(state.queues[queue]?.stored)],
+    [t("queue"), queue], [t("address_of"), brokerOf(queue)], [t("stored"), count(state.queues[queue]?.stored, state.queues[queue]?.least)],
     [t("dispatched"), count(state.queues[queue]?.dispatched)], [t("owner"), owners.length ? owners.map((each) => chip(each)) : t("no_owner")], ...rows,
   ])];
 }

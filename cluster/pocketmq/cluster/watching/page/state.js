@@ -25,7 +25,8 @@ export function empty() {
     seen: {},     // broker -> {group: {client: true}}
     routes: {},   // client -> {topic: [broker/queue]}
     groups: {},   // group -> {members: {client: {queues}}, queues: {queue: [client]}, allocated, locks, broadcasting}
-    queues: {},   // "topic broker/queue" -> {stored, dispatched}
+    // Of these, null is what nothing has told yet: it is drawn as not known, and never as 0.
+    queues: {},   // "topic broker/queue" -> {stored, dispatched, least}; least: there may be more
     offsets: {},  // group -> {queue: {pulled, next, committed, out, begun}}
     held: {},     // "group queue" -> since_ms
     stores: {},   // broker -> {end, dispatched, flushed, records: []}
@@ -96,7 +97,7 @@ function groupOf(state, name) {
 
 function memberOf(state, event) {
   clientOf(state, event.client_id, "consumer", event.group, event.at_ms);
-  return (groupOf(state, event.group).members[event.client_id] ??= { queues: [] });
+  return (groupOf(state, event.group).members[event.client_id] ??= { queues: [], unknown: Boolean(event.loaded) });
 }
 
 /** The owners of each queue, anew from what the members say. */
@@ -113,19 +114,32 @@ const POWER_CUTS = new Set(["power cut", "power cuts"]);
 
 /** What was only in the page cache is gone. */
 function cutPower(store) {
+  if (store.flushed === null) {  // nobody knows what was only there
+    Object.assign(store, { end: null, dispatched: null });
+    return;
+  }
   store.end = store.flushed;
   store.dispatched = Math.min(store.dispatched, store.flushed);
   store.records = store.records.filter((each) => each.physical_offset + each.size <= store.flushed);
 }
 
-const queueState = (state, name) => (state.queues[name] ??= { stored: 0, dispatched: 0 });
+const queueState = (state, name) => (state.queues[name] ??= { stored: null, dispatched: null, least: false });
 const storeOf = (state, broker) =>
-  (state.stores[broker] ??= { end: 0, dispatched: 0, flushed: 0, records: [] });
+  (state.stores[broker] ??= { end: null, dispatched: null, flushed: null, records: [] });
+
+/** Bytes of a log that a power cut would take; null where that is not known. */
+export const atRisk = ({ end, flushed }) => (end === null || flushed === null ? null : Math.max(end - flushed, 0));
+
+/** So many more are stored in a queue, of which nobody may have told how many it had. */
+function moreStored(queue, messages) {
+  if (queue.stored === null) queue.least = true;
+  queue.stored += messages;
+}
 
 /** A group's progress in a queue. */
 export function progressOf(state, group, queue) {
   const table = (state.offsets[group] ??= {});
-  return (table[queue] ??= { pulled: 0, next: 0, committed: 0, out: [], begun: false });
+  return (table[queue] ??= { pulled: null, next: null, committed: null, out: [], begun: false });
 }
 
 function begin(progress, offset) {
@@ -160,6 +174,9 @@ function seenAnywhere(state, group, client_id) {
 const TOTALS = { "message-sent": "sent", "message-stored": "stored", "message-pulled": "pulled",
   "message-consumed": "consumed", "message-sent-back": "again", "message-dead": "dead" };
 
+/** Since when something holds; what was read when the page was opened may hold for long. */
+const since = (event) => (event.loaded ? null : event.at_ms);
+
 const REDUCERS = {
   "role-started"(state, event) {
     if (isClient(event.role)) {
@@ -167,8 +184,9 @@ const REDUCERS = {
       Object.assign(found, { state: "running", since_ms: event.at_ms });
       return;
     }
-    const found = Object.assign(roleOf(state, event.role, event.at_ms), { state: "running", since_ms: event.at_ms });
+    const found = Object.assign(roleOf(state, event.role, event.at_ms), { state: "running", since_ms: since(event) });
     if (event.kind) found.kind = event.kind;
+    if (found.kind === "nameserver" && !event.loaded) state.knows[event.role] ??= {};  // it begins with nothing
   },
   "role-stopped"(state, event) {
     if (isClient(event.role)) {
@@ -181,7 +199,7 @@ const REDUCERS = {
       if (state.forgot[event.role]) state.forgot[event.role] = {};
       if (state.seen[event.role]) state.seen[event.role] = {};
     }
-    Object.assign(roleOf(state, event.role, event.at_ms), { state: event.how, since_ms: event.at_ms });
+    Object.assign(roleOf(state, event.role, event.at_ms), { state: event.how, since_ms: since(event) });
   },
   "broker-registered"(state, event) {
     if (!event.broker_id && !state.masters[event.broker]) roleOf(state, event.broker, event.at_ms);
@@ -239,7 +257,7 @@ const REDUCERS = {
     (state.routes[event.client_id] ??= {})[event.topic] = queues;
   },
   "rebalanced"(state, event) {
-    memberOf(state, event).queues = event.queues;
+    Object.assign(memberOf(state, event), { queues: event.queues, unknown: false });
     settle(groupOf(state, event.group));
     for (const queue of event.gained ?? []) {
       const progress = progressOf(state, event.group, queue);  // its process queue is empty
@@ -289,18 +307,23 @@ const REDUCERS = {
   },
   "message-stored"(state, event) {
     const queue = queueState(state, queueOf(event));
-    queue.stored = Math.max(queue.stored, event.offset + 1);
+    Object.assign(queue, { stored: Math.max(queue.stored, event.offset + 1), least: false });
     state.totals.stored += 1;
     const store = storeOf(state, teller(state, event));
     store.end = Math.max(store.end, event.physical_offset + event.size);
+    if (event.physical_offset === 0) {  // the first of all: nothing can have been on the disk before
+      store.flushed ??= 0;
+      store.dispatched ??= 0;
+    }
     store.records.push(event);
     if (store.records.length > RECORDS_KEPT) store.records.shift();
   },
   "message-dispatched"(state, event) {
     const queue = queueState(state, queueOf(event));
     queue.dispatched = Math.max(queue.dispatched, event.offset + event.count);
-    queue.stored = Math.max(queue.stored, queue.dispatched);
-    storeOf(state, teller(state, event)).dispatched = event.physical_end;
+    Object.assign(queue, { stored: Math.max(queue.stored, queue.dispatched), least: false });
+    const store = storeOf(state, teller(state, event));
+    if (event.physical_end) store.dispatched = event.physical_end;  // 0: only the queue was looked at
   },
   "message-pulled"(state, event) {
     state.totals.pulled += event.count;
@@ -324,10 +347,10 @@ const REDUCERS = {
     consumed(progress, event.offset, event.offset + 1);
   },
   "offset-committed"(state, event) {
-    state.totals.committed += 1;
+    if (!event.loaded) state.totals.committed += 1;
     const progress = progressOf(state, event.group, queueOf(event));
     progress.committed = event.offset;
-    if (progress.next >= event.offset) return;
+    if (progress.next !== null && progress.next >= event.offset) return;
     progress.next = event.offset;  // what was only counted, or consumed before anybody watched
     progress.pulled = Math.max(progress.pulled, event.offset);
     progress.out = progress.out.filter((each) => each > event.offset);
@@ -341,7 +364,8 @@ const REDUCERS = {
   "store-flushed"(state, event) {
     const store = storeOf(state, teller(state, event));
     store.flushed = Math.max(store.flushed, event.physical_to);
-    store.end = Math.max(store.end, store.flushed);
+    store.end = Math.max(store.end, event.physical_end ?? 0, store.flushed);
+    if (Number.isFinite(event.dispatched)) store.dispatched = Math.max(store.dispatched, event.dispatched);
   },
   "events-counted"(state, event) {
     const messages = event.messages || event.count;
@@ -349,12 +373,12 @@ const REDUCERS = {
     if (TOTALS[event.kind]) state.totals[TOTALS[event.kind]] += messages;
     const name = queueOf({ ...event, broker: event.broker ?? event.by });
     if (name === null) return;
-    if (event.kind === "message-stored") queueState(state, name).stored += messages;
-    if (event.kind === "message-dispatched") queueState(state, name).dispatched += messages;
+    if (event.kind === "message-stored") moreStored(queueState(state, name), messages);
+    if (event.kind === "message-dispatched" && queueState(state, name).dispatched !== null) queueState(state, name).dispatched += messages;
     if (!event.group) return;
     const progress = progressOf(state, event.group, name);
-    if (event.kind === "message-pulled") progress.pulled += messages;
-    if (event.kind === "message-consumed") progress.next += messages;
+    if (event.kind === "message-pulled" && progress.pulled !== null) progress.pulled += messages;
+    if (event.kind === "message-consumed" && progress.next !== null) progress.next += messages;
   },
   /** A tenth of a second of a recording that is too long to be loaded: events by kind and place. */
   "frame"(state, event) {
@@ -365,7 +389,7 @@ const REDUCERS = {
         const found = /^(\S+) (.+)\/(\d+)$/.exec(place);
         if (!found) continue;
         const queue = queueState(state, `${found[2]} ${found[1]}/${found[3]}`);
-        if (kind === "message-stored") queue.stored += each;
+        if (kind === "message-stored") moreStored(queue, each);
         if (kind === "message-stored") queue.dispatched = queue.stored;
       }
     }
@@ -392,7 +416,7 @@ function consumed(progress, from, to) {
 /** Change a state by an event; one whose name is unknown, or that lacks fields, only moves the time. */
 export function apply(state, event) {
   if (event.at_ms > state.at_ms) state.at_ms = event.at_ms;
-  state.count += 1;
+  if (!event.loaded) state.count += 1;
   const reducer = Object.hasOwn(REDUCERS, event.event) ? REDUCERS[event.event] : null;
   if (reducer === null) return state;
   try {
@@ -434,14 +458,15 @@ export function cutsAt(state, moment) {
   return all.filter((each, at) => all.findIndex(({ who, other }) => who === each.who && other === each.other) === at);
 }
 
-/** Queues of a group that nobody owns, and those that more than one owns. */
+/** Queues of a group that nobody owns, those that more than one owns, and whether a member's queues are not known. */
 export function conflicts(group) {
   const nobody = [], several = [];
+  const unknown = Object.values(group.members).some((each) => each.unknown);
   for (const [queue, owners] of Object.entries(group.queues)) {
-    if (owners.length === 0) nobody.push(queue);
+    if (owners.length === 0 && !unknown) nobody.push(queue);
     if (owners.length > 1 && !group.broadcasting) several.push(queue);
   }
-  return { nobody, several };
+  return { nobody, several, unknown };
 }
 
 const ownerOf = (event, state) => event.client_id ?? state.groups[event.group]?.queues[queueOf(event)]?.[0];

@@ -27,9 +27,13 @@ export class Timeline {
     this.cursor = { index: 0, state: empty() };
   }
 
-  /** Take more events; one that is older than the newest is shown at the newest's moment. */
-  add(events) {
-    for (const taken of events) {
+  /**
+   * Take more events; one that is older than the newest is shown at the newest's moment.
+   * `loaded`: they say what was there when the page was opened. That is no news, and is listed and counted nowhere.
+   */
+  add(events, loaded = false) {
+    for (const each of events) {
+      const taken = loaded ? { ...each, loaded } : each;
       const moment = momentOf(taken);
       if (this.events.length === 0) {
         this.began_ms = moment;
@@ -38,7 +42,7 @@ export class Timeline {
       this.ended_ms = Math.max(moment, this.ended_ms);
       this.events.push(taken);
       this.moments.push(this.ended_ms);
-      if (isStructure(taken)) this.structure.push(this.ended_ms);
+      if (isStructure(taken) && !loaded) this.structure.push(this.ended_ms);
       apply(this.newest, taken);
       this.lanes.add(taken, this.ended_ms, this.newest);
       if (this.events.length % EVERY === 0) {
@@ -57,7 +61,7 @@ export class Timeline {
   expect(role, at_ms) {
     if (typeof role !== "string") return;
     for (const state of [this.newest, this.copies[0].state, this.cursor.state]) {
-      apply(state, { event: "role-started", role, at_ms: Number.isFinite(at_ms) ? at_ms : 0 });
+      apply(state, { event: "role-started", loaded: true, role, at_ms: Number.isFinite(at_ms) ? at_ms : 0 });
     }
   }
 
@@ -104,7 +108,7 @@ export class Timeline {
   between(from, to, most = Infinity, wanted = () => true) {
     const found = this.details?.filter((each) => each.moment > from && each.moment <= to && wanted(each.event)) ?? [];
     for (let at = this.indexAt(from), end = this.indexAt(to); at < end; at += 1) {
-      if (wanted(this.events[at])) found.push({ event: this.events[at], moment: this.moments[at] });
+      if (!this.events[at].loaded && wanted(this.events[at])) found.push({ event: this.events[at], moment: this.moments[at] });
     }
     if (found.length <= most) return { events: found, each: 1 };
     const each = Math.ceil(found.length / most);
@@ -129,6 +133,7 @@ export class Timeline {
     const counts = new Array(bins).fill(0);
     const length = Math.max(this.ended_ms - this.began_ms, 1);
     this.events.forEach((event, index) => {
+      if (event.loaded) return;
       const at = Math.floor(((this.moments[index] - this.began_ms) / length) * bins);
       counts[Math.min(Math.max(at, 0), bins - 1)] += event.count ?? 1;
     });

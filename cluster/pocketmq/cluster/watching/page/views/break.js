@@ -40,11 +40,13 @@ function ruleWords(rule) {
 
 export function draw(place, page) {
   const { state, t } = page;
-  const signature = JSON.stringify([page.language, state.roles, page.cuts, page.isLive, page.faults, page.said]);
+  const signature = JSON.stringify([page.language, state.roles, page.cuts, page.isLive, page.faults, state.faults, page.said]);
   if (place.dataset.drawn === signature && place.firstChild) return;
   place.dataset.drawn = signature;
   const roles = Object.keys(state.roles).sort((one, other) => state.roles[one].kind.localeCompare(state.roles[other].kind) || one.localeCompare(other));
-  const rules = page.faults ?? [];
+  const holding = Object.entries(state.faults).filter(([, each]) => each.holds);
+  const told = holding.map(([id, { do: what, role, other, fired }]) => ({ rule: { id, do: what, role, other }, fired: fired ? { [role || "*"]: fired } : {} }));
+  const rules = page.faults ?? (page.isLive ? null : told);
   update(place,
     el("section", { class: "card" },
       el("h2", null, t("break_title")),
@@ -53,7 +55,7 @@ export function draw(place, page) {
         el("span", null, id), page.cut.has(id) && state.roles[id].state === "running" ? cutWords(page, id) : t(`state_${state.roles[id].state}`), faultButtons(page, id)]), { class: "hidden-text" })),
     el("section", { class: "card" },
       el("h2", null, t("rules")),
-      rules.length === 0 ? el("p", { class: "note" }, t("no_rules")) : [
+      rules === null ? el("p", { class: "note" }, t("not_known")) : rules.length === 0 ? el("p", { class: "note" }, t("no_rules")) : [
         table(t("rules"), [t("rule"), t("does"), t("fired"), t("action")], rules.map(({ rule, fired }) => [
           rule.id, ruleWords(rule), Object.entries(fired).map(([role, times]) => `${role} ${times}`).join(", ") || "0",
           asking(page, t("clear"), "DELETE", `faults/${encodeURIComponent(rule.id)}`, undefined, `clear ${rule.id}`)]), { class: "hidden-text" }),

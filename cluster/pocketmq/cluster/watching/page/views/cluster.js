@@ -1,7 +1,7 @@
 /** Who is there, what travels, and who knows what. */
 
 import { el, update, svg, table } from "watch/dom.js";
-import { colour, count, short } from "watch/names.js";
+import { colour, count, short, UNKNOWN } from "watch/names.js";
 import { troubleWords } from "watch/sentences.js";
 import { brokerNameOf, brokerOf, conflicts, journey, listedAs, shortQueue, topicOf, troublesAt } from "watch/state.js";
 
@@ -143,8 +143,8 @@ function clientWords(page, id) {
   const parts = page.cut?.has(id) ? [cutWords(page, id)] : [];
   if (found.state !== "running") parts.push(t(`state_${found.state}`));
   if (found.kind === "consumer") {
-    const owned = state.groups[found.group]?.members[id]?.queues.length ?? 0;
-    parts.push(`${found.group} · ${owned} ${t("queues")}`);
+    const member = state.groups[found.group]?.members[id];
+    parts.push(`${found.group} · ${member?.unknown ? UNKNOWN : member?.queues.length ?? 0} ${t("queues")}`);
   } else {
     parts.push(found.status || t("kind_producer"));
   }
@@ -167,7 +167,7 @@ function cells(page, broker, box) {
     all.slice(0, fits).forEach((queue, at) => {
       const groups = Object.values(state.groups).filter((group) => group.queues[queue]);
       const owners = groups.flatMap((group) => group.queues[queue]);  // each group has its own
-      const title = `${queue}: ${count(state.queues[queue]?.stored)} · ${owners.map(short).join(", ") || t("no_owner")}`;
+      const title = `${queue}: ${count(state.queues[queue]?.stored, state.queues[queue]?.least)} · ${owners.map(short).join(", ") || t("no_owner")}`;
       found.push(svg("g", { class: "lane", "data-select": queue },
         svg("title", null, title),
         svg("rect", { x: 84 + at * 30, y, width: 27, height: 22, rx: 4, class: groups.some((group) => conflicts(group).several.includes(queue)) ? "several" : "",
@@ -278,6 +278,7 @@ function knowledge(page) {
     parts.push(table(t("table_nameserver"), [t("broker"), ...servers], brokers.map((broker) => {
       const known = servers.filter((each) => state.knows[each]?.[broker]).length;
       return [broker, ...servers.map((each) => {
+        if (state.knows[each] === undefined && !state.forgot[each]?.[broker]) return el("span", { class: "note", title: t("not_known") }, UNKNOWN);
         if (state.knows[each]?.[broker]) return `✓ ${known < servers.length ? t("knows") : ""}`;
         const forgot = state.forgot[each]?.[broker];
         return el("span", { class: "missing" }, forgot ? `✕ ${t("forgotten", { how: forgot.how })}` : `✕ ${t("missing")}`);

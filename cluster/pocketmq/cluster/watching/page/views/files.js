@@ -1,7 +1,8 @@
 /** The commit log as it grows, what is on the disk and what a power cut would take, and bytes beside fields. */
 
 import { changed, el, update, svg, table } from "watch/dom.js";
-import { count } from "watch/names.js";
+import { count, UNKNOWN } from "watch/names.js";
+import { atRisk } from "watch/state.js";
 
 export const name = "files";
 
@@ -13,13 +14,15 @@ function layoutOf(record) {
 
 function picture(store, width, t) {
   const from = store.records[0]?.physical_offset ?? 0;
-  const length = Math.max(store.end - from, 1);
+  const length = Math.max((store.end ?? from) - from, 1);
+  const isKnown = atRisk(store) !== null;
   const x = (offset) => Math.min(Math.max(((offset - from) / length) * (width - 2), 0), width - 2) + 1;
-  const mark = (offset, label, y) => svg("g", null, svg("line", { class: "now", x1: x(offset), x2: x(offset), y1: 4, y2: 50 }),
-    svg("text", { class: "soft", x: Math.min(x(offset), width - 4), y, "text-anchor": x(offset) > width / 2 ? "end" : "start" }, `${label} ${count(offset)}`));
-  return svg("svg", { width, height: 84, viewBox: `0 0 ${width} 84`, role: "img", "aria-label": `${t("flushed_to")} ${store.flushed}, ${t("log_end")} ${store.end}` },
-    svg("rect", { x: 1, y: 10, width: width - 2, height: 34, rx: 5, fill: "url(#hatch)", stroke: "var(--warn)", "stroke-dasharray": "5 4" }),
-    svg("rect", { x: 1, y: 10, width: Math.max(x(store.flushed) - 1, 0), height: 34, rx: 5, fill: "var(--c2)", stroke: "var(--edge)" }),
+  const mark = (offset, label, y) => (offset === null ? svg("text", { class: "soft", x: 4, y }, `${label} ${count(offset)}`)
+    : svg("g", null, svg("line", { class: "now", x1: x(offset), x2: x(offset), y1: 4, y2: 50 }),
+      svg("text", { class: "soft", x: Math.min(x(offset), width - 4), y, "text-anchor": x(offset) > width / 2 ? "end" : "start" }, `${label} ${count(offset)}`)));
+  return svg("svg", { width, height: 84, viewBox: `0 0 ${width} 84`, role: "img", "aria-label": `${t("flushed_to")} ${store.flushed ?? UNKNOWN}, ${t("log_end")} ${store.end ?? UNKNOWN}` },
+    svg("rect", { x: 1, y: 10, width: width - 2, height: 34, rx: 5, fill: isKnown ? "url(#hatch)" : "var(--ground)", stroke: isKnown ? "var(--warn)" : "var(--edge)", "stroke-dasharray": "5 4" }),
+    isKnown && svg("rect", { x: 1, y: 10, width: Math.max(x(store.flushed) - 1, 0), height: 34, rx: 5, fill: "var(--c2)", stroke: "var(--edge)" }),
     store.records.map((each) => svg("line", { x1: x(each.physical_offset), x2: x(each.physical_offset), y1: 10, y2: 44, stroke: "var(--edge)" })),
     mark(store.flushed, t("flushed_to"), 64), mark(store.end, t("log_end"), 80));
 }
@@ -74,10 +77,11 @@ export function draw(place, page) {
     const chosen = (wanted && page.records?.[wanted]) ?? (page.readsAlong ? page.tails?.[broker] : null) ?? store.records.at(-1);
     return el("section", { class: "card" },
       el("h2", null, t("log_of", { broker })), picture(store, width, t),
-      el("p", { class: "note" }, `${t("dispatched_to")} ${count(store.dispatched)} · ${t("at_risk")}: ${count(Math.max(store.end - store.flushed, 0))} B`),
-      legend(t),
+      el("p", { class: "note" }, `${t("dispatched_to")} ${count(store.dispatched)} · ${t("at_risk")}: ${count(atRisk(store))} B`),
+      [store.end, store.flushed, store.dispatched].includes(null) && el("p", { class: "note" }, t("not_known_of_log")),
+      legend(t, store.flushed === null),
       el("div", { class: "log" }, store.records.map((each) => el("button", {
-        class: each.physical_offset + each.size > store.flushed ? "cache" : "", "aria-pressed": each === chosen ? "true" : "false",
+        class: store.flushed === null ? "unknown" : each.physical_offset + each.size > store.flushed ? "cache" : "", "aria-pressed": each === chosen ? "true" : "false",
         "data-record": `${broker} ${each.physical_offset}`, "data-key": `record ${broker} ${each.physical_offset}` }, count(each.physical_offset)))),
       page.isLive && (page.readsAlong ? el("p", { class: "note" }, t("reads_along"))
         : el("button", { class: "button", "data-do": "tail", "data-key": `tail ${broker}` }, t("read_along"))),
@@ -87,5 +91,5 @@ export function draw(place, page) {
   }), !page.isLive && el("p", { class: "note" }, t("bytes_live")));
 }
 
-const legend = (t) => el("ul", { class: "legend" }, [["", "flushed"], ["cache", "cached"]].map(([style, key]) =>
+const legend = (t, hasUnknown) => el("ul", { class: "legend" }, [["", "flushed"], ["cache", "cached"], ...(hasUnknown ? [["unknown", "not_known"]] : [])].map(([style, key]) =>
   el("li", null, el("span", { class: "log inline" }, el("span", { class: `sample ${style}` }, "0")), t(key))));

@@ -1,7 +1,7 @@
 /** How far each group is in each queue: process queue, out of order, committable, committed, lag. */
 
 import { el, update, svg, table } from "watch/dom.js";
-import { count } from "watch/names.js";
+import { count, UNKNOWN } from "watch/names.js";
 import { shortQueue, topicOf } from "watch/state.js";
 import { chip } from "watch/views/cluster.js";
 
@@ -24,8 +24,9 @@ function cells(kind, places) {
 /** The offsets around where a queue is consumed, one cell for each message. */
 function strip(progress, stored, t, queue) {
   const { committed, next, pulled, out } = progress;
-  const from = Math.max(0, Math.min(committed, next) - 4);
-  const end = Math.min(from + CELLS, Math.max(stored, pulled, next));
+  const known = [committed, next].filter((each) => each !== null);
+  const from = committed === null ? next ?? pulled ?? 0 : Math.max(0, Math.min(...known) - 4);
+  const end = known.length || pulled !== null ? Math.min(from + CELLS, Math.max(stored, pulled, next)) : from;
   const kind = (offset) => {
     if (offset < committed) return "committed";
     if (offset < next) return "consumed";
@@ -34,7 +35,7 @@ function strip(progress, stored, t, queue) {
   };
   const places = {};
   for (let offset = from; offset < end; offset += 1) (places[kind(offset)] ??= []).push(1 + (offset - from) * CELL);
-  const label = t("offset_picture", { queue: shortQueue(queue), committed, next, pulled, stored });
+  const label = t("offset_picture", { queue: shortQueue(queue), committed: committed ?? UNKNOWN, next: next ?? UNKNOWN, pulled: pulled ?? UNKNOWN, stored: stored ?? UNKNOWN });
   return svg("svg", { width: CELLS * CELL + 2, height: 26, viewBox: `0 0 ${CELLS * CELL + 2} 26`, role: "img", "aria-label": label },
     svg("title", null, label), Object.entries(places).map(([each, all]) => cells(each, all)));
 }
@@ -61,14 +62,17 @@ export function draw(place, page) {
       table(t("offsets", { group }), [t("queue"), t("owner"), t("progress"), t("committed"), t("committable"), t("out_of_order"), t("in_process"), t("pulled"), t("stored"), t("lag")],
         queues.map((queue) => {
           const progress = state.offsets[group][queue];
-          const stored = Math.max(state.queues[queue]?.stored ?? 0, progress.pulled);
+          const told = state.queues[queue]?.stored ?? null;
+          const stored = told === null && progress.pulled === null ? null : Math.max(told, progress.pulled);
+          const least = told === null || state.queues[queue].least;  // pulled are those that are there at least
           const owners = state.groups[group]?.queues[queue] ?? [];
-          const lag = stored - progress.committed;
-          const number = (value) => el("span", { class: "number" }, count(value));
+          const lag = stored === null || progress.committed === null ? null : stored - progress.committed;
+          const inProcess = progress.pulled === null || progress.next === null ? null : Math.max(progress.pulled - progress.next - progress.out.length, 0);
+          const number = (value, more = false) => el("span", { class: "number" }, count(value, more));
           return [el("button", { "data-select": queue, "data-key": `queue ${group} ${queue}`, class: "plain" }, `${topicOf(queue)} ${shortQueue(queue)}`), owners.map((each) => chip(each)),
             strip(progress, stored, t, queue), number(progress.committed), number(progress.next), number(progress.out.length),
-            number(Math.max(progress.pulled - progress.next - progress.out.length, 0)), number(progress.pulled), number(stored),
-            el("span", { class: lag > 0 ? "number missing" : "number" }, count(lag))];
+            number(inProcess), number(progress.pulled), number(stored, least),
+            el("span", { class: lag > 0 ? "number missing" : "number" }, count(lag, least))];
         }), { class: "hidden-text" }));
   }));
 }

@@ -122,14 +122,15 @@ export function draw(place, page) {
     update(place, groups.length === 0
       ? el("section", { class: "card" }, el("h2", null, t("view_queues")), el("p", { class: "note" }, t("no_groups")))
       : groups.map((group) => {
-        const { nobody, several } = conflicts(state.groups[group]);
+        const { nobody, several, unknown } = conflicts(state.groups[group]);
         return [
           el("section", { class: "card" },
             el("h2", null, t("group_title", { group })),
             el("p", null, Object.keys(state.groups[group].members).sort().map((each) => chip(each))),
             nobody.length > 0 && el("p", { class: "warning" }, t("some_unowned", { queues: byTopic(nobody) })),
             several.length > 0 && el("p", { class: "warning" }, t("some_several", { queues: byTopic(several) })),
-            nobody.length + several.length === 0 && el("p", { class: "note" }, `✓ ${t(state.groups[group].broadcasting ? "broadcasting" : "all_owned")}`),
+            unknown && el("p", { class: "note" }, t("owners_not_known")),
+            nobody.length + several.length === 0 && !unknown && el("p", { class: "note" }, `✓ ${t(state.groups[group].broadcasting ? "broadcasting" : "all_owned")}`),
             picture(page, group, width), changes(page, group)),
           ring(page, group)];
       }));

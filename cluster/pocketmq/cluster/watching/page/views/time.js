@@ -12,7 +12,8 @@ export const name = "time";
 function deadlines(page) {
   const { t, clock } = page;
   if (!page.isLive) return el("p", { class: "note" }, t("deadlines_recorded"));
-  if (!clock || clock.kind !== "manual") return el("p", { class: "note" }, t("no_deadlines"));
+  if (!clock) return el("p", { class: "note" }, t("not_known"));
+  if (clock.kind !== "manual") return el("p", { class: "note" }, t("no_deadlines"));
   const next = clock.next[0];
   return [
     next && el("p", null, `${t("deadline")}: `, el("strong", null, `${next.role} · ${next.what}`), ` · ${t("deadline_in")} ${next.in_s.toFixed(3)} s`),
@@ -36,10 +37,10 @@ export function draw(place, page) {
     el("div", { class: "cards" },
       fact(t("virtual"), clockTime(state.at_ms)),
       fact(t("real"), `${seconds(player.at_ms - timeline.began_ms)} s`),
-      fact(t("events"), count(timeline.indexAt(player.at_ms)))),
+      fact(t("events"), count(state.count))),
     el("section", { class: "card", style: "margin-top:1rem" },
       el("h2", null, t("clock")),
-      el("p", { class: "note" }, t("dots_sum", { sent: count(sent), stored: count(stored), consumed: count(consumed), again: count(again), dead: count(dead) })),
+      el("p", { class: "note" }, `${t(page.isLive ? "counted_live" : "counted_recorded")}: `, t("dots_sum", { sent: count(sent), stored: count(stored), consumed: count(consumed), again: count(again), dead: count(dead) })),
       deadlines(page)),
     el("section", { class: "card" }, el("h2", null, t("happened")), eventList(page, 120, () => true)));
 }
