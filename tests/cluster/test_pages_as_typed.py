@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from support import typed_page
+from support import typed_help, typed_page
 from support.typed_page import ROOT, lines, reasons
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
@@ -38,6 +38,16 @@ ELSEWHERE = {
 """Pages that need more than a shell, and the test that follows each as it is typed."""
 MARKERS = 26
 """Blocks of all pages that are not run. A new one has to be counted here."""
+BY_PAGES = {
+    "pocketmq down",
+    "pocketmq down --data ./cluster",
+    "pocketmq restart broker-a",
+    "pocketmq up --data ./flights",
+    "pocketmq topic create flight-delays",
+    "pocketmq consume flight-delays --count 5",
+}
+"""Examples that pages, or the examples of other commands, type."""
+NOT_RUN_EXAMPLES = 45
 
 
 def name_of(page: Path) -> str:
@@ -69,6 +79,34 @@ def test_each_line_of_a_page_does_what_is_shown(page: Path, tmp_path: Path) -> N
         timeout=500,
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+@pytest.mark.parametrize("world", range(len(typed_help.WORLDS)))
+def test_each_example_of_help_can_be_typed(world: int, tmp_path: Path) -> None:
+    reader = [sys.executable, typed_help.__file__, str(world), str(tmp_path / "reader")]
+    network = own_network()
+    ran = subprocess.run(
+        [*network, *reader, *(["--own-network"] if network else [])],
+        capture_output=True,
+        text=True,
+        timeout=500,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_each_example_of_help_is_run_or_counted() -> None:
+    texts = typed_help.commands()
+    worlds = [name for world in typed_help.WORLDS for name in world.commands]
+    assert len(set(worlds)) == len(worlds)
+    left = {
+        typed
+        for name, text in texts.items()
+        for typed in typed_help.examples(text)
+        if name not in worlds and not typed_help.why_not(typed)
+    }
+    assert left == BY_PAGES
+    every = [typed for text in texts.values() for typed in typed_help.examples(text)]
+    assert len([typed for typed in every if typed_help.why_not(typed)]) == NOT_RUN_EXAMPLES
 
 
 def test_blocks_that_are_not_run_are_counted_and_say_why() -> None:

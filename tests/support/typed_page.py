@@ -44,6 +44,8 @@ SECONDS: Final = "3"
 SERVERS: Final = (
     (r"pocketmq up\b(?!.*--wait-ready)", "Ctrl-C stops"),
     (r"pocketmq watch\b(?!.*--(?:export|record))", "/watch"),
+    (r"pocketmq watch\b(?!.*--(?:from|seconds))", "recording"),
+    (r"pocketmq consume\b(?!.*--count)", ""),
     (r"(?:python -m pocketmq\.|pocketmq )(?:nameserver|broker|controller)\b(?!.*--help)", "READY"),
     (r"pocketmq fault-proxy\b", "127.0.0.2:10911"),
     (r"pocketmq message tail (?!.*(?:--no-follow|--count|-c|--until) ?)", ""),
@@ -108,11 +110,21 @@ def _plain(text: str) -> str:
     return " ".join(plain.split())
 
 
+class Server(NamedTuple):
+    """What runs in a terminal of its own."""
+
+    typed: str
+    process: subprocess.Popen[bytes]
+    output: Path
+
+
 class Reader:
     """The reader's folder, a shell in it, and the terminals in which something runs."""
 
     def __init__(self, folder: Path) -> None:
-        self._servers: list[tuple[str, subprocess.Popen[str]]] = []
+        self._servers: list[Server] = []
+        self._outputs = folder.parent / "outputs"
+        self._outputs.mkdir()
         self._folder = self._where = folder
         self._environment = _environment(folder)
         own, theirs = pty.openpty()
@@ -140,8 +152,8 @@ class Reader:
         begins = False
         for pattern, ready in SERVERS:
             if re.match(pattern, line.typed):
-                if not re.search(" watch| --any-port| --port 0", line.typed):
-                    self._end(re.split(" +[-#]", line.typed)[0])  # the ports are its
+                if not re.search(" (?:watch|consume|message)| --any-port| --port 0", line.typed):
+                    self.end(re.split(" +[-#]", line.typed)[0])  # the ports are its
                 printed = self._start(line.typed, ready)
                 begins = True
                 break
@@ -157,7 +169,7 @@ class Reader:
         Raises:
             AssertionError: It does not end in order.
         """
-        self._end("")
+        self.end("")
         assert self._shell.stdin is not None
         self._shell.stdin.close()
         self._shell.wait(timeout=LIMIT_S)
@@ -182,35 +194,36 @@ class Reader:
         return said
 
     def _start(self, typed: str, ready: str) -> str:
-        server = subprocess.Popen(
-            ["bash", "-c", typed],
-            cwd=self._where,
-            env=self._environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
-        self._servers.append((typed, server))
-        assert server.stdout is not None
-        printed = ""
-        while ready and ready not in printed:
-            line = server.stdout.readline()
-            assert line, f"$ {typed}\nhas ended: {printed}"
-            printed += line
+        output = self._outputs / str(len(self._servers))
+        with output.open("w") as writing:  # a pipe that nobody reads would be full one day
+            server = subprocess.Popen(
+                ["bash", "-c", typed],
+                cwd=self._where,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=writing,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self._servers.append(Server(typed, server, output))
+        while ready not in (printed := output.read_text()):
+            if server.poll() is not None:
+                self._servers.pop()
+                raise AssertionError(f"$ {typed}\nhas ended: {printed}")
+            select.select([], [], [], 0.05)
         return printed
 
-    def _end(self, start: str) -> None:
+    def end(self, start: str) -> None:
         """Press Ctrl-C where commands that begin so run, the latest first."""
-        for typed, server in reversed(self._servers):
-            if not typed.startswith(start):
+        for typed, server, output in reversed(self._servers):
+            if not typed.startswith(start) or server.returncode is not None:
                 continue
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(server.pid, signal.SIGINT)
-            printed, _ = server.communicate(timeout=LIMIT_S)
-            assert server.returncode in (0, 130, -signal.SIGINT), f"$ {typed}\n{printed}"
-        self._servers = [each for each in self._servers if each[1].returncode is None]
+            server.wait(timeout=LIMIT_S)
+            assert server.returncode in (0, 130, -signal.SIGINT), (
+                f"$ {typed}\nended with status {server.returncode}: {output.read_text()[-2000:]}"
+            )
 
 
 def _environment(folder: Path) -> dict[str, str]:
@@ -224,14 +237,14 @@ def _environment(folder: Path) -> dict[str, str]:
     return known | {"HOME": str(home), "PATH": path, "TERM": "dumb", "BROWSER": "true"}
 
 
-def _bring_loopback_up() -> None:
+def use_own_network() -> None:
     """127.0.0.1 of a new network is down at first."""
     if ip := shutil.which("ip"):
         subprocess.run([ip, "link", "set", "lo", "up"], check=True)
 
 
 @contextlib.contextmanager
-def _nothing_left() -> Iterator[None]:
+def nothing_left() -> Iterator[None]:
     """End what a page has left running in the background, and tell of it."""
     if sys.platform == "linux":  # whoever loses its parent becomes a child of this process
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -264,6 +277,6 @@ def follow(page: Path, folder: Path) -> None:
 
 if __name__ == "__main__":
     if "--own-network" in sys.argv:
-        _bring_loopback_up()
-    with _nothing_left():
+        use_own_network()
+    with nothing_left():
         follow(Path(sys.argv[1]), Path(sys.argv[2]))
