@@ -64,6 +64,22 @@ def test_where_no_control_address_answers_the_usual_nameserver_is_asked(
     assert "no control address answers at http://127.0.0.1:1" in console("topic", "list").error
 
 
+def test_a_command_that_needs_no_cluster_looks_for_none(
+    pocketmq: Cluster, console: Console, told_nothing: pytest.MonkeyPatch
+) -> None:
+    told_nothing.setenv(VARIABLE, pocketmq.control_url)
+    for words in (
+        ["group", "simulate", "t", "--queues", "4"],
+        ["pipeline", "latency", f"store:{pocketmq.data / 'broker-a'}"],
+    ):
+        done = console(*words)
+        assert (done.status, "NAMESRV_ADDR" in done.err) == (0, False), done
+
+
+def test_an_empty_address_is_a_mistake(console: Console) -> None:
+    assert "names no address; write host:port" in console("topic", "list", "-n", "").error
+
+
 def test_a_changed_topic_says_how_many_queues_it_had(pocketmq: Cluster, console: Console) -> None:
     topic = pocketmq.topic_name("growing")
     assert console("topic", "create", topic).out == f"{topic}: 4 queues on each of broker-a\n"

@@ -10,7 +10,13 @@ import msgspec
 import typer
 
 from pocketmq.cluster.cli.output import Output, OutputFormat, Sentences, show, tell
-from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, addresses, remoting, run
+from pocketmq.cluster.cli.run import (
+    DEFAULT_NAMESERVERS,
+    Nameservers,
+    nameserver_addresses,
+    remoting,
+    run,
+)
 from pocketmq.cluster.cli.steer import Control, Data
 from pocketmq.cluster.cli.tables import Table
 from pocketmq.cluster.control import ControlledProcess, discover, reachable
@@ -100,6 +106,7 @@ def advance(
     by_ms = parse_duration_ms(duration)
     if by_ms > MAX_ADVANCE_S * 1000:
         raise TooFarError(by_ms / 1000)
+    where = nameserver_addresses(nameservers)
     silent: list[ClockMemberError] = []
 
     def left_out(error: ClockMemberError) -> None:
@@ -107,15 +114,15 @@ def advance(
 
     async def command() -> None:
         async with remoting() as client:
-            everyone = await discover(addresses(nameservers), client)
+            everyone = await discover(where, client)
             members = await reachable(everyone, silent.append)
             if len(silent) == len(everyone):
-                raise NoNameServerError(tuple(addresses(nameservers)))
+                raise NoNameServerError(tuple(where))
             for error in silent:
                 left_out(error)
             if not members:
                 raise CallerError(
-                    f"nobody at {nameservers} has a clock that can be moved; "
+                    f"nobody at {';'.join(where)} has a clock that can be moved; "
                     "start the cluster with `pocketmq up --clock manual`"
                 )
 
@@ -133,14 +140,16 @@ def advance(
 
 
 def show_clocks(output: Output = None, nameservers: Nameservers = DEFAULT_NAMESERVERS) -> None:
+    where = nameserver_addresses(nameservers)
+
     async def command() -> list[ClockView]:
         async with remoting() as client:
-            everyone = await discover(addresses(nameservers), client)
+            everyone = await discover(where, client)
             return [await _look_at(member) for member in everyone]
 
     views = run(command())
     if all(each.kind is None for each in views):
-        raise NoNameServerError(tuple(addresses(nameservers)))
+        raise NoNameServerError(tuple(where))
     show(output, [asdict(each) for each in views], clock_table(views))
 
 

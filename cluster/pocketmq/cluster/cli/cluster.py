@@ -12,7 +12,7 @@ import typer
 from pocketmq.client import Admin
 from pocketmq.cluster.cli.complete import complete_broker
 from pocketmq.cluster.cli.output import Output, show
-from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, addresses, run
+from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, nameserver_addresses, run
 from pocketmq.cluster.cli.tables import Cell, Table
 from pocketmq.protocol.bodies.replication import HARuntimeInfo
 from pocketmq.protocol.errors import BrokerError, BrokerNotFoundError
@@ -70,7 +70,7 @@ def show_cluster(
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:
     async def command() -> list[ReplicaView]:
-        async with Admin(nameservers=addresses(nameservers)) as admin:
+        async with Admin(nameservers=nameserver_addresses(nameservers)) as admin:
             found = await admin.brokers(masters_only=False)
             if name is not None and name not in found:
                 raise BrokerNotFoundError(name)

@@ -10,7 +10,7 @@ import typer
 from pocketmq.client import Admin
 from pocketmq.cluster.cli.complete import complete_broker
 from pocketmq.cluster.cli.output import Output, show
-from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, addresses, run
+from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, nameserver_addresses, run
 from pocketmq.cluster.cli.tables import Table
 from pocketmq.protocol.budget import Budget
 from pocketmq.runtime.errors import ConfigError
@@ -58,7 +58,7 @@ def get(
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:
     async def command() -> dict[str, dict[str, str]]:
-        async with Admin(nameservers=addresses(nameservers)) as admin:
+        async with Admin(nameservers=nameserver_addresses(nameservers)) as admin:
             return await _options(admin, broker, nameserver=nameserver)
 
     found = run(command())
@@ -84,7 +84,7 @@ def set_options(
     wanted = _wanted(changes)
 
     async def command() -> tuple[dict[str, dict[str, str]], dict[str, dict[str, str]], list[str]]:
-        async with Admin(nameservers=addresses(nameservers)) as admin:
+        async with Admin(nameservers=nameserver_addresses(nameservers)) as admin:
             before = await _options(admin, broker, nameserver=nameserver)
             if nameserver:
                 remarks = await admin.update_nameserver_config(wanted)

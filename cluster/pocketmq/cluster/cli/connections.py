@@ -10,7 +10,7 @@ import typer
 from pocketmq.client import Admin
 from pocketmq.cluster.cli.complete import complete_broker, complete_group
 from pocketmq.cluster.cli.output import Output, show
-from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, addresses, run
+from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, nameserver_addresses, run
 from pocketmq.cluster.cli.tables import Table
 from pocketmq.cluster.group_view import known_groups
 from pocketmq.protocol.errors import BrokerNotFoundError
@@ -60,7 +60,7 @@ def connections(
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:
     async def command() -> list[ConnectionView]:
-        async with Admin(nameservers=addresses(nameservers)) as admin:
+        async with Admin(nameservers=nameserver_addresses(nameservers)) as admin:
             known = await admin.brokers()
             for name in broker or ():
                 if name not in known:

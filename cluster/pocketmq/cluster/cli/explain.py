@@ -11,7 +11,7 @@ from pocketmq.client import Admin
 from pocketmq.cluster.cli.clock import moment_text
 from pocketmq.cluster.cli.complete import complete_topic
 from pocketmq.cluster.cli.output import Output, show
-from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, addresses, run
+from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, nameserver_addresses, run
 from pocketmq.cluster.cli.tables import Table
 from pocketmq.cluster.cli.tail import MessageName
 from pocketmq.cluster.explain.message_facts import gather_life
@@ -53,7 +53,7 @@ def explain_message(
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:
     async def command() -> LifeFacts:
-        async with Admin(nameservers=addresses(nameservers)) as admin:
+        async with Admin(nameservers=nameserver_addresses(nameservers)) as admin:
             return await gather_life(admin, words, topic or ())
 
     told = life(run(command()))

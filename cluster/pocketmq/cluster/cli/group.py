@@ -15,7 +15,7 @@ from pocketmq.cluster.cli.output import Output, Sentences, is_table, show, show_
 from pocketmq.cluster.cli.run import (
     DEFAULT_NAMESERVERS,
     Nameservers,
-    addresses,
+    nameserver_addresses,
     remoting,
     run,
 )
@@ -117,7 +117,7 @@ def list_groups(
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:
     async def command() -> list[str]:
-        async with Admin(nameservers=addresses(nameservers)) as admin:
+        async with Admin(nameservers=nameserver_addresses(nameservers)) as admin:
             return await known_groups(admin)
 
     names = run(command())
@@ -130,7 +130,7 @@ def show_group(
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:
     async def command() -> GroupView:
-        async with Admin(nameservers=addresses(nameservers)) as admin:
+        async with Admin(nameservers=nameserver_addresses(nameservers)) as admin:
             return await look_at(admin, group)
 
     view = run(command())
@@ -144,7 +144,7 @@ def explain(
     output: Output = None,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> int:
-    where = addresses(nameservers)
+    where = nameserver_addresses(nameservers)
 
     async def command() -> list[Finding]:
         async with remoting() as client:
@@ -185,7 +185,7 @@ def reset(
 ) -> None:
     if (to is None) == (ago is None):
         raise CallerError("give one of --to start, --to end, --to TIME or --ago DURATION")
-    where = addresses(nameservers)
+    where = nameserver_addresses(nameservers)
     by_ms = 0 if ago is None else parse_duration_ms(ago)
     time_ms = None if to is None else _moment_ms(to)
 
@@ -286,7 +286,7 @@ def simulate(
     strategy_of = imagined.strategy_of(strategy, topic)
 
     async def of_the_route() -> list[MessageQueue]:
-        async with Admin(nameservers=addresses(nameservers)) as admin:
+        async with Admin(nameservers=nameserver_addresses(nameservers)) as admin:
             return await admin.subscribe_queues(topic)
 
     if queues is None:

@@ -22,7 +22,7 @@ from pocketmq.cluster.cli.route_watch import watch_route
 from pocketmq.cluster.cli.run import (
     DEFAULT_NAMESERVERS,
     Nameservers,
-    addresses,
+    nameserver_addresses,
     run,
 )
 from pocketmq.cluster.cli.strategy import strategy_named
@@ -114,7 +114,7 @@ def send(
         signal.signal(signal.SIGINT, _interrupt)
 
     async def command() -> None:
-        async with Producer(SEND_GROUP, nameservers=addresses(nameservers)) as producer:
+        async with Producer(SEND_GROUP, nameservers=nameserver_addresses(nameservers)) as producer:
             for each in bodies:
                 message = Message(topic, each, tags=tag, keys=key, delay_level=delay_level)
                 result = await producer.send(message, key=ordered_by)
@@ -176,7 +176,7 @@ def consume(
     output: Output = None,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> int:
-    where = addresses(nameservers)
+    where = nameserver_addresses(nameservers)
     allocation = strategy_named(strategy)
     first = ConsumeFromWhere.FIRST_OFFSET if start == "first" else ConsumeFromWhere.LAST_OFFSET
     name = f"consume-{os.getpid()}"

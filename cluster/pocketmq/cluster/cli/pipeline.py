@@ -9,7 +9,7 @@ import typer
 
 from pocketmq.cluster.cli import pipeline_jobs, pipeline_replay, pipeline_schema
 from pocketmq.cluster.cli.output import Output, Sentences, show, tell
-from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers
+from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, told_or_found
 from pocketmq.cluster.cli.tables import Table
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def export(
             on_commit=on_commit,
             columns=columns,
             failOnDataLoss=str(fail_on_data_loss).lower(),
-            **({} if store else {"nameServer": nameservers}),
+            **({} if store else {"nameServer": told_or_found(nameservers)}),
         )
     if out is not None:
         write_rows([done], out, Exported)
@@ -207,7 +207,7 @@ def flights(
             progress("flights", sum(row.flights for row in totals.values()), None)
 
         totals = run(
-            nameservers,
+            told_or_found(nameservers),
             out,
             topic=topic,
             to_topic=to,

@@ -14,7 +14,7 @@ import typer
 
 from pocketmq.cluster.cli.clock import moment_text
 from pocketmq.cluster.cli.output import Output, OutputFormat, is_table, show
-from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers
+from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, needed_for, told_or_found
 from pocketmq.cluster.cli.tables import Table
 from pocketmq.runtime.words import counted
 
@@ -181,7 +181,7 @@ def latency(
         with progress_bar() as progress:
             lines = take_samples(
                 sample,
-                nameservers=nameservers,
+                nameservers=told_or_found(nameservers),
                 every_s=every,
                 rounds=rounds,
                 on_round=lambda done: progress("looks", done, rounds),
@@ -198,7 +198,7 @@ def latency(
             source,
             samples=samples,
             topics=topics,
-            nameservers=nameservers,
+            nameservers=needed_for([source], nameservers),
             on_batch=lambda done: progress("messages", done, None),
         )
     rest = (
@@ -264,7 +264,7 @@ def trace(
         steps = run(
             wanted,
             sources,
-            nameservers=nameservers,
+            nameservers=needed_for(sources, nameservers),
             on_batch=lambda done: progress("messages", done, None),
         )
     if out is not None:

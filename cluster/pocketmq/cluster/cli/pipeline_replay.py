@@ -10,7 +10,7 @@ import typer
 
 from pocketmq.cluster.cli.output import Output, show
 from pocketmq.cluster.cli.pipeline_jobs import FailOnDataLoss, Out, progress_bar
-from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers
+from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, told_or_found
 from pocketmq.cluster.cli.tables import Table
 
 REPLAY_HELP = """Send messages of a store, table or topic once more.
@@ -75,7 +75,7 @@ def replay(
             source,
             to,
             topics=[word.strip() for word in topic.split(",") if word.strip()],
-            nameservers=nameservers,
+            nameservers=told_or_found(nameservers),
             options=options,
             dry_run=dry_run,
             on_state=on_state,

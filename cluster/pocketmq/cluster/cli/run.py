@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import typer
 
@@ -24,6 +24,9 @@ from pocketmq.runtime.process import loop_factory
 T = TypeVar("T")
 
 DEFAULT_NAMESERVERS = "127.0.0.1:9876"
+
+NOT_TOLD: Final = ""
+"""In place of nameservers that no option or variable says: they are found when they are needed."""
 
 FIND_LIMIT_S = 2.0
 """Real seconds in which a control address has to tell its cluster's nameservers."""
@@ -49,12 +52,28 @@ def find_nameservers() -> str:
 
 
 def _chosen(context: typer.Context, given: str) -> str:
-    """What an option or variable says, else what is found, which is told if it is not the usual."""
+    """What an option or variable says; `NOT_TOLD` where neither does."""
     source = context.get_parameter_source("nameservers")
-    if context.resilient_parsing or source is None or source.name != "DEFAULT":
+    if context.resilient_parsing or source is None:
         return given
+    if source.name == "DEFAULT":
+        return NOT_TOLD
+    addresses(given)  # `-n ""` is a mistake, and not the same as no -n
+    return given
+
+
+def told_or_found(nameservers: str) -> str:
+    """What the option says, else what is found, which is told if it is not the usual.
+
+    Call it only where the cluster is needed: a command that reads a store looks for none.
+
+    Raises:
+        PocketMQError: The control address that POCKETMQ_CONTROL names does not answer.
+    """
+    if nameservers != NOT_TOLD:
+        return nameservers
     found = find_nameservers()
-    if found != given:
+    if found != DEFAULT_NAMESERVERS:
         typer.echo(f"pocketmq: NAMESRV_ADDR={found}, of the cluster that runs here", err=True)
     return found
 
@@ -71,6 +90,24 @@ Nameservers = Annotated[
         show_default="those of the cluster that runs here, else 127.0.0.1:9876",
     ),
 ]
+
+
+def needed_for(sources: Sequence[str], nameservers: str) -> str:
+    """The same for a job that reads sources: a store or a table needs no nameservers."""
+    # here: the pipeline needs libraries that commands of a cluster do without
+    from pocketmq.pipeline.jobs.sources import is_topic
+
+    return told_or_found(nameservers) if any(map(is_topic, sources)) else nameservers
+
+
+def nameserver_addresses(nameservers: str) -> list[str]:
+    """The addresses that the option says, else those that are found.
+
+    Raises:
+        ConfigError: One is malformed.
+        PocketMQError: The control address that POCKETMQ_CONTROL names does not answer.
+    """
+    return addresses(told_or_found(nameservers))
 
 
 def addresses(text: str, option: str = "nameservers") -> list[str]:

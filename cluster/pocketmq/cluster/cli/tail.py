@@ -15,7 +15,7 @@ from pocketmq.cluster.cli.clock import moment_text, present_ms
 from pocketmq.cluster.cli.complete import TopicName, complete_queue, complete_topic, complete_words
 from pocketmq.cluster.cli.output import Output, OutputFormat, show
 from pocketmq.cluster.cli.reader import while_read
-from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, addresses, run
+from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, nameserver_addresses, run
 from pocketmq.cluster.cli.tables import Cell, Table
 from pocketmq.cluster.messages.bodies import BodyForm, shown
 from pocketmq.cluster.messages.finding import find_copies, find_message
@@ -145,7 +145,7 @@ def tail(
     output: Output = None,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:
-    where, only, begin = addresses(nameservers), queue_names(queue), position(start)
+    where, only, begin = nameserver_addresses(nameservers), queue_names(queue), position(start)
     end = END if until is None else position(until)
     tell = printer(format_text, output)
 
@@ -192,7 +192,7 @@ def show_message(
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:
     async def command() -> tuple[MessageExt, int]:
-        async with Admin(nameservers=addresses(nameservers)) as admin:
+        async with Admin(nameservers=nameserver_addresses(nameservers)) as admin:
             found = await find_message(admin, words, topic or ())
             copies = [found]
             if found.uniq_key is not None and format_text is None:

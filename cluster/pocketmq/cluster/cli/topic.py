@@ -12,7 +12,7 @@ from pocketmq.cluster.cli.asking import ask
 from pocketmq.cluster.cli.clock import moment_text
 from pocketmq.cluster.cli.complete import TopicName, complete_broker
 from pocketmq.cluster.cli.output import Output, Sentences, show, show_names, tell
-from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, addresses, run
+from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, nameserver_addresses, run
 from pocketmq.cluster.cli.tables import Table
 from pocketmq.cluster.own_topics import peoples_topics, systems_topics
 from pocketmq.cluster.topic_changes import MAX_QUEUES, create_or_change
@@ -92,7 +92,7 @@ def create(
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:
     async def command() -> tuple[list[str], dict[str, int]]:
-        async with Admin(nameservers=addresses(nameservers)) as admin:
+        async with Admin(nameservers=nameserver_addresses(nameservers)) as admin:
             before = await create_or_change(admin, topic, queues, broker)
             return broker or sorted(await admin.brokers()), before
 
@@ -116,7 +116,7 @@ def list_topics(
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:
     async def command() -> list[str]:
-        async with Admin(nameservers=addresses(nameservers)) as admin:
+        async with Admin(nameservers=nameserver_addresses(nameservers)) as admin:
             return await admin.topics() if everything else await peoples_topics(admin)
 
     show_names(output, run(command()))
@@ -150,7 +150,7 @@ def route(
     topic: TopicName, output: Output = None, nameservers: Nameservers = DEFAULT_NAMESERVERS
 ) -> None:
     async def command() -> TopicRouteData | None:
-        async with Admin(nameservers=addresses(nameservers)) as admin:
+        async with Admin(nameservers=nameserver_addresses(nameservers)) as admin:
             return await admin.route(topic)
 
     found = run(command())
@@ -227,7 +227,7 @@ def stats(
     topic: TopicName, output: Output = None, nameservers: Nameservers = DEFAULT_NAMESERVERS
 ) -> None:
     async def command() -> TopicStats:
-        async with Admin(nameservers=addresses(nameservers)) as admin:
+        async with Admin(nameservers=nameserver_addresses(nameservers)) as admin:
             return await look_at_topic(admin, topic)
 
     found = run(command())
@@ -297,7 +297,7 @@ def delete(
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:
     check_topic(topic)
-    where = addresses(nameservers)
+    where = nameserver_addresses(nameservers)
 
     async def stored() -> int:
         async with Admin(nameservers=where) as admin:

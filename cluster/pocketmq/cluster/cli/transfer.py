@@ -17,7 +17,7 @@ from pocketmq.cluster.cli.complete import GroupName, TopicName
 from pocketmq.cluster.cli.output import Output, Sentences, show
 from pocketmq.cluster.cli.output import tell as tell_deed
 from pocketmq.cluster.cli.progress import counting
-from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, addresses, run
+from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, nameserver_addresses, run
 from pocketmq.cluster.cli.tables import Table
 from pocketmq.cluster.cli.tail import Format, From, Queues, queue_names
 from pocketmq.cluster.messages.again import read_lines, resent
@@ -102,7 +102,7 @@ def export_messages(
     if format_text is not None and bodies != "text":
         raise CallerError("give -f or --bodies, not both")
     line_of = _json_line(bodies) if format_text is None else MessageFormat(format_text).line
-    where, only = addresses(nameservers), queue_names(queue)
+    where, only = nameserver_addresses(nameservers), queue_names(queue)
     begin, end = position(start), position(until)
 
     async def command() -> int:
@@ -161,7 +161,8 @@ def import_messages(
             counting(f"import {file}", total) as tell,
         ):
             name = "standard input" if file == "-" else file
-            async with Producer(SEND_GROUP, nameservers=addresses(nameservers)) as producer:
+            where = nameserver_addresses(nameservers)
+            async with Producer(SEND_GROUP, nameservers=where) as producer:
                 for done, each in enumerate(read_lines(lines, name, topic), start=1):
                     if not dry_run:
                         await producer.send(each.message, key=each.lane)
@@ -199,7 +200,7 @@ def resend(
     check_group(group, max_chars=MAX_GROUP_CHARS)
     if to is not None:
         check_topic(to)
-    where, begin, end = addresses(nameservers), position(start), position(until)
+    where, begin, end = nameserver_addresses(nameservers), position(start), position(until)
 
     async def command() -> list[dict[str, str | None]]:
         told: list[dict[str, str | None]] = []

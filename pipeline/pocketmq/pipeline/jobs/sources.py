@@ -41,14 +41,25 @@ def source_of(text: str, *, topics: Sequence[str] = (), nameservers: str = "") -
     Raises:
         CallerError: There is no such source.
     """
-    kind, colon, where = text.partition(":")
-    if not colon or kind not in KINDS:
-        kind, where = ("store" if Path(text).expanduser().is_dir() else "topic"), text
+    kind, where = _kind_of(text)
     if kind == "store":
         return StoreSource(where.split(","), topics)
     if kind == "topic":
         return TopicSource(where, {"nameServer": nameservers or "127.0.0.1:9876"})
     return TableSource(kind, where, topics)
+
+
+def is_topic(text: str) -> bool:
+    """Whether a source is read from a cluster, so that nameservers are needed."""
+    return _kind_of(text)[0] == "topic"
+
+
+def _kind_of(text: str) -> tuple[str, str]:
+    """One of `KINDS`, and what follows it; a text without one is a store if it is a folder."""
+    kind, colon, where = text.partition(":")
+    if colon and kind in KINDS:
+        return kind, where
+    return ("store" if Path(text).expanduser().is_dir() else "topic"), text
 
 
 # -- stores ---------------------------------------------------------------------------------------
