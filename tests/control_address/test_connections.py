@@ -18,6 +18,7 @@ from pocketmq.cluster.control_address.http_connections import (
     HEAD_LIMIT_S,
     MAX_REQUESTS,
     MAX_UNKNOWN,
+    READ_LIMIT_S,
 )
 from pocketmq.cluster.control_address.server import ControlServer
 from pocketmq.runtime.manual_clock import ManualClock
@@ -110,6 +111,7 @@ def until_all_end(held: list[socket.socket], clock: Clock, limit_s: float) -> No
         pytest.param(HALF_HEAD, TOKEN, id="half a head"),
         pytest.param(HALF_HEAD, None, id="half a head, no token wanted"),
         pytest.param(STRANGER, TOKEN, id="a head without the token"),
+        pytest.param(HALF_BODY, None, id="half a body, no token wanted"),
         pytest.param(b"", TOKEN, id="nothing"),
     ],
 )
@@ -160,3 +162,20 @@ def test_a_connection_serves_one_request_after_another(cluster: Cluster) -> None
             while not told.endswith(b"}"):
                 told += held.recv(4096)
             assert told.startswith(b"HTTP/1.1 200 OK")
+
+
+async def test_who_reads_no_answer_is_hung_up_on(cluster: Cluster) -> None:
+    asked = b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    with serving(cluster, None) as (server, clock), socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        held.settimeout(100)
+        held.connect(("127.0.0.1", server.port))
+        held.sendall(asked * 400)  # more than the system's buffers take
+        await eventually(lambda: server.connections.known == 1, "its first request is read")
+
+        def has_lost_it() -> bool:
+            clock.advance(READ_LIMIT_S + 1)
+            return server.connections.known + server.connections.unknown == 0
+
+        await eventually(has_lost_it, "the connection is closed")
+        assert ControlClient(server.url).get("/healthz", Health) == Health()

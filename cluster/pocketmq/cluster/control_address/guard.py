@@ -73,6 +73,11 @@ class Guard:
 
         return guarded
 
+    @property
+    def needs_token(self) -> bool:
+        """Whether only who has the token passes."""
+        return self._token is not None
+
     def knows(self, request: Request) -> bool:
         """Whether a request passes the access check; all of that stands in its head."""
         try:

@@ -1,10 +1,14 @@
 """Which connections a port over HTTP keeps: those that ask nothing whole keep nobody out.
 
-    known     has sent the head of a request that passes the access check, and waits for its answer
-    unknown   all others: nothing yet, half a head, no token or a wrong one, between two requests
+    known     has sent a request that passes the access check, and waits for its answer
+    unknown   all others: nothing yet, half a request, no token or a wrong one, between two requests
+
+The head of a request is enough where it shows a token. Without one anybody passes the check, so
+only a whole request counts.
 
 Unknown ones have places of their own. Where these are taken, the one that has been unknown longest
-is hung up on, so a newcomer always has the time that a head takes. Half a request has a time limit.
+is hung up on, so a newcomer always has the time that a head takes. Half a request has a time limit,
+and so has an answer that is not read.
 """
 
 from __future__ import annotations
@@ -29,6 +33,9 @@ HEAD_LIMIT_S: Final = 10.0
 BODY_LIMIT_S: Final = 60.0
 """From the end of the head to the end of the body."""
 
+READ_LIMIT_S: Final = 60.0
+"""That an answer may wait in memory while its reader takes nothing of it."""
+
 MAX_UNKNOWN: Final = 64
 """Connections that have shown nothing yet."""
 
@@ -45,11 +52,15 @@ class HttpConnections:
     Args:
         knows: Whether a request passes the access check, judged by its head.
         clock: Time limits run on it.
+        needs_token: Whether only who has a token passes it.
     """
 
-    def __init__(self, knows: Callable[[Request], bool], clock: Clock) -> None:
+    def __init__(
+        self, knows: Callable[[Request], bool], clock: Clock, *, needs_token: bool
+    ) -> None:
         self.knows = knows
         self.clock = clock
+        self.needs_token = needs_token
         self._unknown: dict[_Connection, None] = {}
         """In the order in which they became so."""
         self._known: set[_Connection] = set()
@@ -58,6 +69,11 @@ class HttpConnections:
     def unknown(self) -> int:
         """How many have shown nothing, or nothing since the last answer."""
         return len(self._unknown)
+
+    @property
+    def known(self) -> int:
+        """How many wait for an answer, or for it to be read."""
+        return len(self._known)
 
     @property
     def is_full(self) -> bool:
@@ -99,6 +115,9 @@ class _Connection(H11Protocol):
         self._missing: str | None = None
         """The part of a request that is waited for."""
         self._limit: Timer | None = None
+        self._unread: Timer | None = None
+        self._passes = False
+        """Its request passes the access check, and is not counted as known yet."""
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -107,6 +126,7 @@ class _Connection(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._wait_for(None)
+        self._stop_unread()
         self._among.has_ended(self)
         super().connection_lost(exc)
 
@@ -114,19 +134,35 @@ class _Connection(H11Protocol):
         before = self.cycle
         self.app = service_unavailable if self._among.is_full else self.config.loaded_app
         super().handle_events()
-        if self.cycle is not before and self._among.knows(Request(dict(self.scope))):
+        if self.cycle is not before:
+            self._passes = self._among.knows(Request(dict(self.scope)))
+        is_whole = self.conn.their_state is not h11.SEND_BODY
+        if self._passes and (is_whole or self._among.needs_token):
+            self._passes = False
             self._among.is_known(self)
         self._look()
 
     def on_response_complete(self) -> None:
+        self._passes = False
         if not self.transport.is_closing():
             self._among.is_unknown(self)  # before the next request, which may be here already
         super().on_response_complete()
         self._look()
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stop_unread()
+        clock = self._among.clock
+        self._unread = clock.call_at(clock.monotonic() + READ_LIMIT_S, self._expire_unread)
+
+    def resume_writing(self) -> None:
+        self._stop_unread()
+        super().resume_writing()
+
     def hang_up(self) -> None:
         """End it at once: what it was told may stay unread."""
         self._wait_for(None)
+        self._stop_unread()
         self.transport.abort()
 
     def _look(self) -> None:
@@ -147,3 +183,12 @@ class _Connection(H11Protocol):
     def _expire(self) -> None:
         log.info("control.stalled", peer=self.client, missing=self._missing)
         self.hang_up()
+
+    def _expire_unread(self) -> None:
+        log.info("control.unread", peer=self.client)
+        self.hang_up()
+
+    def _stop_unread(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None

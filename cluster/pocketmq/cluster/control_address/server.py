@@ -42,7 +42,9 @@ class HttpServer:
     def __init__(
         self, app: Starlette, guard: Guard, *, host: str, port: int, clock: Clock | None = None
     ) -> None:
-        self.connections = HttpConnections(guard.knows, clock or SystemClock())
+        self.connections = HttpConnections(
+            guard.knows, clock or SystemClock(), needs_token=guard.needs_token
+        )
         self._host = host = without_brackets(host)
         self._socket = _bound(host, port)
         self.port: int = self._socket.getsockname()[1]
