@@ -40,6 +40,7 @@ NOT_SENT_AGAIN: Final = frozenset(
         names.POP_CK,
         names.POP_CK_OFFSET,
         names.FIRST_POP_TIME,
+        names.ORIGIN_GROUP,
         names.MIN_OFFSET,
         names.MAX_OFFSET,
         names.CRC32,

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pocketmq.broker.pop.records import decode_check_point
+from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.header import Header
 from pocketmq.protocol.headers.pop import NotificationRequestHeader, NotificationResponseHeader
@@ -15,7 +16,7 @@ from pocketmq.protocol.record import decode_records
 from pocketmq.protocol.validation import TIMER_TOPIC
 from pocketmq.runtime.profile import PROFILE_5_3, PROFILE_5_5, Profile
 from support.broker_rig import SUBSCRIPTION, BrokerRig, Voice, pull_header, running_broker
-from support.pop_voice import GROUP, ack_all, change, pop, pop_header
+from support.pop_voice import GROUP, REVIVED_S, ack_all, change, pop, pop_header
 
 
 async def check_points(rig: BrokerRig) -> list[str]:
@@ -52,6 +53,44 @@ async def test_a_broker_of_5_3_knows_neither(tmp_path: Path) -> None:
         await rig.advance(10)
         [again] = (await pop(voice)).messages
         assert again.message.reconsume_times == 1
+
+
+@pytest.mark.parametrize(("profile", "group"), [(PROFILE_5_3, None), (PROFILE_5_5, GROUP)])
+async def test_a_message_that_comes_again_names_its_group(
+    tmp_path: Path, profile: Profile, group: str | None
+) -> None:  # K-90
+    async with running_broker(tmp_path, profile) as rig:
+        voice = await rig.voice()
+        await voice.send("orders", b"m", properties={"TAGS": "a"})
+        [first] = (await pop(voice)).messages
+        assert "ORIGIN_GROUP" not in first.message.properties
+        await rig.advance(REVIVED_S)
+        [again] = (await pop(voice)).messages
+        assert again.message.reconsume_times == 1
+        assert again.message.properties.get("ORIGIN_GROUP") == group
+
+
+@pytest.mark.parametrize(
+    ("profile", "makes_groups", "written"),
+    [(PROFILE_5_3, False, ["ck"]), (PROFILE_5_5, False, []), (PROFILE_5_5, True, ["ck"])],
+)
+async def test_a_check_point_of_a_group_that_is_gone_is_not_written(
+    tmp_path: Path, profile: Profile, *, makes_groups: bool, written: list[str]
+) -> None:  # K-102
+    options = {"enable_pop_buffer_merge": True, "auto_create_subscription_group": makes_groups}
+    async with running_broker(tmp_path, profile, **options) as rig:
+        voice = await rig.voice()
+        groups = rig.broker.groups
+        groups.put(SubscriptionGroupConfig(group_name=GROUP), rig.clock.time_ms())
+        await voice.send("orders", b"m")
+        assert (await pop(voice, invisible_time=60_000)).bodies == [b"m"]
+        groups.delete(GROUP, rig.clock.time_ms())
+        await rig.advance(11)  # it has been in memory for 10 s
+        assert [record.tags for record in await rig.queue(TIMER_TOPIC)] == written
+        buffer = rig.broker.subjects.pop.buffer
+        assert buffer is not None
+        assert not len(buffer)
+        assert not buffer.ordered
 
 
 def test_check_points_of_either_release_are_read() -> None:

@@ -77,7 +77,12 @@ def assemble_pop(
     revive_log = ReviveLog(core, timers.rules, revive_topic, config.revive_queue_num, storing.puts)
     checks = PopChecks(core, topics.configs, groups.configs)
     merges = MergeService(
-        core, PopMerge(_limits_now(lambda: core.config)), revive_log, offsets.table, progress
+        core,
+        PopMerge(_limits_now(lambda: core.config)),
+        revive_log,
+        offsets.table,
+        progress,
+        groups.configs,
     )
     priorities = Priorities(
         topics.configs, groups.configs, enabled=core.profile.broker.message_priorities

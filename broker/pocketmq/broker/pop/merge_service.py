@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Sequence
 import structlog
 
 from pocketmq.broker.core import BrokerCore
+from pocketmq.broker.groups.subscription_groups import SubscriptionGroupManager
 from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
 from pocketmq.broker.pop.merge import Held, PopMerge
 from pocketmq.broker.pop.progress import PopProgress, QueueOf
@@ -35,6 +36,7 @@ class MergeService(Service):
         revive_log: where records go.
         offsets: committed offsets.
         progress: how far queues are handed out.
+        groups: by profile, what was handed out to missing ones is forgotten.
     """
 
     def __init__(
@@ -44,8 +46,11 @@ class MergeService(Service):
         revive_log: ReviveLog,
         offsets: ConsumerOffsetManager,
         progress: PopProgress,
+        groups: SubscriptionGroupManager,
     ) -> None:
         self.merge = merge
+        self._groups = groups
+        self._forgets_missing = core.profile.broker.forgets_points_of_missing_groups
         self._core = core
         self._revive_log = revive_log
         self._offsets = offsets
@@ -160,6 +165,14 @@ class MergeService(Service):
         while (held := self.merge.next_due(now_ms)) is not None:
             if written >= WRITTEN_AT_ONCE:
                 return True
+            group = held.point.group
+            if self._forgets_missing and self._groups.get(group) is None:
+                reason = self._groups.why_not_made(group)
+                if reason:  # nobody would be given it again (K-102)
+                    log.warning("pop.check_point_forgotten", group=group, reason=reason)
+                    self.merge.take(held.point.key)
+                    self.merge.reset(held.queue)
+                    continue
             results = self._revive_log.put(self.records(held))
             if results is None:
                 log.warning("pop.check_point_not_stored", topic=held.point.topic)

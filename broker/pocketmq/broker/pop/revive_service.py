@@ -94,6 +94,7 @@ class ReviveService(Service):
         self._offsets = offsets
         self._progress = progress
         self._rewrites = storing.rewrites
+        self._names_group = core.profile.broker.revived_names_group
         self._topic, self._queues = topic
         self._caught_up = caught_up
         self._planners: list[RevivePlanner] = []
@@ -288,6 +289,8 @@ class ReviveService(Service):
         properties, least = revived_properties(record.properties)
         if record.reconsume_times == 0 or names.FIRST_POP_TIME not in properties:
             properties[names.FIRST_POP_TIME] = str(point.pop_time_ms)
+        if self._names_group:
+            properties[names.ORIGIN_GROUP] = point.group
         if len(encode_again(properties).encode()) > MAX_PROPERTIES_BYTES:
             properties, least = revived_properties(record.properties)
         host = self._core.address.packed

@@ -72,6 +72,10 @@ class BrokerProfile:
     pops_can_be_suspended: bool
     """A check point says whether its revival counts as a try (K-57), and a NOTIFICATION (200054)
     may ask for messages that match an expression (K-66)."""
+    revived_names_group: bool
+    """A popped message that comes again has its group in ORIGIN_GROUP (K-90)."""
+    forgets_points_of_missing_groups: bool
+    """A check point in memory is dropped where its group does not exist and is not made (K-102)."""
 
     # -- replication ------------------------------------------------------------------------
 
@@ -120,6 +124,8 @@ BROKER_4_9 = BrokerProfile(
     pulls_tell_sys_flags=False,
     message_priorities=False,
     pops_can_be_suspended=False,
+    revived_names_group=False,
+    forgets_points_of_missing_groups=False,
     sync_master_needs_slave=True,
     slave_rejects_sends=False,
     slave_sync_s=10.0,
@@ -157,6 +163,8 @@ BROKER_5_3 = BrokerProfile(
     pulls_tell_sys_flags=True,
     message_priorities=False,
     pops_can_be_suspended=False,
+    revived_names_group=False,
+    forgets_points_of_missing_groups=False,
     sync_master_needs_slave=False,
     slave_rejects_sends=True,
     slave_sync_s=60.0,
@@ -175,6 +183,8 @@ BROKER_5_5 = replace(
     cancel_names_topic=False,
     message_priorities=True,
     pops_can_be_suspended=True,
+    revived_names_group=True,
+    forgets_points_of_missing_groups=True,
 )
 """RocketMQ 5.5."""
 
