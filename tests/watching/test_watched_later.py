@@ -22,7 +22,12 @@ from pocketmq.protocol.events.messages import (
     StoreFlushed,
 )
 from pocketmq.protocol.events.recording import encode_recording, header_of
-from pocketmq.protocol.events.roles import BrokerRegistered, EventsCounted, FaultBegan
+from pocketmq.protocol.events.roles import (
+    BrokerRegistered,
+    EventsCounted,
+    FaultBegan,
+    TroubleBegan,
+)
 from pocketmq.testing import Cluster, start_cluster
 from support.browser import Seen, chromium, seen
 from support.eventually import PATIENCE_S
@@ -166,6 +171,16 @@ def test_how_much_a_power_cut_takes_is_not_known_before_a_flush(page: Seen, tmp_
     run.tell(StoreFlushed, 0.2, "broker-a", broker="broker-a", physical_from=0, physical_to=5_050)
     opened(page, tmp_path, run.events, "files")
     page.shows("flushed up to 5,050", "lost on a power cut now: 50 B")
+
+
+def test_a_flush_does_not_tell_where_the_log_ends(page: Seen, tmp_path: Path) -> None:
+    run = Lesson()
+    run.tell(StoreFlushed, 0.1, "broker-a", broker="broker-a", physical_from=0, physical_to=5_050)
+    opened(page, tmp_path, run.events, "files")
+    page.shows("flushed up to 5,050", "end of the log ?", "lost on a power cut now: ? B")
+    run.tell(TroubleBegan, 0.2, "broker-a", kind="power cut", who="broker-a")
+    opened(page, tmp_path, run.events, "files")
+    page.shows("end of the log 5,050", "dispatched up to ? · lost on a power cut now: 0 B")
 
 
 def test_a_log_whose_beginning_was_seen_is_known(page: Seen, tmp_path: Path) -> None:

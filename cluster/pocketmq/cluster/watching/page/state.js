@@ -119,7 +119,7 @@ function cutPower(store) {
     return;
   }
   store.end = store.flushed;
-  store.dispatched = Math.min(store.dispatched, store.flushed);
+  if (store.dispatched !== null) store.dispatched = Math.min(store.dispatched, store.flushed);
   store.records = store.records.filter((each) => each.physical_offset + each.size <= store.flushed);
 }
 
@@ -364,7 +364,8 @@ const REDUCERS = {
   "store-flushed"(state, event) {
     const store = storeOf(state, teller(state, event));
     store.flushed = Math.max(store.flushed, event.physical_to);
-    store.end = Math.max(store.end, event.physical_end ?? 0, store.flushed);
+    // What is on the disk says nothing of what may lie behind it.
+    if (store.end !== null || Number.isFinite(event.physical_end)) store.end = Math.max(store.end, event.physical_end ?? 0, store.flushed);
     if (Number.isFinite(event.dispatched)) store.dispatched = Math.max(store.dispatched, event.dispatched);
   },
   "events-counted"(state, event) {
