@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 import json
+import socket
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from pocketmq.cluster.control_address import client
 from pocketmq.cluster.control_address.client import ControlClient, ControlFile
 from pocketmq.cluster.control_address.declarations import OPERATIONS, Operation, Seed
 from pocketmq.cluster.control_address.declared_documents import DOCUMENTS
@@ -16,6 +18,7 @@ from pocketmq.cluster.control_address.openapi import document
 from pocketmq.cluster.control_address.operations import Operations
 from pocketmq.cluster.control_address.seeds import read_seed
 from pocketmq.runtime.errors import CallerError, ConfigError
+from support.ipv6 import needs_ipv6
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -117,3 +120,18 @@ def test_the_folder_that_is_named_goes_before_the_variable(
     assert ControlClient.found(None, tmp_path).url == "http://127.0.0.1:2"
     assert ControlClient.found("http://127.0.0.1:3", tmp_path).url == "http://127.0.0.1:3"
     assert ControlClient.found(None).url == "http://127.0.0.1:1"
+
+
+@needs_ipv6
+def test_a_cluster_that_listens_at_ipv6_alone_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("POCKETMQ_CONTROL", raising=False)
+    with socket.socket(socket.AF_INET6) as six, socket.socket() as four:
+        six.bind(("::1", 0))
+        six.listen()
+        four.bind(("127.0.0.1", 0))  # taken, and nobody listens
+        port_4, port_6 = four.getsockname()[1], six.getsockname()[1]
+        monkeypatch.setattr(client, "DEFAULT_URL", f"http://127.0.0.1:{port_4}")
+        monkeypatch.setattr(client, "DEFAULT_URL_6", f"http://[::1]:{port_6}")
+        assert ControlClient.found(None).url == f"http://[::1]:{port_6}"
+        four.listen()
+        assert ControlClient.found(None).url == f"http://127.0.0.1:{port_4}"

@@ -14,6 +14,7 @@ from pocketmq.runtime.addresses import address_text, host_of, in_brackets, split
         ("127.0.0.1:10911", ("127.0.0.1", 10911)),
         ("[::1]:9876", ("::1", 9876)),
         ("[fe80::1%eth0]:9876", ("fe80::1%eth0", 9876)),
+        ("[::]:9876", ("::", 9876)),
     ],
 )
 def test_an_address_is_a_host_and_a_port(address: str, parts: tuple[str, int]) -> None:
@@ -28,7 +29,23 @@ def test_an_address_of_ipv6_may_lack_its_brackets_as_at_rocketmqs_brokers() -> N
     assert in_brackets("name") == "name"
 
 
-@pytest.mark.parametrize("address", ["", "h", "h:", ":1", "h:x", "h:-1", "h:\u0661"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        "",
+        "h",
+        "h:",
+        ":1",
+        "h:x",
+        "h:-1",
+        "h:\u0661",
+        "::1",
+        "2001:db8::5",
+        "[::1:9876",
+        "::1]:9876",
+        "[h:1",
+    ],
+)
 def test_what_is_no_address_is_refused(address: str) -> None:
     with pytest.raises(ValueError, match="host:port"):
         split_address(address)

@@ -8,6 +8,7 @@ them where it is alone: in options such as `--host`, in calls of the system, in 
 
 from __future__ import annotations
 
+from ipaddress import AddressValueError, IPv6Address
 from typing import Final
 
 MAX_PORT: Final = 65_535
@@ -45,11 +46,20 @@ def split_address(address: str) -> tuple[str, int]:
         )
     host, _, port = address.rpartition(":")
     is_port = port.isascii() and port.isdigit()
-    if not host or not is_port or any(each in "/ \t@" for each in host):
+    bare = without_brackets(host)
+    if not bare or not is_port or any(each in "/ \t@[]" for each in bare) or _half_of_ipv6(bare):
         raise ValueError(f"{address!r} is no address of the form host:port")
     if len(port) > 5 or int(port) > MAX_PORT:
         raise ValueError(f"{address!r} has no port; ports end at {MAX_PORT}")
-    return without_brackets(host), int(port)
+    return bare, int(port)
+
+
+def _half_of_ipv6(host: str) -> bool:
+    """Whether a host has colons and is no address: the port was left out behind a whole one."""
+    try:
+        return ":" in host and not IPv6Address(host)
+    except AddressValueError:
+        return True
 
 
 def has_port(text: str) -> bool:

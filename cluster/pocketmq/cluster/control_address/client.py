@@ -1,7 +1,8 @@
 """Client of the control address for commands; its calls block and need no event loop.
 
 The address is found by, in this order: the option `--control`, the file `control.json` in the
-folder of the option `--data`, the variable POCKETMQ_CONTROL, and the default port.
+folder of the option `--data`, the variable POCKETMQ_CONTROL, and the default port of 127.0.0.1, or
+of `::1` where nothing listens there.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import http.client
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from socket import create_connection
 from typing import TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -23,6 +25,8 @@ VARIABLE = "POCKETMQ_CONTROL"
 TOKEN_VARIABLE = "POCKETMQ_CONTROL_TOKEN"  # noqa: S105 - the name of a variable
 FILE = "control.json"
 DEFAULT_URL = "http://127.0.0.1:9870"
+DEFAULT_URL_6 = "http://[::1]:9870"
+"""Where `pocketmq up --host ::1` has it."""
 TIMEOUT_S = 600.0
 """Maximum real seconds of a request; moving a clock by hours takes that long."""
 
@@ -101,7 +105,7 @@ class ControlClient:
             except (OSError, msgspec.DecodeError) as exc:
                 raise CallerError(f"{path}: {exc}; remove it, or give --control") from exc
             return cls(noted.url, token or noted.token, limit_s)
-        return cls(os.environ.get(VARIABLE) or DEFAULT_URL, token, limit_s)
+        return cls(os.environ.get(VARIABLE) or _usual_url(), token, limit_s)
 
     def get(self, path: str, answer: type[T], **parameters: object) -> T:
         """Send a GET request; the caller quotes parts of `path` with `part`."""
@@ -197,6 +201,20 @@ class ControlClient:
             f"no control address answers at {self.url} ({exc}); start a cluster with "
             "`pocketmq up`, or name its address with --control"
         )
+
+
+def _usual_url() -> str:
+    """Where a cluster that runs here is asked, if nothing says where."""
+    return next(filter(_listens, (DEFAULT_URL, DEFAULT_URL_6)), DEFAULT_URL)
+
+
+def _listens(url: str) -> bool:
+    parts = urlsplit(url)
+    try:
+        create_connection((parts.hostname, parts.port), timeout=1).close()
+    except OSError:
+        return False
+    return True
 
 
 def part(name: str) -> str:
