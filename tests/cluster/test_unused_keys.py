@@ -79,6 +79,20 @@ def test_a_key_of_a_role_that_up_chooses_itself(
     assert instead in line
 
 
+@pytest.mark.parametrize(
+    ("words", "key"),
+    [(NAMESERVER, "slaves"), (BROKER, "broker_names"), (CONTROLLER, "slaves"), (UP, "replicas")],
+    ids=lambda each: each[0],
+)
+def test_a_limit_of_a_role_that_the_command_does_not_run(
+    tmp_path: Path, words: tuple[str, ...], key: str
+) -> None:
+    line = refused(tmp_path, words, f"[budget]\n{key} = 5\n")
+    assert "is for a " in line
+    assert "runs none; leave it out; [budget] knows body_bytes, " in line
+    assert key not in line.partition("knows ")[2].split(", ")
+
+
 @pytest.mark.parametrize("words", [UP, BROKER], ids=lambda each: each[0])
 def test_a_key_that_its_table_does_not_have(tmp_path: Path, words: tuple[str, ...]) -> None:
     line = refused(tmp_path, words, "[broker]\nbroker_permision = 4\n")
@@ -100,6 +114,7 @@ def test_a_file_that_is_used_whole_starts_all_its_roles(tmp_path: Path) -> None:
         '[cluster]\nhost = "127.0.0.1"\ncontrollers = 1\n[nameserver]\nenable_topic_list = true\n'
         "[broker]\nbroker_permission = 4\n[store]\nmessage_index_enable = false\n"
         "[controller]\nelection_timeout = 500\n[process]\nslow_turn_ms = 0\n[budget]\n"
+        "slaves = 64\nbroker_names = 100\nroutes = 1000\n"
     )
     data = tmp_path / "data"
     ran = subprocess.run(

@@ -60,7 +60,8 @@ def refuse_unused(
 
     Args:
         path: The file.
-        config_classes: All that the command reads from it, its own first.
+        config_classes: All that the command reads from it, its own first. What only a role reads
+            whose table is not among them is used by nobody.
         command: As the user types it.
         chosen: Options of these classes for which the command chooses the value itself; what says
             so elsewhere, such as `[cluster] host`, or the empty text.
@@ -73,11 +74,18 @@ def refuse_unused(
     known = {
         section_of(each): [option.name for option in describe(each)] for each in config_classes
     }
+    of_others: dict[Key, Sequence[str]] = {
+        (section_of(each), option.name): option.roles
+        for each in config_classes
+        for option in describe(each)
+        if option.roles and known.keys().isdisjoint(option.roles)
+    }
+    refused = chosen.keys() | of_others.keys()
     for section, name in _keys(read_toml(path), known):
-        if name in known.get(section, ()) and (section, name) not in chosen:
+        if name in known.get(section, ()) and (section, name) not in refused:
             continue
         usable = {
-            table: [each for each in names if (table, each) not in chosen]
+            table: [each for each in names if (table, each) not in refused]
             for table, names in known.items()
         }
         if not section:
@@ -96,6 +104,11 @@ def refuse_unused(
             elsewhere = chosen[section, name]
             wanted = f"write {elsewhere} instead" if elsewhere else "leave it out"
             problem = f"`{command}` chooses it"
+        elif (section, name) in of_others:
+            wanted = "leave it out"
+            problem = (
+                f"is for a {' or a '.join(of_others[section, name])}, and `{command}` runs none"
+            )
         else:
             wanted, problem = "", f"is unknown to `{command}`"
         raise unknown_key(path, section, name, usable[section], problem=problem, advice=wanted)
