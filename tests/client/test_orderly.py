@@ -20,7 +20,7 @@ from pocketmq.client.consumer.settings import PushSettings
 from pocketmq.client.listener_threads import PooledThreads
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.runtime.manual_clock import ManualClock
-from pocketmq.runtime.profile import PROFILE_5_X
+from pocketmq.runtime.profile import PROFILE_5_X, ProfileName
 from support.claims import buffer
 from support.client_rig import START_MS, client_rig
 from support.eventually import eventually
@@ -261,6 +261,43 @@ async def test_broadcasting_in_order_needs_no_lock(tmp_path: Any) -> None:  # C-
             await rig.advance(1)
             await eventually(lambda: got == [b"0", b"1"], "in order")
         assert rig.brokers[0].count(RequestCode.LOCK_BATCH_MQ) == 0
+
+
+@pytest.mark.parametrize(
+    ("profile", "busy_s", "moved_after_s"),
+    [("5.5", 0, 0), ("5.5", 4, 4), ("5.5", 40, 10), ("5.3", 0, 10), ("5.3", 4, 10), ("4.9", 0, 10)],
+)
+async def test_a_reset_waits_for_an_ordered_listener_from_5_5_on(
+    profile: ProfileName, busy_s: int, moved_after_s: int
+) -> None:  # C-70
+    async with client_rig() as rig:
+        broker = rig.brokers[0]
+        broker.put_many("T", 0, [b"0", b"1"])
+        gates = {b"0": asyncio.Event(), b"1": asyncio.Event()}
+        got: list[bytes] = []
+
+        async def listener(message: MessageExt) -> None:
+            got.append(message.body)
+            await gates[message.body].wait()
+
+        gates[b"0"].set()
+        async with orderly(rig, listener, profile=profile) as consumer:
+            await rig.advance(1)
+            await eventually(lambda: got == [b"0", b"1"], "the second is at work")
+            if not busy_s:
+                gates[b"1"].set()
+                await rig.advance(1)
+            consumer.reset_offsets("T", {QUEUE: 0})
+            for second in range(1, moved_after_s + 1):
+                await rig.advance(0.9)
+                assert broker.offsets.get(("consumers", "T", 0)) != 0, f"moved after {second} s"
+                if second == busy_s:
+                    gates[b"1"].set()
+                await rig.advance(0.1)
+            await eventually(lambda: broker.offsets.get(("consumers", "T", 0)) == 0, "moved")
+            gates[b"1"].set()
+            await rig.advance(3)
+            await eventually(lambda: got[2:] == [b"0", b"1"], "both come again")
 
 
 async def test_a_queue_that_was_taken_anew_waits_for_its_old_listener() -> None:

@@ -7,7 +7,7 @@ there (C-43, C-70). Acknowledgements of messages pulled before must not undo the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
 
@@ -21,7 +21,15 @@ from pocketmq.protocol.message import MessageQueue
 log = structlog.get_logger()
 
 RESET_WAIT_S: Final = 10.0
-"""Between dropping queues and setting their offsets, so that running listeners end (C-70)."""
+"""Between dropping queues and setting their offsets, so that running listeners end (C-70). The most
+where it is known when they do."""
+
+
+class OrderedListener(Protocol):
+    """What takes ordered messages, one queue by another."""
+
+    async def listener_done(self, queue: MessageQueue, limit_s: float) -> bool:
+        """Wait until no listener has messages of the queue; False when that takes too long."""
 
 
 class OffsetMoves:
@@ -32,6 +40,7 @@ class OffsetMoves:
         planner: Owns the queues.
         buffers: What was pulled of each.
         store: Where offsets are written down.
+        ordered: None: the listener is not an ordered one.
     """
 
     def __init__(
@@ -40,6 +49,7 @@ class OffsetMoves:
         planner: RebalancePlanner,
         buffers: dict[MessageQueue, ProcessQueue],
         store: OffsetStore,
+        ordered: OrderedListener | None = None,
     ) -> None:
         self._member = member
         self._clock = member.instance.clock
@@ -47,6 +57,8 @@ class OffsetMoves:
         self._planner = planner
         self._buffers = buffers
         self._store = store
+        waits = self._profile.reset_waits_for_ordered_listener
+        self._waited_for = ordered if waits else None
 
     def correct(self, request: PullRequest) -> None:
         """The broker answered PULL_OFFSET_MOVED (21); returns at once (C-43).
@@ -94,8 +106,11 @@ class OffsetMoves:
             buffer = self._buffers.get(queue)
             if buffer is not None:
                 buffer.clear()
-        await self._clock.sleep(RESET_WAIT_S)
+        if self._waited_for is None:
+            await self._clock.sleep(RESET_WAIT_S)
         for queue in affected:
+            if self._waited_for is not None:
+                await self._waited_for.listener_done(queue, RESET_WAIT_S)
             if queue not in claims:
                 continue
             self._store.table.update(queue, offsets[queue], increase_only=False)

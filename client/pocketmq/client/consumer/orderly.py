@@ -369,6 +369,20 @@ class OrderlyConsumeService:
         await self._unlock(buffer)
         return True
 
+    async def listener_done(self, queue: MessageQueue, limit_s: float) -> bool:
+        """Wait until no listener has messages of a queue; False when that takes too long (C-70)."""
+        lock = self._consume_locks.get(queue)
+        if lock is None or not lock.locked():
+            return True
+        try:
+            async with self._clock.timeout(limit_s):
+                with self._clock.peer_wait():
+                    await lock.acquire()
+        except TimeoutError:
+            return False
+        lock.release()
+        return True
+
     # behaviour 16
     async def _unlock(self, buffer: ProcessQueue) -> None:
         queue, locks = buffer.queue, self._locks

@@ -137,7 +137,6 @@ def push_parts(
         consume_timestamp_ms,
         memory_first=False,
     )
-    moves = OffsetMoves(member, planner, buffers, store)
     send_back = SendBack(group, instance, settings.max_retries(orderly=orderly))
     threads = hooks.threads or PooledThreads(f"consume-{group}", settings.consume_thread_max)
     consume_events = ConsumeEvents(instance.events, group, instance.client_id)
@@ -150,9 +149,10 @@ def push_parts(
             events=consume_events,
         )
     concurrent: ConcurrentConsumeService | None = None
+    ordered: OrderlyConsumeService | None = None
     consumption: ConsumeService
     if orderly and listener is not None:
-        consumption = OrderlyConsumeService(
+        consumption = ordered = OrderlyConsumeService(
             group,
             instance.clock,
             instance.profile.client,
@@ -173,6 +173,7 @@ def push_parts(
             sends_back=send_back,
             buffers=buffers,
         )
+    moves = OffsetMoves(member, planner, buffers, store, ordered)
     pulls = PushPulls(
         member, settings, planner, store.table, starts, moves, consumption, hooks.on_pull
     )

@@ -27,6 +27,9 @@ class ClientProfile:
     """From PULL_OFFSET_MOVED (21) until the offset is corrected and the queue removed (C-43)."""
     freeze_offset_when_illegal: bool
     """After PULL_OFFSET_MOVED (21) the offset is frozen, and a rebalance is woken (C-43)."""
+    reset_waits_for_ordered_listener: bool
+    """A reset waits until the listener of an ordered queue is done, at most as long as else (C-70).
+    """
     skip_send_back_of_dropped: bool
     """A failed message that has left its process queue is not sent back (C-56)."""
     heartbeat_on_new_channel: bool
@@ -73,6 +76,7 @@ CLIENT_4_9 = ClientProfile(
     orderly_unlock_delay_ms=20_000,
     illegal_offset_delay_ms=10_000,
     freeze_offset_when_illegal=False,
+    reset_waits_for_ordered_listener=False,
     skip_send_back_of_dropped=False,
     heartbeat_on_new_channel=False,
     transactions_refuse_delays=False,
@@ -97,6 +101,7 @@ CLIENT_5_3 = ClientProfile(
     orderly_unlock_delay_ms=0,
     illegal_offset_delay_ms=0,
     freeze_offset_when_illegal=True,
+    reset_waits_for_ordered_listener=False,
     skip_send_back_of_dropped=True,
     heartbeat_on_new_channel=True,
     transactions_refuse_delays=False,
@@ -111,7 +116,12 @@ CLIENT_5_3 = ClientProfile(
 )
 """RocketMQ 5.2.0 to 5.3."""
 
-CLIENT_5_5 = replace(CLIENT_5_3, group_name_max_chars=120, transactions_refuse_delays=True)
+CLIENT_5_5 = replace(
+    CLIENT_5_3,
+    group_name_max_chars=120,
+    reset_waits_for_ordered_listener=True,
+    transactions_refuse_delays=True,
+)
 """RocketMQ 5.5."""
 
 CLIENT_5_X = CLIENT_5_5
