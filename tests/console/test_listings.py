@@ -58,6 +58,10 @@ WITHOUT_OUTPUT = {
 
 DEEDS = {
     "topic create": "{topic}-2 --queues 1",
+    "topic update": "{topic}-2 --message-type FIFO",
+    "group create": "made --fifo",
+    "group update": "made --retry-max-times 3",
+    "group delete": "made --clean-offset --yes",
     "message export": "{topic} --to {folder}/x.jsonl",
     "message import": "{folder}/y.jsonl --dry-run",
     "store verify": "{store}",

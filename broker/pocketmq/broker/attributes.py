@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from pocketmq.broker.errors import RequestRefusedError
+from pocketmq.protocol.scalars import MESSAGE_TYPE
 
-MESSAGE_TYPE: Final = "message.type"
-"""Of a topic: the one type of message that it is for."""
 PRIORITY: Final = "PRIORITY"
 """The value of `message.type` whose queues are priorities (V-1)."""
 PRIORITY_FACTOR: Final = "priority.factor"
@@ -66,7 +65,7 @@ class AttributeRules:
 
 def topic_attributes(*, priorities: bool, code: int) -> AttributeRules:
     """What topics may have: the values that this broker carries out."""
-    types: tuple[str, ...] = ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION")
+    types: tuple[str, ...] = ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED")
     return AttributeRules(
         {
             MESSAGE_TYPE: (*types, PRIORITY) if priorities else types,

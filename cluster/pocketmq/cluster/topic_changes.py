@@ -1,13 +1,17 @@
-"""Creates topics for people, and says what it changed; `pocketmq topic create` and POST /topics."""
+"""Creates topics for people, changes them, and says what it changed.
+
+Used by `pocketmq topic create` and `update`, by POST /topics and by the fixtures.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, get_args
 
 from pocketmq.client import Admin
+from pocketmq.protocol.scalars import MESSAGE_TYPE, MessageType
 from pocketmq.protocol.validation import check_topic
-from pocketmq.runtime.errors import ConfigError
+from pocketmq.runtime.errors import CallerError, ConfigError
 
 MAX_QUEUES: Final = 1024
 """Maximum queues of a topic on each broker: a typing error must not create a million files."""
@@ -28,8 +32,23 @@ def check_queues(queues: object) -> None:
         raise ConfigError("queues", f"{queues} are too many", advice=advice)
 
 
+def check_message_type(message_type: object) -> None:
+    """Pass None, or a type that a topic may be made for.
+
+    Raises:
+        ConfigError: It is none.
+    """
+    if message_type is not None and message_type not in get_args(MessageType):
+        advice = f"write one of {', '.join(get_args(MessageType))}"
+        raise ConfigError("message_type", f"there is no {message_type!r}", advice=advice)
+
+
 async def create_or_change(
-    admin: Admin, topic: str, queues: int, brokers: Iterable[str] | None = None
+    admin: Admin,
+    topic: str,
+    queues: int,
+    brokers: Iterable[str] | None = None,
+    message_type: MessageType | None = None,
 ) -> dict[str, int]:
     """Create a topic, or change how many queues it has on each broker.
 
@@ -38,22 +57,70 @@ async def create_or_change(
         topic: Its name.
         queues: On each of these brokers.
         brokers: Names; by default all.
+        message_type: As for `Admin.create_topic`.
 
     Returns:
         By broker, how many queues to write to it had before, where that was another number.
 
     Raises:
-        ConfigError: A topic cannot have so many queues.
+        ConfigError: A topic cannot have so many queues, or be for such messages.
+        CallerError: A broker does not know message types.
         PocketMQError: As `Admin.create_topic`.
     """
     check_topic(topic)
     check_queues(queues)
+    check_message_type(message_type)
     chosen = None if brokers is None else list(brokers)
     route = await admin.route(topic)
     before = {} if route is None else {each.broker_name: each for each in route.queue_datas}
-    await admin.create_topic(topic, queues=queues, brokers=chosen)
+    await admin.create_topic(topic, queues=queues, brokers=chosen, message_type=message_type)
+    await _check_kept(admin, topic, chosen or await admin.brokers(), message_type)
     return {
         name: each.write_queue_nums
         for name, each in sorted(before.items())
         if (chosen is None or name in chosen) and each.write_queue_nums != queues
     }
+
+
+async def change(
+    admin: Admin,
+    topic: str,
+    *,
+    queues: int | None = None,
+    message_type: MessageType | None = None,
+    brokers: Iterable[str] | None = None,
+) -> dict[str, int]:
+    """Change a topic that is there; what is not said stays.
+
+    Returns:
+        By broker, how many queues to write to it had before.
+
+    Raises:
+        ConfigError: A topic cannot have so many queues, or be for such messages.
+        CallerError: A broker does not know message types.
+        PocketMQError: As `Admin.update_topic`.
+    """
+    check_topic(topic)
+    if queues is not None:
+        check_queues(queues)
+    check_message_type(message_type)
+    before = await admin.update_topic(
+        topic, queues=queues, message_type=message_type, brokers=brokers
+    )
+    await _check_kept(admin, topic, before, message_type)
+    return {name: each.write_queue_nums for name, each in before.items()}
+
+
+async def _check_kept(
+    admin: Admin, topic: str, brokers: Iterable[str], message_type: MessageType | None
+) -> None:
+    """Pass if the brokers have stored the type: one of 4.9 ignores it without a word."""
+    if message_type is None:
+        return
+    for name in brokers:
+        found = (await admin.topic_configs(name)).get(topic)
+        if found is None or found.attributes.get(MESSAGE_TYPE) != message_type:
+            raise CallerError(
+                f"{name} has stored topic {topic!r} without its message type: brokers know types "
+                "from RocketMQ 5.0 on"
+            )

@@ -59,9 +59,10 @@ from pocketmq.cluster.steering.group_state import GroupState
 from pocketmq.cluster.steering.roles import Roles
 from pocketmq.cluster.steering.shape import ClockKind, ClusterShape, Mode
 from pocketmq.cluster.steering.waiting import WAIT_LIMIT_S
-from pocketmq.cluster.topic_changes import check_queues
+from pocketmq.cluster.topic_changes import check_message_type, check_queues
 from pocketmq.protocol.control import real_us
 from pocketmq.protocol.faults.rule import Deed, FaultRule, Firing, WrongFaultError, check_deed
+from pocketmq.protocol.scalars import MessageType
 from pocketmq.runtime.addresses import host_of
 from pocketmq.runtime.errors import CallerError, DiskError, PocketMQError
 from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName
@@ -152,7 +153,9 @@ class Cluster:
 
     # -- topics and groups ------------------------------------------------------------------
 
-    async def create_topic(self, name: str, *, queues: int = 4) -> str:
+    async def create_topic(
+        self, name: str, *, queues: int = 4, message_type: MessageType | None = None
+    ) -> str:
         """Create a topic on every broker.
 
         Returns when every nameserver has its route, so producers and consumers find it at once.
@@ -160,14 +163,51 @@ class Cluster:
         Args:
             name: The topic's full name is `topic_name(name)`.
             queues: Number of queues on each broker.
+            message_type: What RocketMQ's proxy lets through to it: `"FIFO"`, `"MIXED"`, ...; by
+                itself a new topic is for `"NORMAL"`.
 
         Returns:
             The topic's full name.
+
+        Raises:
+            ConfigError: It cannot have so many queues, or be for such messages.
         """
         check_queues(queues)
+        check_message_type(message_type)
         topic = self.topic_name(name)
-        await self.thread.run(self.control.create_topic(topic, queues))
+        await self.thread.run(self.control.create_topic(topic, queues, message_type))
         return topic
+
+    async def create_group(
+        self,
+        name: str,
+        *,
+        fifo: bool = False,
+        retry_max_times: int = 16,
+        retry_queue_nums: int = 1,
+        consume_enable: bool = True,
+    ) -> str:
+        """Create a consumer group on every broker, before its first consumer does.
+
+        Args:
+            name: The group's full name is `group_name(name)`.
+            fifo: RocketMQ's proxy delivers its messages in order.
+            retry_max_times: Retries of a message before it is a dead letter.
+            retry_queue_nums: Queues of its retry topic; 0: no retries.
+            consume_enable: Whether it may consume.
+
+        Returns:
+            The group's full name.
+        """
+        group = self.group_name(name)
+        changes = {
+            "consume_message_orderly": fifo,
+            "retry_max_times": retry_max_times,
+            "retry_queue_nums": retry_queue_nums,
+            "consume_enable": consume_enable,
+        }
+        await self.thread.run(self.control.create_group(group, changes))
+        return group
 
     def group(self, name: str) -> Group:
         """A consumer group to wait for; `name` is the one that its consumers have."""
@@ -458,9 +498,33 @@ class SyncCluster:
 
     # -- control ----------------------------------------------------------------------------
 
-    def create_topic(self, name: str, *, queues: int = 4) -> str:
+    def create_topic(
+        self, name: str, *, queues: int = 4, message_type: MessageType | None = None
+    ) -> str:
         """Create a topic; returns its full name when every nameserver has its route."""
-        return self._thread.result(self._cluster.create_topic(name, queues=queues))
+        return self._thread.result(
+            self._cluster.create_topic(name, queues=queues, message_type=message_type)
+        )
+
+    def create_group(
+        self,
+        name: str,
+        *,
+        fifo: bool = False,
+        retry_max_times: int = 16,
+        retry_queue_nums: int = 1,
+        consume_enable: bool = True,
+    ) -> str:
+        """Create a consumer group; returns its full name. See `Cluster.create_group`."""
+        return self._thread.result(
+            self._cluster.create_group(
+                name,
+                fifo=fifo,
+                retry_max_times=retry_max_times,
+                retry_queue_nums=retry_queue_nums,
+                consume_enable=consume_enable,
+            )
+        )
 
     def group(self, name: str) -> SyncGroup:
         """A consumer group, to wait for."""

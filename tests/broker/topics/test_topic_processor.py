@@ -102,7 +102,7 @@ async def test_a_created_topic_survives_a_restart(tmp_path: Path) -> None:
         update(write_queue_nums=1_000_000),
         update(topic_filter_type="SOME_TAG"),
         update(attributes="+no.such=1"),
-        update(attributes="+message.type=MIXED"),
+        update(attributes="+message.type=LITE"),
         update(attributes="message.type=FIFO"),
     ],
     ids=str,

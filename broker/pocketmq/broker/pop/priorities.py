@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from pocketmq.broker.attributes import MESSAGE_TYPE, PRIORITY, PRIORITY_FACTOR
+from pocketmq.broker.attributes import PRIORITY, PRIORITY_FACTOR
 from pocketmq.broker.groups.subscription_groups import SubscriptionGroupManager
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
+from pocketmq.protocol.scalars import MESSAGE_TYPE
 
 
 class Priorities:

@@ -13,6 +13,7 @@ from pocketmq.protocol.bodies.offsets import (
 )
 from pocketmq.protocol.bodies.route import TopicRouteData
 from pocketmq.protocol.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
+from pocketmq.protocol.errors import ClientError, TopicNotFoundError
 from pocketmq.protocol.headers.offsets import (
     GetTopicStatsRequestHeader,
 )
@@ -22,7 +23,7 @@ from pocketmq.protocol.headers.topics import (
     UpdateAndCreateTopicRequestHeader,
 )
 from pocketmq.protocol.message import MessageQueue
-from pocketmq.protocol.scalars import Perm
+from pocketmq.protocol.scalars import MESSAGE_TYPE, MessageType, Perm
 from pocketmq.protocol.validation import check_topic
 
 ORDER_NAMESPACE: Final = "ORDER_TOPIC_CONFIG"
@@ -53,6 +54,7 @@ class TopicAdmin(AdminBase):
         order: bool = False,
         brokers: Iterable[str] | None = None,
         cluster: str | None = None,
+        message_type: MessageType | None = None,
     ) -> None:
         """Create a topic, or change it, on masters: UPDATE_AND_CREATE_TOPIC (17).
 
@@ -64,10 +66,12 @@ class TopicAdmin(AdminBase):
             order: Mark it as an order topic and store its order configuration (N-26).
             brokers: Broker names; by default all.
             cluster: Only brokers of this cluster.
+            message_type: What RocketMQ's proxy lets through to it; None leaves that as it is. A
+                4.9 broker ignores it.
 
         Raises:
             ClientError: there is no such broker.
-            BrokerError: a broker refused.
+            BrokerError: a broker refused, for example PRIORITY before 5.4.
         """
         check_topic(topic)
         targets = await self._masters.chosen(brokers, cluster)
@@ -79,11 +83,65 @@ class TopicAdmin(AdminBase):
                 write_queue_nums=queues,
                 perm=perm,
                 order=order,
+                attributes=None if message_type is None else f"+{MESSAGE_TYPE}={message_type}",
             ),
         )
         if order:
             conf = ";".join(f"{name}:{queues}" for name in targets)
             await self.put_kv(ORDER_NAMESPACE, topic, conf)
+
+    async def update_topic(
+        self,
+        topic: str,
+        *,
+        queues: int | None = None,
+        message_type: MessageType | None = None,
+        brokers: Iterable[str] | None = None,
+    ) -> dict[str, TopicConfig]:
+        """Change a topic where it is; what is not said stays: UPDATE_AND_CREATE_TOPIC (17).
+
+        Args:
+            topic: Its name.
+            queues: Read and write queues on each broker.
+            message_type: As for `create_topic`.
+            brokers: Broker names; by default all that have the topic.
+
+        Returns:
+            By broker, the configuration before.
+
+        Raises:
+            TopicNotFoundError: no broker has it.
+            ClientError: one of these brokers is not there or has no such topic; then nothing was
+                changed.
+            BrokerError: a broker refused.
+        """
+        masters = self._masters
+        tables = {name: await self.topic_configs(name) for name in await masters.all()}
+        having = {name: table[topic] for name, table in tables.items() if topic in table}
+        if not having:
+            raise TopicNotFoundError(topic)
+        chosen = await masters.chosen(having if brokers is None else brokers, None)
+        if missing := sorted(chosen.keys() - having.keys()):
+            raise ClientError(f"{', '.join(missing)} has no topic {topic!r}; create it there")
+        for name, address in chosen.items():
+            old = having[name]
+            header = UpdateAndCreateTopicRequestHeader(
+                topic=topic,
+                read_queue_nums=old.read_queue_nums if queues is None else queues,
+                write_queue_nums=old.write_queue_nums if queues is None else queues,
+                perm=old.perm,
+                topic_filter_type=old.topic_filter_type,
+                topic_sys_flag=old.topic_sys_flag,
+                order=old.order,
+                attributes=None if message_type is None else f"+{MESSAGE_TYPE}={message_type}",
+            )
+            await masters.tell({name: address}, header)
+        if queues is not None and any(each.order for each in having.values()):
+            count = {name: each.write_queue_nums for name, each in having.items()}
+            count.update(dict.fromkeys(chosen, queues))
+            conf = ";".join(f"{name}:{number}" for name, number in count.items())
+            await self.put_kv(ORDER_NAMESPACE, topic, conf)
+        return {name: having[name] for name in chosen}
 
     async def delete_topic(self, topic: str) -> None:
         """Delete a topic on every master (DELETE_TOPIC_IN_BROKER), then its routes."""

@@ -1,4 +1,4 @@
-"""`pocketmq group`: list, show, reset, simulate."""
+"""`pocketmq group`: list, show, explain, reset, simulate."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from pocketmq.client import Admin
+from pocketmq.cluster.cli import group_edit
 from pocketmq.cluster.cli.clock import present_ms
 from pocketmq.cluster.cli.complete import GroupName, TopicName, complete_topic
 from pocketmq.cluster.cli.output import Output, Sentences, is_table, show, show_names
@@ -108,7 +109,12 @@ def register(app: typer.Typer) -> None:
     group.command("explain", help=EXPLAIN_HELP)(explain)
     group.command("reset", help=RESET_HELP)(reset)
     group.command("simulate", help=SIMULATE_HELP)(simulate)
-    app.add_typer(group, name="group", help="Show and reset consumer groups; simulate allocations.")
+    group_edit.register(group)
+    app.add_typer(
+        group,
+        name="group",
+        help="Show, create, change, reset and delete consumer groups; simulate allocations.",
+    )
 
 
 def list_groups(

@@ -1,4 +1,4 @@
-"""`pocketmq topic`: create, list, route, stats, delete."""
+"""`pocketmq topic`: create, update, list, route, stats, delete."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from pocketmq.cluster.cli.output import Output, Sentences, show, show_names, tel
 from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, nameserver_addresses, run
 from pocketmq.cluster.cli.tables import Table
 from pocketmq.cluster.own_topics import peoples_topics, systems_topics
-from pocketmq.cluster.topic_changes import MAX_QUEUES, create_or_change
+from pocketmq.cluster.topic_changes import MAX_QUEUES, change, create_or_change
 from pocketmq.protocol.bodies.route import TopicRouteData
 from pocketmq.protocol.errors import TopicNotFoundError
-from pocketmq.protocol.scalars import Perm
+from pocketmq.protocol.scalars import MessageType, Perm
 from pocketmq.protocol.validation import check_topic, is_system_topic
 from pocketmq.runtime.errors import CallerError
 from pocketmq.runtime.words import counted
@@ -29,6 +29,17 @@ CREATE_HELP = """Create a topic, or change its number of queues.
 Examples:
   pocketmq topic create orders                      4 queues on each broker
   pocketmq topic create orders --queues 8 --broker broker-a
+  pocketmq topic create payments --message-type FIFO
+      for RocketMQ's 5.x SDKs, whose proxy lets only such messages through to it
+"""
+
+UPDATE_HELP = """Change a topic that is there; what is not said stays.
+
+\b
+Examples:
+  pocketmq topic update orders --queues 8
+  pocketmq topic update payments --message-type FIFO
+      also for a topic whose first message has created it
 """
 
 LIST_HELP = """List the topics that the nameservers know.
@@ -74,11 +85,24 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
     group.command("create", help=CREATE_HELP)(create)
+    group.command("update", help=UPDATE_HELP)(update)
     group.command("list", help=LIST_HELP)(list_topics)
     group.command("route", help=ROUTE_HELP)(route)
     group.command("stats", help=STATS_HELP)(stats)
     group.command("delete", help=DELETE_HELP)(delete)
-    app.add_typer(group, name="topic", help="Create, list, route, count and delete topics.")
+    app.add_typer(group, name="topic", help="Create, change, list, route, count and delete topics.")
+
+
+MessageTypeOption = Annotated[
+    MessageType | None,
+    typer.Option(
+        metavar="TYPE",
+        help="Messages that RocketMQ's proxy lets through: NORMAL, FIFO, DELAY, TRANSACTION, MIXED "
+        "(all of these), or with profile 5.5 PRIORITY.",
+        case_sensitive=False,
+        show_default="as it is; a new topic is for NORMAL",
+    ),
+]
 
 
 def create(
@@ -88,21 +112,74 @@ def create(
         list[str] | None,
         typer.Option(help="Only on this broker; may be repeated.", autocompletion=complete_broker),
     ] = None,
+    message_type: MessageTypeOption = None,
     output: Sentences = None,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:
     async def command() -> tuple[list[str], dict[str, int]]:
         async with Admin(nameservers=nameserver_addresses(nameservers)) as admin:
-            before = await create_or_change(admin, topic, queues, broker)
+            before = await create_or_change(admin, topic, queues, broker, message_type)
             return broker or sorted(await admin.brokers()), before
 
     names, before = run(command())
     tell(
         output,
-        {"topic": topic, "queues": queues, "brokers": names, "queues_before": before},
-        f"{topic}: {counted(queues, 'queue')} on each of {', '.join(names)}",
+        {
+            "topic": topic,
+            "queues": queues,
+            "brokers": names,
+            "queues_before": before,
+            "message_type": message_type,
+        },
+        f"{topic}: {counted(queues, 'queue')} on each of {', '.join(names)}"
+        + (f", for messages of type {message_type}" if message_type else ""),
         *(
             f"{topic} was there: {name} {count} -> {counted(queues, 'queue')}"
+            for name, count in before.items()
+        ),
+    )
+
+
+def update(
+    topic: TopicName,
+    queues: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=MAX_QUEUES, help="Queues on each broker.", show_default="as before"
+        ),
+    ] = None,
+    broker: Annotated[
+        list[str] | None,
+        typer.Option(help="Only on this broker; may be repeated.", autocompletion=complete_broker),
+    ] = None,
+    message_type: MessageTypeOption = None,
+    output: Sentences = None,
+    nameservers: Nameservers = DEFAULT_NAMESERVERS,
+) -> None:
+    if queues is None and message_type is None:
+        raise CallerError("nothing to change: give --queues or --message-type")
+
+    async def command() -> dict[str, int]:
+        async with Admin(nameservers=nameserver_addresses(nameservers)) as admin:
+            return await change(
+                admin, topic, queues=queues, message_type=message_type, brokers=broker
+            )
+
+    before = run(command())
+    tell(
+        output,
+        {
+            "topic": topic,
+            "brokers": list(before),
+            "queues": {name: queues or count for name, count in before.items()},
+            "queues_before": before,
+            "message_type": message_type,
+        },
+        *(
+            f"{topic} on {name}: "
+            + (f"{count} -> " if queues not in (None, count) else "")
+            + counted(queues or count, "queue")
+            + (f", for messages of type {message_type}" if message_type else "")
             for name, count in before.items()
         ),
     )

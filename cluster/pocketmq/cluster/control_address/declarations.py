@@ -15,6 +15,7 @@ from pocketmq.cluster.steering.shape import MAX_ADVANCE_S
 from pocketmq.cluster.steering.snapshots import SnapshotInfo
 from pocketmq.cluster.topic_changes import MAX_QUEUES
 from pocketmq.protocol.faults.rule import FaultRule
+from pocketmq.protocol.scalars import MessageType
 
 Method = Literal["GET", "POST", "DELETE"]
 
@@ -62,6 +63,8 @@ class Topic(msgspec.Struct, forbid_unknown_fields=True):
 
     name: str
     queues: Annotated[int, msgspec.Meta(ge=1, le=MAX_QUEUES)] = 4
+    message_type: MessageType | None = None
+    """What RocketMQ's proxy lets through to it; a new topic is for NORMAL."""
 
 
 class QueueBounds(msgspec.Struct, forbid_unknown_fields=True):

@@ -132,7 +132,9 @@ class Operations:
         return await self._topic(parameters["topic"])
 
     async def create_topic(self, _parameters: Parameters, question: Topic) -> TopicMade:
-        before = await self._control.create_topic(question.name, question.queues)
+        before = await self._control.create_topic(
+            question.name, question.queues, question.message_type
+        )
         made = await self._topic(question.name)
         return TopicMade(made.name, made.messages, made.queues, before)
 
@@ -179,7 +181,7 @@ class Operations:
         groups.update(each.group for each in question.offsets)
         with self._control.before_ready(SEEDING):
             for topic in question.topics:
-                await self._control.create_topic(topic.name, topic.queues)
+                await self._control.create_topic(topic.name, topic.queues, topic.message_type)
             for name in _dead_letter_topics(question):
                 await self._control.create_topic(name, 1)
             async with self._control.admin() as admin:

@@ -10,12 +10,14 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import structlog
 
 from pocketmq.client import Admin
 from pocketmq.client.instances import running
 from pocketmq.client.joined_clocks import register, unregister
+from pocketmq.cluster import group_changes
 from pocketmq.cluster.steering.asking import ask_connected, ask_group_state
 from pocketmq.cluster.steering.client_clocks import ClientClocks
 from pocketmq.cluster.steering.clock_runner import ClockRunner
@@ -34,8 +36,9 @@ from pocketmq.cluster.steering.waiting import (
     standing_clock,
     until_nothing_is_missing,
 )
-from pocketmq.cluster.topic_changes import check_queues, create_or_change
+from pocketmq.cluster.topic_changes import check_message_type, check_queues, create_or_change
 from pocketmq.protocol.faults.rule import FaultRule
+from pocketmq.protocol.scalars import MessageType
 from pocketmq.protocol.transport.traffic import TRAFFIC
 from pocketmq.runtime import lock_step
 from pocketmq.runtime.clock_members import ClockMember, Deadline
@@ -240,20 +243,23 @@ class ClusterControl:
 
     # -- topics -----------------------------------------------------------------------------
 
-    async def create_topic(self, topic: str, queues: int) -> dict[str, int]:
+    async def create_topic(
+        self, topic: str, queues: int, message_type: MessageType | None = None
+    ) -> dict[str, int]:
         """Create a topic on every running broker; returns when every nameserver has the routes.
 
         Returns:
             By broker, how many queues it had before, if it had another number.
 
         Raises:
-            ConfigError: A topic cannot have so many queues.
+            ConfigError: A topic cannot have so many queues, or be for such messages.
         """
         check_queues(queues)
+        check_message_type(message_type)
         self._note(f"create topic {topic}, {counted(queues, 'queue')} on each broker")
         brokers = self.roles.running_brokers
         async with self.admin() as admin:
-            before = await create_or_change(admin, topic, queues, brokers)
+            before = await create_or_change(admin, topic, queues, brokers, message_type)
         for address in self.roles.nameserver_addresses:
             async with self.admin(address) as admin:
 
@@ -266,6 +272,16 @@ class ClusterControl:
         return before
 
     # -- groups -----------------------------------------------------------------------------
+
+    async def create_group(self, group: str, changes: dict[str, Any]) -> None:
+        """Create a group on every running broker, or change it; see `group_changes`.
+
+        Raises:
+            CallerError: The group is built in.
+        """
+        self._note(f"create group {group}")
+        async with self.admin() as admin:
+            await group_changes.create_or_change(admin, group, changes, self.roles.running_brokers)
 
     async def group_state(self, group: str) -> GroupState:
         """Members, queues and offsets of a group, asked from brokers and members."""
