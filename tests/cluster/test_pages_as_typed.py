@@ -7,16 +7,14 @@ with the reason; `docs/generated/` and `docs/rules/` show no commands.
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 
 import pytest
 
 from support import typed_help, typed_page
-from support.typed_page import ROOT, lines, reasons
+from support.typed_page import ROOT, lines, own_network, reasons
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
@@ -57,15 +55,6 @@ def name_of(page: Path) -> str:
 def followed() -> list[Path]:
     """Pages with a command line that is to be run here."""
     return [each for each in PAGES if name_of(each) not in ELSEWHERE and lines(each.read_text())]
-
-
-@cache
-def own_network() -> tuple[str, ...]:
-    """What gives a process a network of its own, in which typed ports are free; () for nothing."""
-    for command in (("unshare", "-n"), ("unshare", "-rn")):
-        if shutil.which("unshare") and not subprocess.run([*command, "true"]).returncode:
-            return command
-    return ()
 
 
 @pytest.mark.parametrize("page", followed(), ids=name_of)

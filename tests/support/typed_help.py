@@ -66,7 +66,8 @@ WORLDS: Final = (
             *("group explain", "group reset", "group simulate", "message show", "message tail"),
             *("message export", "message import", "message resend", "explain message"),
             *("config show", "config get", "fault add", "fault list"),
-            *("fault clear", "watch", "topic delete", "config set"),
+            *("fault clear", "watch", "topic update", "topic delete", "config set"),
+            *("group create", "group update", "group delete"),
         ),
     ),
     World(
@@ -96,7 +97,10 @@ WORLDS: Final = (
     World((), ("nameserver", "broker", "controller")),
     World((), ("up",)),
 )
-FIRST: Final = {"pocketmq topic delete orders --yes": "pocketmq topic create orders"}
+FIRST: Final = {
+    "pocketmq topic delete orders --yes": "pocketmq topic create orders",
+    "pocketmq group delete billing --clean-offset --yes": "pocketmq group create billing",
+}
 """What the example before has taken away."""
 FILES: Final = {
     "orders.toml": '[[topics]]\nname = "orders"\n[[messages]]\ntopic = "orders"\nbody = "hello"\n'

@@ -1,6 +1,6 @@
 """Types the command lines of a page as its reader does, one after the other, on the ports it names.
 
-    python tests/support/typed_page.py docs/failover.md FOLDER
+    python tests/support/typed_page.py docs/failover.md FOLDER [--files FOLDER]
 
 What runs until it is stopped (`pocketmq up`) runs in a terminal of its own from the line that
 starts it to the end of the page. Each other line must succeed in one shell, which keeps variables
@@ -27,6 +27,7 @@ import subprocess
 import sys
 import termios
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -48,6 +49,7 @@ SERVERS: Final = (
     (r"pocketmq consume\b(?!.*--count)", ""),
     (r"(?:python -m pocketmq\.|pocketmq )(?:nameserver|broker|controller)\b(?!.*--help)", "READY"),
     (r"pocketmq fault-proxy\b", "127.0.0.2:10911"),
+    (r"\S+ java .*ProxyStartup", "startup successfully"),
     (r"pocketmq message tail (?!.*(?:--no-follow|--count|-c|--until) ?)", ""),
 )
 """Commands that run until they are stopped, and a word of the line by which they are ready."""
@@ -71,6 +73,11 @@ class Line(NamedTuple):
 
     typed: str
     shown: list[str]
+
+
+def blocks(page: str) -> list[str]:
+    """The text of each block with a fence, also of those that are not run."""
+    return [each["text"] for each in BLOCK.finditer(page) if each["text"]]
 
 
 def reasons(page: str) -> list[str]:
@@ -257,11 +264,20 @@ def nothing_left() -> Iterator[None]:
     assert not left, f"still runs at the end of the page: {left}"
 
 
-def follow(page: Path, folder: Path) -> None:
-    """Type all that a page shows."""
+@cache
+def own_network() -> tuple[str, ...]:
+    """What gives a process a network of its own, in which typed ports are free; () for nothing."""
+    for command in (("unshare", "-n"), ("unshare", "-rn")):
+        if shutil.which("unshare") and not subprocess.run([*command, "true"]).returncode:
+            return command
+    return ()
+
+
+def follow(page: Path, folder: Path, files: Path | None = None) -> None:
+    """Type all that a page shows, in a clone or in a folder with these files."""
     folder.mkdir(parents=True)
-    for name in IN_A_CLONE:
-        (folder / name).symlink_to(ROOT / name)
+    for each in [ROOT / name for name in IN_A_CLONE] if files is None else files.iterdir():
+        (folder / each.name).symlink_to(each)
     text = page.read_text(encoding="utf-8")
     for block in FILE.finditer(text):
         (folder / block["name"]).write_text(block["text"])
@@ -278,5 +294,6 @@ def follow(page: Path, folder: Path) -> None:
 if __name__ == "__main__":
     if "--own-network" in sys.argv:
         use_own_network()
+    with_files = Path(sys.argv[sys.argv.index("--files") + 1]) if "--files" in sys.argv else None
     with nothing_left():
-        follow(Path(sys.argv[1]), Path(sys.argv[2]))
+        follow(Path(sys.argv[1]), Path(sys.argv[2]), with_files)
