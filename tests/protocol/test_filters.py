@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from pocketmq.protocol.filters import CompiledFilters, compile_sql92
 from pocketmq.protocol.filters.nodes import MAX_DEPTH
 from pocketmq.protocol.filters.parser import MAX_TOKENS
 from pocketmq.protocol.filters.sql92 import MAX_CHARS
+from support.cost import cost_s, least_and_bound_s
 from support.golden import GOLDEN
 from support.java import run_java
 from support.sql_cases import SqlCases
@@ -305,3 +307,24 @@ def test_texts_asked_for_again_are_not_compiled_again() -> None:
     for _ in range(2):
         with pytest.raises(FilterError, match="breaks off"):
             filters.get("a =")
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    ["a=" + "-" * MAX_CHARS, "a=" + "-0" * MAX_CHARS, "a=1\n AND b=" + "-" * MAX_CHARS,
+     "(" * MAX_CHARS, "a='" + "''" * MAX_CHARS, "/*" + "*" * MAX_CHARS, "a=" + "0" * MAX_CHARS],
+    ids=lambda each: repr(each[:14]),
+)  # fmt: skip
+def test_no_text_takes_the_square_of_its_length(hostile: str) -> None:
+    def read() -> None:
+        with suppress(FilterError):
+            compile_sql92(hostile[:MAX_CHARS])
+
+    took_s, bound_s = least_and_bound_s(cost_s(read), lambda: cost_s(read), 5)
+    assert took_s < bound_s
+
+
+def test_a_comment_ends_with_its_line() -> None:
+    assert compile_sql92("a = -- five\r 5 -- and no more\n").matches({"a": "5"})
+    assert not compile_sql92("a = 5 -- 5").matches({"a": "5"})  # two signs: 10
+    assert compile_sql92("a = 5 -- five\n -- 5").matches({"a": "10"})

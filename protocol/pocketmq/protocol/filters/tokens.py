@@ -23,10 +23,12 @@ SYMBOLS: Final = {
     "<=": "NOT_GREATER", "(": "OPEN", ")": "CLOSE", ",": "COMMA", "+": "PLUS", "-": "MINUS",
 }  # fmt: skip
 
-_TOKEN: Final = re.compile(
-    r"""
+
+def _pattern(line_comment: str) -> re.Pattern[str]:
+    return re.compile(
+        rf"""
     (?P<SKIP> [ \t\n\r\f]+
-            | --[^\n\r]*(?:\r\n|\n|\r)
+            {line_comment}
             | /\*[^*]*\*(?:\*|[^*/][^*]*\*)*/ )
   | (?P<NAME> [A-Za-z_$][A-Za-z0-9_$]* )
   | (?P<FLOAT> [0-9]+\.[0-9]*(?:[eE][+-]?[0-9]+)? | \.[0-9]+(?:[eE][+-]?[0-9]+)?
@@ -35,8 +37,14 @@ _TOKEN: Final = re.compile(
   | (?P<STRING> '(?:''|[^'])*' )
   | (?P<SYMBOL> <> | >= | <= | [=<>(),+-] )
     """,
-    re.VERBOSE,
-)
+        re.VERBOSE,
+    )
+
+
+_TOKEN: Final = _pattern(r"| --[^\n\r]*(?:\r\n|\n|\r)")
+_TOKEN_OF_LAST_LINE: Final = _pattern("")
+"""A comment ends with its line, so there is none; to look for its end behind each of thousands of
+signs would take the square of the time."""
 
 
 class SqlToken(NamedTuple):
@@ -56,8 +64,9 @@ def tokens(text: str) -> Iterator[SqlToken]:
         FilterError: a character begins no token, or a quote is not closed.
     """
     at = 0
+    last_line = max(text.rfind("\n"), text.rfind("\r")) + 1
     while at < len(text):
-        match = _TOKEN.match(text, at)
+        match = (_TOKEN if at < last_line else _TOKEN_OF_LAST_LINE).match(text, at)
         if match is None:
             raise FilterError(text, at + 1, _why_not(text[at]))
         kind, image = str(match.lastgroup), match.group()
