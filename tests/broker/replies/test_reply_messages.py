@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pocketmq.broker.replies.reply_messages import pushed, requester_of, stored
+from pocketmq.broker.sending.stamp import traced
 from pocketmq.protocol.headers.send import SendMessageRequestHeader
 from pocketmq.protocol.properties import decode_properties, encode_properties
 
@@ -25,7 +26,7 @@ def test_the_requester_stands_in_a_property() -> None:
 
 
 def test_a_pushed_reply_has_its_senders_fields_and_the_time() -> None:
-    told = pushed(header(TAGS="a"), "10.0.0.2:1", "10.0.0.3:2", 456)
+    told = pushed(header(TAGS="a"), "10.0.0.2:1", "10.0.0.3:2", 456, traced(region_is_stored=True))
     assert decode_properties(told.properties) == {
         "TAGS": "a", "PUSH_REPLY_TIME": "456", "MSG_REGION": "DefaultRegion", "TRACE_ON": "true",
     }  # fmt: skip
@@ -41,7 +42,12 @@ def test_a_pushed_reply_has_its_senders_fields_and_the_time() -> None:  # R-11
 @pytest.mark.parametrize(("wait", "waits"), [("true", True), ("false", False)])
 def test_a_stored_reply_has_no_flags_of_the_system(wait: str, waits: bool) -> None:
     message = stored(
-        header(TAGS="a", KEYS="k", UNIQ_KEY="u", WAIT=wait), b"body", 3, HOST, HOST[::-1]
+        header(TAGS="a", KEYS="k", UNIQ_KEY="u", WAIT=wait),
+        b"body",
+        3,
+        HOST,
+        HOST[::-1],
+        traced(region_is_stored=True),
     )
     assert (message.topic, message.queue_id, message.body) == ("C_REPLY_TOPIC", 3, b"body")
     assert (message.sys_flag, message.flag, message.reconsume_times) == (0, 7, 2)

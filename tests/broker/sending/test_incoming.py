@@ -252,10 +252,11 @@ def test_a_message_of_another_type_has_no_priority(other):  # V-2
     assert "_SYS_MSG_PRIORITY_" not in decode_properties(text_of(message))
 
 
-def test_a_message_of_a_batch_is_stamped_alike() -> None:  # B-18
+def test_the_brokers_properties_replace_those_that_were_sent() -> None:  # B-18
     stamp = BrokerStamp(BrokerAddress("127.0.0.1", 10911), "DefaultCluster", lambda: "NEW")
-    text = stamp.complete({"TAGS": "TagA", "POP_CK": "x", "CLUSTER": "other"}).decode()
-    assert decode_properties(text) == {"TAGS": "TagA", "UNIQ_KEY": "NEW"} | OF_BROKER
+    properties = {"TAGS": "TagA", "POP_CK": "x", "CLUSTER": "other"}
+    stamp.add_to(properties)
+    assert properties == {"TAGS": "TagA", "UNIQ_KEY": "NEW"} | OF_BROKER
 
 
 def test_an_address_as_records_hold_it() -> None:

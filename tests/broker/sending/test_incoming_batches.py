@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,8 +14,11 @@ from pocketmq.protocol.batch import batch_columns, decode_batch
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.index_hash import key_hash
 from pocketmq.protocol.java import java_hash
-from support.broker_rig import BrokerRig, Voice, send_header
+from pocketmq.protocol.properties import decode_properties
+from pocketmq.runtime.profile import PROFILE_4_9, PROFILE_5_3, PROFILE_5_5, Profile
+from support.broker_rig import BrokerRig, Voice, running_broker, send_header
 
+STAMPED = {"UNIQ_KEY", "MSG_REGION", "TRACE_ON", "CLUSTER"}
 KEY = "7F0000011A2B18B4AAC212345678"
 ALIKE = [f"UNIQ_KEY\x01{KEY}{n:04X}\x02WAIT\x01true\x02TAGS\x01TagA" for n in range(3)]
 
@@ -48,7 +52,7 @@ async def test_properties_are_those_of_single_sends(
     reply = await voice.ask(send_header(batch=True), body)
     assert reply.code == 0, reply.remark
     stored = [
-        {name: value for name, value in record.properties.items() if name != "UNIQ_KEY"}
+        {name: value for name, value in record.properties.items() if name not in STAMPED}
         | {"made": record.properties["UNIQ_KEY"] not in text}
         for record, text in zip(await rig.queue("orders"), texts * 2, strict=True)
     ]
@@ -57,6 +61,31 @@ async def test_properties_are_those_of_single_sends(
         for key in [text[9:41]] if KEY in text else []:
             asked = rig.broker.core.store.query("orders", key, 32, 0, 1 << 62)
             assert len(asked.records) == 2, "found in the index as a single send is"
+
+
+@pytest.mark.parametrize(
+    ("profile", "added"),
+    [
+        (PROFILE_4_9, "CLUSTER\x01DefaultCluster\x02"),
+        (
+            PROFILE_5_3,
+            "MSG_REGION\x01DefaultRegion\x02CLUSTER\x01DefaultCluster\x02TRACE_ON\x01true\x02",
+        ),
+        (PROFILE_5_5, ""),
+    ],
+)
+@pytest.mark.parametrize("texts", [ALIKE, [ALIKE[0] + "\x02", ALIKE[1] + "\x02KEYS\x01k"]])
+async def test_what_the_broker_adds_to_a_batch_follows_what_was_sent(
+    tmp_path: Path, profile: Profile, added: str, texts: list[str]
+) -> None:  # B-19
+    async with running_broker(tmp_path, profile) as rig:
+        voice = await rig.voice()
+        body = b"".join(entry(text.encode()) for text in [*texts, "a\x01b"])
+        assert (await voice.ask(send_header(batch=True), body)).code == 0
+        *stored, keyless = [bytes(r.raw_properties).decode() for r in await rig.queue("orders")]
+        assert stored == [text.rstrip("\x02") + "\x02" + added if added else text for text in texts]
+        key = decode_properties(keyless)["UNIQ_KEY"]
+        assert keyless == f"a\x01b\x02UNIQ_KEY\x01{key}\x02{added}"
 
 
 async def test_a_message_that_hides_a_delay_in_its_key_is_refused(

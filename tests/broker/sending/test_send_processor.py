@@ -18,7 +18,7 @@ from pocketmq.protocol.headers.send import SendMessageRequestHeaderV2, SendMessa
 from pocketmq.protocol.ids import parse_offset_msg_id
 from pocketmq.protocol.message import Message
 from pocketmq.protocol.properties import encode_properties
-from pocketmq.runtime.profile import PROFILE_4_9
+from pocketmq.runtime.profile import PROFILE_4_9, PROFILE_5_3, PROFILE_5_5, Profile
 from support.broker_rig import BrokerRig, Voice, running_broker, send_header
 from support.worked_examples import rows
 
@@ -252,7 +252,7 @@ async def test_a_batch_is_stored_as_single_messages_with_an_id_each(  # E-47, S-
     assert place.queue_offset == 1
     assert place.msg_id.split(",") == [m.offset_msg_id for m in stored[1:]]
     assert stored[2].keys == "k1"
-    assert stored[2].properties["CLUSTER"] == "DefaultCluster"
+    assert "CLUSTER" not in stored[2].properties, "as 5.4 and later (B-19)"
 
 
 @pytest.mark.parametrize(("properties", "key"), [({"UNIQ_KEY": "B1"}, "B1"), ({}, None)])
@@ -383,3 +383,32 @@ async def test_frames_cut_anywhere_are_stored_all_the_same(rig: BrokerRig, voice
     await rig.settle()
     assert [m.body for m in await rig.queue("orders")][1:] == [b"0", b"1", b"2"]
     await voice.send()
+
+
+@pytest.mark.parametrize(
+    ("profile", "added", "wait"),
+    [
+        (PROFILE_4_9, {"CLUSTER"}, set()),
+        (PROFILE_5_3, {"CLUSTER", "MSG_REGION", "TRACE_ON"}, {"WAIT"}),
+        (PROFILE_5_5, {"CLUSTER", "MSG_REGION", "TRACE_ON"}, {"WAIT"}),
+    ],
+)
+async def test_a_message_is_stored_with_the_properties_that_its_release_adds(
+    tmp_path: Path, profile: Profile, added: set[str], wait: set[str]
+) -> None:  # B-18
+    async with running_broker(tmp_path, profile) as rig:
+        voice = await rig.voice()
+        sent = {"UNIQ_KEY": "k", "WAIT": "true", "TAGS": "a"}
+        for more in ({}, {"KEYS": "x"}, {"long": "x" * 300}, {"DELAY": "0"}):
+            await voice.send("orders", properties=sent | more)
+            stored = (await rig.queue("orders"))[-1].properties
+            assert set(stored) == (set(sent | more) - {"WAIT"}) | added | wait, more
+        # What is rewritten keeps WAIT in 4.9, too.
+        await voice.send("orders", properties=sent | {"DELAY": "3"})
+        [delayed] = await rig.queue("SCHEDULE_TOPIC_XXXX", 2)
+        own = {"DELAY", "REAL_TOPIC", "REAL_QID"}
+        assert set(delayed.properties) == set(sent) | added | own
+        await voice.send("orders", properties=sent | {"TRAN_MSG": "true", "PGROUP": "g"})
+        [half] = await rig.queue("RMQ_SYS_TRANS_HALF_TOPIC")
+        assert {"WAIT", "TRAN_MSG"} | added <= set(half.properties)
+        assert ("TRACE_ON" in half.properties) is ("TRACE_ON" in added)

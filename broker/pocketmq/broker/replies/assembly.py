@@ -5,6 +5,7 @@ from __future__ import annotations
 from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.groups.assembly import Groups
 from pocketmq.broker.replies.reply_processor import ReplyProcessor
+from pocketmq.broker.sending.stamp import traced
 from pocketmq.broker.storing.assembly import Storing
 from pocketmq.broker.subject import Subject
 from pocketmq.broker.topics.assembly import Topics
@@ -18,6 +19,7 @@ def assemble_replies(core: BrokerCore, topics: Topics, groups: Groups, storing: 
         storing.puts,
         core.address,
         core.clock,
+        added=traced(region_is_stored=core.profile.broker.region_is_stored),
         store_replies=lambda: core.config.store_reply_message_enable,
     )
     return Subject(processors=(processor,))

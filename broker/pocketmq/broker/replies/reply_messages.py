@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from pocketmq.broker.sending.stamp import REGION, TRACE_ON
 from pocketmq.broker.store.stored_message import StoredMessage
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.headers.replies import ReplyMessageRequestHeader
 from pocketmq.protocol.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
 from pocketmq.protocol.properties import decode_properties, encode_again
 from pocketmq.protocol.subscription import tags_code
-
-STAMPED = {names.MSG_REGION: REGION, names.TRACE_SWITCH: TRACE_ON}
-"""What the broker adds to a reply."""
 
 SendHeader = SendMessageRequestHeader | SendMessageRequestHeaderV2
 
@@ -22,7 +18,7 @@ def requester_of(header: SendHeader) -> str | None:
 
 
 def pushed(
-    header: SendHeader, born_host: str, store_host: str, now_ms: int
+    header: SendHeader, born_host: str, store_host: str, now_ms: int, added: dict[str, str]
 ) -> ReplyMessageRequestHeader:
     """The header under which a reply is pushed; its body is the reply's, compressed or not.
 
@@ -31,8 +27,9 @@ def pushed(
         born_host: `ip:port` of the replier.
         store_host: `ip:port` of this broker.
         now_ms: the time.
+        added: what the broker adds to a reply (`stamp.traced`).
     """
-    properties = decode_properties(header.properties) | STAMPED
+    properties = decode_properties(header.properties) | added
     properties[names.PUSH_REPLY_TIME] = str(now_ms)
     return ReplyMessageRequestHeader(
         producer_group=header.producer_group,
@@ -53,14 +50,19 @@ def pushed(
 
 
 def stored(
-    header: SendHeader, body: bytes, queue_id: int, born_host: bytes, store_host: bytes
+    header: SendHeader,
+    body: bytes,
+    queue_id: int,
+    born_host: bytes,
+    store_host: bytes,
+    added: dict[str, str],
 ) -> StoredMessage:
     """The reply as it lies in `<cluster>_REPLY_TOPIC`, where nobody reads it.
 
-    As in RocketMQ its flags are 0 and its properties those that were sent, with the broker's region
-    and that it traces (R-13).
+    As in RocketMQ its flags are 0 and its properties those that were sent, with what is added: by
+    profile the broker's region and that it traces (R-13).
     """
-    properties = decode_properties(header.properties) | STAMPED
+    properties = decode_properties(header.properties) | added
     return StoredMessage(
         topic=header.topic,
         queue_id=queue_id,

@@ -47,6 +47,7 @@ class ReplyProcessor:
         puts: store replies.
         address: of this broker.
         clock: the time.
+        added: what replies get (`stamp.traced`).
         store_replies: whether replies are stored, too (`storeReplyMessageEnable`).
     """
 
@@ -58,6 +59,7 @@ class ReplyProcessor:
         address: BrokerAddress,
         clock: Clock,
         *,
+        added: dict[str, str],
         store_replies: Callable[[], bool],
     ) -> None:
         self._producers = producers
@@ -65,6 +67,7 @@ class ReplyProcessor:
         self._puts = puts
         self._address = address
         self._clock = clock
+        self._added = added
         self._store_replies = store_replies
 
     @handles(RequestCode.SEND_REPLY_MESSAGE)
@@ -94,7 +97,9 @@ class ReplyProcessor:
         else:
             assert isinstance(channel, Channel), "producers are connected by channels"
             future = channel.request(
-                pushed(header, peer.address, str(self._address), self._clock.time_ms()),
+                pushed(
+                    header, peer.address, str(self._address), self._clock.time_ms(), self._added
+                ),
                 body,
                 timeout_s=PUSH_TIMEOUT_S,
             )
@@ -164,7 +169,9 @@ class ReplyProcessor:
         answer = request.reply(place, code=code, remark=failure or None)
         if self._store_replies():
             host = self._address.packed
-            message = stored(header, body, queue_id, packed_address(peer.address), host)
+            message = stored(
+                header, body, queue_id, packed_address(peer.address), host, self._added
+            )
             result = self._puts.put(message)
 
             def stored_safely(status: PutStatus) -> None:

@@ -18,6 +18,7 @@ from pocketmq.broker.sending.send_back_reports import SendBackReports
 from pocketmq.broker.sending.send_checks import SendChecks
 from pocketmq.broker.sending.send_processor import SendProcessor
 from pocketmq.broker.sending.send_replies import SendReplies
+from pocketmq.broker.sending.sent_properties import TraitsReader
 from pocketmq.broker.sending.stamp import REGION, TRACE_ON, BrokerStamp
 from pocketmq.broker.storing.assembly import Storing
 from pocketmq.broker.subject import Subject
@@ -46,7 +47,10 @@ def assemble_sending(
         lambda names: checks.permission_changed() if PERMISSION in names else None
     )
     stamp = BrokerStamp(
-        address, config.cluster_name, UniqKeyFactory(address.ip, os.getpid(), clock.time_ms)
+        address,
+        config.cluster_name,
+        UniqKeyFactory(address.ip, os.getpid(), clock.time_ms),
+        region_is_stored=profile.region_is_stored,
     )
     incoming = IncomingMessages(
         checks,
@@ -65,6 +69,10 @@ def assemble_sending(
         stamp,
         priorities=profile.message_priorities,
         dead_are_delayed=profile.dlq_by_send_waits,
+        reader=TraitsReader(
+            region_is_stored=profile.region_is_stored, wait_is_stored=profile.wait_is_stored
+        ),
+        wait_is_stored=profile.wait_is_stored,
     )
     replies = SendReplies(
         address,
@@ -74,7 +82,12 @@ def assemble_sending(
         tells_key=profile.sends_tell_transaction_id,
     )
     batches = BatchSends(
-        core.store, storing.puts, IncomingBatches(checks, stamp), replies, core.stats, clock
+        core.store,
+        storing.puts,
+        IncomingBatches(checks, stamp, stamped=profile.batches_are_stamped),
+        replies,
+        core.stats,
+        clock,
     )
     sends = SendProcessor(
         core.store, storing.puts, incoming, batches, replies, core.stats, overload.guard, clock

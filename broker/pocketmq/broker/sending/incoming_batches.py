@@ -27,7 +27,7 @@ from pocketmq.protocol.batch import batch_columns, first_entry, keyed_entries
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
 from pocketmq.protocol.message import Buffer
-from pocketmq.protocol.properties import decode_properties
+from pocketmq.protocol.properties import decode_properties, encode_again
 from pocketmq.protocol.record_batch import KeyedProperties
 from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.protocol.subscription import tags_code
@@ -46,13 +46,16 @@ class IncomingBatches:
 
     Args:
         checks: what may be stored.
-        stamp: the properties that the broker adds to every message.
+        stamp: the properties that the broker adds to messages.
+        stamped: to those of a batch too, by profile; else these get a UNIQ_KEY only, if they have
+            none.
     """
 
-    def __init__(self, checks: SendChecks, stamp: BrokerStamp) -> None:
+    def __init__(self, checks: SendChecks, stamp: BrokerStamp, *, stamped: bool) -> None:
         self._checks = checks
         self._stamp = stamp
-        self._suffix = stamp.suffix.encode()
+        self._stamped = stamped
+        self._suffix = stamp.suffix.encode() if stamped else b""
 
     def batch(
         self,
@@ -148,7 +151,7 @@ class IncomingBatches:
     ) -> None:
         """Fill the columns that properties say; they are those of `first` but for the key."""
         count = len(uniq_keys)
-        behind = first[key.at + key.length :] + self._rest(first)
+        behind = first[key.at + key.length :] + _behind(first, self._suffix)
         batch.properties = KeyedProperties(first[: key.at], uniq_keys, behind)
         batch.uniq_keys = uniq_keys
         batch.tags_codes = [key.traits.tags_code] * count
@@ -163,19 +166,15 @@ class IncomingBatches:
             return self._read_special(text, batch)
         if not traits.is_plain:
             return self._read_special(text, batch)
-        rest = self._rest(text)
+        suffix = self._suffix
         if uniq_key is None:
             uniq_key = self._stamp.new_key()
-            rest = rest[: -len(self._suffix)] + _KEY + uniq_key.encode() + _SEPARATOR + self._suffix
+            suffix = _KEY + uniq_key.encode() + _SEPARATOR + suffix
         batch.uniq_keys.append(uniq_key.encode())
         batch.tags_codes.append(traits.tags_code)
         batch.keys.append(keys)
         batch.wait_store_ok |= traits.wait_store_ok
-        return text + rest
-
-    def _rest(self, text: bytes) -> bytes:
-        """The broker's properties, and before them a separator where `text` ends without one."""
-        return self._suffix if text[-1:] in (b"", _SEPARATOR) else _SEPARATOR + self._suffix
+        return text + _behind(text, suffix)
 
     def _read_special(self, text: bytes, batch: QueueBatch) -> bytes:
         """A message whose properties ask for more than being stored, or may do so."""
@@ -188,12 +187,20 @@ class IncomingBatches:
                 ResponseCode.MESSAGE_ILLEGAL,
                 "a message of a batch can be neither delayed nor part of a transaction",
             )
-        stored = self._stamp.complete(properties)
+        if self._stamped:
+            self._stamp.add_to(properties)
+        else:
+            self._stamp.give_key(properties)
         batch.uniq_keys.append(properties[names.UNIQ_KEY].encode())
         batch.tags_codes.append(tags_code(properties.get(names.TAGS)))
         batch.keys.append(properties.get(names.KEYS))
         batch.wait_store_ok |= properties.get(names.WAIT) != "false"
-        return stored
+        return encode_again(properties).encode()
+
+
+def _behind(text: bytes, added: bytes) -> bytes:
+    """Properties that follow `text`, with a separator before them where it ends without one."""
+    return added if not added or text[-1:] in (b"", _SEPARATOR) else _SEPARATOR + added
 
 
 class _Key(NamedTuple):

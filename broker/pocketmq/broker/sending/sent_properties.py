@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import msgspec
 
-from pocketmq.broker.sending.stamp import REGION, TRACE_ON
+from pocketmq.broker.sending.stamp import traced
 from pocketmq.broker.stats.message_type import MessageType, type_of
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.properties import READ_PLACES, decode_properties, java_order, java_place
@@ -38,8 +38,7 @@ _ADDED_TO_HALF = frozenset({names.TRANSACTION_ID, names.REAL_TOPIC, names.REAL_Q
 _KEY_PLACE, _KEYS_PLACE = java_place(names.UNIQ_KEY), java_place(names.KEYS)
 _OF_KEYS = frozenset({_KEY_PLACE, _KEYS_PLACE})
 """A name of the same place would stand before or behind them as it was sent."""
-_STAMPED = {names.MSG_REGION: REGION, names.TRACE_SWITCH: TRACE_ON}
-_MOST_PARTS = READ_PLACES * 3 // 4 - 3 - len(_STAMPED)
+_MOST_PARTS = READ_PLACES * 3 // 4 - 3 - len(traced(region_is_stored=True))
 """With more names than these, UNIQ_KEY, CLUSTER and KEYS the map has more places."""
 
 _VARYING = (f"{names.UNIQ_KEY}\x01", f"{names.KEYS}\x01")
@@ -63,8 +62,8 @@ class Traits(msgspec.Struct, frozen=True, gc=False):
     message_type: MessageType = MessageType.NORMAL
     """What metrics count it as."""
     before_key: str = ""
-    """The other properties in their order (`java_order`), MSG_REGION and TRACE_ON among them: what
-    stands before UNIQ_KEY, which CLUSTER follows,"""
+    """The other properties in their order (`java_order`), by profile with MSG_REGION and TRACE_ON:
+    what stands before UNIQ_KEY, which CLUSTER follows,"""
     before_keys: str = ""
     """between CLUSTER and KEYS,"""
     after_keys: str = ""
@@ -74,7 +73,58 @@ class Traits(msgspec.Struct, frozen=True, gc=False):
 _NOT_CERTAIN = Traits(False, False, 0, True, MessageType.NORMAL)
 
 
-def read_sent(text: str) -> tuple[str | None, str | None, Traits]:
+class TraitsReader:
+    """Reads what is left of properties without UNIQ_KEY and KEYS, and remembers it.
+
+    Args:
+        region_is_stored: MSG_REGION and TRACE_ON are, by profile.
+        wait_is_stored: WAIT is, by profile; a half message keeps it always.
+    """
+
+    def __init__(self, *, region_is_stored: bool, wait_is_stored: bool) -> None:
+        self._added = traced(region_is_stored=region_is_stored)
+        self._wait_is_stored = wait_is_stored
+        self.known = lru_cache(maxsize=1024)(self.read)
+        """`read`, for texts that come again and again."""
+
+    def read(self, text: str) -> Traits:
+        """The traits."""
+        properties = decode_properties(text)
+        special = _SPECIAL.intersection(properties)
+        parts = None if special - _HALF else self._parts(properties, is_half=special == _HALF)
+        return Traits(
+            not special and parts is not None,
+            special == _HALF
+            and parts is not None
+            and properties[names.TRANSACTION_PREPARED].lower() == "true"
+            and _ADDED_TO_HALF.isdisjoint(properties),
+            tags_code(properties.get(names.TAGS)),
+            properties.get(names.WAIT) != "false",
+            type_of(properties),
+            *(parts or ()),
+        )
+
+    def _parts(self, properties: dict[str, str], *, is_half: bool) -> tuple[str, str, str] | None:
+        """What is stored before UNIQ_KEY, before KEYS and behind it; None where these change it."""
+        if len(properties) > _MOST_PARTS or not _OF_KEYS.isdisjoint(map(java_place, properties)):
+            return None
+        stored = properties | self._added
+        if not (self._wait_is_stored or is_half):
+            stored.pop(names.WAIT, None)
+        parts = ["", "", ""]
+        for name in java_order(tuple(stored)):
+            place = java_place(name)
+            parts[(place > _KEY_PLACE) + (place > _KEYS_PLACE)] += f"{name}\x01{stored[name]}\x02"
+        return parts[0], parts[1], parts[2]
+
+
+ALL_STORED = TraitsReader(region_is_stored=True, wait_is_stored=True)
+"""Of 5.x."""
+
+
+def read_sent(
+    text: str, reader: TraitsReader = ALL_STORED
+) -> tuple[str | None, str | None, Traits]:
     """UNIQ_KEY, KEYS and the traits of a send's properties.
 
     When neither `is_plain` nor `is_half`, ignore the rest and use `decode_properties`.
@@ -94,8 +144,8 @@ def read_sent(text: str) -> tuple[str | None, str | None, Traits]:
         text = text[:at] + text[end + 1 :]
     uniq_key, keys = found
     if len(text) > MAX_REMEMBERED:
-        return uniq_key, keys, _read_traits(text)
-    return uniq_key, keys, _traits(text)
+        return uniq_key, keys, reader.read(text)
+    return uniq_key, keys, reader.known(text)
 
 
 def type_of_text(text: str) -> MessageType:
@@ -108,35 +158,5 @@ def _read_type(text: str) -> MessageType:
     return type_of(decode_properties(text)) if traits is _NOT_CERTAIN else traits.message_type
 
 
-def _read_traits(text: str) -> Traits:
-    properties = decode_properties(text)
-    special = _SPECIAL.intersection(properties)
-    parts = None if special - _HALF else _parts(properties)
-    return Traits(
-        not special and parts is not None,
-        special == _HALF
-        and parts is not None
-        and properties[names.TRANSACTION_PREPARED].lower() == "true"
-        and _ADDED_TO_HALF.isdisjoint(properties),
-        tags_code(properties.get(names.TAGS)),
-        properties.get(names.WAIT) != "false",
-        type_of(properties),
-        *(parts or ()),
-    )
-
-
-def _parts(properties: dict[str, str]) -> tuple[str, str, str] | None:
-    """What is stored before UNIQ_KEY, before KEYS and behind it; None where these change it."""
-    if len(properties) > _MOST_PARTS or not _OF_KEYS.isdisjoint(map(java_place, properties)):
-        return None
-    properties = properties | _STAMPED
-    parts = ["", "", ""]
-    for name in java_order(tuple(properties)):
-        place = java_place(name)
-        parts[(place > _KEY_PLACE) + (place > _KEYS_PLACE)] += f"{name}\x01{properties[name]}\x02"
-    return parts[0], parts[1], parts[2]
-
-
-_traits = lru_cache(maxsize=1024)(_read_traits)
 _known_type = lru_cache(maxsize=64)(_read_type)
 """Of batch requests, whose own properties are mostly `WAIT true`."""

@@ -15,9 +15,18 @@ from pocketmq.protocol.properties import (
 )
 
 REGION = "DefaultRegion"
-"""MSG_REGION of every message and answer."""
+"""MSG_REGION of every answer and, by profile, message."""
 TRACE_ON = "true"
-"""TRACE_ON of every message and answer."""
+"""TRACE_ON of every answer and, by profile, message."""
+
+
+def traced(*, region_is_stored: bool) -> dict[str, str]:
+    """What the broker adds to a sent message or reply before anything else (B-18, R-11).
+
+    Args:
+        region_is_stored: by profile.
+    """
+    return {MSG_REGION: REGION, TRACE_SWITCH: TRACE_ON} if region_is_stored else {}
 
 
 class BrokerStamp:
@@ -27,24 +36,29 @@ class BrokerStamp:
         address: that clients reach this broker at.
         cluster_name: goes into CLUSTER.
         new_key: UNIQ_KEYs for messages that bring none.
+        region_is_stored: the region and that it traces belong to it too, by profile.
     """
 
     def __init__(
-        self, address: BrokerAddress, cluster_name: str, new_key: Callable[[], str]
+        self,
+        address: BrokerAddress,
+        cluster_name: str,
+        new_key: Callable[[], str],
+        *,
+        region_is_stored: bool = True,
     ) -> None:
         self.address = address
-        self.properties = {MSG_REGION: REGION, TRACE_SWITCH: TRACE_ON, CLUSTER: cluster_name}
+        self.properties = traced(region_is_stored=region_is_stored) | {CLUSTER: cluster_name}
         self.suffix = encode_again(self.properties)
         """The properties, as the text that the own ones of a batch's message are followed by."""
         self.new_key = new_key
 
     def add_to(self, properties: dict[str, str]) -> None:
         """Give a message's properties those of the broker (B-18)."""
-        properties.pop(POP_CK, None)
-        properties[UNIQ_KEY] = properties.get(UNIQ_KEY) or self.new_key()
+        self.give_key(properties)
         properties.update(self.properties)  # CLUSTER has the place of UNIQ_KEY in Java's map
 
-    def complete(self, properties: dict[str, str]) -> bytes:
-        """A message's properties as they are stored; changes `properties` (B-18)."""
-        self.add_to(properties)
-        return encode_again(properties).encode()
+    def give_key(self, properties: dict[str, str]) -> None:
+        """Give a message a unique key if it has none, and take what must not be stored."""
+        properties.pop(POP_CK, None)
+        properties[UNIQ_KEY] = properties.get(UNIQ_KEY) or self.new_key()

@@ -43,6 +43,13 @@ class BrokerProfile:
     """A plain send to `%RETRY%` turns to `%DLQ%` when the group has any live queue lock (B-86)."""
     dlq_by_send_waits: bool
     """What a plain send puts into `%DLQ%` keeps its DELAY and waits by it, or gets -1 (B-86)."""
+    region_is_stored: bool
+    """A message is stored with MSG_REGION and TRACE_ON, as its answer has them; 4.9 does that only
+    for hooks of a broker's own code (B-18, R-11)."""
+    wait_is_stored: bool
+    """WAIT stays among the properties of a message that is stored as it was sent (B-18)."""
+    batches_are_stamped: bool
+    """The messages of a batch get the properties of the broker (B-19)."""
     sends_tell_transaction_id: bool
     """Answers to sends carry `transactionId`, the message's UNIQ_KEY."""
     write_offset_moved_event: bool
@@ -111,6 +118,9 @@ BROKER_4_9 = BrokerProfile(
     dlq_when_retries_equal_max=True,
     dlq_when_group_holds_locks=False,
     dlq_by_send_waits=True,
+    region_is_stored=False,
+    wait_is_stored=False,
+    batches_are_stamped=True,
     sends_tell_transaction_id=False,
     write_offset_moved_event=True,
     transaction_check_interval_ms=60_000,
@@ -150,6 +160,9 @@ BROKER_5_3 = BrokerProfile(
     dlq_when_retries_equal_max=False,
     dlq_when_group_holds_locks=True,
     dlq_by_send_waits=False,
+    region_is_stored=True,
+    wait_is_stored=True,
+    batches_are_stamped=True,
     sends_tell_transaction_id=True,
     write_offset_moved_event=False,
     transaction_check_interval_ms=30_000,
@@ -178,6 +191,7 @@ BROKER_5_5 = replace(
     group_name_max_chars=120,
     created_groups_are_checked=True,
     retry_topic_max_chars=255,
+    batches_are_stamped=False,
     half_is_young_at_its_age=True,
     committed_names_real_topic=False,
     cancel_names_topic=False,
