@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from pocketmq.protocol.bodies.topics import DataVersion, TopicConfig, TopicConfi
 from pocketmq.protocol.budget import Budget
 from pocketmq.protocol.errors import OverBudgetError
 from pocketmq.protocol.scalars import Perm
+from pocketmq.runtime.profile import PROFILE_4_9, PROFILE_5_3, PROFILE_5_5, Profile
+from support.broker_rig import running_broker
 
 NOW_MS = 1_700_000_000_000
 
@@ -41,6 +44,22 @@ def test_a_broker_makes_its_own_topics_at_boot() -> None:  # E-70
         "RMQ_SYS_TRANS_OP_HALF_TOPIC": (1, 6),
         "rmq_sys_wheel_timer": (1, 6),
     }
+
+
+def test_releases_with_rocksdb_make_two_more() -> None:  # E-70
+    more = table(rocksdb=True).table.keys() - table().table.keys()
+    assert more == {"RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC", "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC"}
+
+
+@pytest.mark.parametrize(
+    ("profile", "count"), [(PROFILE_4_9, 0), (PROFILE_5_3, 2), (PROFILE_5_5, 4)]
+)
+async def test_a_broker_makes_the_topics_for_half_messages_of_its_release(
+    tmp_path: Path, profile: Profile, count: int
+) -> None:  # E-70
+    async with running_broker(tmp_path, profile) as rig:
+        made = [name for name in rig.broker.topics.table if name.endswith("_HALF_TOPIC")]
+        assert len(made) == count
 
 
 def test_4_9_makes_fewer_topics_at_boot() -> None:  # E-70

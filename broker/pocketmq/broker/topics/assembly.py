@@ -40,6 +40,7 @@ def assemble_topics(core: BrokerCore) -> Topics:
             trace_topic_enable=config.trace_topic_enable,
             delay_levels=len(core.store.config.delay_levels_ms()) - 1,
             modern=core.profile.broker.system_topics_of_5x,
+            rocksdb=core.profile.broker.system_topics_of_rocksdb,
         ),
         budget=core.budget,
     )

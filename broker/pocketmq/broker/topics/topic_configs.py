@@ -23,6 +23,8 @@ from pocketmq.protocol.validation import (
     OFFSET_MOVED_TOPIC,
     OP_HALF_TOPIC,
     REVIVE_TOPIC_PREFIX,
+    ROCKSDB_HALF_TOPIC,
+    ROCKSDB_OP_HALF_TOPIC,
     SCHEDULE_TOPIC,
     SELF_TEST_TOPIC,
     TIMER_TOPIC,
@@ -51,6 +53,8 @@ class TopicRules:
     delay_levels: int = 18
     modern: bool = True
     """Also the topics of 5.x: pop, timers, transactions."""
+    rocksdb: bool = False
+    """Also those of half messages in RocksDB, which stay empty."""
 
 
 class TopicConfigManager:
@@ -99,6 +103,8 @@ class TopicConfigManager:
                 (OP_HALF_TOPIC, 1, rw),
                 (TIMER_TOPIC, 1, rw),
             ]
+        if rules.rocksdb:
+            system += [(ROCKSDB_HALF_TOPIC, 1, rw), (ROCKSDB_OP_HALF_TOPIC, 1, rw)]
         for name, queues, perm in system:
             self._table[name] = _config(name, queues, perm)
         self.system_topics = frozenset(name for name, _, _ in system)

@@ -64,6 +64,8 @@ class BrokerProfile:
     """A reset waits on the broker for the next pull; else it is pushed to the consumers (B-34)."""
     system_topics_of_5x: bool
     """The broker also makes the topics of pop, timers and transactions at boot (E-70)."""
+    system_topics_of_rocksdb: bool
+    """And two for half messages in RocksDB, which nothing comes into (E-70)."""
     arbitrary_delay: bool
     """`TIMER_*` properties delay by milliseconds (B-96)."""
     committed_names_real_topic: bool
@@ -128,6 +130,7 @@ BROKER_4_9 = BrokerProfile(
     transaction_ops_batched=False,
     server_side_reset_offset=False,
     system_topics_of_5x=False,
+    system_topics_of_rocksdb=False,
     arbitrary_delay=False,
     committed_names_real_topic=True,
     cancel_names_topic=True,
@@ -170,6 +173,7 @@ BROKER_5_3 = BrokerProfile(
     transaction_ops_batched=True,
     server_side_reset_offset=True,
     system_topics_of_5x=True,
+    system_topics_of_rocksdb=False,
     arbitrary_delay=True,
     committed_names_real_topic=True,
     cancel_names_topic=True,
@@ -192,6 +196,7 @@ BROKER_5_5 = replace(
     created_groups_are_checked=True,
     retry_topic_max_chars=255,
     batches_are_stamped=False,
+    system_topics_of_rocksdb=True,
     half_is_young_at_its_age=True,
     committed_names_real_topic=False,
     cancel_names_topic=False,
