@@ -27,8 +27,8 @@ from pocketmq.cluster.recordings import sights
 from pocketmq.cluster.recordings.reader import open_recording
 from pocketmq.cluster.recordings.writer import RecordingWriter
 from pocketmq.cluster.steering.shape import ClockKind
+from pocketmq.cluster.watch_page.present import present
 from pocketmq.cluster.watching.export import export_recording
-from pocketmq.cluster.watching.present import present
 from pocketmq.cluster.watching.recording_server import serve_recording
 from pocketmq.protocol.allocation.consistent_hash import AllocateMessageQueueConsistentHash
 from pocketmq.protocol.events.event import Event

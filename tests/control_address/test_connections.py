@@ -13,14 +13,14 @@ import pytest
 
 from pocketmq.cluster.control_address.client import ControlClient
 from pocketmq.cluster.control_address.declarations import Health
-from pocketmq.cluster.control_address.http_connections import (
+from pocketmq.cluster.control_address.server import ControlServer
+from pocketmq.cluster.http_server.http_connections import (
     BODY_LIMIT_S,
     HEAD_LIMIT_S,
     MAX_REQUESTS,
     MAX_UNKNOWN,
     READ_LIMIT_S,
 )
-from pocketmq.cluster.control_address.server import ControlServer
 from pocketmq.runtime.manual_clock import ManualClock
 from pocketmq.testing import Cluster, start_cluster
 from support.eventually import eventually

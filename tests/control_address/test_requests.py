@@ -22,8 +22,8 @@ from pocketmq.client import Message
 from pocketmq.cluster.control_address.app import MAX_BODY_BYTES, make_app
 from pocketmq.cluster.control_address.client import ControlClient
 from pocketmq.cluster.control_address.declarations import Health, Seed, SeedOffset
-from pocketmq.cluster.control_address.guard import Guard
 from pocketmq.cluster.control_address.server import ControlServer
+from pocketmq.cluster.http_server.guard import Guard
 from pocketmq.runtime.errors import PeerError
 from pocketmq.testing import Cluster, start_cluster
 from support.eventually import PATIENCE_S

@@ -61,7 +61,7 @@ def test_the_wheel_has_the_page_and_the_labs_and_no_solution(wheel: Path) -> Non
     page = ROOT / "cluster" / "pocketmq" / "cluster" / "watching" / "page"
     served = {path.relative_to(page).as_posix() for path in page.rglob("*.*")}
     assert {"index.html", "style.css", "main.js", "views/cluster.js"} <= served
-    assert {f"pocketmq/cluster/watching/page/{each}" for each in served} <= contents.keys()
+    assert {f"pocketmq/cluster/watch_page/page/{each}" for each in served} <= contents.keys()
     for number in range(1, 9):
         assert f"pocketmq/cluster/labs/material/lab{number}/README.md" in contents
         assert f"pocketmq/cluster/labs/material/lab{number}/lab.py" in contents

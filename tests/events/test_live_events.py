@@ -11,7 +11,7 @@ import pytest
 
 from pocketmq.client import Message, PullConsumer
 from pocketmq.cluster.steering.shape import Mode
-from pocketmq.cluster.watching.present import present
+from pocketmq.cluster.watch_page.present import present
 from pocketmq.protocol.events import Event
 from pocketmq.protocol.events.groups import (
     Allocated,

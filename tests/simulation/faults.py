@@ -33,7 +33,7 @@ for folder in (ROOT, ROOT / "tests"):
         sys.path.insert(0, str(folder))
 
 from mutants.run import Mutant  # noqa: E402 - tests/ first
-from pocketmq.cluster.watching.page import Beside, exported_page  # noqa: E402
+from pocketmq.cluster.watch_page.page import Beside, exported_page  # noqa: E402
 
 DATA = Path(__file__).with_name("faults.toml")
 REPLICA_DATA = Path(__file__).with_name("replica_faults.toml")

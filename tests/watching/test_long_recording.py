@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from pocketmq.cluster.recordings.writer import RecordingWriter
-from pocketmq.cluster.watching.routes import WHOLE_BYTES
+from pocketmq.cluster.watch_page.routes import WHOLE_BYTES
 from support.browser import chromium, seen
 from support.lesson import BEGAN_MS, BROKERS, SERVERS, lesson_events
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from pocketmq.cluster.recordings.reader import open_recording
-from pocketmq.cluster.watching.export import export_recording
-from pocketmq.cluster.watching.page import (
+from pocketmq.cluster.watch_page.page import (
     MAX_EXPORT_BYTES,
     TooLargeError,
     exported_page,
     page_files,
 )
-from pocketmq.cluster.watching.routes import byte_range
+from pocketmq.cluster.watch_page.routes import byte_range
+from pocketmq.cluster.watching.export import export_recording
 from pocketmq.cluster.watching.selection import LASTING
 from pocketmq.protocol.events.recording import decode_recording
 from pocketmq.runtime.errors import CallerError

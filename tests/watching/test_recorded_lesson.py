@@ -9,7 +9,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser
 
-from pocketmq.cluster.watching.page import exported_page
+from pocketmq.cluster.watch_page.page import exported_page
 from pocketmq.protocol.allocation.consistent_hash import AllocateMessageQueueConsistentHash
 from pocketmq.protocol.events.groups import Allocated, Rebalanced, queue_texts
 from pocketmq.protocol.events.recording import encode_recording, header_of

@@ -11,7 +11,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser
 
 from pocketmq.cluster.recordings.reader import open_recording
-from pocketmq.cluster.watching.page import exported_page
+from pocketmq.cluster.watch_page.page import exported_page
 from pocketmq.protocol.events import Event
 from pocketmq.protocol.events.groups import MemberJoined, Rebalanced
 from pocketmq.protocol.events.messages import MessageStored, StoreFlushed

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from pocketmq.client import Message
-from pocketmq.cluster.watching.page import exported_page
+from pocketmq.cluster.watch_page.page import exported_page
 from pocketmq.protocol.events import Event
 from pocketmq.protocol.events.groups import MemberJoined
 from pocketmq.protocol.events.messages import (

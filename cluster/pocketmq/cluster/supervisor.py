@@ -21,9 +21,9 @@ import structlog
 
 from pocketmq.cluster.control import ControlledProcess, cluster_info
 from pocketmq.cluster.errors import ProcessDiedError
+from pocketmq.cluster.limits import ROUTE_LIMIT_S
 from pocketmq.cluster.process import ChildProcess, OnLine, State
 from pocketmq.cluster.spec import ClusterSpec, ProcessSpec
-from pocketmq.cluster.steering.waiting import ROUTE_LIMIT_S
 from pocketmq.protocol.errors import BrokerError, RemotingError
 from pocketmq.protocol.transport.remoting import RemotingClient
 from pocketmq.protocol.transport.tcp import TcpNetwork

@@ -21,12 +21,12 @@ from pocketmq.cluster.control_address.client import (
     VARIABLE,
     ControlFile,
 )
-from pocketmq.cluster.control_address.guard import LOCAL_NAMES
 from pocketmq.cluster.control_address.operations import SEEDING, Operations
 from pocketmq.cluster.control_address.seeds import read_seed
 from pocketmq.cluster.control_address.server import ControlServer, loopback_beside
 from pocketmq.cluster.errors import ProcessStartError
 from pocketmq.cluster.folder import data_folder
+from pocketmq.cluster.http_server.guard import LOCAL_NAMES
 from pocketmq.cluster.process import ChildProcess
 from pocketmq.cluster.spec import ClusterOptions, cluster_spec
 from pocketmq.cluster.steering.cluster_control import ClusterControl

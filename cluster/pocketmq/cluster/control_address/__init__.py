@@ -6,7 +6,6 @@ declared_documents.py  what is answered beside operations: metrics, events, the 
 operations.py          executes them
 openapi.py             the declarations as an OpenAPI document
 app.py                 the ASGI application
-guard.py               access checks, and errors as answers
-server.py              the port
+server.py              the port, by http_server/
 client.py              the client, for the `pocketmq` command
 """

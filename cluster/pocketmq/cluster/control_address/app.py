@@ -21,17 +21,17 @@ from pocketmq.cluster.control_address.declared_documents import (
     OPENAPI,
 )
 from pocketmq.cluster.control_address.event_feed import event_feed
-from pocketmq.cluster.control_address.guard import (
+from pocketmq.cluster.control_address.openapi import document
+from pocketmq.cluster.control_address.operations import Operations
+from pocketmq.cluster.http_server.guard import (
     Endpoint,
     Guard,
     RefusedError,
     json_answer,
     no_such_request,
 )
-from pocketmq.cluster.control_address.openapi import document
-from pocketmq.cluster.control_address.operations import Operations
 from pocketmq.cluster.steering.cluster_control import ClusterControl
-from pocketmq.cluster.watching.routes import live_routes, page_routes
+from pocketmq.cluster.watch_page.routes import live_routes, page_routes
 from pocketmq.runtime.errors import CallerError
 
 MAX_BODY_BYTES = 16 * 1024 * 1024

@@ -17,7 +17,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 
-from pocketmq.cluster.control_address.declarations import Problem
+from pocketmq.cluster.http_server.problem import Problem
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import CallerError, PeerError
 

@@ -259,12 +259,6 @@ class Stopping(msgspec.Struct, forbid_unknown_fields=True):
     """Of the process that stops the roles and then ends."""
 
 
-class Problem(msgspec.Struct, forbid_unknown_fields=True):
-    """An error, with what to do."""
-
-    error: str
-
-
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """A parameter in the path or the query."""

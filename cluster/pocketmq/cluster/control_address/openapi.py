@@ -6,8 +6,9 @@ from typing import Any
 
 import msgspec
 
-from pocketmq.cluster.control_address.declarations import OPERATIONS, Operation, Problem
+from pocketmq.cluster.control_address.declarations import OPERATIONS, Operation
 from pocketmq.cluster.control_address.declared_documents import DOCUMENTS, Document
+from pocketmq.cluster.http_server.problem import Problem
 
 _REF = "#/components/schemas/{name}"
 

@@ -7,7 +7,7 @@ from typing import Final
 from pocketmq.client import Admin
 from pocketmq.cluster.demo.allocation import QueueName
 from pocketmq.cluster.demo.workers import TOPIC
-from pocketmq.cluster.steering.waiting import ROUTE_LIMIT_S
+from pocketmq.cluster.limits import ROUTE_LIMIT_S
 from pocketmq.cluster.supervisor import Supervisor
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.headers.topics import GetTopicConfigRequestHeader

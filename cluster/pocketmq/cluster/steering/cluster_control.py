@@ -18,6 +18,7 @@ from pocketmq.client import Admin
 from pocketmq.client.instances import running
 from pocketmq.client.joined_clocks import register, unregister
 from pocketmq.cluster import group_changes
+from pocketmq.cluster.limits import ROUTE_LIMIT_S
 from pocketmq.cluster.steering.asking import ask_connected, ask_group_state
 from pocketmq.cluster.steering.client_clocks import ClientClocks
 from pocketmq.cluster.steering.clock_runner import ClockRunner
@@ -30,12 +31,7 @@ from pocketmq.cluster.steering.roles import Roles, addresses_of
 from pocketmq.cluster.steering.shape import MAX_ADVANCE_S, ClockKind
 from pocketmq.cluster.steering.snapshots import SnapshotInfo, Snapshots
 from pocketmq.cluster.steering.timeline import Act
-from pocketmq.cluster.steering.waiting import (
-    ROUTE_LIMIT_S,
-    Missing,
-    standing_clock,
-    until_nothing_is_missing,
-)
+from pocketmq.cluster.steering.waiting import Missing, standing_clock, until_nothing_is_missing
 from pocketmq.cluster.topic_changes import check_message_type, check_queues, create_or_change
 from pocketmq.protocol.faults.rule import FaultRule
 from pocketmq.protocol.scalars import MessageType

@@ -19,9 +19,6 @@ ANSWER_S = 1.0
 WAIT_LIMIT_S = 30.0
 """Real seconds that a wait takes at most by default."""
 
-ROUTE_LIMIT_S = 60.0
-"""Real seconds until every nameserver knows what has started, or was created."""
-
 Missing = Callable[[], Awaitable[str]]
 """Says what is missing; empty when nothing is."""
 

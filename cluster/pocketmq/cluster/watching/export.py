@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pocketmq.cluster.recordings.reader import check_recording, open_recording
-from pocketmq.cluster.watching.page import MAX_EXPORT_BYTES, TooLargeError, exported_page
+from pocketmq.cluster.watch_page.page import MAX_EXPORT_BYTES, TooLargeError, exported_page
 from pocketmq.cluster.watching.selection import selected
 from pocketmq.protocol.events.recording import encode_recording
 from pocketmq.runtime.errors import CallerError, DiskError

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from starlette.applications import Starlette
 
-from pocketmq.cluster.control_address.guard import LOCAL_NAMES, Guard
-from pocketmq.cluster.control_address.server import HttpServer
-from pocketmq.cluster.watching.routes import page_routes, recording_routes
+from pocketmq.cluster.http_server.guard import LOCAL_NAMES, Guard
+from pocketmq.cluster.http_server.server import HttpServer
+from pocketmq.cluster.watch_page.routes import page_routes, recording_routes
 from pocketmq.runtime.process import RoleContext, RoleOptions, run_role
 
 

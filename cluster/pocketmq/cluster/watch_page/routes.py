@@ -13,10 +13,10 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from pocketmq.cluster.control_address.guard import PAGE, TOKEN_COOKIE
+from pocketmq.cluster.http_server.guard import PAGE, TOKEN_COOKIE
 from pocketmq.cluster.recordings.reader import open_index
-from pocketmq.cluster.watching.page import media_type, page_files, security_policy
-from pocketmq.cluster.watching.present import present
+from pocketmq.cluster.watch_page.page import media_type, page_files, security_policy
+from pocketmq.cluster.watch_page.present import present
 from pocketmq.protocol.events import VOCABULARY
 from pocketmq.protocol.events.frames import encode_index
 from pocketmq.runtime.errors import CallerError, DiskError
@@ -86,7 +86,7 @@ def live_routes(control: ClusterControl, guard: Guarding) -> list[Route]:
         offset = request.query_params.get("offset", "")
         if not offset.isdigit() or len(offset) > 18:
             raise CallerError("offset is missing: a byte of the commit log")
-        from pocketmq.cluster.watching.store_bytes import store_bytes  # loads the broker's store
+        from pocketmq.cluster.watch_page.store_bytes import store_bytes  # loads the broker's store
 
         return _json(store_bytes(control.roles.data / broker, int(offset)))
 

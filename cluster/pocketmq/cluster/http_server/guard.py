@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from pocketmq.cluster.control_address.declarations import Problem
+from pocketmq.cluster.http_server.problem import Problem
 from pocketmq.cluster.steering.errors import NotReachedError
 from pocketmq.runtime.errors import CallerError, PocketMQError
 
