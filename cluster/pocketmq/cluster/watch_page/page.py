@@ -49,7 +49,7 @@ def page_files() -> Mapping[str, bytes]:
             elif each.name.endswith(tuple(_TYPES)):
                 found[before + each.name] = each.read_bytes()
 
-    collect(files("pocketmq.cluster.watching") / "page", "")
+    collect(files("pocketmq.cluster.watch_page") / "page", "")
     return found
 
 
