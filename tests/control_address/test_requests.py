@@ -151,7 +151,8 @@ def test_ready_is_503_until_what_was_asked_for_is_there(cluster: Cluster) -> Non
 
 def test_a_seed_has_dead_letters_groups_and_offsets(cluster: Cluster) -> None:
     page = (Path(__file__).parents[2] / "docs" / "control.md").read_text(encoding="utf-8")
-    example = msgspec.toml.decode(page.split("```toml\n")[1].split("```")[0], type=Seed)
+    written = page.split("<!-- file: orders.toml -->\n```toml\n")[1].split("```")[0]
+    example = msgspec.toml.decode(written, type=Seed)
     later = SeedOffset("mail", "orders", 0, queue=0)
     seed = msgspec.structs.replace(example, offsets=[*example.offsets, later])
     status, done = ask(cluster, "POST", "/seed", msgspec.to_builtins(seed))
@@ -319,8 +320,7 @@ def test_a_taken_port_is_replaced_by_another(cluster: Cluster) -> None:
 def test_the_examples_of_the_page_are_what_happens() -> None:
     page = (Path(__file__).parents[2] / "docs" / "control.md").read_text(encoding="utf-8")
     sessions = [each.split("```")[0] for each in page.split("```console\n")[1:]]
-    asked = "".join(each for each in sessions if each.startswith("$ curl"))
-    steps = re.findall(r"^\$ (.*)\n(.*)", asked, re.MULTILINE)
+    steps = re.findall(r"^\$ (curl .*)\n(.*)", "".join(sessions), re.MULTILINE)
     assert len(steps) == 7
     with start_cluster() as cluster:
         for command, answer in steps:
