@@ -84,6 +84,17 @@ def test_a_signal_stops_it_in_order_with_status_0(
     assert "role.stopped" in err
 
 
+def test_a_signal_stops_a_role_whose_log_nobody_reads(start: Start) -> None:
+    process = start()  # as in `pocketmq broker 2>&1 | head -3`
+    ready(process)
+    assert process.stderr is not None
+    process.stderr.close()
+    process.terminate()
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("STOPPED")
+    assert process.wait(PATIENCE_S) in (0, 120)  # 120: Python could not flush the closed pipe
+
+
 def test_a_signal_before_it_is_ready_ends_it_too(start: Start) -> None:
     process = start("--mode", "never-ready")
     assert process.stdout is not None

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import re
+import weakref
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -276,6 +277,8 @@ class IcebergTarget:
         where.mkdir(parents=True, exist_ok=True)
         address = f"sqlite:///{where / 'catalog.db'}"
         catalog = SqlCatalog("pocketmq", uri=address, warehouse=where.as_uri())
+        # its connections are pooled and would be left open, which Python 3.13 complains of
+        weakref.finalize(catalog, catalog.engine.dispose)
         return cls(catalog, table, key=key, tombstone=tombstone)
 
     def stand(self, scope: Scope) -> Checkpoint:
