@@ -15,7 +15,8 @@ from support.forgetful import forgetful
 from support.spark_cluster import SparkCluster, spark_cluster
 from support.spark_crashes import Crashes
 
-pytestmark = [pytest.mark.java, pytest.mark.cluster, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.java, pytest.mark.cluster, pytest.mark.timeout(3600)]
+"""Beside four busy loops 20 minutes were too few."""
 
 FILE_BYTES = 16 * 1024
 

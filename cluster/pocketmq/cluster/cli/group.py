@@ -113,7 +113,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(
         group,
         name="group",
-        help="Show, create, change, reset and delete consumer groups; simulate allocations.",
+        help="Consumer groups: show, create, change, reset, delete.",
     )
 
 

@@ -29,7 +29,7 @@ Examples:
   pocketmq group create payments --fifo --retry-max-times 3
 """
 
-UPDATE_HELP = """Change a consumer group that brokers know; what is not said stays.
+UPDATE_HELP = """Change a group; what is not said stays.
 
 \b
 Examples:

@@ -30,7 +30,7 @@ Examples:
   pocketmq topic create orders                      4 queues on each broker
   pocketmq topic create orders --queues 8 --broker broker-a
   pocketmq topic create payments --message-type FIFO
-      for RocketMQ's 5.x SDKs, whose proxy lets only such messages through to it
+      for RocketMQ's 5.x SDKs, whose proxy lets only such messages through
 """
 
 UPDATE_HELP = """Change a topic that is there; what is not said stays.

@@ -84,13 +84,13 @@ def _refused(facts: GroupFacts) -> Iterator[Finding]:
         yield Finding(
             f"members get no message and no error from {', '.join(names)}: the group's name "
             f"{reason} (B-40)",
-            "use a name of at most 120 of the characters a-z A-Z 0-9 _ - % |",
+            "use a name within that limit, of the characters a-z A-Z 0-9 _ - % |",
         )
     if facts.not_made_at:
         yield Finding(
             f"members get no message and no error from {', '.join(facts.not_made_at)}: the group "
             "does not exist there, and autoCreateSubscriptionGroup is false (B-40)",
-            f"make it: mqadmin updateSubGroup -g {facts.state.group}",
+            f"make it: pocketmq group create {facts.state.group}",
         )
 
 
