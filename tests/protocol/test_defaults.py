@@ -19,6 +19,7 @@ STARTS_AS: dict[tuple[str, str], object] = {
     ("TopicConfig", "readQueueNums"): 16,
     ("TopicConfig", "writeQueueNums"): 16,
     ("TopicConfig", "perm"): 6,
+    ("ConsumeMessageDirectlyResult", "autoCommit"): True,
     ("ElectMasterRequestHeader", "brokerId"): -1,
     ("GetMaxOffsetRequestHeader", "committed"): True,
     ("ResetOffsetRequestHeader", "isForce"): True,
