@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from pocketmq.client import (
     Message,
     MessageExt,
     PushConsumer,
+    commands,
 )
 from pocketmq.protocol.bodies.clients import ConsumeMessageDirectlyResult
 from pocketmq.protocol.errors import BrokerError, IllegalNameError
@@ -138,6 +140,34 @@ async def test_a_listener_of_batches_gets_a_batch_of_one(tmp_path: Path) -> None
         async with member(cluster, lambda each: each.listen_batch(listener)) as consumer:
             answer = await admin.consume_directly("consumers", consumer.client_id, msg_id)
     assert (answer.consume_result, seen) == ("CR_SUCCESS", [(1, MessageQueue("T", "a", 0))])
+
+
+async def test_so_many_wait_for_a_listener_that_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands, "MAX_DIRECT", 2)
+    begun, done = asyncio.Semaphore(0), asyncio.Event()
+
+    async def listener(_: MessageExt) -> None:
+        begun.release()
+        await done.wait()
+
+    async with asked(tmp_path) as (cluster, admin):
+        msg_id = await stored(cluster, "T", b"1")
+        async with member(cluster, lambda consumer: consumer.listen(listener)) as consumer:
+
+            def ask() -> Coroutine[Any, Any, ConsumeMessageDirectlyResult]:
+                return admin.consume_directly("consumers", consumer.client_id, msg_id)
+
+            async with asyncio.TaskGroup() as tasks:
+                first = [tasks.create_task(ask()) for _ in range(2)]
+                for _ in first:
+                    await begun.acquire()
+                with pytest.raises(BrokerError, match="2 messages of tools are with listeners"):
+                    await ask()
+                done.set()
+            assert [each.result().consume_result for each in first] == ["CR_SUCCESS"] * 2
+            assert (await ask()).consume_result == "CR_SUCCESS"
 
 
 async def test_a_dead_letter_is_consumed_where_it_lies(tmp_path: Path) -> None:

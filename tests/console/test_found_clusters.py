@@ -7,6 +7,7 @@ import socket
 
 import pytest
 
+from pocketmq.client import Message
 from pocketmq.cluster.cli import run as shared
 from pocketmq.cluster.control_address import client as control_client
 from pocketmq.cluster.control_address.client import VARIABLE
@@ -68,6 +69,9 @@ def test_a_command_that_needs_no_cluster_looks_for_none(
     pocketmq: Cluster, console: Console, told_nothing: pytest.MonkeyPatch
 ) -> None:
     told_nothing.setenv(VARIABLE, pocketmq.control_url)
+    topic = pocketmq.sync.create_topic("at-rest")
+    with pocketmq.sync.producer() as producer:
+        producer.send(Message(topic, b"so that there is a store"))
     for words in (
         ["group", "simulate", "t", "--queues", "4"],
         ["pipeline", "latency", f"store:{pocketmq.data / 'broker-a'}"],

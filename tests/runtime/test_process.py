@@ -92,7 +92,7 @@ def test_a_signal_stops_a_role_whose_log_nobody_reads(start: Start) -> None:
     process.terminate()
     assert process.stdout is not None
     assert process.stdout.readline().startswith("STOPPED")
-    assert process.wait(PATIENCE_S) in (0, 120)  # 120: Python could not flush the closed pipe
+    assert process.wait(PATIENCE_S) == 0
 
 
 def test_a_signal_before_it_is_ready_ends_it_too(start: Start) -> None:

@@ -36,6 +36,9 @@ from pocketmq.runtime.tasks import TaskOwner
 
 log = structlog.get_logger()
 
+MAX_DIRECT: Final = 64
+"""Calls of listeners for tools (309) at once: one that hangs must not gather tasks without end."""
+
 COMMANDS: Final = frozenset(
     {
         RequestCode.NOTIFY_CONSUMER_IDS_CHANGED,
@@ -120,6 +123,8 @@ class CommandProcessor:
         self._find_consumer = find_consumer
         self._find_producer = find_producer
         self._wake_rebalance = wake_rebalance
+        self._direct = 0
+        """Messages that listeners were given because tools asked, and have not answered."""
 
     @handles(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED)
     def members_changed(self, peer: Peer, request: Command) -> Reply:
@@ -201,14 +206,22 @@ class CommandProcessor:
                 ResponseCode.SYSTEM_ERROR,
                 f"The Consumer Group <{header.consumer_group}> not exist in this consumer",
             )
+        if self._direct >= MAX_DIRECT:
+            raise BrokerError(
+                ResponseCode.SYSTEM_ERROR,
+                f"{MAX_DIRECT} messages of tools are with listeners here; ask again later",
+            )
         message = decode_record(bytes(request.body_view), broker_name=header.broker_name or "")
 
         async def consume() -> None:
+            self._direct += 1
             try:
                 result = await direct.consume(message)
                 reply = request.reply(body=encode_body(result, request.encoding))
             except Exception as exc:  # noqa: BLE001 - the tool is told of any failure
                 reply = error_reply(peer, request, exc)
+            finally:
+                self._direct -= 1
             peer.reply(request, reply)
 
         self._tasks.start(consume(), name=f"consume directly {header.consumer_group}")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
 
+from pocketmq.protocol.properties import DELAY_LEVELS
 from pocketmq.runtime.errors import CallerError
 
 UNITS_MS: Final[Mapping[str, int]] = {
@@ -17,11 +18,8 @@ UNITS_MS: Final[Mapping[str, int]] = {
     "d": 86_400_000,
 }
 
-DELAY_LEVELS: Final = (
-    *("1s", "5s", "10s", "30s", "1m", "2m", "3m", "4m", "5m", "6m"),
-    *("7m", "8m", "9m", "10m", "20m", "30m", "1h", "2h"),
-)
-"""RocketMQ's delay levels 1 to 18 (B-90), as a broker has them that was not told otherwise."""
+LEVELS: Final = tuple(DELAY_LEVELS.split())
+"""The lengths of delay levels 1 to 18."""
 
 
 def parse_duration_ms(text: str) -> int:
@@ -47,10 +45,10 @@ def delay_level(text: str) -> int:
         CallerError: The text is no duration, or no level is so long.
     """
     wanted_ms = parse_duration_ms(text)
-    for number, each in enumerate(DELAY_LEVELS, 1):
+    for number, each in enumerate(LEVELS, 1):
         if parse_duration_ms(each) == wanted_ms:
             return number
-    raise CallerError(f"no delay level is {text} long; write {', '.join(DELAY_LEVELS)}")
+    raise CallerError(f"no delay level is {text} long; write {', '.join(LEVELS)}")
 
 
 def as_number(name: str, value: object) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import sys
 from collections.abc import Callable, MutableMapping
 from typing import Any, Literal, TextIO, cast
@@ -39,8 +40,23 @@ _LEVELS = {
 }
 
 
+def go_nowhere(stream: TextIO) -> None:
+    """Drop what is written to a stream from now on, and what waits in it: nobody reads it.
+
+    Without this Python writes the rest when it ends, fails again, and exits with 120.
+
+    Raises:
+        OSError: The stream is none of the system's.
+    """
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, stream.fileno())
+    finally:
+        os.close(nowhere)
+
+
 class _NeverFails:
-    """A stream whose errors nobody hears: a log that cannot be written must not stop who logs.
+    """A stream that does not raise: a log that cannot be written must not stop who logs.
 
     `pocketmq broker 2>&1 | head` ends the reader; a log file's disk may be full. Without this, the
     line that tells of SIGTERM would raise before the role is asked to stop.
@@ -50,12 +66,21 @@ class _NeverFails:
         self._stream = stream
 
     def write(self, text: str) -> None:
-        with contextlib.suppress(OSError, ValueError):  # ValueError: the stream is closed
-            self._stream.write(text)
+        self._try(lambda: self._stream.write(text))
 
     def flush(self) -> None:
-        with contextlib.suppress(OSError, ValueError):
-            self._stream.flush()
+        self._try(self._stream.flush)
+
+    def _try(self, act: Callable[[], object]) -> None:
+        if self._stream.closed:
+            return
+        try:
+            act()
+        except BrokenPipeError:
+            with contextlib.suppress(OSError):
+                go_nowhere(self._stream)
+        except OSError:  # a full disk, say; the next line may find room
+            pass
 
 
 def configure(

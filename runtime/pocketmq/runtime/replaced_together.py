@@ -84,7 +84,7 @@ def take_own(target: Path) -> str:
             return f"{target.name} has the data of a snapshot load or reset that was cut off"
     except OSError as exc:
         raise DiskError(target, exc.strerror or str(exc)) from exc
-    return f"{target.name} has its data of before a snapshot load that was cut off" * has_old
+    return _kept_old(target.name) if has_old else ""
 
 
 def finish_together(parent: Path) -> list[str]:
@@ -98,9 +98,7 @@ def finish_together(parent: Path) -> list[str]:
         old = finish_replacements(parent)
         coming = _coming(parent)
         if coming is None:
-            lines += [
-                f"{name} has its data of before a snapshot load that was cut off" for name in old
-            ]
+            lines += map(_kept_old, old)
         elif coming.is_dir():
             for folder in sorted(coming.iterdir()):
                 replace_folder(folder, parent / folder.name)
@@ -113,6 +111,10 @@ def finish_together(parent: Path) -> list[str]:
         f"a snapshot load or reset was cut off before it changed anything; remove {path}"
         for path in sorted(parent.glob(f"{COMING}*"))
     ]
+
+
+def _kept_old(name: str) -> str:
+    return f"{name} has its data of before a snapshot load that was cut off"
 
 
 def _coming(parent: Path) -> Path | None:

@@ -13,12 +13,12 @@ from pocketmq.broker.delays.delay import (
     level_of,
     to_schedule_topic,
 )
-from pocketmq.broker.store.config import DELAY_LEVELS, StoreConfig
+from pocketmq.broker.store.config import StoreConfig
 from pocketmq.broker.store.stored_message import StoredMessage
 from pocketmq.protocol.bodies.offsets import DelayOffsetTable
 from pocketmq.protocol.bodies.topics import DataVersion
 from pocketmq.protocol.hosts import pack_host
-from pocketmq.protocol.properties import decode_properties, encode_properties
+from pocketmq.protocol.properties import DELAY_LEVELS, decode_properties, encode_properties
 from pocketmq.protocol.record import decode_record, encode_record
 
 HOST = pack_host("127.0.0.1", 10911)

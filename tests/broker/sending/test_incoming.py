@@ -15,6 +15,7 @@ from pocketmq.broker.locks.queue_locks import RebalanceLockManager
 from pocketmq.broker.sending.incoming import IncomingMessages, packed_address
 from pocketmq.broker.sending.resends import Resends
 from pocketmq.broker.sending.send_checks import SendChecks
+from pocketmq.broker.sending.sent_properties import TraitsReader
 from pocketmq.broker.sending.stamp import BrokerStamp
 from pocketmq.broker.stats.message_type import MessageType
 from pocketmq.broker.stats.meters import Meters
@@ -57,6 +58,15 @@ class Told(EventSink):
         self.events.append(event)
 
 
+def stamp_of(profile: Any) -> BrokerStamp:
+    return BrokerStamp(
+        BrokerAddress("127.0.0.1", 10911),
+        "DefaultCluster",
+        lambda: "NEW",
+        region_is_stored=profile.broker.region_is_stored,
+    )
+
+
 class Incoming:
     """The broker's incoming messages for the topic `orders`, with 2 read and 6 write queues."""
 
@@ -80,9 +90,13 @@ class Incoming:
             self.rewrites,
             self.of_sends,
             told,
-            BrokerStamp(BrokerAddress("127.0.0.1", 10911), "DefaultCluster", lambda: "NEW"),
+            stamp_of(profile),
             priorities=True,
             dead_are_delayed=profile.broker.dlq_by_send_waits,
+            reader=TraitsReader(
+                region_is_stored=profile.broker.region_is_stored,
+                wait_is_stored=profile.broker.wait_is_stored,
+            ),
         )
         self.waits = profile.broker.dlq_by_send_waits
 
@@ -253,7 +267,7 @@ def test_a_message_of_another_type_has_no_priority(other):  # V-2
 
 
 def test_the_brokers_properties_replace_those_that_were_sent() -> None:  # B-18
-    stamp = BrokerStamp(BrokerAddress("127.0.0.1", 10911), "DefaultCluster", lambda: "NEW")
+    stamp = stamp_of(PROFILE_5_X)
     properties = {"TAGS": "TagA", "POP_CK": "x", "CLUSTER": "other"}
     stamp.add_to(properties)
     assert properties == {"TAGS": "TagA", "UNIQ_KEY": "NEW"} | OF_BROKER

@@ -72,7 +72,6 @@ def assemble_sending(
         reader=TraitsReader(
             region_is_stored=profile.region_is_stored, wait_is_stored=profile.wait_is_stored
         ),
-        wait_is_stored=profile.wait_is_stored,
     )
     replies = SendReplies(
         address,

@@ -13,7 +13,7 @@ from random import randrange
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.sending.resends import Resends
 from pocketmq.broker.sending.send_checks import SendChecks, SendPlan
-from pocketmq.broker.sending.sent_properties import ALL_STORED, TIMERS, TraitsReader, read_sent
+from pocketmq.broker.sending.sent_properties import TIMERS, TraitsReader, read_sent
 from pocketmq.broker.sending.stamp import BrokerStamp
 from pocketmq.broker.stats.message_type import type_of
 from pocketmq.broker.store.stored_message import StoredMessage
@@ -69,8 +69,7 @@ class IncomingMessages:
         stamp: the properties that the broker adds to every message.
         priorities: whether a message's priority chooses its queue, by profile.
         dead_are_delayed: a message that a plain send gives up waits by its DELAY, by profile.
-        reader: reads properties, by profile.
-        wait_is_stored: WAIT stays among the properties of what is not rewritten, by profile.
+        reader: reads properties, and says which are stored, by profile.
     """
 
     def __init__(
@@ -83,12 +82,10 @@ class IncomingMessages:
         stamp: BrokerStamp,
         *,
         priorities: bool,
-        dead_are_delayed: bool = False,
-        reader: TraitsReader = ALL_STORED,
-        wait_is_stored: bool = True,
+        dead_are_delayed: bool,
+        reader: TraitsReader,
     ) -> None:
         self._reader = reader
-        self._wait_is_stored = wait_is_stored
         self._priorities = priorities
         self._dead_are_delayed = dead_are_delayed
         self._checks = checks
@@ -211,7 +208,7 @@ class IncomingMessages:
             self._of_sends.apply(message, properties, now_ms)
             or self._rewrites.apply(message, properties, now_ms)
         ):
-            if not self._wait_is_stored:
+            if not self._reader.wait_is_stored:
                 properties.pop(names.WAIT, None)
             message.properties = encode_again(properties).encode()
         return message, queue_id

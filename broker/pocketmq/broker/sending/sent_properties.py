@@ -83,7 +83,7 @@ class TraitsReader:
 
     def __init__(self, *, region_is_stored: bool, wait_is_stored: bool) -> None:
         self._added = traced(region_is_stored=region_is_stored)
-        self._wait_is_stored = wait_is_stored
+        self.wait_is_stored = wait_is_stored
         self.known = lru_cache(maxsize=1024)(self.read)
         """`read`, for texts that come again and again."""
 
@@ -109,7 +109,7 @@ class TraitsReader:
         if len(properties) > _MOST_PARTS or not _OF_KEYS.isdisjoint(map(java_place, properties)):
             return None
         stored = properties | self._added
-        if not (self._wait_is_stored or is_half):
+        if not (self.wait_is_stored or is_half):
             stored.pop(names.WAIT, None)
         parts = ["", "", ""]
         for name in java_order(tuple(stored)):

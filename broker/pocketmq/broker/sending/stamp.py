@@ -45,7 +45,7 @@ class BrokerStamp:
         cluster_name: str,
         new_key: Callable[[], str],
         *,
-        region_is_stored: bool = True,
+        region_is_stored: bool,
     ) -> None:
         self.address = address
         self.properties = traced(region_is_stored=region_is_stored) | {CLUSTER: cluster_name}

@@ -8,6 +8,7 @@ from enum import Enum, unique
 from math import inf
 from typing import ClassVar
 
+from pocketmq.protocol.properties import DELAY_LEVELS
 from pocketmq.runtime.errors import ConfigError
 from pocketmq.runtime.options import OptionDescription, clamped, describe, option
 
@@ -18,7 +19,6 @@ GIB = 1024 * MIB
 ENTRY_SIZE = 20
 """Bytes of a consume-queue entry (S-30)."""
 
-DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 
 

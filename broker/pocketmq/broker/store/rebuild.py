@@ -13,13 +13,14 @@ from __future__ import annotations
 import os
 
 from pocketmq.broker.store.checkpoint import StoreCheckpoint
-from pocketmq.broker.store.config import DELAY_LEVELS, StoreConfig
+from pocketmq.broker.store.config import StoreConfig
 from pocketmq.broker.store.disk import Disk
 from pocketmq.broker.store.errors import StoreFileError
 from pocketmq.broker.store.ledger_folder import refuse_ledger
 from pocketmq.broker.store.message_store import MessageStore
 from pocketmq.broker.store.recovery import Recovery
 from pocketmq.broker.store.stopped_store import StoppedStore, StoreShape
+from pocketmq.protocol.properties import DELAY_LEVELS
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.profile.broker import BrokerProfile
 

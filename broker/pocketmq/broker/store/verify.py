@@ -21,7 +21,7 @@ from multiprocessing import get_context
 import msgspec
 
 from pocketmq.broker.store.checkpoint import SIZE as CHECKPOINT_SIZE
-from pocketmq.broker.store.config import DELAY_LEVELS, ENTRY_SIZE, MIB, StoreConfig
+from pocketmq.broker.store.config import ENTRY_SIZE, MIB, StoreConfig
 from pocketmq.broker.store.disk import Disk
 from pocketmq.broker.store.log_scan import sound_positions
 from pocketmq.broker.store.running_store import open_store
@@ -40,6 +40,7 @@ from pocketmq.broker.store.verify_log import (
     Stretch,
 )
 from pocketmq.protocol import fastjson
+from pocketmq.protocol.properties import DELAY_LEVELS
 from pocketmq.runtime.words import counted
 
 STRETCH_BYTES = 16 * MIB

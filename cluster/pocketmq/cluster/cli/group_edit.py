@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import msgspec
 import typer
@@ -14,6 +14,7 @@ from pocketmq.cluster.cli.output import Sentences, tell
 from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, nameserver_addresses, run
 from pocketmq.cluster.group_changes import create_or_change, known_to, unknown
 from pocketmq.cluster.group_changes import delete as delete_group
+from pocketmq.cluster.topic_changes import MAX_QUEUES
 from pocketmq.protocol.bodies.groups import GroupRetryPolicy, SubscriptionGroupConfig
 from pocketmq.protocol.scalars import INT32_MAX
 from pocketmq.runtime.errors import CallerError, ConfigError
@@ -50,7 +51,7 @@ Examples:
   pocketmq group delete billing --clean-offset --yes
 """
 
-_MAX_RETRY_QUEUES = 1024
+UPDATE: Final = "update"
 
 Fifo = Annotated[
     bool | None,
@@ -67,7 +68,7 @@ RetryMaxTimes = Annotated[
 ]
 RetryQueueNums = Annotated[
     int | None,
-    typer.Option(min=0, max=_MAX_RETRY_QUEUES, help="Queues of its retry topic; 0: no retries."),
+    typer.Option(min=0, max=MAX_QUEUES, help="Queues of its retry topic; 0: no retries."),
 ]
 RetryPolicy = Annotated[
     str | None,
@@ -126,12 +127,13 @@ OnBroker = Annotated[
 
 def register(group: typer.Typer) -> None:
     """Add the commands to those of `pocketmq group`."""
-    group.command("create", help=CREATE_HELP)(create)
-    group.command("update", help=UPDATE_HELP)(update)
+    group.command("create", help=CREATE_HELP)(change)
+    group.command(UPDATE, help=UPDATE_HELP)(change)
     group.command("delete", help=DELETE_HELP)(delete)
 
 
-def create(
+def change(
+    context: typer.Context,
     group: GroupName,
     fifo: Fifo = None,
     retry_max_times: RetryMaxTimes = None,
@@ -161,42 +163,20 @@ def create(
         which_broker_when_consume_slowly=which_broker_when_consume_slowly,
         attributes=_attributes(attributes),
     )
-    _carry_out(group, changes, broker, output, nameservers, must_exist=False)
-
-
-def update(
-    group: GroupName,
-    fifo: Fifo = None,
-    retry_max_times: RetryMaxTimes = None,
-    retry_queue_nums: RetryQueueNums = None,
-    group_retry_policy: RetryPolicy = None,
-    consume_enable: ConsumeEnable = None,
-    consume_from_min_enable: FromMin = None,
-    consume_broadcast_enable: Broadcast = None,
-    notify_consumer_ids_changed: Notify = None,
-    broker_id: BrokerId = None,
-    which_broker_when_consume_slowly: WhichBroker = None,
-    attributes: Attributes = None,
-    broker: OnBroker = None,
-    output: Sentences = None,
-    nameservers: Nameservers = DEFAULT_NAMESERVERS,
-) -> None:
-    changes = _said(
-        consume_message_orderly=fifo,
-        retry_max_times=retry_max_times,
-        retry_queue_nums=retry_queue_nums,
-        group_retry_policy=_policy(group_retry_policy),
-        consume_enable=consume_enable,
-        consume_from_min_enable=consume_from_min_enable,
-        consume_broadcast_enable=consume_broadcast_enable,
-        notify_consumer_ids_changed_enable=notify_consumer_ids_changed,
-        broker_id=broker_id,
-        which_broker_when_consume_slowly=which_broker_when_consume_slowly,
-        attributes=_attributes(attributes),
-    )
-    if not changes:
+    must_exist = context.command.name == UPDATE  # `create` also takes a group that is not there
+    if must_exist and not changes:
         raise CallerError("nothing to change: give an option, such as --retry-max-times")
-    _carry_out(group, changes, broker, output, nameservers, must_exist=True)
+
+    async def command() -> dict[str, SubscriptionGroupConfig]:
+        async with Admin(nameservers=nameserver_addresses(nameservers)) as admin:
+            return await create_or_change(admin, group, changes, broker, must_exist=must_exist)
+
+    now = run(command())
+    tell(
+        output,
+        {"group": group, "brokers": msgspec.to_builtins(now)},
+        *(f"group {group} on {name}: {_sentence(each)}" for name, each in now.items()),
+    )
 
 
 def delete(
@@ -229,30 +209,6 @@ def delete(
         {"group": group, "brokers": names, "clean_offset": clean_offset},
         f"group {group} is deleted on {', '.join(names)}"
         + (" with its offsets" if clean_offset else "; its offsets stay"),
-    )
-
-
-def _carry_out(
-    group: str,
-    changes: dict[str, Any],
-    brokers: list[str] | None,
-    output: Any,
-    nameservers: str,
-    *,
-    must_exist: bool,
-) -> None:
-    async def command() -> dict[str, SubscriptionGroupConfig]:
-        async with Admin(nameservers=nameserver_addresses(nameservers)) as admin:
-            return await create_or_change(admin, group, changes, brokers, must_exist=must_exist)
-
-    now = run(command())
-    tell(
-        output,
-        {
-            "group": group,
-            "brokers": msgspec.to_builtins(now),
-        },
-        *(f"group {group} on {name}: {_sentence(each)}" for name, each in now.items()),
     )
 
 

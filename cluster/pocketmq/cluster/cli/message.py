@@ -17,7 +17,7 @@ from pocketmq.cluster.cli import tail, transfer
 from pocketmq.cluster.cli.clock import cluster_time_ms
 from pocketmq.cluster.cli.complete import TopicName, complete_group
 from pocketmq.cluster.cli.output import Output, show_one
-from pocketmq.cluster.cli.reader import go_nowhere, while_read
+from pocketmq.cluster.cli.reader import while_read
 from pocketmq.cluster.cli.route_watch import watch_route
 from pocketmq.cluster.cli.run import (
     DEFAULT_NAMESERVERS,
@@ -27,10 +27,11 @@ from pocketmq.cluster.cli.run import (
 )
 from pocketmq.cluster.cli.strategy import strategy_named
 from pocketmq.cluster.control_port import control_port
-from pocketmq.cluster.durations import DELAY_LEVELS
+from pocketmq.cluster.durations import LEVELS
 from pocketmq.cluster.durations import delay_level as level_of
 from pocketmq.protocol.allocation.by_name import STRATEGIES
 from pocketmq.runtime.errors import CallerError
+from pocketmq.runtime.logs import go_nowhere
 from pocketmq.runtime.process import RoleContext, RoleOptions, run_role
 from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName
 
@@ -95,7 +96,7 @@ def send(
         str | None, typer.Option(help="Messages with the same value go to one queue, in order.")
     ] = None,
     delay_level: Annotated[
-        int, typer.Option(min=0, max=len(DELAY_LEVELS), help="1..18: 1s 5s 10s 30s 1m ... 2h.")
+        int, typer.Option(min=0, max=len(LEVELS), help="1..18: 1s 5s 10s 30s 1m ... 2h.")
     ] = 0,
     delay: Annotated[
         str | None,
@@ -208,7 +209,7 @@ def consume(
                     try:
                         tell_message(message)
                     except BrokenPipeError:  # `... | head` has ended; this message is not consumed
-                        go_nowhere()
+                        go_nowhere(sys.stdout)
                         return
 
             await while_read(print_all())

@@ -14,7 +14,12 @@ import typer
 
 from pocketmq.cluster.cli.clock import moment_text
 from pocketmq.cluster.cli.output import Output, OutputFormat, is_table, show
-from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, needed_for, told_or_found
+from pocketmq.cluster.cli.run import (
+    DEFAULT_NAMESERVERS,
+    Nameservers,
+    told_or_found,
+    told_or_found_for,
+)
 from pocketmq.cluster.cli.tables import Table
 from pocketmq.runtime.words import counted
 
@@ -198,7 +203,7 @@ def latency(
             source,
             samples=samples,
             topics=topics,
-            nameservers=needed_for([source], nameservers),
+            nameservers=told_or_found_for([source], nameservers),
             on_batch=lambda done: progress("messages", done, None),
         )
     rest = (
@@ -264,7 +269,7 @@ def trace(
         steps = run(
             wanted,
             sources,
-            nameservers=needed_for(sources, nameservers),
+            nameservers=told_or_found_for(sources, nameservers),
             on_batch=lambda done: progress("messages", done, None),
         )
     if out is not None:

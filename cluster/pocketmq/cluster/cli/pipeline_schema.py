@@ -10,7 +10,7 @@ import typer
 
 from pocketmq.cluster.cli.output import Output, show
 from pocketmq.cluster.cli.pipeline_jobs import Out, progress_bar
-from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, needed_for
+from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, told_or_found_for
 from pocketmq.cluster.cli.tables import Table
 from pocketmq.runtime.words import counted
 
@@ -86,7 +86,7 @@ def decode(
             framed=framed,
             envelope=envelope,
             keys=_words(keys),
-            nameservers=needed_for([source], nameservers),
+            nameservers=told_or_found_for([source], nameservers),
             on_batch=on_batch,
         )
     reasons = [Reason(*item) for item in sorted(done.reasons.items(), key=lambda item: -item[1])]

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Coroutine
 from typing import Any
 
+from pocketmq.runtime.logs import go_nowhere
+
 
 async def while_read(printing: Coroutine[Any, Any, None]) -> None:
     """Run what prints, and end it when the reader of a pipe has closed it.
@@ -36,7 +38,7 @@ async def while_read(printing: Coroutine[Any, Any, None]) -> None:
     except asyncio.CancelledError:
         if not has_left:
             raise
-        go_nowhere()
+        go_nowhere(sys.stdout)
     finally:
         loop.remove_reader(output)
 
@@ -49,11 +51,3 @@ def _pipe() -> int | None:
         return None
     is_pipe = sys.platform == "linux" and stat.S_ISFIFO(os.fstat(output).st_mode)
     return output if is_pipe else None
-
-
-def go_nowhere() -> None:
-    """What is printed from now on is dropped: nobody reads it."""
-    output = sys.stdout.fileno()
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, output)
-    os.close(nowhere)

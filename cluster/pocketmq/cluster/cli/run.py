@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Annotated, Any, Final, TypeVar
 
 import typer
 
-from pocketmq.cluster.cli.reader import go_nowhere
 from pocketmq.protocol.transport.remoting import RemotingClient
 from pocketmq.protocol.transport.tcp import TcpNetwork
 from pocketmq.runtime.addresses import split_address
 from pocketmq.runtime.errors import ConfigError, PocketMQError
+from pocketmq.runtime.logs import go_nowhere
 from pocketmq.runtime.process import loop_factory
 
 T = TypeVar("T")
@@ -92,7 +93,7 @@ Nameservers = Annotated[
 ]
 
 
-def needed_for(sources: Sequence[str], nameservers: str) -> str:
+def told_or_found_for(sources: Sequence[str], nameservers: str) -> str:
     """The same for a job that reads sources: a store or a table needs no nameservers."""
     # here: the pipeline needs libraries that commands of a cluster do without
     from pocketmq.pipeline.jobs.sources import is_topic
@@ -145,7 +146,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
         with asyncio.Runner(loop_factory=factory) as runner:
             return runner.run(coroutine)
     except BrokenPipeError:  # typer would make it exit status 1
-        go_nowhere()
+        go_nowhere(sys.stdout)
         raise typer.Exit(0) from None
 
 

@@ -212,11 +212,11 @@ def verify(
 ) -> int:
     import msgspec
 
-    from pocketmq.broker.store.config import DELAY_LEVELS
     from pocketmq.broker.store.disk import OsDisk
     from pocketmq.broker.store.stopped_store import find_stores
     from pocketmq.broker.store.verify import verify_store
     from pocketmq.pipeline.quick_reader import quick_reader
+    from pocketmq.protocol.properties import DELAY_LEVELS
 
     disk = OsDisk()
     found: list[Verified] = []
@@ -354,10 +354,10 @@ def rebuild(
     delay_levels: DelayLevels = None,
     output: Sentences = None,
 ) -> None:
-    from pocketmq.broker.store.config import DELAY_LEVELS
     from pocketmq.broker.store.disk import OsDisk
     from pocketmq.broker.store.rebuild import Rebuild
     from pocketmq.broker.store.stopped_store import find_stores
+    from pocketmq.protocol.properties import DELAY_LEVELS
     from pocketmq.runtime.clock import SystemClock
     from pocketmq.runtime.profile.broker import BROKER_5_X
 

@@ -17,11 +17,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from pocketmq.broker.store.config import DELAY_LEVELS
 from pocketmq.broker.store.disk import OsDisk
 from pocketmq.broker.store.stopped_store import Problem, StoppedStore, find_stores
 from pocketmq.broker.store.verify import MakeQuickReader, Verified, verify_store
 from pocketmq.pipeline.jobs import committed_offsets, replicas
+from pocketmq.protocol.properties import DELAY_LEVELS
 from pocketmq.runtime.errors import CallerError
 
 MOST_FINDINGS: Final = 10_000
