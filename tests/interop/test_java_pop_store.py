@@ -165,9 +165,14 @@ async def finish(nameservers: str, _store: Path) -> None:
     asked = TransactionProducer(
         "bookings", Undecided(), send_timeout_ms=PATIENCE_MS, **options(nameservers)
     )
+    booked: set[str | None] = set()
     async with asked, reader, asyncio.timeout(240):
-        booked = [message.keys async for message in reader.take(2)]
-    assert sorted(map(str, booked)) == ["half-0", "half-2"]
+        # RocketMQ notes up to 3 s later that a half is decided: it may ask, and deliver, again.
+        async for message in reader:
+            booked.add(message.keys)
+            if booked >= {"half-0", "half-2"}:
+                break
+    assert booked == {"half-0", "half-2"}
 
 
 async def test_rocketmq_finishes_what_we_began(tmp_path: Path) -> None:

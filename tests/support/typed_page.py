@@ -256,8 +256,8 @@ def nothing_left() -> Iterator[None]:
     if sys.platform == "linux":  # whoever loses its parent becomes a child of this process
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     yield
-    found = psutil.Process().children(recursive=True)
-    left = [each for each in found if each.status() != psutil.STATUS_ZOMBIE]
+    # What Python's own pools leave (a resource tracker) ends by itself, a moment after its parent.
+    _, left = psutil.wait_procs(psutil.Process().children(recursive=True), timeout=LIMIT_S)
     for each in left:
         with contextlib.suppress(psutil.NoSuchProcess):
             each.kill()
