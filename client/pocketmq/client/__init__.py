@@ -87,6 +87,7 @@ if TYPE_CHECKING:
     from pocketmq.protocol.message import Message as Message
     from pocketmq.protocol.message import MessageExt as MessageExt
     from pocketmq.protocol.message import MessageQueue as MessageQueue
+    from pocketmq.protocol.signing import Credentials as Credentials
 else:
     __all__, __getattr__ = on_first_use(
         __name__,
@@ -125,5 +126,6 @@ else:
             "pocketmq.protocol.allocation.machine_room_nearby": ["AllocateMachineRoomNearby"],
             "pocketmq.protocol.allocation.strategy": ["AllocateMessageQueueStrategy"],
             "pocketmq.protocol.message": ["Message", "MessageExt", "MessageQueue"],
+            "pocketmq.protocol.signing": ["Credentials"],
         },
     )

@@ -15,6 +15,7 @@ from pocketmq.protocol.command import Encoding
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.errors import ConnectError
 from pocketmq.protocol.events.sink import SinkMaker, no_events
+from pocketmq.protocol.signing import Credentials
 from pocketmq.protocol.transport.network import Network
 from pocketmq.protocol.transport.tcp import TcpNetwork
 from pocketmq.runtime.addresses import split_address
@@ -24,6 +25,9 @@ from pocketmq.runtime.profile import DEFAULT_PROFILE, Profile, profile_named
 
 NAMESRV_ADDR: Final = "NAMESRV_ADDR"
 """Environment variable with the name servers, as in RocketMQ."""
+
+ACCESS_KEY_VARIABLE: Final = "POCKETMQ_ACCESS_KEY"
+SECRET_KEY_VARIABLE: Final = "POCKETMQ_SECRET_KEY"  # noqa: S105 - the name of a variable
 
 DEFAULT_INSTANCE_NAME: Final = "DEFAULT"
 
@@ -49,6 +53,7 @@ class ClientOptions(TypedDict, total=False):
     network: Network | None
     profile: Profile | str | None
     encoding: str
+    credentials: Credentials | tuple[str, str] | None
     client_ip: str | None
     instance_name: str
     unit_name: str | None
@@ -74,6 +79,9 @@ class ClientConfig:
     """How to behave where RocketMQ 4.9 and 5.x differ."""
     encoding: Encoding = Encoding.MSGPACK
     """Encoding of requests: `msgpack`, or `json` and `rocketmq` to talk to a real RocketMQ."""
+    credentials: Credentials | None = None
+    """Sign all requests (docs/security.md): `("access key", "secret key")`; by default the
+    environment's POCKETMQ_ACCESS_KEY and POCKETMQ_SECRET_KEY."""
     client_ip: str = ""
     """First part of the client id; by default the address from which name servers are reached."""
     instance_name: str = DEFAULT_INSTANCE_NAME
@@ -123,6 +131,7 @@ class ClientConfig:
                 "encoding", f"there is no {encoding!r}", advice=f"choose from {list(ENCODINGS)}"
             )
         given["encoding"] = ENCODINGS[encoding]
+        given["credentials"] = credentials_of(options.get("credentials"), env)
         return cls(**given)  # type: ignore[arg-type]  # the names were checked just above
 
     @property
@@ -144,6 +153,29 @@ class ClientConfig:
             nanos = self.clock.time_ms() * 1_000_000 + next(_counter)
             name = f"{os.getpid()}#{nanos}"
         return replace(self, instance_name=name, client_ip=self.client_ip or await local_ip(self))
+
+
+def credentials_of(
+    given: Credentials | tuple[str, str] | None, env: Mapping[str, str]
+) -> Credentials | None:
+    """What the caller gave, else what the environment has.
+
+    Raises:
+        ConfigError: one of the two keys is missing.
+    """
+    if isinstance(given, Credentials):
+        return given
+    keys = given or (env.get(ACCESS_KEY_VARIABLE, ""), env.get(SECRET_KEY_VARIABLE, ""))
+    if not any(keys):
+        return None
+    try:
+        return Credentials(*keys)
+    except (TypeError, ValueError):
+        raise ConfigError(
+            "credentials",
+            "an access key or a secret key is missing",
+            advice=f"give both, or set {ACCESS_KEY_VARIABLE} and {SECRET_KEY_VARIABLE}",
+        ) from None
 
 
 def settings_of(kind: type[S], options: Mapping[str, object]) -> tuple[S, ClientOptions]:

@@ -130,6 +130,7 @@ class ClientInstance:
             self.dispatcher,
             encoding=config.encoding,
             version=config.profile.client_version,
+            credentials=config.credentials,
         )
         self.api = ClientApi(
             self.remoting,

@@ -18,7 +18,7 @@ def acquire(config: ClientConfig) -> ClientInstance:
     """The instance of a client id in the running loop (P-2); `release` it after use.
 
     Raises:
-        ClientError: it exists with other name servers or another encoding.
+        ClientError: it exists with other name servers, another encoding or other credentials.
     """
     loop = asyncio.get_running_loop()
     if loop not in _instances:
@@ -28,13 +28,10 @@ def acquire(config: ClientConfig) -> ClientInstance:
     instance = shared.get(key)
     if instance is None:
         instance = shared[key] = ClientInstance(config)
-    elif (instance.config.nameservers, instance.config.encoding) != (
-        config.nameservers,
-        config.encoding,
-    ):
+    elif _reach(instance.config) != _reach(config):
         raise ClientError(
-            f"client id {config.client_id} is in use with other name servers or another encoding; "
-            "give this one another instance_name"
+            f"client id {config.client_id} is in use with other name servers, another encoding or "
+            "other credentials; give this one another instance_name"
         )
     instance.users += 1
     return instance
@@ -71,3 +68,8 @@ def _forget_closed_loops() -> None:
 def _key(config: ClientConfig) -> tuple[object, ...]:
     # Two simulated machines may have equal ids in one loop; their seams tell them apart.
     return (config.client_id, id(config.network), id(config.clock))
+
+
+def _reach(config: ClientConfig) -> tuple[object, ...]:
+    """What all users of one connection have in common."""
+    return (config.nameservers, config.encoding, config.credentials)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
 
 from pocketmq.client.api import ClientApi
-from pocketmq.client.config import ENCODINGS
+from pocketmq.client.config import ENCODINGS, credentials_of
 from pocketmq.client.name_servers import NameServers
 from pocketmq.client.routes import publish_queues, subscribe_queues
 from pocketmq.pipeline.block_reads import BlockNetwork
@@ -110,6 +110,7 @@ class ClusterClient:
             Dispatcher(),
             encoding=ENCODINGS[access.encoding],
             connect_timeout_s=access.timeout_s,
+            credentials=credentials_of(None, os.environ),
         )
         self.api = ClientApi(
             self.remoting,

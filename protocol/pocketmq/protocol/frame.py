@@ -33,6 +33,7 @@ over the limit of a server is passed over, and its sender told (`long_header.py`
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 
 import pocketmq.protocol.codecs  # noqa: F401 - fills CODECS
 from pocketmq.protocol.codes import LanguageCode
@@ -246,6 +247,24 @@ def encode_request(
     """
     encoded = CODECS[encoding].encode_request(header, code, opaque, flag, version)
     return _framed(encoding, encoded, body)
+
+
+def encode_signed(
+    encoding: Encoding,
+    fields: Mapping[str, object],
+    body: Body,
+    code: int,
+    opaque: int,
+    flag: int,
+    version: int,
+) -> list[Buffer]:
+    """`encode_request` with fields that `Credentials.signed` has made.
+
+    Raises:
+        FrameError: the frame would be longer than a peer accepts.
+    """
+    command = Command(code, fields, b"", opaque, flag, version=version)
+    return _framed(encoding, CODECS[encoding].encode(command), body)
 
 
 def _framed(encoding: Encoding, header: bytes, body: Body) -> list[Buffer]:

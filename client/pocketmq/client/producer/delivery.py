@@ -133,7 +133,11 @@ class Delivery:
         if channel is None:
             return self._connect_and_request(prepared, queue, timeout_s)
         header = self._preparer.header(prepared, queue)
-        if prepared.is_plain and channel.encoding is Encoding.MSGPACK:
+        if (
+            prepared.is_plain
+            and channel.encoding is Encoding.MSGPACK
+            and channel.credentials is None  # a signature is of one request
+        ):
             self._note_target(queue, channel, header)
         return channel.request(header, prepared.body, timeout_s=timeout_s)
 

@@ -24,9 +24,10 @@ from pocketmq.protocol.codes import LanguageCode
 from pocketmq.protocol.command import FLAG_ONEWAY, Body, Buffer, Command, Encoding
 from pocketmq.protocol.dispatch import Reply, error_reply
 from pocketmq.protocol.errors import ConnectionLostError, FrameError
-from pocketmq.protocol.frame import encode_frame, encode_request
+from pocketmq.protocol.frame import encode_frame, encode_request, encode_signed
 from pocketmq.protocol.header import Header
 from pocketmq.protocol.send_template import SendTemplate
+from pocketmq.protocol.signing import Credentials
 from pocketmq.protocol.transport.peer_memory import GRAIN_BYTES, PeerMemory
 from pocketmq.protocol.transport.timed_calls import TimedCalls
 from pocketmq.protocol.transport.traffic import TRAFFIC, Flow
@@ -53,6 +54,8 @@ class ChannelOutput:
         self.address = ""
         self.local_address = ""
         self.last_active_at = 0.0
+        self.credentials: Credentials | None = None
+        """Sign our requests; those that go to whoever connected to us have none."""
         self._accepted = peers is not None
         self._peers = peers
         self._kept_bytes = 0
@@ -119,7 +122,7 @@ class ChannelOutput:
         """`request` with a header of a template, while the channel is open; in half the time.
 
         Args:
-            template: Of encoding 77, and with this channel's version.
+            template: Of encoding 77, and with this channel's version; it cannot be signed.
             born_ms: Of the message.
             properties: Of the message.
             body: Not empty.
@@ -231,7 +234,14 @@ class ChannelOutput:
         encoding = self.encoding
         if isinstance(body, msgspec.Struct):
             body = encode_body(body, encoding)
-        self._send_parts(encode_request(encoding, header, body, code, opaque, flag, self.version))
+        signer, version = self.credentials, self.version
+        self._send_parts(
+            encode_request(encoding, header, body, code, opaque, flag, version)
+            if signer is None
+            else encode_signed(
+                encoding, signer.signed(header, body, encoding), body, code, opaque, flag, version
+            )
+        )
 
     def _send_parts(self, parts: list[Buffer]) -> None:
         """Send a frame of ours."""

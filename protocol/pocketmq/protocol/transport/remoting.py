@@ -10,12 +10,16 @@ from pocketmq.protocol.command import VERSION_5_3_3, Body, Command, Encoding
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.errors import BrokerError, ConnectError
 from pocketmq.protocol.header import Header
+from pocketmq.protocol.signing import Credentials
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.network import Network, OnChannel
 
 
 class RemotingClient:
-    """Sends requests to addresses. Requests that peers send back go to `dispatcher`."""
+    """Sends requests to addresses, signed where it has credentials (Y-10).
+
+    Requests that peers send back go to `dispatcher`.
+    """
 
     def __init__(
         self,
@@ -26,6 +30,7 @@ class RemotingClient:
         version: int = VERSION_5_3_3,
         connect_timeout_s: float = 3.0,
         on_close: OnChannel | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         self.dispatcher = dispatcher or Dispatcher()
         self.encoding = encoding
@@ -35,6 +40,7 @@ class RemotingClient:
         self._on_close = on_close
         self._channels: dict[str, Channel] = {}
         self._opening: dict[str, asyncio.Task[Channel]] = {}
+        self._credentials = credentials
         self._closed = False
 
     def open_channel(self, address: str) -> Channel | None:
@@ -107,7 +113,7 @@ class RemotingClient:
                     channel.abort()
 
     async def _open(self, address: str) -> Channel:
-        return await self._network.connect(
+        channel = await self._network.connect(
             address,
             self.dispatcher,
             encoding=self.encoding,
@@ -115,6 +121,8 @@ class RemotingClient:
             timeout_s=self._connect_timeout_s,
             on_close=self._on_close,
         )
+        channel.credentials = self._credentials
+        return channel
 
     def _opened(self, address: str, task: asyncio.Task[Channel]) -> None:
         del self._opening[address]
