@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pocketmq.pipeline.arrow import Shape
-from pocketmq.pipeline.errors import DataLossError
+from pocketmq.pipeline.errors import BrokerAwayError, DataLossError
 from pocketmq.pipeline.patience import Patience
 from pocketmq.pipeline.pull_range import DEPTH, PullOptions, RangePull
 from pocketmq.pipeline.row_filter import RowFilter
@@ -49,6 +49,12 @@ class FakeBroker:
 
     async def channel(self, _queue: MessageQueue, **_: Any) -> FakeBroker:
         return self
+
+    async def leads_to_master(self, _queue: MessageQueue, channel: object) -> bool:
+        return channel is self
+
+    def forget_route(self, _topic: str) -> None:
+        """Its address stays the same."""
 
     def request(
         self, header: PullMessageRequestHeader, *, timeout_s: float
@@ -94,8 +100,43 @@ class FakeBroker:
         return Command(code, header, body, remark="")
 
 
+@dataclass
+class MasterAway:
+    """A client while a broker's master is away; it is back after `away` looks for it."""
+
+    master: FakeBroker
+    slave: FakeBroker
+    away: int
+    reply_sizes: dict[MessageQueue, int] = field(default_factory=dict)
+    clock: SystemClock = field(default_factory=SystemClock)
+
+    async def channel(self, _queue: MessageQueue, *, slaves: bool) -> FakeBroker:
+        assert slaves
+        return self.slave if self.away > 0 else self.master
+
+    async def leads_to_master(self, _queue: MessageQueue, channel: object) -> bool:
+        self.away -= 1
+        return channel is self.master
+
+    def forget_route(self, _topic: str) -> None:
+        """It looks at none."""
+
+
+class Slave(FakeBroker):
+    """Answers as RocketMQ's slave does where an offset is not stored there (`offsetCheckInSlave`
+    is off)."""
+
+    def answer(self, offset: int, count: int) -> Command:
+        found = super().answer(offset, count)
+        if found.code == ResponseCode.PULL_OFFSET_MOVED:
+            return self._reply(
+                ResponseCode.PULL_RETRY_IMMEDIATELY, self.low if offset < self.low else self.high
+            )
+        return found
+
+
 async def pulled(
-    broker: FakeBroker, start: int, end: int, **options: Any
+    broker: FakeBroker | MasterAway, start: int, end: int, **options: Any
 ) -> tuple[list[int], RangePull]:
     """Offsets in the order in which they came."""
     given = {"group": "g", "patience": Patience(5, 0.0), **options}
@@ -209,6 +250,56 @@ async def test_a_queue_that_ends_early_is_named_or_counted() -> None:
     found, pull = await pulled(FakeBroker(high=50), 0, 80, fail_on_data_loss=False)
     assert found == list(range(50))
     assert pull.lost == 30
+
+
+LAGGING = (
+    {"high": 50},  # it ends too early
+    {"low": 20},  # it began later than its master
+    {"high": 0},
+    {"high": 50, "tagged": frozenset(range(0, 80, 3))},
+    {"low": 20, "tagged": frozenset(range(0, 80, 3))},
+)
+
+
+@pytest.mark.parametrize(
+    "stored", LAGGING, ids=["short", "late", "empty", "short-tags", "late-tags"]
+)
+@pytest.mark.parametrize("kind", [FakeBroker, Slave])
+@pytest.mark.parametrize("fails", [True, False])
+async def test_what_a_slave_lacks_is_no_loss_but_waited_for_until_its_master_is_back(
+    stored: dict[str, Any], kind: type[FakeBroker], fails: bool
+) -> None:
+    tagged = stored.get("tagged")
+    broker = MasterAway(FakeBroker(high=80, tagged=tagged), kind(**stored), away=3)
+    options = {"expression": "TagA"} if tagged else {}
+    found, pull = await pulled(broker, 0, 80, fail_on_data_loss=fails, **options)
+    assert found == (sorted(tagged) if tagged else list(range(80)))
+    assert pull.lost == 0
+    assert pull.requests + pull.repeated == len(broker.master.asked + broker.slave.asked)
+
+
+@pytest.mark.parametrize("kind", [FakeBroker, Slave])
+@pytest.mark.parametrize("fails", [True, False])
+async def test_a_master_that_stays_away_is_said_to_be_and_nothing_to_be_lost(
+    kind: type[FakeBroker], fails: bool
+) -> None:
+    broker = MasterAway(FakeBroker(high=80), kind(high=50), away=100)
+    says = r"queueId=0.*the master of a is away, and its slave has offsets 0 to 49 only, of 50 to"
+    with pytest.raises(BrokerAwayError, match=says):
+        await pulled(broker, 0, 80, fail_on_data_loss=fails)
+
+
+async def test_what_the_master_that_came_back_lacks_is_lost() -> None:
+    says = "the queue now ends at 60"
+    with pytest.raises(DataLossError, match=says):
+        await pulled(MasterAway(FakeBroker(high=60), FakeBroker(high=50), away=2), 0, 80)
+
+
+async def test_a_slave_that_has_all_is_read_without_a_look_for_its_master() -> None:
+    broker = MasterAway(FakeBroker(), FakeBroker(), away=1)
+    found, _ = await pulled(broker, 0, 100)
+    assert found == list(range(100))
+    assert broker.away == 1
 
 
 async def test_a_gap_inside_the_queue_is_a_loss() -> None:

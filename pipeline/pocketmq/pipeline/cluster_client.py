@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
 
@@ -21,7 +21,7 @@ from pocketmq.pipeline.loop import shared_loop
 from pocketmq.pipeline.patience import DEFAULT, Patience
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
 from pocketmq.protocol.bodies.offsets import ConsumerOffsetTable
-from pocketmq.protocol.bodies.route import ClusterInfo, TopicList, TopicRouteData
+from pocketmq.protocol.bodies.route import MASTER_ID, ClusterInfo, TopicList, TopicRouteData
 from pocketmq.protocol.body import decode_body
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.dispatch import Dispatcher
@@ -159,8 +159,14 @@ class ClusterClient:
         if route is None:
             self._routes.pop(topic, None)
         else:
+            if any(data.enable_acting_master for data in route.broker_datas):
+                _show_slaves(route, await self.masters())
             self._routes[topic] = (now, route)
         return route
+
+    def forget_route(self, topic: str) -> None:
+        """Ask the name servers when the topic's route is next needed: it may have changed."""
+        self._routes.pop(topic, None)
 
     async def _unknown_topic(self, topic: str) -> TopicAwayError:
         """The error for a topic without a route; it proposes topics with a similar name."""
@@ -186,14 +192,28 @@ class ClusterClient:
 
     async def brokers(self) -> set[str]:
         """Names of the brokers whose master is registered."""
+        return set(await self.masters())
+
+    async def masters(self) -> dict[str, str]:
+        """Brokers whose master is registered, and its address as it is told.
+
+        Routes do not say that where a slave acts as master; it stands there under its id.
+        """
         header = GetClusterInfoRequestHeader()
         response = await self._asked(lambda: self.api.ask_name_server(header))
         info = decode_body(response.body_view, ClusterInfo, response.encoding)
         return {
-            name
+            name: address
             for name, data in info.broker_addr_table.items()
-            if data.master_address() is not None
+            if (address := data.master_address()) is not None
         }
+
+    async def leads_to_master(self, queue: MessageQueue, channel: Channel | None) -> bool:
+        """Whether a connection is the one to the queue's present master. Asks anew."""
+        address = (await self.masters()).get(queue.broker_name)
+        if address is None or channel is None:
+            return False
+        return self.remoting.open_channel(self.access.reached(address)) is channel
 
     async def read_queues(self, topic: str, *, max_age_s: float = 0.0) -> list[MessageQueue]:
         """Queues that can be read, in order; by default the route is fetched again."""
@@ -363,6 +383,15 @@ def client_on_loop(access: Access) -> ClusterClient:
     if found is None:
         found = _clients[key] = ClusterClient(access)
     return found
+
+
+def _show_slaves(route: TopicRouteData, masters: Mapping[str, str]) -> None:
+    """Give slaves that act as master the place of slaves: their queues may end too early."""
+    for data in route.broker_datas:
+        if data.enable_acting_master and data.broker_name not in masters:
+            acting = data.broker_addrs.pop(MASTER_ID, None)
+            if acting is not None:
+                data.broker_addrs[max(data.broker_addrs, default=MASTER_ID) + 1] = acting
 
 
 async def _made(access: Access) -> ClusterClient:

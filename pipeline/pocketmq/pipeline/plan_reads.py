@@ -6,6 +6,8 @@ import asyncio
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
+
 from pocketmq.client.routes import subscribe_queues
 from pocketmq.pipeline.cluster_client import Bounds, ClusterClient
 from pocketmq.pipeline.errors import near
@@ -13,6 +15,7 @@ from pocketmq.pipeline.offsets import EARLIEST, LATEST, Offsets, Position, check
 from pocketmq.pipeline.row_filter import RowFilter
 from pocketmq.pipeline.settings import ReadSettings
 from pocketmq.pipeline.stream_losses import LossPolicy, removed, short
+from pocketmq.protocol.bodies.route import TopicRouteData
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.validation import is_retry
 
@@ -45,18 +48,29 @@ async def find_queues(
 
 
 async def present_queues(client: ClusterClient, settings: ReadSettings) -> list[MessageQueue]:
-    """Those of the queues that can be read now; what is away is no error here."""
+    """Those of the queues that can be read now; what is away is no error here.
+
+    A broker without a master is away, though it may have slaves: their queues may end too early.
+    """
     topics = await _topics(client, settings)
     routes = await asyncio.gather(*(client.route_now(topic) for topic in topics))
     queues = [
         queue
         for topic, route in zip(topics, routes, strict=True)
         if route is not None
-        for queue in sorted(subscribe_queues(topic, route))
+        for queue in sorted(subscribe_queues(topic, _of_masters(route)))
     ]
     if settings.what == "assign":
         return sorted(set(settings.assigned) & set(queues))
     return queues
+
+
+def _of_masters(route: TopicRouteData) -> TopicRouteData:
+    """The route without brokers that have no master."""
+    brokers = [data for data in route.broker_datas if data.master_address() is not None]
+    names = {data.broker_name for data in brokers}
+    queues = [data for data in route.queue_datas if data.broker_name in names]
+    return msgspec.structs.replace(route, broker_datas=brokers, queue_datas=queues)
 
 
 async def _topics(client: ClusterClient, settings: ReadSettings) -> list[str]:

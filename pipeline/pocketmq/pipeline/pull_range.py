@@ -8,6 +8,9 @@ A reply may have fewer messages than requested (brokers bound their number and b
 is requested in pieces of that size, and comes before what later replies have. The next range of the
 queue begins with such pieces. With a subscription the end of a reply cannot be known beforehand, so
 there is one request at a time.
+
+While a broker has no master, its slave is pulled from. What a slave lacks is no loss, since it may
+be behind: its master is waited for.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from pocketmq.pipeline.cluster_client import ClusterClient
-from pocketmq.pipeline.errors import DataLossError
+from pocketmq.pipeline.errors import BrokerAwayError, DataLossError
 from pocketmq.pipeline.patience import DEFAULT, Patience
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Buffer, Command
@@ -91,6 +94,8 @@ class _Stretch:
     answer: asyncio.Future[Command] = field(repr=False)
     is_patient: bool
     """Whether it is repeated already when it is not answered."""
+    channel: Channel | None = None
+    """The connection that the answer came by."""
 
 
 @dataclass(slots=True)
@@ -130,6 +135,7 @@ class RangePull:
 
         Raises:
             DataLossError: Offsets of the range are not stored any more; with `fail_on_data_loss`.
+            BrokerAwayError: Only a slave answers, and lacks messages; also without that option.
             BrokerError, RemotingError: The broker refused, or did not answer after all retries.
         """
         most = self.options.batch
@@ -147,7 +153,7 @@ class RangePull:
                     self._remember()
                     return
                 first = under_way.popleft()
-                response = await self._answer(first)
+                response = await self._whole_answer(first)
                 reached, reply = self._read(first, response)
                 if reached < first.high:
                     under_way.extendleft(reversed(self._asked_rest(reached, first.high)))
@@ -179,9 +185,59 @@ class RangePull:
             self.requests += 1
             header = self._header(low, high)
             answer = channel.request(header, timeout_s=self.options.timeout_s)
-            return _Stretch(low, high, answer, is_patient=False)
-        task = asyncio.get_running_loop().create_task(self._pull(low, high), name=f"pull {low}")
-        return _Stretch(low, high, task, is_patient=True)
+            return _Stretch(low, high, answer, is_patient=False, channel=channel)
+        later: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
+        stretch = _Stretch(low, high, later, is_patient=True)
+        stretch.answer = asyncio.get_running_loop().create_task(
+            self._pull(stretch), name=f"pull {low}"
+        )
+        return stretch
+
+    async def _whole_answer(self, stretch: _Stretch) -> Command:
+        """The answer to a request; where it lacks messages, the master's.
+
+        Raises:
+            BrokerAwayError: Only a slave answers, and has not all of the messages.
+        """
+        response = await self._answer(stretch)
+        patience = self.options.patience
+        for attempt in range(patience.retries + 1):
+            if not self._lacks(stretch, response) or await self.client.leads_to_master(
+                self.queue, stretch.channel
+            ):
+                return response
+            if attempt == patience.retries:
+                break
+            if self._channel is stretch.channel:
+                self._channel = None  # what is asked next goes to the master, once there is one
+            self.client.forget_route(self.queue.topic)
+            self.repeated += 1
+            self.requests -= 1
+            await patience.wait(self.client.clock, attempt)
+            response = await self._pull(stretch)
+        header = response.header(PullMessageResponseHeader)
+        raise BrokerAwayError(
+            f"{self.queue}: the master of {self.queue.broker_name} is away, and its slave has "
+            f"offsets {header.min_offset} to {header.max_offset - 1} only, of {stretch.low} to "
+            f"{self.end - 1} that are to be read (asked {patience.retries + 1} times in "
+            f"{patience.all_s:g} s); start the master, or let it be waited for longer (options "
+            "retries and retryIntervalMs)"
+        )
+
+    def _lacks(self, stretch: _Stretch, response: Command) -> bool:
+        """Whether an answer, if it is the master's, says that messages are not stored."""
+        header = response.header(PullMessageResponseHeader)
+        low = stretch.low
+        if response.code == ResponseCode.SUCCESS:
+            records = response.body_view
+            if self.options.is_filtered or len(records) < FIXED_SIZE:
+                return False
+            return bool(_OFFSET.unpack_from(records, _OFFSET_AT)[0] > low)
+        if response.code == ResponseCode.PULL_RETRY_IMMEDIATELY and self.options.is_filtered:
+            # Slaves answer so where an offset is not stored there, too.
+            is_stored = header.min_offset <= low < header.max_offset
+            return not is_stored or response.remark == "MESSAGE_WAS_REMOVING"
+        return True
 
     async def _answer(self, stretch: _Stretch) -> Command:
         """The answer to a request, which is repeated now if that was not done already."""
@@ -193,7 +249,7 @@ class RangePull:
         self._channel = None
         self.repeated += 1
         self.requests -= 1
-        return await self._pull(stretch.low, stretch.high)
+        return await self._pull(stretch)
 
     def _readable(self, response: Command) -> Command:
         if response.code == 0 or response.code in _READABLE:
@@ -215,16 +271,16 @@ class RangePull:
             expression_type="TAG",
         )
 
-    async def _pull(self, low: int, high: int) -> Command:
+    async def _pull(self, stretch: _Stretch) -> Command:
         options = self.options
-        header = self._header(low, high)
+        header = self._header(stretch.low, stretch.high)
         self.requests += 1
         self.repeated -= 1  # the first attempt is none
 
         async def ask() -> Command:
             self.repeated += 1
             channel = await self.client.channel(self.queue, slaves=True)
-            self._channel = channel
+            self._channel = stretch.channel = channel
             return self._readable(await channel.request(header, timeout_s=options.timeout_s))
 
         return await options.patience.ask(
