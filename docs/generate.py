@@ -28,6 +28,7 @@ PORTIONS = (
     "controller",
     "broker",
     "client",
+    "proxy",
     "pipeline",
     "cluster",
     "testing",

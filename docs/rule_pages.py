@@ -29,6 +29,7 @@ PAGE_OF_LETTER = {
     "Q": "filters.md",
     "R": "requests.md",
     "V": "requests.md",
+    "G": "grpc.md",
     **dict.fromkeys("HDZIFW", "replication.md"),
     **dict.fromkeys("MOY", "admin.md"),
 }

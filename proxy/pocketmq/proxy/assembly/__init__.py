@@ -1,0 +1,1 @@
+"""A proxy that is put together and started: options, brokers, server, process."""
