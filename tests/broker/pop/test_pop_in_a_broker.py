@@ -52,6 +52,16 @@ async def test_messages_are_handed_out_once_and_not_again_when_acknowledged(
     assert "%RETRY%poppers_orders" not in rig.broker.topics.table
 
 
+async def test_a_pop_may_choose_by_sql_where_pulls_may_not(rig: BrokerRig, voice: Voice) -> None:
+    # K-31: RocketMQ's proxy pops for SDKs with SQL filters, on brokers as they come.
+    assert not rig.broker.config.enable_property_filter
+    for number in ("1", "2"):
+        await voice.send("orders", number.encode(), properties={"number": number})
+    assert (await pop(voice, exp="number = 2", exp_type="SQL92")).bodies == [b"2"]
+    wrong = await pop(voice, exp="number >", exp_type="SQL92")
+    assert wrong.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
+
+
 async def test_a_check_point_waits_in_the_timers_until_a_second_before_its_time(
     rig: BrokerRig, voice: Voice
 ) -> None:  # K-70

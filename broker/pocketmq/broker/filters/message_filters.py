@@ -110,8 +110,12 @@ class MessageFilters:
                 self.kept_bytes -= _bytes_of(oldest)
         return data
 
-    def of(self, subscription: SubscriptionData) -> MessageFilter:
+    def of(self, subscription: SubscriptionData, *, allowed: bool = False) -> MessageFilter:
         """The filter of a subscription.
+
+        Args:
+            subscription: What a group wants.
+            allowed: Whether options cannot forbid it, as those of pulls do.
 
         Raises:
             RequestRefusedError: SYSTEM_ERROR (1): there is no filter of this type here.
@@ -119,7 +123,7 @@ class MessageFilters:
         """
         compiler = self._compilers.get(subscription.expression_type)
         is_allowed = self._is_allowed.get(subscription.expression_type)
-        if compiler is None or (is_allowed is not None and not is_allowed()):
+        if compiler is None or not (allowed or is_allowed is None or is_allowed()):
             raise RequestRefusedError(
                 ResponseCode.SYSTEM_ERROR,
                 f"The broker does not support consumer to filter message by "

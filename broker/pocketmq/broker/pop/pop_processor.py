@@ -234,6 +234,8 @@ class PopExpressions:
     ) -> MessageFilter:
         """The filter of an expression; an empty one takes all messages (K-31).
 
+        SQL works whether or not `enable_property_filter` is on: RocketMQ looks at that for pulls.
+
         Raises:
             OverBudgetError: SUBSCRIPTION_PARSE_FAILED (23): it is too long.
             RequestRefusedError: SUBSCRIPTION_PARSE_FAILED (23).
@@ -242,7 +244,7 @@ class PopExpressions:
             return ALL
         subscription = self._filters.parse(topic, expression, 0, expression_type)
         try:
-            return self._filters.of(subscription)
+            return self._filters.of(subscription, allowed=True)
         except FilterError as exc:
             raise RequestRefusedError(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(exc)) from exc
 
