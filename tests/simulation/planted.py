@@ -30,7 +30,7 @@ def violation_with(fault: Fault, run: Callable[[int], Result], *switches: str) -
         run: Runs a seed here.
         switches: Of `scripts/simulate.py`, for a process of its own.
     """
-    broken = [_broken_functions(each) for each in _by_file(fault)]
+    broken = [_broken_functions(each) for each in _by_file(fault.breaks)]
     if all(broken):
         with _exchanged([each for some in broken for each in some]):
             return run(fault.seed).violation
@@ -38,10 +38,24 @@ def violation_with(fault: Fault, run: Callable[[int], Result], *switches: str) -
         return run_fault(fault, packages, *switches)
 
 
-def _by_file(fault: Fault) -> list[list[Break]]:
-    """Its lines, those of a file together."""
+@contextmanager
+def exchanged(breaks: Sequence[Break]) -> Iterator[None]:
+    """Have lines of functions broken for the length of a block.
+
+    Raises:
+        ValueError: A line is not there, or in no function.
+    """
+    broken = [_broken_functions(each) for each in _by_file(breaks)]
+    if not all(broken):
+        raise ValueError(f"{breaks[0].file}: no function holds the line")
+    with _exchanged([each for some in broken for each in some]):
+        yield
+
+
+def _by_file(breaks: Sequence[Break]) -> list[list[Break]]:
+    """Lines, those of a file together."""
     files: dict[str, list[Break]] = {}
-    for each in fault.breaks:
+    for each in breaks:
         files.setdefault(each.file, []).append(each)
     return list(files.values())
 

@@ -52,9 +52,9 @@ class SteppedDisk(OsDisk):
             with explained(path):
                 self.on_step(len(self.steps), operation, path)
 
-    def make_directory(self, path: str) -> None:
+    def make_directory(self, path: str, *, lasting: bool = False) -> None:
         self.step("make_directory", path)
-        super().make_directory(path)
+        super().make_directory(path, lasting=lasting)
 
     def create_file(self, path: str, size: int) -> None:
         self.step("create_file", path)

@@ -204,9 +204,9 @@ class ModelDisk(OsDisk):
 
     # -- the seam --------------------------------------------------------------------------------
 
-    def make_directory(self, path: str) -> None:
+    def make_directory(self, path: str, *, lasting: bool = False) -> None:
         self._call("make_directory", path)
-        super().make_directory(path)
+        super().make_directory(path, lasting=lasting)
 
     def create_file(self, path: str, size: int) -> None:
         self._call("create_file", path)
@@ -250,8 +250,9 @@ class ModelDisk(OsDisk):
             del self._inodes[name]
 
     def sync_directory(self, path: str) -> None:
-        self._call("sync_directory", path)
-        self._sync_names(path)
+        if f"{path}/".startswith(f"{self.root}/"):  # what is above the root is certain
+            self._call("sync_directory", path)
+            self._sync_names(path)
 
     def _sync_names(self, path: str) -> None:
         for name in [name for name in self._named if os.path.dirname(name) == path]:

@@ -22,6 +22,7 @@ from pocketmq.broker.config import BrokerConfig
 from pocketmq.broker.store.config import StoreConfig
 from pocketmq.runtime.addresses import split_address
 from pocketmq.runtime.errors import ConfigError, DiskError
+from pocketmq.runtime.new_folders import make_lasting
 from pocketmq.runtime.ports import addresses_of, check_port_free, told_ip
 from pocketmq.runtime.process import RoleContext, RoleMain
 from pocketmq.runtime.profile import profile_named
@@ -101,7 +102,7 @@ def _check(config: BrokerConfig) -> None:
     if restored := take_own(folder):
         log.warning("data.restored", what=restored)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_lasting(str(folder.absolute()))
         if not os.access(folder, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as exc:

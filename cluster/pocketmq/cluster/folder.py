@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pocketmq.runtime.errors import DiskError, PeerError
+from pocketmq.runtime.new_folders import make_lasting
 
 
 @dataclass(slots=True)
@@ -45,7 +46,7 @@ def _make(chosen: Path | None) -> Path:
     if chosen is None:
         return Path(tempfile.mkdtemp(prefix="pocketmq-"))
     try:
-        chosen.mkdir(parents=True, exist_ok=True)
+        make_lasting(str(chosen.absolute()))
     except OSError as exc:
         reason = exc.strerror or str(exc)
         raise DiskError(chosen, reason, advice="choose another folder") from exc

@@ -41,8 +41,7 @@ class JournalFile:
         """
         text = await self._files.read_text(str(self.path))
         if text is None:
-            self._files.make_directory(str(self.path.parent))
-            self._files.sync_directory(str(self.path.parent.parent))
+            self._files.make_directory(str(self.path.parent), lasting=True)
             await self._replace("")
             return Stored()
         try:

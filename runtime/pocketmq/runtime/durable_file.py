@@ -108,16 +108,10 @@ class DurableFile:
         self._is_damaged = False
 
     def _make_directory(self) -> None:
-        """Have the directory, and its own name survive a power cut; once, it costs a sync."""
+        """Have the directory, whose name survives a power cut; once, for it costs a sync."""
         if self._has_directory:
             return
-        self._files.make_directory(str(self.path.parent))
-        try:
-            self._files.sync_directory(str(self.path.parent.parent))
-        except DiskError as exc:
-            # Above a home directory nothing is ours, and `/home` may not be readable to us.
-            if not isinstance(exc.__cause__, PermissionError):
-                raise
+        self._files.make_directory(str(self.path.parent), lasting=True)
         self._has_directory = True
 
     def _beside(self, suffix: str) -> Path:

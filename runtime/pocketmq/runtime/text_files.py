@@ -15,6 +15,7 @@ import aiofiles.os
 
 from pocketmq.runtime.descriptors import FOR_FILES
 from pocketmq.runtime.errors import DiskError, DiskFullError
+from pocketmq.runtime.new_folders import make_folders, sync_folder, sync_names
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -26,8 +27,12 @@ class TextFiles(Protocol):
         DiskError: from every call that the file system refuses.
     """
 
-    def make_directory(self, path: str) -> None:
-        """Make `path` and its missing parents."""
+    def make_directory(self, path: str, *, lasting: bool = False) -> None:
+        """Make `path` and its missing parents.
+
+        `lasting`: its name, and those of the parents that it made, survive a power cut when it
+        returns. What lies under a name that does not survive is lost, however well it was synced.
+        """
 
     def file_size(self, path: str) -> int | None:
         """Length in bytes; None when there is no such file."""
@@ -55,9 +60,11 @@ class AppendFiles(TextFiles, Protocol):
 class OsTextFiles:
     """Those of a POSIX machine; what is created is for this user alone (0700, 0600)."""
 
-    def make_directory(self, path: str) -> None:
+    def make_directory(self, path: str, *, lasting: bool = False) -> None:
         with explained(path):
-            _make_private(path)
+            made = make_folders(path, 0o700)
+        if lasting:
+            sync_names(path, made, self.sync_directory)
 
     def file_size(self, path: str) -> int | None:
         try:
@@ -92,11 +99,7 @@ class OsTextFiles:
 
     def sync_directory(self, path: str) -> None:
         with explained(path):
-            descriptor = FOR_FILES.open(path, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            sync_folder(path)
 
 
 @aiofiles.os.wrap
@@ -106,20 +109,6 @@ def _write(path: str, mode: str, text: str) -> None:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-
-
-def _make_private(path: str) -> None:
-    """Make a directory and its missing parents, for this user alone (0700)."""
-    missing = []
-    while not os.path.isdir(path):
-        missing.append(path)
-        path = os.path.dirname(path)
-    for each in reversed(missing):
-        try:
-            os.mkdir(each, 0o700)
-        except FileExistsError:
-            if not os.path.isdir(each):  # somebody else made it just now, or a file is in the way
-                raise
 
 
 class explained:  # a function to who calls it; a generator would take twice the time

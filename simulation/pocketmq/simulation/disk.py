@@ -206,8 +206,11 @@ class MemoryDisk:
 
     # -- the seam -------------------------------------------------------------------------------
 
-    def make_directory(self, path: str) -> None:
+    def make_directory(self, path: str, *, lasting: bool = False) -> None:
         """Directories are there by themselves."""
+        above = os.path.dirname(path)
+        if lasting and above != "/":  # above a machine's folder there is nothing to sync
+            self.sync_directory(above)
 
     def list_directory(self, path: str) -> list[str]:
         start = path.rstrip("/") + "/"
@@ -381,7 +384,7 @@ class MemoryTextFiles:
         self._texts: dict[str, str] = {}
         self._on_replaced = on_replaced
 
-    def make_directory(self, path: str) -> None:
+    def make_directory(self, path: str, *, lasting: bool = False) -> None:
         """Directories are there by themselves."""
 
     def sync_directory(self, path: str) -> None:

@@ -151,9 +151,9 @@ class FaultDisk(OsDisk):
             self.meet(path)
         yield
 
-    def make_directory(self, path: str) -> None:
+    def make_directory(self, path: str, *, lasting: bool = False) -> None:
         with self.counted("make_directory", path):
-            super().make_directory(path)
+            super().make_directory(path, lasting=lasting)
 
     def create_file(self, path: str, size: int) -> None:
         if self.is_due("create_file", path):

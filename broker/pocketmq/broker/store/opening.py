@@ -60,7 +60,7 @@ class StoreOpening:
         Raises:
             StoreLockedError, StoreFileError, DiskError: as `MessageStore.load`.
         """
-        self._disk.make_directory(self._root)
+        self._disk.make_directory(self._root, lasting=True)
         refuse_ledger(self._disk, self._root)
         self._lock = self._disk.lock(os.path.join(self._root, "lock"))
         try:

@@ -75,8 +75,8 @@ class RootedDisk:
 
     # -- the seam --------------------------------------------------------------------------------
 
-    def make_directory(self, path: str) -> None:
-        self._disk.make_directory(self._inside(path))
+    def make_directory(self, path: str, *, lasting: bool = False) -> None:
+        self._disk.make_directory(self._inside(path), lasting=lasting)
 
     def list_directory(self, path: str) -> list[str]:
         return self._disk.list_directory(self._inside(path))

@@ -13,6 +13,8 @@ may help to elect two leaders.
 
 from __future__ import annotations
 
+import json
+import re
 import zlib
 from collections.abc import Sequence
 
@@ -21,6 +23,7 @@ import msgspec
 from pocketmq.controller.raft.messages import Entry, Snapshot, Stored, Write
 
 _MAGIC = "pocketmq-controller 1"
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 
 
 class _Line(msgspec.Struct):
@@ -37,8 +40,14 @@ def header(group: str, own_id: str) -> str:
 
 def line_of(write: Write) -> str:
     """The line of a write."""
-    text = msgspec.json.encode(_Line(write.term, write.vote, write.entries, write.snapshot))
-    return f"{zlib.crc32(text):08x} {text.decode()}\n"
+    text = msgspec.json.encode(
+        _Line(write.term, write.vote, write.entries, write.snapshot)
+    ).decode()
+    if not text.isascii():
+        # In JSON it can only stand in strings. A torn character would make the whole file no text,
+        # where a torn line is one that is ignored.
+        text = _NOT_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], text)
+    return f"{zlib.crc32(text.encode()):08x} {text}\n"
 
 
 def merged(writes: Sequence[Write]) -> Write:

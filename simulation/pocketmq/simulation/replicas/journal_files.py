@@ -37,7 +37,7 @@ class JournalFiles:
         self._texts = {path: text for path, text in self._synced.items() if text}
         self._synced = dict(self._texts)
 
-    def make_directory(self, path: str) -> None:
+    def make_directory(self, path: str, *, lasting: bool = False) -> None:
         """Directories are there by themselves."""
 
     def sync_directory(self, path: str) -> None:
