@@ -317,9 +317,15 @@ def test_a_stream_reads_what_there_is_in_limited_batches_and_goes_on_where_it_wa
     assert (figures[-1].lost, listener.last[str(query.id)]) == (0, told[-1])
     source = query.lastProgress["sources"][0]
     stored = json.loads(source["endOffset"])
-    assert stored.pop("@marks").keys() == {"Stream"}
+    assert stored.pop("@marks").keys() == stored.pop("@early").keys() == {"Stream"}
     latest = json.loads(source["latestOffset"])
-    assert latest.pop("@counts") == {"repeated": 0, "lost": 0, "remade": 0, "planned": 100}
+    assert latest.pop("@counts") == {
+        "repeated": 0,
+        "lost": 0,
+        "remade": 0,
+        "cut": 0,
+        "planned": 100,
+    }
     assert latest == stored
     frames.cluster.send([Message("Stream", str(number).encode()) for number in range(500, 600)])
     available_now(stream, tmp_path)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from pocketmq.pipeline.checkpoint import Checkpoint
+from pocketmq.pipeline.checkpoint import Checkpoint, Early
 from pocketmq.pipeline.errors import BrokerAwayError, DataLossError
 from pocketmq.pipeline.offsets import Offsets
 from pocketmq.pipeline.stream_plan import StreamPlan
@@ -28,6 +30,12 @@ async def ranges(plan: StreamPlan, start: Checkpoint, end: Checkpoint) -> set[tu
     """Offsets that the tasks of a batch read, of one queue."""
     tasks = await plan.parts(start, end)
     return {(part.start, part.end) for task in tasks for part in task}
+
+
+def losses(plan: StreamPlan) -> tuple[int | None, ...]:
+    """Messages that were lost, queues made anew, queues cut short."""
+    counts = plan.counts()
+    return counts["lost"], counts["remade"], counts["cut"]
 
 
 async def standing(cluster: FakeTopics, count: int) -> Checkpoint:
@@ -59,6 +67,129 @@ async def test_a_stream_that_runs_compares_the_marks_of_queues_that_move() -> No
     cluster.send(11)
     with pytest.raises(DataLossError, match="the topic was made anew"):
         await batch(plan, stand)
+
+
+async def test_a_topic_made_anew_says_that_going_on_reads_all_of_it() -> None:
+    cluster = FakeTopics()
+    stand = await standing(cluster, 10)
+    cluster.remake()
+    cluster.send(7)
+    says = "ends at 7: the topic was made anew.* from its beginning .* comes a second time"
+    with pytest.raises(DataLossError, match=says):
+        await batch(fake_plan(cluster), stand)
+    plan = fake_plan(cluster, failOnDataLoss="false")
+    end = await batch(plan, stand)
+    assert await ranges(plan, stand, end) == {(0, 7)}
+    assert losses(plan) == (0, 1, 0)
+
+
+# -- queues that are cut short -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("since", [0, 4, 10, 30])
+async def test_a_failover_to_a_shorter_log_is_told_as_such_and_nothing_is_read_twice(
+    since: int,
+) -> None:
+    """However many messages the new master has got since."""
+    cluster = FakeTopics()
+    stand = await standing(cluster, 5_010)
+    cluster.cut(10)
+    cluster.send(since)
+    says = (
+        "the stream has read it up to offset 5010, and it is the same queue up to 5000: the broker "
+        "has lost its last 10 messages; a slave that lacked them became master.*; nothing is read "
+        "twice: set failOnDataLoss=false to go on at offset 5000;"
+    )
+    with pytest.raises(DataLossError, match=says) as caught:
+        await batch(fake_plan(cluster), stand)
+    assert "made anew" not in str(caught.value)
+
+    plan = fake_plan(cluster, failOnDataLoss="false")
+    end = await batch(plan, stand)
+    assert await ranges(plan, stand, end) == ({(5_000, 5_000 + since)} if since else set())
+    assert losses(plan) == (10, 0, 1)
+    cluster.send(3)
+    for process in (plan, fake_plan(cluster)):  # the same one, and one that is started again
+        after = await batch(process, end)
+        assert await ranges(process, end, after) == {(5_000 + since, 5_003 + since)}
+    assert losses(plan) == (10, 0, 1)
+
+
+async def test_a_checkpoint_without_early_marks_tells_a_cut_by_store_times() -> None:
+    cluster = FakeTopics()
+    stand = replace(await standing(cluster, 50), early={})
+    cluster.cut(10)
+    cluster.send(20)
+    with pytest.raises(DataLossError, match="the same queue up to 40"):
+        await batch(fake_plan(cluster), stand)
+    cluster.remake()
+    cluster.send(20)
+    with pytest.raises(DataLossError, match="the topic was made anew"):
+        await batch(fake_plan(cluster), stand)
+
+
+async def test_a_checkpoint_without_any_marks_is_read_on() -> None:
+    cluster = FakeTopics()
+    stand = Checkpoint((await standing(cluster, 50)).offsets)
+    cluster.send(5)
+    plan = fake_plan(cluster)
+    end = await batch(plan, stand)
+    assert await ranges(plan, stand, end) == {(50, 55)}
+    assert end.early == {QUEUE: Early(0, cluster.queue().messages[0])}
+
+
+async def test_an_early_message_that_retention_removed_is_followed_by_a_later_one() -> None:
+    cluster = FakeTopics()
+    stand = await standing(cluster, 50)
+    assert stand.early[QUEUE].offset == 0
+    cluster.queue().low = 30
+    cluster.send(50)
+    stand = await batch(fake_plan(cluster), stand)
+    assert stand.early[QUEUE].offset == 49
+    cluster.cut(10)
+    with pytest.raises(DataLossError, match="the same queue up to 90"):
+        await batch(fake_plan(cluster), stand)
+
+
+async def test_messages_that_were_seen_and_lost_before_they_were_read_are_told_once() -> None:
+    cluster = FakeTopics()
+    stand = await standing(cluster, 10)
+    cluster.send(10)
+    some = {QUEUE: 15}
+    says = "has seen it up to offset 20, and it is the same queue up to 18.* lost 2 messages"
+    for fails in ("true", "false"):
+        plan = fake_plan(cluster, failOnDataLoss=fails)
+        middle = await plan.latest(stand, lambda *_: some)
+        cluster.cut(2)
+        if fails == "true":
+            with pytest.raises(DataLossError, match=says):
+                await batch(plan, middle)
+            cluster.send(2)
+            continue
+        end = await batch(plan, middle)
+        assert await ranges(plan, middle, end) == {(15, 18)}
+        assert await batch(plan, end) == end
+        assert losses(plan) == (2, 0, 0)
+
+
+@pytest.mark.parametrize("since", [0, 3, 20])
+async def test_a_batch_that_is_repeated_after_a_failover_reads_nothing_of_the_next_one(
+    since: int,
+) -> None:
+    """As after a kill: it was planned up to offset 20, the new master has the same up to 16."""
+    cluster = FakeTopics()
+    start = await standing(cluster, 10)
+    cluster.send(10)
+    end = await batch(fake_plan(cluster), start)
+    cluster.cut(4)
+    cluster.send(since)
+    with pytest.raises(DataLossError, match=r"the same queue up to 16.* lost 4 messages"):
+        await ranges(fake_plan(cluster), start, end)
+    plan = fake_plan(cluster, failOnDataLoss="false")
+    assert await ranges(plan, start, end) == {(10, 16)}
+    after = await batch(plan, end)
+    assert await ranges(plan, end, after) == ({(16, 16 + since)} if since else set())
+    assert losses(plan)[0] == 4
 
 
 # -- masters that are away -----------------------------------------------------------------------

@@ -16,7 +16,6 @@ from pyspark.sql.streaming.datasource import (
 
 from pocketmq.client import Message
 from pocketmq.cluster.spec import ClusterOptions, cluster_spec
-from pocketmq.pipeline.checkpoint import COUNTS, MARKS
 from pocketmq.pipeline.errors import DataLossError
 from pocketmq.pipeline.settings import ReadSettings
 from pocketmq.pipeline.stream_source import TopicStreamReader
@@ -58,7 +57,7 @@ def total(tree: Tree) -> int:
     return sum(
         offset
         for topic, brokers in tree.items()
-        if topic not in (COUNTS, MARKS)
+        if not topic.startswith("@")
         for queues in brokers.values()
         for offset in queues.values()
     )

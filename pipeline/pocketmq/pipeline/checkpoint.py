@@ -1,12 +1,15 @@
 """What Spark stores between a stream's batches: offsets, and how to tell a queue made anew.
 
     {"Orders": {"broker-a": {"0": 23}},
-     "@marks": {"Orders": {"broker-a": {"0": "1700000000000@4711"}}}}
+     "@marks": {"Orders": {"broker-a": {"0": "1700000000000@4711"}}},
+     "@early": {"Orders": {"broker-a": {"0": "3=1690000000000@815"}}}}
 
 Offsets have the shape of `startingOffsets`. A mark is of the last message before the offset: its
 store time and its place in the log. If that offset has another mark later, the topic was deleted
-and created again, or the broker's store was replaced, however long the queue has become since. No
-topic has `@` in its name. Checkpoints without marks are read too; they notice less.
+and created again, or the broker's store was replaced, however long the queue has become since; or
+the queue was cut short, as by a slave that lacked messages and became master. Which of these, a
+second mark tells: of an early message, whose offset stands before it (`cut_short`). No topic has
+`@` in its name. Checkpoints without marks are read too; they notice less.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from pocketmq.pipeline.offsets import Offsets, from_tree, to_tree
 from pocketmq.protocol.message import MessageQueue
 
 MARKS: Final = "@marks"
+EARLY: Final = "@early"
 COUNTS: Final = "@counts"
 """What the source has counted, beside the ends of its queues; for `stream_figures`."""
 
@@ -40,6 +44,22 @@ class Mark(NamedTuple):
         return cls(int(store_ms), int(position))
 
 
+class Early(NamedTuple):
+    """A message far before the offset, so that it is there when the last ones are cut off."""
+
+    offset: int
+    mark: Mark
+
+    def __str__(self) -> str:
+        return f"{self.offset}={self.mark}"
+
+    @classmethod
+    def of(cls, text: str) -> Early:
+        """The reverse of `str`."""
+        offset, _, mark = text.partition("=")
+        return cls(int(offset), Mark.of(mark))
+
+
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
     """Where a stream stands."""
@@ -50,20 +70,29 @@ class Checkpoint:
     """Of the message before it; queues without one are missing."""
     gone: Set[MessageQueue] = frozenset()
     """Of exports and replays: queues that have gone away, as was told; they may come back."""
+    early: Mapping[MessageQueue, Early] = field(default_factory=dict)
+    """Of streams: an early message of each queue; queues without one are missing."""
 
     def tree(self) -> dict[str, Any]:
         """In the shape of the JSON."""
         tree: dict[str, Any] = dict(to_tree(self.offsets))
         if self.marks:
             tree[MARKS] = to_tree({queue: str(mark) for queue, mark in self.marks.items()})
+        if self.early:
+            tree[EARLY] = to_tree({queue: str(early) for queue, early in self.early.items()})
         return tree
 
     @classmethod
     def of_tree(cls, tree: Mapping[str, Any]) -> Checkpoint:
         """The reverse; the tree is sound, since we made it."""
         marks: dict[MessageQueue, str] = from_tree(tree.get(MARKS, {}))
-        offsets = from_tree({topic: each for topic, each in tree.items() if topic != MARKS})
-        return cls(offsets, {queue: Mark.of(text) for queue, text in marks.items()})
+        early: dict[MessageQueue, str] = from_tree(tree.get(EARLY, {}))
+        offsets = from_tree({topic: each for topic, each in tree.items() if topic[:1] != "@"})
+        return cls(
+            offsets,
+            {queue: Mark.of(text) for queue, text in marks.items()},
+            early={queue: Early.of(text) for queue, text in early.items()},
+        )
 
     def has_moved(self, queue: MessageQueue, since: Checkpoint) -> bool:
         """Whether a queue stands elsewhere than it did, or is another one."""

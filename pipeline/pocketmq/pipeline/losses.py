@@ -30,6 +30,11 @@ class Loss:
     """How many messages, as far as one knows: at least so many."""
     what: str
 
+    @property
+    def advice(self) -> str:
+        """What option failOnDataLoss=false would do, where that is more than to leave them out."""
+        return ""
+
 
 def begins_late(low: int) -> str:
     """What is told of a new queue whose first messages were removed already."""
@@ -59,7 +64,8 @@ def refuse(losses: Collection[Loss], advice: str | None = None) -> NoReturn:
     first, *others = sorted(losses, key=lambda loss: loss.queue)
     more = f" (and {counted(len(others), 'more queue')} like it)" if others else ""
     place = str(first.queue), first.wanted, first.found, first.what + more
-    raise DataLossError(*place) if advice is None else DataLossError(*place, advice=advice)
+    advice = advice or first.advice
+    raise DataLossError(*place, advice=advice) if advice else DataLossError(*place)
 
 
 def tell(loss: Loss) -> None:

@@ -56,6 +56,9 @@ class BatchFigures:
     remade: int = 0
     """Queues that were made anew or deleted, and stores that were replaced, since the query
     started. What of them had not been read is lost, and counted as far as it had been seen."""
+    cut: int = 0
+    """Queues whose last messages, which had been read, were lost by their broker, as in a failover
+    to a slave that lacked them, since the query started. These messages are in `lost`."""
     unread: int | None = None
     """Messages of this batch that did not become rows: they were removed while its tasks ran, or
     the query wanted no more (`limit`). None where nobody knows: the source leaves out messages
@@ -126,6 +129,7 @@ def figures_of(progress: Mapping[str, Any]) -> BatchFigures | None:
         repeated=sum(each.count("repeated") for each in sources),
         lost=sum(each.count("lost") for each in sources),
         remade=sum(each.count("remade") for each in sources),
+        cut=sum(each.count("cut") for each in sources),
         unread=None if None in unread else sum(each or 0 for each in unread),
         log_bytes=sum(each.count("logBytes") for each in sources),
         log_lag_bytes=sum(log_lags.values()),

@@ -1,8 +1,10 @@
 """What a stream would lose without a word: found by comparing its checkpoint with the cluster.
 
 begin behind the checkpoint     retention was faster
-end below the checkpoint        the topic was made anew, or the broker's store was lost
+end below the checkpoint        the topic was made anew, or the broker's store was lost; or the
+                                queue was cut short, as by a failover (`cut_short` tells which)
 another mark at the checkpoint  the same, and the queue has become longer since
+end below what was seen of it   the queue was cut short behind what was read
 a queue that is new, behind 0   its first messages were removed before the stream knew of it
 a queue that is gone            not all of it was read
 """
@@ -15,10 +17,12 @@ from enum import Enum
 
 from pocketmq.pipeline.checkpoint import Checkpoint, Mark
 from pocketmq.pipeline.cluster_client import ClusterClient
+from pocketmq.pipeline.cut_short import cuts
 from pocketmq.pipeline.losses import Loss, begins_late, ends_early, is_away, refuse, tell
 from pocketmq.pipeline.marks import read_marks
 from pocketmq.pipeline.offsets import Offsets
 from pocketmq.protocol.message import MessageQueue
+from pocketmq.runtime.words import counted
 
 
 class Kind(Enum):
@@ -32,6 +36,10 @@ class Kind(Enum):
     """A new queue does not begin at 0."""
     UNREADABLE = "unreadable"
     """A queue's broker has it and does not give it out."""
+    CUT = "cut"
+    """The queue is the same without its last messages: a slave that lacked them became master."""
+    CUT_UNREAD = "cut unread"
+    """The same, and none of those messages was read."""
     REMADE = "remade"
     DELETED = "deleted"
 
@@ -48,6 +56,25 @@ class StreamLoss(Loss):
     kind: Kind
     mark: Mark | None = None
     """Of the message before `wanted`, if it is known: tells queues of one name apart."""
+
+    @property
+    def advice(self) -> str:
+        """What option failOnDataLoss=false would do."""
+        if self.kind is Kind.CUT:
+            return (
+                f"nothing is read twice: set failOnDataLoss=false to go on at offset {self.found}; "
+                f"rows that were read of offsets from there to {self.wanted - 1} stay where they "
+                "were written, and other messages come under these offsets"
+            )
+        if self.kind is Kind.CUT_UNREAD:
+            return "set failOnDataLoss=false to go on without them; nothing is read twice"
+        if self.kind is Kind.REMADE:
+            return (
+                "set failOnDataLoss=false to read the queue that there is now from its beginning "
+                f"(what was copied into it comes a second time, and so do offsets below "
+                f"{self.wanted}), or start elsewhere"
+            )
+        return ""
 
 
 def removed(
@@ -69,9 +96,11 @@ def removed(
     return StreamLoss(queue, at, low, max(0, min(low, until) - at), what, Kind.REMOVED, mark)
 
 
-def short(queue: MessageQueue, wanted: int, end: int, count: int) -> StreamLoss:
-    """A queue that ends before an offset that is wanted of it."""
-    return StreamLoss(queue, wanted, end, count, ends_early(wanted, end), Kind.SHORT)
+def short(
+    queue: MessageQueue, wanted: int, end: int, count: int, mark: Mark | None = None
+) -> StreamLoss:
+    """A queue that ends before an offset that is wanted of it; `mark` is of the message before."""
+    return StreamLoss(queue, wanted, end, count, ends_early(wanted, end), Kind.SHORT, mark)
 
 
 def remade(
@@ -101,6 +130,49 @@ def remade(
         what += f"at {was.store_ms} ms)"
     what += ": the topic was made anew, or the broker's store was replaced"
     return StreamLoss(queue, at, end, _unread(at, seen) + low, what, Kind.REMADE, was)
+
+
+def cut_short(
+    queue: MessageQueue, at: int, cut: int, mark: Mark | None, *, seen: int | None
+) -> StreamLoss:
+    """A queue that has lost messages which were read.
+
+    Args:
+        queue: The queue.
+        at: Up to where it was read.
+        cut: Up to where it is as it was.
+        mark: Of the message before `at`, if it is known.
+        seen: Its end when it was last looked at, before; None if it never was.
+    """
+    unread = _unread(at, seen)
+    what = (
+        f"the stream has read it up to offset {at}, and it is the same queue up to {cut}: the "
+        f"broker has lost its last {counted(at - cut + unread, 'message')}"
+    )
+    if unread:
+        what += f", of which the stream had not read {unread}"
+    what += "; a slave that lacked them became master, or the store was restored"
+    return StreamLoss(queue, at, cut, at - cut + unread, what, Kind.CUT, mark)
+
+
+def cut_unread(
+    queue: MessageQueue, known: int, cut: int, count: int, mark: Mark | None
+) -> StreamLoss:
+    """A queue that has lost messages which were seen, and not read.
+
+    Args:
+        queue: The queue.
+        known: Its end when it was last looked at, or the end of a batch that was planned.
+        cut: Up to where it is as it was.
+        count: How many of these are not read.
+        mark: Of the message before `known`, if it is known.
+    """
+    what = (
+        f"the stream has seen it up to offset {known}, and it is the same queue up to {cut}: the "
+        f"broker has lost {counted(count, 'message')} before the stream read them; a slave that "
+        "lacked them became master, or the store was restored"
+    )
+    return StreamLoss(queue, known, cut, count, what, Kind.CUT_UNREAD, mark)
 
 
 def late(queue: MessageQueue, low: int) -> StreamLoss:
@@ -143,6 +215,11 @@ class LossPolicy:
     def lost(self) -> int:
         """Messages counted so far."""
         return sum(loss.count for loss in self._told.values())
+
+    @property
+    def cut(self) -> int:
+        """Queues that were cut short, so far."""
+        return sum(loss.kind is Kind.CUT for loss in self._told.values())
 
     @property
     def remade(self) -> int:
@@ -208,6 +285,7 @@ async def begins(
         seen: Ends of the queues when they were last looked at.
         until: Where a batch that was planned before ends.
     """
+    is_planning = until is None
     until = ends if until is None else until
     found: Offsets = {}
     losses: list[StreamLoss] = []
@@ -225,16 +303,23 @@ async def begins(
     }
     begun = {queue: 0 if queue in gone else start.offsets.get(queue, 0) for queue in ends}
     lows = await client.starts([queue for queue, end in ends.items() if begun[queue] < end])
+    cut = await cuts(client, group, start, gone, lows, ends) if gone else {}
+    begun |= cut
     for queue, end in ends.items():
         at, low = start.offsets.get(queue), lows.get(queue, begun[queue])
         if at is None and end == 0:
             continue  # it becomes part of the checkpoint with its first message
         found[queue] = min(max(begun[queue], low), end, max(begun[queue], until[queue]))
-        if queue in gone and at is not None:
+        if queue in cut and at is not None:
+            was = start.marks.get(queue)
+            losses.append(cut_short(queue, at, cut[queue], was, seen=seen.get(queue)))
+        elif queue in gone and at is not None:
             was, is_now = start.marks.get(queue), now.get(queue)
             losses.append(remade(queue, at, end, was, is_now, seen=seen.get(queue), low=low))
         elif at is None and low > 0:
             losses.append(late(queue, low))
         elif at is not None and low > at:
             losses.append(removed(queue, at, low, until[queue], start.marks.get(queue)))
+        if at is not None and queue not in gone and is_planning and seen.get(queue, 0) > end:
+            losses.append(cut_unread(queue, seen[queue], end, seen[queue] - end, None))
     return Begins(found, lows, losses)

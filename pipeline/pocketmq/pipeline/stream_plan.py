@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from pocketmq.pipeline import plan_reads
-from pocketmq.pipeline.checkpoint import Checkpoint
+from pocketmq.pipeline.checkpoint import Checkpoint, Early
 from pocketmq.pipeline.cluster_client import ClusterClient
+from pocketmq.pipeline.cut_short import cuts
 from pocketmq.pipeline.errors import BrokerAwayError
 from pocketmq.pipeline.marks import read_marks
 from pocketmq.pipeline.missing_queues import look_for, tell_away
@@ -19,9 +20,11 @@ from pocketmq.pipeline.offsets import Offsets, gathered, split_ranges
 from pocketmq.pipeline.settings import ReadSettings
 from pocketmq.pipeline.stream_losses import (
     Begins,
+    Kind,
     LossPolicy,
     StreamLoss,
     begins,
+    cut_unread,
     deleted,
     short,
     unreadable,
@@ -65,6 +68,7 @@ class StreamPlan:
             "repeated": self.client.repeated,
             "lost": self.policy.lost,
             "remade": self.policy.remade,
+            "cut": self.policy.cut,
             "planned": None if leaves_out else self._planned,
         }
 
@@ -79,7 +83,13 @@ class StreamPlan:
         if self._target is not None:  # what came since then is not read by this run
             self._target = {**start, **self._target}
         behind = {queue: at - 1 for queue, at in start.items() if at > bounds[queue].low}
-        return Checkpoint(start, await read_marks(client, settings.pull.group, behind))
+        group = settings.pull.group
+        firsts = {queue: low for queue, (low, high) in bounds.items() if low < high}
+        return Checkpoint(
+            start,
+            await read_marks(client, group, behind),
+            early=await self._early(firsts),
+        )
 
     async def ends(self) -> Offsets:
         """The present end of every queue that there is."""
@@ -118,12 +128,13 @@ class StreamPlan:
         if end is None:
             return start
         self._planned = sum(end[queue] - begin[queue] for queue in end)
-        return await self._marked(start, end, begin)
+        self._seen |= ends
+        return await self._marked(start, end, begin, found)
 
     def _see(self, ends: Offsets, found: Begins) -> None:
-        """Remember the ends. A queue made anew is met again until the stream has gone on from it,
-        and until then the end of the former one is what counts."""
-        anew = {loss.queue for loss in found.losses if loss.kind.is_of_queue}
+        """Remember the ends. A queue made anew or cut short is met again until the stream has gone
+        on from it, and until then the end of the former one is what counts."""
+        anew = {loss.queue for loss in found.losses if loss.kind in (Kind.REMADE, Kind.CUT)}
         self._seen |= {queue: end for queue, end in ends.items() if queue not in anew}
 
     def _up_to_target(self, start: Checkpoint, begin: Offsets, ends: Offsets) -> Offsets:
@@ -137,21 +148,49 @@ class StreamPlan:
             found[queue] = max(offset, end)
         return found
 
-    async def _marked(self, start: Checkpoint, end: Offsets, begin: Offsets) -> Checkpoint:
+    async def _marked(
+        self, start: Checkpoint, end: Offsets, begin: Offsets, found: Begins
+    ) -> Checkpoint:
         anew = {
             queue
             for queue, at in start.offsets.items()
-            if queue in begin and begin[queue] != at  # made anew
+            if queue in begin and begin[queue] != at  # made anew, or cut short
         }
         moved = [
             queue for queue, at in end.items() if queue in anew or start.offsets.get(queue) != at
         ]
         if not moved:
             return start
-        behind = {queue: end[queue] - 1 for queue in moved if end[queue] > begin[queue]}
+        behind = {
+            queue: end[queue] - 1 for queue in moved if queue in anew or end[queue] > begin[queue]
+        }
         marks = {queue: mark for queue, mark in start.marks.items() if queue not in moved}
         marks |= await read_marks(self.client, self.settings.pull.group, behind)
-        return Checkpoint(end, marks)
+        return Checkpoint(end, marks, early=await self._early_of(start, moved, found))
+
+    async def _early_of(
+        self, start: Checkpoint, moved: Collection[MessageQueue], found: Begins
+    ) -> dict[MessageQueue, Early]:
+        """Early messages after a batch. One that is not stored any more is followed by the last
+        message before the batch, which stays stored for longest."""
+        remade = {loss.queue for loss in found.losses if loss.kind is Kind.REMADE}
+        early = {queue: each for queue, each in start.early.items() if queue not in remade}
+        firsts: Offsets = {}
+        for queue in moved:
+            low = found.lows.get(queue)
+            if low is None or (queue in early and early[queue].offset >= low):
+                continue
+            early.pop(queue, None)
+            before = start.offsets.get(queue, 0) - 1
+            if queue in start.marks and queue not in remade and low <= before:
+                early[queue] = Early(before, start.marks[queue])
+            else:
+                firsts[queue] = low
+        return early | await self._early(firsts)
+
+    async def _early(self, offsets: Offsets) -> dict[MessageQueue, Early]:
+        marks = await read_marks(self.client, self.settings.pull.group, offsets)
+        return {queue: Early(offsets[queue], mark) for queue, mark in marks.items()}
 
     # -- queues that are away -------------------------------------------------------------------
 
@@ -212,15 +251,23 @@ class StreamPlan:
         settings, client = self.settings, self.client
         moved = [queue for queue in end.offsets if end.has_moved(queue, start)]
         ends = await client.ends(moved)
+        is_repeated = self._judged is None or self._judged[0] != start
         found = await self._begins(start, end, ends)
+        cut = await self._cut_of(end, moved, found, ends) if is_repeated else {}
         ranges: dict[MessageQueue, tuple[int, int]] = {}
         losses = []
+        told = {loss.queue for loss in found.losses if loss.kind is Kind.CUT}
         for queue in found.offsets.keys() & ends.keys():
-            low, high = min(found.offsets[queue], ends[queue]), end.offsets[queue]
-            if high > ends[queue]:
-                count = max(0, high - max(ends[queue], found.offsets[queue]))
-                losses.append(short(queue, high, ends[queue], count))
-            ranges[queue] = (low, min(high, ends[queue]))
+            high = min(end.offsets[queue], ends[queue], cut.get(queue, ends[queue]))
+            low = min(found.offsets[queue], high)
+            wanted, mark = end.offsets[queue], end.marks.get(queue)
+            if high < wanted and queue not in told:
+                count = wanted - max(high, found.offsets[queue])
+                if queue in cut:
+                    losses.append(cut_unread(queue, wanted, high, count, mark))
+                else:
+                    losses.append(short(queue, wanted, high, max(0, count), mark))
+            ranges[queue] = (low, high)
         self.policy.judge(losses)
         numbers = plan_reads.kafka_partitions(list(end.offsets))
         least = 1 if settings.dedupe else settings.least_parts
@@ -235,6 +282,26 @@ class StreamPlan:
         pieces = split_ranges(ranges, least, most)
         groups = gathered(pieces, settings.least_part_rows, settings.least_parts)
         return [tuple(part(*piece) for piece in group) for group in groups]
+
+    async def _cut_of(
+        self,
+        end: Checkpoint,
+        moved: Collection[MessageQueue],
+        found: Begins,
+        ends: Offsets,
+    ) -> Offsets:
+        """Where queues were cut short that a batch was planned to read, which is repeated now."""
+        group = self.settings.pull.group
+        places = {
+            queue: end.offsets[queue] - 1
+            for queue in moved
+            if queue in end.marks and queue in found.lows
+        }
+        now = await read_marks(
+            self.client, group, {queue: at for queue, at in places.items() if at < ends[queue]}
+        )
+        others = [queue for queue in places if now.get(queue) != end.marks[queue]]
+        return await cuts(self.client, group, end, others, found.lows, ends)
 
     async def _begins(self, start: Checkpoint, end: Checkpoint, ends: Offsets) -> Begins:
         """Where the batch begins in each queue; found again for a batch that is repeated."""
