@@ -19,6 +19,7 @@ from pocketmq.pipeline.errors import DataLossError
 from pocketmq.pipeline.lake import DeltaTarget, Exported, IcebergTarget, ParquetTarget, export
 from pocketmq.pipeline.lake import target_of as lake_target
 from pocketmq.pipeline.lake.notes import Scope
+from pocketmq.pipeline.partition_numbers import partition_numbers
 from pocketmq.runtime.errors import CallerError
 from support.spark_cluster import SparkCluster, spark_cluster
 
@@ -318,6 +319,19 @@ def test_topics_and_stores_are_read_without_spark(cluster: SparkCluster) -> None
     assert len(read_topic("Plain", **options).read_pandas()) == 300
     stores = ",".join(str(cluster.store(name)) for name in ("broker-a", "broker-b"))
     assert numbers(read_store(stores, topic="Plain").read_all()) == list(range(300))
+
+
+def test_kafkas_columns_have_the_partition_numbers_of_streams_in_exports_too(
+    cluster: SparkCluster, tmp_path: Path
+) -> None:
+    cluster.create_topic("Numbered", queues=2)
+    fill(cluster, "Numbered", 0, 40)
+    options = {"nameServer": cluster.nameservers, "kafkaCompatible": "true"}
+    target, read = target_of("delta", tmp_path)
+    export("Numbered", target, **options)
+    wanted = set(partition_numbers(cluster.queues("Numbered")).values())
+    for table in (read(), read_topic("Numbered", **options).read_all()):
+        assert set(table.column("partition").to_pylist()) == wanted
 
 
 def test_reading_without_spark_imports_no_spark(cluster: SparkCluster) -> None:

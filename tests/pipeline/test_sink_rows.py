@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from pocketmq.pipeline.bad_rows import BadRow, BadRowTable
 from pocketmq.pipeline.errors import ColumnsError
-from pocketmq.pipeline.plan_reads import kafka_partitions
+from pocketmq.pipeline.partition_numbers import partition_numbers
 from pocketmq.pipeline.record_columns import RecordColumns, positions_in, read_columns
 from pocketmq.pipeline.repeats import SeenRows, digest_of, row_prefix
 from pocketmq.pipeline.schema import KAFKA, MESSAGE
@@ -140,13 +140,16 @@ def test_a_row_may_name_its_queue() -> None:
 
 
 def test_a_row_may_name_its_queue_by_the_number_that_kafka_would_give_it() -> None:
-    made = sent(batches({"body": list("pqrs"), "partition": [3, 0, 1, None]}))
+    numbered = partition_numbers(QUEUES)
+    wanted = [QUEUES[3], QUEUES[0], QUEUES[1]]
+    given = [*(numbered[queue] for queue in wanted), None]
+    made = sent(batches({"body": list("pqrs"), "partition": given}))
     place = {body: (broker, queue) for body, broker, queue, _ in made}
-    numbered = kafka_partitions(QUEUES)
-    assert [numbered[MessageQueue("T", *place[body])] for body in "pqr"] == [3, 0, 1]
+    assert [MessageQueue("T", *place[body]) for body in "pqr"] == wanted
     assert place["s"] == ("a", 0), "null: the queues take turns"
+    has = ", ".join(map(str, sorted(numbered.values())))
     for wrong in (4, -1):
-        says = rf"row 0: topic 'T' has no partition {wrong} to write to; it has 0 to 3"
+        says = rf"row 0: topic 'T' has no partition {wrong} to write to; it has {has}"
         with pytest.raises(ColumnsError, match=says):
             batches({"body": ["p"], "partition": [wrong]})
 

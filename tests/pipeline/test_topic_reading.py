@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual, In, LessThan
 
-from pocketmq.client import Message
+from pocketmq.client import Message, MessageQueue
 from pocketmq.pipeline import offsets
 from pocketmq.pipeline.errors import DataLossError, OptionError
+from pocketmq.pipeline.partition_numbers import partition_numbers
 from pocketmq.pipeline.settings import ReadSettings
 from pocketmq.pipeline.source import TopicReader
 from support.spark_cluster import SparkCluster, spark_cluster
@@ -209,7 +210,10 @@ def test_queues_may_be_assigned_and_topics_found_by_pattern(cluster: SparkCluste
 
 def test_columns_as_kafkas(cluster: SparkCluster) -> None:
     rows, _ = read(cluster, kafkaCompatible="true", includeHeaders="true")
-    assert {row["partition"] for row in rows} == set(range(8))
+    queues = [
+        MessageQueue("Orders", f"broker-{broker}", number) for broker in "ab" for number in range(4)
+    ]
+    assert {row["partition"] for row in rows} == set(partition_numbers(queues).values())
     assert len({(row["partition"], row["offset"]) for row in rows}) == COUNT
     row = rows[0]
     headers = {each["key"]: each["value"] for each in row["headers"]}

@@ -2,14 +2,16 @@
 
     {"Orders": {"broker-a": {"0": 23}},
      "@marks": {"Orders": {"broker-a": {"0": "1700000000000@4711"}}},
-     "@early": {"Orders": {"broker-a": {"0": "3=1690000000000@815"}}}}
+     "@early": {"Orders": {"broker-a": {"0": "3=1690000000000@815"}}},
+     "@partitions": {"Orders": {"broker-a": {"0": 1207443456}}}}
 
 Offsets have the shape of `startingOffsets`. A mark is of the last message before the offset: its
 store time and its place in the log. If that offset has another mark later, the topic was deleted
 and created again, or the broker's store was replaced, however long the queue has become since; or
 the queue was cut short, as by a slave that lacked messages and became master. Which of these, a
-second mark tells: of an early message, whose offset stands before it (`cut_short`). No topic has
-`@` in its name. Checkpoints without marks are read too; they notice less.
+second mark tells: of an early message, whose offset stands before it (`cut_short`). The numbers
+are those of `kafkaCompatible` streams (`partition_numbers`). No topic has `@` in its name.
+Checkpoints without marks are read too; they notice less.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from pocketmq.protocol.message import MessageQueue
 
 MARKS: Final = "@marks"
 EARLY: Final = "@early"
+PARTITIONS: Final = "@partitions"
 COUNTS: Final = "@counts"
 """What the source has counted, beside the ends of its queues; for `stream_figures`."""
 
@@ -72,6 +75,8 @@ class Checkpoint:
     """Of exports and replays: queues that have gone away, as was told; they may come back."""
     early: Mapping[MessageQueue, Early] = field(default_factory=dict)
     """Of streams: an early message of each queue; queues without one are missing."""
+    partitions: Mapping[MessageQueue, int] = field(default_factory=dict)
+    """Of `kafkaCompatible` streams: the numbers of all queues."""
 
     def tree(self) -> dict[str, Any]:
         """In the shape of the JSON."""
@@ -80,6 +85,8 @@ class Checkpoint:
             tree[MARKS] = to_tree({queue: str(mark) for queue, mark in self.marks.items()})
         if self.early:
             tree[EARLY] = to_tree({queue: str(early) for queue, early in self.early.items()})
+        if self.partitions:
+            tree[PARTITIONS] = to_tree(self.partitions)
         return tree
 
     @classmethod
@@ -92,6 +99,7 @@ class Checkpoint:
             offsets,
             {queue: Mark.of(text) for queue, text in marks.items()},
             early={queue: Early.of(text) for queue, text in early.items()},
+            partitions=from_tree(tree.get(PARTITIONS, {})),
         )
 
     def has_moved(self, queue: MessageQueue, since: Checkpoint) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -193,13 +193,3 @@ async def _search(
     if moment_ms is None or moment_ms < 0:
         return {}
     return await client.search(dict.fromkeys(queues, moment_ms))
-
-
-def kafka_partitions(queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
-    """Number each topic's queues from 0, by broker name and queue id: Kafka's partitions."""
-    numbers: dict[MessageQueue, int] = {}
-    next_number: dict[str, int] = {}
-    for queue in sorted(queues):
-        numbers[queue] = next_number.get(queue.topic, 0)
-        next_number[queue.topic] = numbers[queue] + 1
-    return numbers

@@ -193,6 +193,7 @@ class ReadSettings:
             known = dict(schema.MESSAGE)
             if not options.flag("includeProperties"):
                 known.pop("properties")
+        self.kafka_compatible = options.flag("kafkaCompatible")
         self.known_columns = known
         self.columns = schema.chosen(options, known)
         self.permissive = options.choice("mode", ("FAILFAST", "PERMISSIVE")) == "PERMISSIVE"

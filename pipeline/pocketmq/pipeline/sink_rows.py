@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from pocketmq.pipeline.bad_rows import BadRow
 from pocketmq.pipeline.errors import ColumnsError, TopicAwayError
+from pocketmq.pipeline.partition_numbers import partition_numbers
 from pocketmq.pipeline.repeats import ROW_PROPERTY, digest_of
 from pocketmq.pipeline.sink_columns import SinkColumns
 from pocketmq.protocol import properties as names
@@ -28,6 +29,8 @@ _LENGTH: Final = struct.Struct(">h")
 _ENTRY_BYTES: Final = _HEAD.size + _LENGTH.size
 _PARTS_A_ROW: Final = 4
 """Head, body, length of the properties, properties."""
+SHOWN: Final = 8
+"""Partition numbers that an error names."""
 MAX_BODY_BYTES: Final = 4 * 1024 * 1024
 
 _KEPT: Final = frozenset({names.KEYS, names.TAGS, names.SHARDING_KEY})
@@ -118,6 +121,8 @@ class RowEncoder:
     _turns: dict[str, tuple[MessageQueue, int]] = field(default_factory=dict)
     """Topic -> the queue for rows that name none, and how many more rows it takes."""
     _turn: int = 0
+    _numbers: dict[str, dict[int, MessageQueue]] = field(default_factory=dict)
+    """Topic -> the queue of each partition number."""
 
     def encode(self, record_batch: Any) -> Iterator[Batch]:
         """Add rows; yields the batches that are full now.
@@ -208,11 +213,8 @@ class RowEncoder:
         queues = self._queues(topic)
         broker, queue_id = rows.value("brokerName", index), rows.value("queueId", index)
         number = rows.value("partition", index)
-        if number is not None and not 0 <= number < len(queues):
-            wanted = f"partition {number} to write to; it has 0 to {len(queues) - 1}"
-            raise ColumnsError(f"pocketmq: row {self.rows}: topic {topic!r} has no {wanted}")
-        if number is not None:  # as kafkaCompatible tables number them, of which these are all
-            queues = [queues[number]]
+        if number is not None:  # as kafkaCompatible tables number them
+            queues = [self._numbered(topic, number)]
         if broker is not None:
             queues = [queue for queue in queues if queue.broker_name == broker]
         if queue_id is not None:
@@ -231,6 +233,19 @@ class RowEncoder:
                 return queues[bucket(java_hash(origin), len(queues))]
             return self._next_queue(topic)
         return queues[self.task % len(queues)]
+
+    def _numbered(self, topic: str, number: int) -> MessageQueue:
+        numbers = self._numbers.get(topic)
+        if numbers is None:
+            found = partition_numbers(self._queues(topic))
+            numbers = self._numbers[topic] = {each: queue for queue, each in found.items()}
+        queue = numbers.get(number)
+        if queue is None:
+            some = ", ".join(str(each) for each in sorted(numbers)[:SHOWN])
+            more = f" and {len(numbers) - SHOWN} more" if len(numbers) > SHOWN else ""
+            wanted = f"partition {number} to write to; it has {some}{more}"
+            raise ColumnsError(f"pocketmq: row {self.rows}: topic {topic!r} has no {wanted}")
+        return queue
 
     def _queues(self, topic: str) -> Sequence[MessageQueue]:
         if not topic:

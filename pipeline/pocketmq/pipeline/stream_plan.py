@@ -17,6 +17,7 @@ from pocketmq.pipeline.errors import BrokerAwayError
 from pocketmq.pipeline.marks import read_marks
 from pocketmq.pipeline.missing_queues import look_for, tell_away
 from pocketmq.pipeline.offsets import Offsets, gathered, split_ranges
+from pocketmq.pipeline.partition_numbers import numbers_by_place, partition_numbers
 from pocketmq.pipeline.settings import ReadSettings
 from pocketmq.pipeline.stream_losses import (
     Begins,
@@ -89,6 +90,7 @@ class StreamPlan:
             start,
             await read_marks(client, group, behind),
             early=await self._early(firsts),
+            partitions=partition_numbers(start) if settings.kafka_compatible else {},
         )
 
     async def ends(self) -> Offsets:
@@ -166,7 +168,19 @@ class StreamPlan:
         }
         marks = {queue: mark for queue, mark in start.marks.items() if queue not in moved}
         marks |= await read_marks(self.client, self.settings.pull.group, behind)
-        return Checkpoint(end, marks, early=await self._early_of(start, moved, found))
+        early = await self._early_of(start, moved, found)
+        return Checkpoint(end, marks, early=early, partitions=self._numbers(start, end))
+
+    def _numbers(
+        self, stand: Checkpoint, queues: Collection[MessageQueue]
+    ) -> dict[MessageQueue, int]:
+        """Partition numbers of queues; those that the stream has numbered keep theirs."""
+        if not self.settings.kafka_compatible:
+            return {}
+        known = stand.partitions
+        if not known and not stand.early:  # written by an earlier version
+            known = numbers_by_place(stand.offsets)
+        return partition_numbers(queues, known)
 
     async def _early_of(
         self, start: Checkpoint, moved: Collection[MessageQueue], found: Begins
@@ -269,7 +283,7 @@ class StreamPlan:
                     losses.append(short(queue, wanted, high, max(0, count), mark))
             ranges[queue] = (low, high)
         self.policy.judge(losses)
-        numbers = plan_reads.kafka_partitions(list(end.offsets))
+        numbers = self._numbers(end, end.offsets)
         least = 1 if settings.dedupe else settings.least_parts
         most = None if settings.dedupe else settings.most_part_rows
 
@@ -277,7 +291,7 @@ class StreamPlan:
             seen_from = -1
             if settings.dedupe and settings.dedupe_window:
                 seen_from = max(found.lows[queue], low - settings.dedupe_window)
-            return PullPart(queue, low, high, numbers[queue], seen_from)
+            return PullPart(queue, low, high, numbers.get(queue, 0), seen_from)
 
         pieces = split_ranges(ranges, least, most)
         groups = gathered(pieces, settings.least_part_rows, settings.least_parts)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from pocketmq.pipeline import plan_reads
 from pocketmq.pipeline.arrow import Shape
-from pocketmq.pipeline.cluster_client import client_on_loop
+from pocketmq.pipeline.cluster_client import ClusterClient, client_on_loop
 from pocketmq.pipeline.offsets import split_ranges
+from pocketmq.pipeline.partition_numbers import partition_numbers
 from pocketmq.pipeline.row_filter import RowFilter
 from pocketmq.pipeline.settings import ReadSettings
 from pocketmq.pipeline.wire_read import PullPart, WireRead, in_turn
@@ -20,7 +21,13 @@ if TYPE_CHECKING:
 
 async def plan(settings: ReadSettings, row_filter: RowFilter) -> list[PullPart]:
     """A part for each queue, or several for its sections. Runs on the shared loop."""
-    client = client_on_loop(settings.access)
+    return await planned(client_on_loop(settings.access), settings, row_filter)
+
+
+async def planned(
+    client: ClusterClient, settings: ReadSettings, row_filter: RowFilter
+) -> list[PullPart]:
+    """`plan`, by the client's answers."""
     queues = await plan_reads.find_queues(client, settings)
     bounds = await client.bounds(queues)
     start = await plan_reads.resolve(client, settings, settings.start, bounds)
@@ -30,11 +37,11 @@ async def plan(settings: ReadSettings, row_filter: RowFilter) -> list[PullPart]:
     ranges = await plan_reads.narrow(
         client, {queue: (start[queue], end[queue]) for queue in queues}, row_filter
     )
-    numbers = plan_reads.kafka_partitions(queues)
+    numbers = partition_numbers(queues) if settings.kafka_compatible else {}
     least = 1 if settings.dedupe else settings.least_parts  # repeats must be in one task
     most = None if settings.dedupe else settings.most_part_rows
     return [
-        PullPart(queue, low, high, numbers[queue])
+        PullPart(queue, low, high, numbers.get(queue, 0))
         for queue, low, high in split_ranges(ranges, least, most)
     ]
 

@@ -15,6 +15,7 @@ from pocketmq.pipeline.losses import Loss
 from pocketmq.pipeline.marks import read_marks, stored_marks
 from pocketmq.pipeline.missing_queues import missing_losses, tell_away
 from pocketmq.pipeline.offsets import Offsets
+from pocketmq.pipeline.partition_numbers import partition_numbers
 from pocketmq.pipeline.resume import Losses, Resumed, is_known, left, marked_places, resume
 from pocketmq.pipeline.row_filter import RowFilter
 from pocketmq.pipeline.settings import ReadSettings
@@ -99,6 +100,7 @@ class TopicFeed:
         self.columns = self._settings.columns
         self._client = self._settings.access.client()
         self._queues = shared_loop().run(plan_reads.find_queues(self._client, self._settings))
+        self._numbers = partition_numbers(self._queues) if self._settings.kafka_compatible else {}
         self._read = reading(self._settings, self.columns, RowFilter.of_tags(self._settings.tags))
         self._losses = Losses(fails=self._settings.pull.fail_on_data_loss, advice=ADVICE)
 
@@ -138,7 +140,8 @@ class TopicFeed:
     def batches(self, parts: Sequence[Range]) -> Iterator[pa.RecordBatch]:
         """Pulled from the brokers."""
         for part in parts:
-            yield from self._read.batches(PullPart(part.queue, part.start, part.end))
+            number = self._numbers.get(part.queue, 0)
+            yield from self._read.batches(PullPart(part.queue, part.start, part.end, number))
 
 
 async def _resumed(
