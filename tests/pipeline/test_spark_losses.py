@@ -156,6 +156,39 @@ def test_a_query_that_fails_in_its_first_batch_goes_on_where_it_had_begun(
     assert sorted(seen) == list(range(10, 30))
 
 
+def test_what_retention_removed_of_a_first_batch_that_failed_stops_the_stream_or_is_counted(
+    spark: SparkSession, forgetful: SparkCluster, tmp_path: Path
+) -> None:
+    forgetful.create_topic("Retried", queues=1)
+    send(forgetful, "Retried", range(200), size=2000)
+    seen: list[int] = []
+    firsts: list[int] = []
+
+    def fail(_frame: DataFrame, _batch: int) -> None:
+        firsts.append(retain(forgetful, "Retried"))
+        raise ZeroDivisionError
+
+    def take(frame: DataFrame, _batch: int) -> None:
+        seen.extend(bodies(frame))
+
+    def run(action: Any, **options: str) -> None:
+        stream = spark.readStream.format("pocketmq").options(
+            nameServer=forgetful.nameservers, topic="Retried", startingOffsets="earliest", **options
+        )
+        writer = stream.load().writeStream.foreachBatch(action).trigger(availableNow=True)
+        writer.option("checkpointLocation", str(tmp_path)).start().awaitTermination()
+
+    with pytest.raises(Exception, match="ZeroDivisionError"):
+        run(fail)
+    first = firsts[0]
+    assert 0 < first < 200
+    with pytest.raises(Exception, match=rf"queueId=0\]: offsets 0 to {first - 1} \("):
+        run(take)
+    assert seen == []
+    run(take, failOnDataLoss="false")
+    assert seen == list(range(first, 200))
+
+
 def test_a_queue_that_appears_and_begins_behind_0_stops_a_stream_or_is_counted(
     spark: SparkSession, forgetful: SparkCluster, tmp_path: Path
 ) -> None:

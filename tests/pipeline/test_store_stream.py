@@ -61,7 +61,8 @@ def test_a_batch_has_at_most_so_many_files_and_available_now_ends(copy: Path) ->
     reader = stream(copy, maxFilesPerTrigger="2")
     assert reader.getDefaultReadLimit() == ReadMaxFiles(2)
     reader.prepareForTriggerAvailableNow()
-    at, seen, sizes = reader.initialOffset(), [], []
+    at, sizes = reader.initialOffset(), []
+    seen: list[int] = []
     while True:
         end, found = batch(reader, at, reader.getDefaultReadLimit())
         if end == at:
@@ -83,8 +84,8 @@ def test_several_stores_share_the_files_of_a_batch(copy: Path, tmp_path: Path) -
         end, _ = batch(reader, at, reader.getDefaultReadLimit())
         if end == at:
             break
-        turns.append([root for root in end if end[root] != at[root]])
-        at = end
+        turns.append([root for root in at if end[root] != at[root]])
+        at = {root: end[root] for root in at}
     assert all(len(turn) == 1 for turn in turns), "one file a batch"
     assert len(turns) == 2 * (len(log_files(copy)) - 1)
     assert {turn[0] for turn in turns[:2]} == {str(copy), str(other)}, "none waits for the other"

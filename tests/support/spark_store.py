@@ -11,6 +11,7 @@ from pocketmq.broker.store import MessageStore, OsDisk, StoreConfig, StoredMessa
 from pocketmq.pipeline.source import TopicReader
 from pocketmq.pipeline.store_read import StoreSettings
 from pocketmq.pipeline.store_source import StoreReader
+from pocketmq.pipeline.store_stream import StoreStreamReader
 from pocketmq.protocol.compression import CompressionKind, compress
 from pocketmq.protocol.hosts import pack_host
 from pocketmq.protocol.ids import UniqKeyFactory
@@ -176,7 +177,9 @@ def planned(filters: Sequence[Any] = (), **options: str) -> tuple[StoreReader, l
     return reader, reader.partitions()
 
 
-def read_rows(reader: StoreReader | TopicReader, partitions: Sequence[Any]) -> list[dict[str, Any]]:
+def read_rows(
+    reader: StoreReader | StoreStreamReader | TopicReader, partitions: Sequence[Any]
+) -> list[dict[str, Any]]:
     """The rows of these partitions, in their order."""
     rows: list[dict[str, Any]] = []
     for partition in partitions:

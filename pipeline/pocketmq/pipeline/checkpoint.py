@@ -12,6 +12,10 @@ the queue was cut short, as by a slave that lacked messages and became master. W
 second mark tells: of an early message, whose offset stands before it (`cut_short`). The numbers
 are those of `kafkaCompatible` streams (`partition_numbers`). No topic has `@` in its name.
 Checkpoints without marks are read too; they notice less.
+
+Spark stores where a batch ends before it runs it, and not where the first one begins: that it asks
+again when a query is started whose first batch has failed. So the end of the first batch also says
+where it begins, as `@begin`, of topics and of stores.
 """
 
 from __future__ import annotations
@@ -26,6 +30,8 @@ from pocketmq.protocol.message import MessageQueue
 MARKS: Final = "@marks"
 EARLY: Final = "@early"
 PARTITIONS: Final = "@partitions"
+BEGIN: Final = "@begin"
+"""Where a stream's first batch begins, in the tree of its end."""
 COUNTS: Final = "@counts"
 """What the source has counted, beside the ends of its queues; for `stream_figures`."""
 
@@ -108,3 +114,16 @@ class Checkpoint:
             since.offsets.get(queue),
             since.marks.get(queue),
         )
+
+
+def with_begin(end: Mapping[str, Any], begin: Mapping[str, Any]) -> dict[str, Any]:
+    """The end of a stream's first batch, which says where the batch begins."""
+    return {**end, BEGIN: {name: each for name, each in begin.items() if name != BEGIN}}
+
+
+def begin_of(end: Mapping[str, Any], start: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Where a batch begins: of the first one as its end says, of others where Spark says."""
+    if BEGIN in start:  # it is the end of the first batch
+        return start
+    found: Mapping[str, Any] = end.get(BEGIN, start)
+    return found

@@ -132,12 +132,6 @@ class Position:
     must_exist: bool = True
     """Whether a timestamp after the last message is an error."""
 
-    @property
-    def moves(self) -> bool:
-        """Whether the offset that it means may differ from one call to the next."""
-        ends = self.default == LATEST or LATEST in self.offsets.values()
-        return ends or bool(self.group) or not self.must_exist
-
 
 def limited(start: Offsets, end: Offsets, most: int) -> Offsets:
     """An end at most `most` messages behind the start, shared among the queues.

@@ -14,7 +14,7 @@ from pocketmq.pipeline.errors import near
 from pocketmq.pipeline.offsets import EARLIEST, LATEST, Offsets, Position, check_known
 from pocketmq.pipeline.row_filter import RowFilter
 from pocketmq.pipeline.settings import ReadSettings
-from pocketmq.pipeline.stream_losses import LossPolicy, removed, short
+from pocketmq.pipeline.stream_losses import LossPolicy, StreamLoss, removed, short
 from pocketmq.protocol.bodies.route import TopicRouteData
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.validation import is_retry
@@ -128,19 +128,21 @@ def checked(
     settings: ReadSettings,
     offsets: Offsets,
     bounds: Mapping[MessageQueue, Bounds],
-    policy: LossPolicy | None = None,
 ) -> Offsets:
-    """Check that the offsets are stored; moves those that are not, or raises.
-
-    Args:
-        settings: The options.
-        offsets: To be checked.
-        bounds: Of their queues.
-        policy: A stream's, which counts what is lost; without it that is only logged.
+    """Check that the offsets are stored; moves those that are not, which is logged, or raises.
 
     Raises:
         DataLossError: One is not, and `failOnDataLoss` is set.
     """
+    found, losses = stored(offsets, bounds)
+    LossPolicy(fails=settings.pull.fail_on_data_loss).judge(losses)
+    return found
+
+
+def stored(
+    offsets: Offsets, bounds: Mapping[MessageQueue, Bounds]
+) -> tuple[Offsets, list[StreamLoss]]:
+    """The offsets, moved to what is stored of their queues; and what is lost by that."""
     found = {}
     losses = []
     for queue, offset in offsets.items():
@@ -150,8 +152,7 @@ def checked(
             losses.append(removed(queue, offset, low, low))
         elif offset > high:
             losses.append(short(queue, offset, high, 0))
-    (policy or LossPolicy(fails=settings.pull.fail_on_data_loss)).judge(losses)
-    return found
+    return found, losses
 
 
 async def narrow(

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from pocketmq.pipeline.checkpoint import BEGIN
+
 
 class Stand(NamedTuple):
     """Where a stream stands in a store."""
@@ -32,4 +34,6 @@ def to_tree(stands: Mapping[str, Stand]) -> dict[str, Any]:
 
 def from_tree(tree: Mapping[str, Any]) -> Stands:
     """The reverse; the tree is sound, since we made it."""
-    return {root: Stand(int(each["end"]), each["mark"]) for root, each in tree.items()}
+    return {
+        root: Stand(int(each["end"]), each["mark"]) for root, each in tree.items() if root != BEGIN
+    }

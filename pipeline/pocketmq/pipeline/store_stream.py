@@ -33,7 +33,6 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.columns = columns
         self._plan: StoreStreamPlan | None = None
         self._initial: Stands | None = None
-        self._is_pinned = settings.starts_earliest
 
     @property
     def plan(self) -> StoreStreamPlan:
@@ -63,16 +62,17 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @plainly
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Where the next batch ends; `start` while no file has closed."""
+        from pocketmq.pipeline.checkpoint import with_begin
         from pocketmq.pipeline.store_stands import from_tree, to_tree
 
         if not isinstance(limit, (ReadAllAvailable, ReadMaxFiles)):
             raise CallerError(f"pocketmq-store: a batch cannot be limited by {limit!r}")
         begun = from_tree(start)
-        if not self._is_pinned and begun == self._initial:
-            self._is_pinned = True  # as in TopicStreamReader: `latest` is stored by an empty batch
-            return start
         most = limit.max_files if isinstance(limit, ReadMaxFiles) else None
-        return to_tree(self.plan.latest(begun, most))
+        end = self.plan.latest(begun, most)
+        if end == begun:
+            return start
+        return with_begin(to_tree(end), start) if begun == self._initial else to_tree(end)
 
     @plainly
     def prepareForTriggerAvailableNow(self) -> None:
@@ -91,9 +91,10 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @plainly
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Plan a task for each file."""
+        from pocketmq.pipeline.checkpoint import begin_of
         from pocketmq.pipeline.store_stands import from_tree
 
-        parts = self.plan.parts(from_tree(start), from_tree(end))
+        parts = self.plan.parts(from_tree(begin_of(end, start)), from_tree(end))
         return [InputPartition(part) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:

@@ -46,6 +46,9 @@ class StreamPlan:
         self.policy = LossPolicy(fails=settings.pull.fail_on_data_loss)
         self._target: Offsets | None = None
         self._judged: tuple[Checkpoint, Begins] | None = None
+        self._initial: tuple[Checkpoint, list[StreamLoss]] | None = None
+        """Where a new query begins, and what it would lose by that: told when it does begin there,
+        for Spark also asks a query whose first batch has failed, and that begins elsewhere."""
         self._seen: Offsets = {}
         """Ends of queues when they were last looked at, for what is lost with a queue."""
         self._planned = 0
@@ -79,19 +82,21 @@ class StreamPlan:
         queues = await plan_reads.find_queues(client, settings, may_be_none=True)
         bounds = await client.bounds(queues)
         start = await plan_reads.resolve(client, settings, settings.start, bounds)
-        start = plan_reads.checked(settings, start, bounds, self.policy)
+        start, losses = plan_reads.stored(start, bounds)
         self._seen = {queue: bounds[queue].high for queue in queues}
         if self._target is not None:  # what came since then is not read by this run
             self._target = {**start, **self._target}
         behind = {queue: at - 1 for queue, at in start.items() if at > bounds[queue].low}
         group = settings.pull.group
         firsts = {queue: low for queue, (low, high) in bounds.items() if low < high}
-        return Checkpoint(
+        begin = Checkpoint(
             start,
             await read_marks(client, group, behind),
             early=await self._early(firsts),
             partitions=partition_numbers(start) if settings.kafka_compatible else {},
         )
+        self._initial = (begin, losses)
+        return begin
 
     async def ends(self) -> Offsets:
         """The present end of every queue that there is."""
@@ -110,6 +115,8 @@ class StreamPlan:
             BrokerAwayError, TopicAwayError: Brokers did not come back in time.
         """
         self._planned = 0
+        if self._initial is not None and start == self._initial[0]:
+            self.policy.judge(self._initial[1])
         ends = await self.client.ends(await self._present(start))
         self.policy.take_back(ends)
         moved = [queue for queue, end in ends.items() if start.offsets.get(queue) != end]

@@ -40,7 +40,6 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._waiting_since: float | None = None
         self._committed: dict[Any, int] | None = None
         self._initial: Checkpoint | None = None
-        self._is_pinned = not settings.start.moves
 
     @property
     def plan(self) -> StreamPlan:
@@ -55,7 +54,10 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plainly
     def initialOffset(self) -> dict[str, Any]:
-        """Where a new query begins; Spark calls it twice and must get the same result."""
+        """Where a new query begins; Spark calls it twice and must get the same result.
+
+        A query whose first batch has failed is asked too; it goes on where that batch begins.
+        """
         if self._initial is None:
             self._initial = _run(self.plan.initial())
         return self._initial.tree()
@@ -71,21 +73,18 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @plainly
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Where the next batch ends; `start` while there is nothing to read, or too little."""
-        from pocketmq.pipeline.checkpoint import Checkpoint
+        from pocketmq.pipeline.checkpoint import Checkpoint, with_begin
 
         if not isinstance(limit, (ReadAllAvailable, ReadMaxRows, ReadMinRows)):
             raise CallerError(f"pocketmq: a batch cannot be limited by {type(limit).__name__}")
         begun = Checkpoint.of_tree(start)
-        if not self._is_pinned and begun == self._initial:
-            # Spark stores where a batch ends. If the first batch was interrupted, it asks again for
-            # its begin. So a begin that moves, such as `latest`, is stored by an empty batch.
-            self._is_pinned = True
-            return start
         # Spark asks for the next end when the previous batch is done, but calls `commit` for it
         # only with the next batch, and never for the last one of a finished query.
         _run(self._commit(begun.offsets))
         end = _run(self.plan.latest(begun, lambda low, high: self._limited(low, high, limit)))
-        return start if end == begun else end.tree()
+        if end == begun:
+            return start
+        return with_begin(end.tree(), start) if begun == self._initial else end.tree()
 
     def _limited(self, begin: Offsets, end: Offsets, limit: ReadLimit) -> Offsets | None:
         from pocketmq.pipeline.offsets import limited
@@ -130,9 +129,9 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @plainly
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Plan tasks: one for each queue with new messages, or as the options say."""
-        from pocketmq.pipeline.checkpoint import Checkpoint
+        from pocketmq.pipeline.checkpoint import Checkpoint, begin_of
 
-        begun, ended = Checkpoint.of_tree(start), Checkpoint.of_tree(end)
+        begun, ended = Checkpoint.of_tree(begin_of(end, start)), Checkpoint.of_tree(end)
         return [InputPartition(parts) for parts in _run(self.plan.parts(begun, ended))]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
