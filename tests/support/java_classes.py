@@ -150,7 +150,8 @@ BODY_CLASSES = {
 """Where the name differs, or the package is not `body`."""
 
 OWN_BODIES = {
-    "FaultOrders", "FaultReport", "MetricDistribution", "MetricNumber", "MetricsReport",
+    "AccessTable", "FaultOrders", "FaultReport", "MetricDistribution", "MetricNumber",
+    "MetricsReport",
 }  # fmt: skip
 """Bodies of PocketMQ's own requests, and parts of them."""
 
@@ -159,6 +160,7 @@ OTHER_BODIES = {
     "CustomizedRetryPolicy", "ExponentialRetryPolicy", "GroupRetryPolicy",
     "SimpleSubscriptionData",  # parts of `SubscriptionGroupConfig`
     "HAClientRuntimeInfo", "HAConnectionRuntimeInfo",  # parts of `HARuntimeInfo`
+    "PolicyInfo", "PolicyEntryInfo",  # parts of `AclInfo`
 }  # fmt: skip
 """Compared otherwise."""
 

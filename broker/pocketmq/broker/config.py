@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final, Literal
 
+from pocketmq.broker.options.access import AccessOptions
 from pocketmq.broker.options.acting_master import ActingMasterOptions
 from pocketmq.broker.options.clients import ClientOptions
 from pocketmq.broker.options.controller_mode import ControllerModeOptions
@@ -79,6 +80,7 @@ class IdentityOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class BrokerConfig(
+    AccessOptions,
     OverloadOptions,
     TransactionOptions,
     PullOptions,

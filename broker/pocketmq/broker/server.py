@@ -14,6 +14,7 @@ from typing import Final
 
 import structlog
 
+from pocketmq.broker.access.guarded_dispatcher import GuardedDispatcher
 from pocketmq.broker.config import BrokerConfig
 from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.store import Disk, OsDisk, StoreConfig
@@ -83,7 +84,12 @@ class Broker:
         self._stop_lock = asyncio.Lock()
         self._is_stopped = False
         self._control = ControlProcessor(clock, self.status, events)
-        self.dispatcher = Dispatcher(self.core.budget, known_in(profile.release))
+        guard, knows = self.subjects.access.guard, known_in(profile.release)
+        self.dispatcher = (
+            Dispatcher(self.core.budget, knows)
+            if guard is None
+            else GuardedDispatcher(guard, self.core.budget, knows)
+        )
         self.dispatcher.add(self._control)
         self.subjects.register(self.dispatcher)
 

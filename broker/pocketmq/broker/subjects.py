@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from pocketmq.broker.access.assembly import assemble_access
 from pocketmq.broker.acting_master.assembly import assemble_acting_master
 from pocketmq.broker.admin.assembly import assemble_admin
 from pocketmq.broker.controller_mode.assembly import assemble_controller_mode
@@ -48,6 +49,7 @@ class BrokerSubjects:
         core.signals.role_changed.connect(core.tell_role)
         add = self._add
         self.overload = add(assemble_overload(core))
+        self.access = add(assemble_access(core))
         self.replication = add(assemble_replication(core, network))
         self.controller_mode = add(assemble_controller_mode(core, network, self.replication))
         self.topics = add(assemble_topics(core))

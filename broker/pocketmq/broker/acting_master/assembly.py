@@ -54,7 +54,11 @@ def assemble_acting_master(
         config.cluster_name,
         config.name,
         config.nameservers,
-        RemotingClient(network, encoding=Encoding.JSON),  # peers may be RocketMQ's own
+        RemotingClient(
+            network,
+            encoding=Encoding.JSON,  # peers may be RocketMQ's own
+            credentials=core.config.inner_credentials,
+        ),
         core.clock,
     )
     members = Members(

@@ -25,8 +25,16 @@ def assemble_controller_mode(
     manager = ReplicaManager(
         core,
         replication,
-        Controllers(config.controllers, RemotingClient(network, encoding=encoding), core.clock),
-        RemotingClient(network, encoding=Encoding.JSON),  # a master may be RocketMQ's own
+        Controllers(
+            config.controllers,
+            RemotingClient(network, encoding=encoding, credentials=config.inner_credentials),
+            core.clock,
+        ),
+        RemotingClient(
+            network,
+            encoding=Encoding.JSON,  # a master may be RocketMQ's own
+            credentials=config.inner_credentials,
+        ),
         IdentityFiles(core.store.root, core.disk),
         ManagerRules(
             heartbeat_s=config.broker_heartbeat_interval / 1000,

@@ -43,6 +43,7 @@ class RouteCache(Service):
             network,
             encoding=Encoding[config.encoding.upper()],
             version=core.profile.client_version,
+            credentials=config.inner_credentials,
         )
         self._queues: dict[str, list[MessageQueue]] = {}
         self._used: set[str] = set()

@@ -38,6 +38,7 @@ def assemble_registration(
         encoding=Encoding[config.encoding.upper()],
         version=profile.client_version,
         on_close=signals.nameserver_lost.emit,
+        credentials=config.inner_credentials,
     )
     registration = BrokerRegistration(
         BrokerIdentity(config.cluster_name, config.name, core.role, core.address, replication.port),

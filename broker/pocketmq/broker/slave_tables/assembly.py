@@ -85,6 +85,7 @@ def assemble_slave_tables(
         network,
         encoding=Encoding[core.config.encoding.upper()],
         version=profile.client_version,
+        credentials=core.config.inner_credentials,
     )
     tables = [
         Table(

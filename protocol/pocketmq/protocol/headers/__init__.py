@@ -11,6 +11,7 @@
     route, kv               a name server: registration, routes, key-value configuration
     controller              who is master, and which replicas are in sync
     replication             how far slaves are
+    access                  users, and what they may do
     control                 PocketMQ's own requests
 
 Classes are named as in RocketMQ: `<Request>RequestHeader` and `<Request>ResponseHeader`; a body has
@@ -21,6 +22,7 @@ Importing this package fills `pocketmq.protocol.header.REQUEST_HEADERS`.
 """
 
 from pocketmq.protocol.headers import (
+    access,
     clients,
     control,
     controller,
@@ -42,6 +44,7 @@ from pocketmq.protocol.headers import (
 )
 
 __all__ = [
+    "access",
     "clients",
     "control",
     "controller",

@@ -75,6 +75,9 @@ class BrokerProfile:
 
     pulls_tell_sys_flags: bool
     """Answers to pulls carry `topicSysFlag` and `groupSysFlag`."""
+    longest_prefix_decides: bool
+    """Of two rules for prefixes the longer decides, and Deny of two equal ones; in 5.3 the shorter,
+    and Allow (Y-45)."""
     message_priorities: bool
     """`_SYS_MSG_PRIORITY_` chooses a message's queue, and pops of a topic of type PRIORITY read the
     highest queue first (V-2, V-3)."""
@@ -135,6 +138,7 @@ BROKER_4_9 = BrokerProfile(
     committed_names_real_topic=True,
     cancel_names_topic=True,
     pulls_tell_sys_flags=False,
+    longest_prefix_decides=False,
     message_priorities=False,
     pops_can_be_suspended=False,
     revived_names_group=False,
@@ -178,6 +182,7 @@ BROKER_5_3 = BrokerProfile(
     committed_names_real_topic=True,
     cancel_names_topic=True,
     pulls_tell_sys_flags=True,
+    longest_prefix_decides=False,
     message_priorities=False,
     pops_can_be_suspended=False,
     revived_names_group=False,
@@ -200,6 +205,7 @@ BROKER_5_5 = replace(
     half_is_young_at_its_age=True,
     committed_names_real_topic=False,
     cancel_names_topic=False,
+    longest_prefix_decides=True,
     message_priorities=True,
     pops_can_be_suspended=True,
     revived_names_group=True,

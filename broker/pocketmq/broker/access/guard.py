@@ -1,0 +1,140 @@
+"""Who sent a request, and may it? RocketMQ's authentication and authorization (Y-42 to Y-45).
+
+    authentication   AccessKey names a user that is there and enabled, and Signature is right
+    authorization    the user is a super user, or its rules allow all that the request needs
+    both             what is on a list of request codes passes
+
+A refusal is NO_PERMISSION (16) with RocketMQ's words. Requests of PocketMQ's own (clock, faults,
+status) need a super user where authentication is on: they can do more than any of RocketMQ's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from pocketmq.broker.access.needs import needs_of
+from pocketmq.broker.access.rules import Need, decide
+from pocketmq.broker.access.users import Accounts, AuthError, User, UserStatus, UserType
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.dispatch import Addressed
+from pocketmq.protocol.errors import BadRequestError
+from pocketmq.protocol.header import to_text_value
+from pocketmq.protocol.signing import ACCESS_KEY, is_signed
+
+log = structlog.get_logger()
+
+OWN_CODES: Final = range(30_000, 40_000)
+"""PocketMQ's own requests."""
+
+_MOST_TOLD: Final = 256
+"""So many kinds of refusals are logged; who tries names at random must not fill a disk."""
+
+_FAILED: Final = "Authorization failed. Please verify your access rights and try again."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessRules:
+    """What is checked."""
+
+    authentication: bool
+    authorization: bool
+    unauthenticated_codes: frozenset[int] = frozenset()
+    unauthorized_codes: frozenset[int] = frozenset()
+    cluster: str = ""
+    longest_prefix_first: bool = True
+
+
+class AccessGuard:
+    """Checks requests before any processor gets them.
+
+    Args:
+        accounts: Users and their rules.
+        rules: What is checked.
+    """
+
+    def __init__(self, accounts: Accounts, rules: AccessRules) -> None:
+        self._accounts = accounts
+        self._rules = rules
+        self._told: set[tuple[int, str]] = set()
+
+    def check(self, peer: Addressed, request: Command) -> None:
+        """Return if the request may be processed.
+
+        Raises:
+            AuthError: it may not.
+        """
+        rules, fields = self._rules, request.fields
+        try:
+            if rules.authentication and request.code not in rules.unauthenticated_codes:
+                self._authenticate(request, fields)
+            if rules.authorization and request.code not in rules.unauthorized_codes:
+                self._authorize(peer, request, fields)
+        except AuthError as exc:
+            self._tell(peer, request, str(exc))
+            raise
+
+    def _authenticate(self, request: Command, fields: Mapping[str, object]) -> None:
+        name = to_text_value(fields.get(ACCESS_KEY) or "")
+        if not name:
+            raise AuthError("username cannot be null.")
+        user = self._accounts.users.get(name)
+        if user is None:
+            raise AuthError(f"User:{name} is not found.")
+        if user.status is UserStatus.DISABLE:
+            raise AuthError(f"User:{name} is disabled.")
+        if not is_signed(fields, request.body_view, user.password, request.version):
+            raise AuthError("check signature failed.")
+        if request.code in OWN_CODES and user.type is not UserType.SUPER:
+            raise AuthError(f"User:{name} is no super user, which {request.code} needs.")
+
+    def _authorize(self, peer: Addressed, request: Command, fields: Mapping[str, object]) -> None:
+        if not fields:
+            return  # as RocketMQ: what carries no field needs nothing
+        try:
+            needs = needs_of(request, fields, self._rules.cluster)
+        except BadRequestError as exc:
+            raise AuthError("parse authorization context error.") from exc
+        if not needs:
+            return
+        name = fields.get(ACCESS_KEY)
+        if name is None:
+            raise AuthError(_FAILED)
+        name = to_text_value(name)
+        user = self._accounts.users.get(name)
+        if user is None:
+            raise AuthError(f"User:{name} not found.")
+        if user.type is UserType.SUPER:
+            return
+        source_ip = peer.address.rpartition(":")[0].strip("[]")
+        for need in needs:
+            self._require(user, need, source_ip)
+
+    def _require(self, user: User, need: Need, source_ip: str) -> None:
+        try:
+            verdict = decide(
+                self._accounts.acls.get(user.subject),
+                need,
+                source_ip,
+                longest_prefix_first=self._rules.longest_prefix_first,
+            )
+        except ValueError as exc:
+            raise AuthError(_FAILED) from exc
+        if not verdict.is_allowed:
+            raise AuthError(
+                f"{user.subject} has no permission to access {need.resource.key} from {source_ip}, "
+                f"{verdict.reason}"
+            )
+
+    def _tell(self, peer: Addressed, request: Command, reason: str) -> None:
+        """Log the first refusal of a kind; all of them at debug."""
+        kind = (request.code, reason)
+        is_new = kind not in self._told and len(self._told) < _MOST_TOLD
+        if is_new:
+            self._told.add(kind)
+        (log.info if is_new else log.debug)(
+            "request.denied", peer=peer.address, request=str(request), reason=reason
+        )

@@ -1,0 +1,104 @@
+"""Options of access control: users and what they may do. They are part of `BrokerConfig`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+import msgspec
+
+from pocketmq.protocol.signing import Credentials
+from pocketmq.runtime.errors import ConfigError
+from pocketmq.runtime.options import option
+
+T = TypeVar("T")
+
+
+class _InitialUser(msgspec.Struct):
+    username: str
+    password: str
+
+
+class _InnerClient(msgspec.Struct, rename="camel"):
+    access_key: str
+    secret_key: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccessOptions:
+    """RocketMQ's ACL 2.0 (docs/security.md)."""
+
+    authentication_enabled: bool = option(
+        False, help="Take only requests that a user has signed.", rule="Y-40"
+    )
+    authorization_enabled: bool = option(
+        False, help="Take only requests that the rules of their user allow.", rule="Y-40"
+    )
+    authentication_whitelist: str = option(
+        "", help="Request codes that need no signature, separated by ','.", rule="Y-40"
+    )
+    authorization_whitelist: str = option(
+        "", help="Request codes that need no right, separated by ','.", rule="Y-40"
+    )
+    init_authentication_user: str = option(
+        "",
+        help='Super user to make at the start: {"username":"...","password":"..."}.',
+        rule="Y-40",
+        secret=True,
+    )
+    inner_client_authentication_credentials: str = option(
+        "",
+        help='Signs this broker\'s own requests: {"accessKey":"...","secretKey":"..."}.',
+        rule="Y-40",
+        secret=True,
+    )
+
+    @property
+    def inner_credentials(self) -> Credentials | None:
+        """What signs the broker's requests to others.
+
+        Raises:
+            ConfigError: the option cannot be read.
+        """
+        found = _read(
+            "innerClientAuthenticationCredentials",
+            self.inner_client_authentication_credentials,
+            _InnerClient,
+        )
+        return None if found is None else Credentials(found.access_key, found.secret_key)
+
+    @property
+    def initial_user(self) -> tuple[str, str] | None:
+        """Name and password of the super user to make.
+
+        Raises:
+            ConfigError: the option cannot be read.
+        """
+        found = _read("initAuthenticationUser", self.init_authentication_user, _InitialUser)
+        return None if found is None else (found.username, found.password)
+
+    def white_codes(self, name: str) -> frozenset[int]:
+        """The request codes of a list.
+
+        Raises:
+            ConfigError: one is no number.
+        """
+        text: str = getattr(self, name)
+        try:
+            return frozenset(int(each) for each in text.split(",") if each.strip())
+        except ValueError:
+            raise ConfigError(name, "request codes are numbers, separated by ','") from None
+
+
+def _read(name: str, text: str, cls: type[T]) -> T | None:
+    """The JSON of an option, of which no part is shown."""
+    if not text.strip():
+        return None
+    try:
+        found = msgspec.json.decode(text, type=cls)
+    except msgspec.MsgspecError:
+        found = None
+    if found is None or not all(msgspec.structs.astuple(found)):
+        keys = ", ".join(f'"{key}"' for key in cls.__struct_encode_fields__)  # type: ignore[attr-defined]
+        raise ConfigError(name, f"this is no JSON object with texts for {keys}")
+    return found
