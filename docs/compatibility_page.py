@@ -25,10 +25,7 @@ WHY_NOT = {
     "no, on purpose: stores are files here, not RocksDB": [354, 355],
     "no, on purpose: a broker container starts brokers in one JVM": [902, 903],
     "no, on purpose: between RocketMQ's own controllers": [1014, 1015, 1016, 1017, 1018],
-    "no: accounts and permissions are not built": [
-        *(50, 51, 52, 53, 54),
-        *range(3001, 3011),
-    ],
+    "no: accounts of ACL 1.0 are not built; ACL 2.0 is": [50, 51, 52, 53, 54],
     "no: static topics are not built": [513],
     "no: reads of cold data are not limited": [2001, 2002, 2003, 2004],
     "no, on purpose: it deletes the offsets of the groups that it is told to leave out; only "
@@ -124,7 +121,7 @@ of gRPC, which came with RocketMQ 5, connect to a proxy. PocketMQ has none of it
 | C++: `rocketmq-client-cpp`, and Python's `rocketmq-client-python`, which calls it | remoting | not tried with the library itself; what it writes otherwise than Java is read ([protocol.md](protocol.md#where-readers-are-lenient)) |
 | all of `apache/rocketmq-clients`: Java's `rocketmq-client-java`, Python's `rocketmq-python-client`, Go, C++, C#, Rust, Node.js | gRPC | yes, through RocketMQ's proxy 5.3.3: [recipes/rocketmq-proxy](../recipes/rocketmq-proxy/README.md), whose test sends and receives with Python's 5.1.2. Straight to a nameserver or broker no: its start fails ("failed to fetch topic:orders route"), and the log there says `frame.refused` with the reason "it is HTTP/2" |
 
-TLS and accounts (ACL) are not built either: a client with TLS is refused as well, and the signatures of one with accounts are not looked at.
+TLS is not built either: a client with it is refused as well. Users and rules (ACL 2.0 of RocketMQ 5.3) are, those of ACL 1.0 are not.
 
 """.splitlines()  # noqa: E501
 

@@ -1,4 +1,4 @@
-"""What a broker with access control takes and refuses (Y-42 to Y-46), and that nothing is changed."""
+"""What a broker with access control takes and refuses (Y-42 to Y-46); nothing changes then."""
 
 from __future__ import annotations
 

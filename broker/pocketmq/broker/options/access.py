@@ -11,7 +11,7 @@ from pocketmq.protocol.signing import Credentials
 from pocketmq.runtime.errors import ConfigError
 from pocketmq.runtime.options import option
 
-T = TypeVar("T")
+T = TypeVar("T", bound=msgspec.Struct)
 
 
 class _InitialUser(msgspec.Struct):
@@ -99,6 +99,6 @@ def _read(name: str, text: str, cls: type[T]) -> T | None:
     except msgspec.MsgspecError:
         found = None
     if found is None or not all(msgspec.structs.astuple(found)):
-        keys = ", ".join(f'"{key}"' for key in cls.__struct_encode_fields__)  # type: ignore[attr-defined]
+        keys = ", ".join(f'"{key}"' for key in cls.__struct_encode_fields__)
         raise ConfigError(name, f"this is no JSON object with texts for {keys}")
     return found
