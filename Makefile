@@ -8,7 +8,7 @@ PYTEST := $(BIN)/python -m pytest
 JOBS ?= 2
 LOCK_VENV := $(VENV)/lock
 NIGHTLY := $(VENV)/nightly
-MODULES := runtime protocol nameserver controller broker client proxy pipeline cluster testing simulation
+MODULES := runtime protocol operation nameserver controller broker client proxy pipeline cluster testing simulation
 
 .DEFAULT_GOAL := help
 .PHONY: help setup system-tools demo lint test rewritten-tests quick check mutants bench bench-spark docs lock nightly clean

@@ -26,7 +26,7 @@ from pocketmq.cluster.spec import ClusterOptions, cluster_spec
 from pocketmq.cluster.steering.cluster_control import ClusterControl
 from pocketmq.cluster.steering.processes import RoleProcesses
 from pocketmq.cluster.supervisor import Supervisor
-from pocketmq.protocol.events.log import LEASE_US
+from pocketmq.operation.events.log import LEASE_US
 from pocketmq.runtime.clock import SystemClock
 
 HERE = Path(__file__).resolve().parent

@@ -1,4 +1,4 @@
-"""The page on events, made from the declarations in `protocol/events/`; see `generate.py`."""
+"""The page on events, made from the declarations in `operation/events/`; see `generate.py`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 import textwrap
 from typing import Any
 
-from pocketmq.protocol.events import VOCABULARY, Event
+from pocketmq.operation.events import VOCABULARY, Event
 
 _TITLES = {
     "messages": "Messages",
@@ -22,7 +22,7 @@ def events_page() -> str:
     lines = [
         "# Events",
         "",
-        "Made by `make docs` from the declarations in `protocol/events/`; do not edit.",
+        "Made by `make docs` from the declarations in `operation/events/`; do not edit.",
         "[events.md](../events.md) says who tells them, and how they are recorded.",
         "What has its default value is left out of the JSON.",
         "",

@@ -24,6 +24,7 @@ DOCS = Path(__file__).parent
 PORTIONS = (
     "runtime",
     "protocol",
+    "operation",
     "nameserver",
     "controller",
     "broker",

@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
+from pocketmq.operation.control import requests as control
+from pocketmq.operation.faults import requests as faults
 from pocketmq.protocol import headers
 from pocketmq.protocol.codes import ClientErrorCode, LanguageCode, RequestCode, ResponseCode
 from pocketmq.protocol.header import REQUEST_HEADERS
@@ -46,7 +48,7 @@ def codes_page() -> str:
 
 def headers_page() -> str:
     """Every declared header with its fields, and the structured bodies that go with it."""
-    assert headers  # importing it has filled REQUEST_HEADERS
+    assert all((headers, control, faults))  # importing them has filled REQUEST_HEADERS
     lines = [
         "# Headers and bodies",
         "",

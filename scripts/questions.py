@@ -30,8 +30,8 @@ from pocketmq.cluster.steering.shape import ClockKind
 from pocketmq.cluster.watch_page.present import present
 from pocketmq.cluster.watching.export import export_recording
 from pocketmq.cluster.watching.recording_server import serve_recording
+from pocketmq.operation.events.event import Event
 from pocketmq.protocol.allocation.consistent_hash import AllocateMessageQueueConsistentHash
-from pocketmq.protocol.events.event import Event
 from pocketmq.runtime import logs
 from pocketmq.simulation.recording import record_replicas, record_seed
 from pocketmq.testing import Cluster, start_cluster

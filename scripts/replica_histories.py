@@ -51,7 +51,7 @@ from pocketmq.cluster.replica_sets import replicas
 from pocketmq.cluster.steering.faults import ClusterFaults
 from pocketmq.cluster.steering.processes import RoleProcesses
 from pocketmq.cluster.supervisor import Supervisor
-from pocketmq.protocol.faults.rule import OTHERS, FaultRule
+from pocketmq.operation.faults.rule import OTHERS, FaultRule
 from pocketmq.runtime import logs
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import PocketMQError

@@ -16,7 +16,8 @@ LEFT_OUT = (
 """Messages about large numbers, or numbers that are not 1, and those for who changes the code."""
 
 FOLDERS = (
-    "runtime", "protocol", "nameserver", "controller", "broker", "client", "cluster", "testing",
+    "runtime", "protocol", "operation", "nameserver", "controller", "broker", "client", "cluster",
+    "testing",
 )  # fmt: skip
 
 NOUNS = (

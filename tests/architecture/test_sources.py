@@ -20,6 +20,7 @@ SOURCES = sorted(
 TIMER_SEAMS = (
     "runtime/pocketmq/runtime/",
     "protocol/pocketmq/protocol/transport/",  # requests time out on real time
+    "operation/pocketmq/operation/faulty_network/",  # a fault rule delays in real time
 )
 
 

@@ -11,12 +11,12 @@ from pocketmq.client import ConsumeFromWhere, Message
 from pocketmq.cluster.explain.facts import gather_facts
 from pocketmq.cluster.explain.findings import findings
 from pocketmq.cluster.explain.refusals import fault_of_name
+from pocketmq.operation.events.event import Event
+from pocketmq.operation.events.groups import MemberRefused
+from pocketmq.operation.events.recorder import Recorder
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import IllegalNameError
-from pocketmq.protocol.events.event import Event
-from pocketmq.protocol.events.groups import MemberRefused
-from pocketmq.protocol.events.recorder import Recorder
 from pocketmq.protocol.headers.groups import UpdateSubscriptionGroupRequestHeader
 from pocketmq.protocol.headers.topics import UpdateAndCreateTopicRequestHeader
 from pocketmq.protocol.releases import version_name, version_number

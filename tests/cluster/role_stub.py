@@ -7,7 +7,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from pocketmq.protocol.control import ControlProcessor
+from pocketmq.operation.control.processor import ControlProcessor
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.transport.tcp import TcpNetwork
 from pocketmq.runtime.errors import PocketMQError

@@ -17,9 +17,9 @@ from pocketmq.cluster.demo.workers import CONSUMER_GROUP, TOPIC
 from pocketmq.cluster.recordings.reader import open_index, open_recording
 from pocketmq.cluster.spec import ClusterOptions, cluster_spec
 from pocketmq.cluster.supervisor import Supervisor
-from pocketmq.protocol.events import AnyEvent
-from pocketmq.protocol.events.groups import Allocated, MemberLeft, Rebalanced
-from pocketmq.protocol.events.messages import (
+from pocketmq.operation.events import AnyEvent
+from pocketmq.operation.events.groups import Allocated, MemberLeft, Rebalanced
+from pocketmq.operation.events.messages import (
     MessageConsumed,
     MessageDispatched,
     MessagePulled,
@@ -27,7 +27,7 @@ from pocketmq.protocol.events.messages import (
     MessageStored,
     SendAnswered,
 )
-from pocketmq.protocol.events.replay import ClusterState
+from pocketmq.operation.events.replay import ClusterState
 from pocketmq.protocol.message import MessageExt
 from pocketmq.runtime.errors import MissingToolError
 from support.event_order import in_order

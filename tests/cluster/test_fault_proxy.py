@@ -12,8 +12,8 @@ from pocketmq.client import Message, Producer
 from pocketmq.cluster.faults.proxy import FaultProxy
 from pocketmq.cluster.faults.rules_file import read_rules
 from pocketmq.cluster.faults.run import check_reachable, run_proxy
-from pocketmq.protocol.faults.rule import FaultRule, WrongFaultError
-from pocketmq.protocol.faults.rule_book import RuleBook
+from pocketmq.operation.faults.rule import FaultRule, WrongFaultError
+from pocketmq.operation.faults.rule_book import RuleBook
 from pocketmq.runtime.errors import ConfigError, PocketMQError
 from pocketmq.testing import Cluster
 from support.eventually import eventually
@@ -61,7 +61,7 @@ async def test_a_rule_that_a_proxy_could_never_meet_is_refused(rule: FaultRule, 
 def test_a_process_that_knows_rules_alone_reads_what_a_request_is_about() -> None:
     # The command `fault-proxy` imports nothing else; its rules by topic or group met no request.
     program = (
-        "from pocketmq.protocol.faults.rule_book import RuleBook\n"
+        "from pocketmq.operation.faults.rule_book import RuleBook\n"
         "from pocketmq.protocol.header import REQUEST_HEADERS\n"
         "print(sorted({10, 11, 310} - REQUEST_HEADERS.keys()))"
     )

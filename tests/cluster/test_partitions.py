@@ -10,7 +10,7 @@ from pocketmq.cluster.replica_sets import in_sync, replicas
 from pocketmq.cluster.steering.faults import ClusterFaults
 from pocketmq.cluster.steering.processes import RoleProcesses
 from pocketmq.cluster.supervisor import Supervisor
-from pocketmq.protocol.faults.rule import OTHERS, FaultRule
+from pocketmq.operation.faults.rule import OTHERS, FaultRule
 from pocketmq.runtime.errors import ClockMemberError
 from support.eventually import PATIENCE_MS, eventually
 

@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 import pytest
 
-from pocketmq.protocol.faults.rule import Deed
+from pocketmq.operation.faults.rule import Deed
 from pocketmq.testing import Cluster, start_cluster
 
 PAGE = (Path(__file__).parents[2] / "docs" / "control.md").read_text(encoding="utf-8")

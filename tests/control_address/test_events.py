@@ -20,7 +20,7 @@ from pocketmq.cluster.control_address.client import ControlClient
 from pocketmq.cluster.control_address.declarations import Clock, Run
 from pocketmq.cluster.control_address.event_feed import framed
 from pocketmq.cluster.recordings.reader import open_recording
-from pocketmq.protocol.events.roles import RoleStopped
+from pocketmq.operation.events.roles import RoleStopped
 from pocketmq.runtime.errors import PocketMQError
 from pocketmq.testing import Cluster, start_cluster
 from support.eventually import PATIENCE_S, eventually

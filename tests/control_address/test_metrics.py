@@ -14,7 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from pocketmq.client import Message
-from pocketmq.protocol.metrics import ALL, NODE
+from pocketmq.operation.metrics import ALL, NODE
 from pocketmq.testing import Cluster, start_cluster
 from support.eventually import PATIENCE_S
 from support.golden import GOLDEN

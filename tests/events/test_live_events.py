@@ -12,15 +12,15 @@ import pytest
 from pocketmq.client import Message, PullConsumer
 from pocketmq.cluster.steering.shape import Mode
 from pocketmq.cluster.watch_page.present import present
-from pocketmq.protocol.events import Event
-from pocketmq.protocol.events.groups import (
+from pocketmq.operation.events import Event
+from pocketmq.operation.events.groups import (
     Allocated,
     MemberJoined,
     MemberLeft,
     Rebalanced,
     RouteLearned,
 )
-from pocketmq.protocol.events.messages import (
+from pocketmq.operation.events.messages import (
     MessageConsumed,
     MessagePulled,
     MessageSent,
@@ -28,8 +28,8 @@ from pocketmq.protocol.events.messages import (
     OffsetCommitted,
     SendAnswered,
 )
-from pocketmq.protocol.events.replay import ClusterState
-from pocketmq.protocol.events.roles import FaultBegan, FaultEnded
+from pocketmq.operation.events.replay import ClusterState
+from pocketmq.operation.events.roles import FaultBegan, FaultEnded
 from pocketmq.protocol.message import MessageExt, MessageQueue
 from pocketmq.testing import Cluster, start_cluster
 from support.event_order import in_order

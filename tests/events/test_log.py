@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from pocketmq.protocol.events.event import Event
-from pocketmq.protocol.events.groups import RouteLearned
-from pocketmq.protocol.events.log import EventLog
-from pocketmq.protocol.events.messages import MessageDispatched, MessageStored
-from pocketmq.protocol.events.roles import ClockMoved, EventsCounted
-from pocketmq.protocol.events.sink import NO_EVENTS, Place, sample_number
+from pocketmq.operation.events.event import Event
+from pocketmq.operation.events.groups import RouteLearned
+from pocketmq.operation.events.log import EventLog
+from pocketmq.operation.events.messages import MessageDispatched, MessageStored
+from pocketmq.operation.events.roles import ClockMoved, EventsCounted
+from pocketmq.operation.events.sink import NO_EVENTS, Place, sample_number
 
 
 class Time:

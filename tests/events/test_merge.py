@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pocketmq.protocol.events.merge import EventMerge
-from pocketmq.protocol.events.roles import ClockMoved
+from pocketmq.operation.events.merge import EventMerge
+from pocketmq.operation.events.roles import ClockMoved
 
 
 def moved(by: str, real_us: int) -> ClockMoved:

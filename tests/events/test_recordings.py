@@ -11,18 +11,18 @@ from hypothesis import strategies as st
 
 from pocketmq.cluster.recordings.reader import open_index, open_recording
 from pocketmq.cluster.recordings.writer import RecordingWriter, index_path
-from pocketmq.protocol.events import VOCABULARY, Event
-from pocketmq.protocol.events.frames import (
+from pocketmq.operation.events import VOCABULARY, Event
+from pocketmq.operation.events.frames import (
     FRAME_MS,
     IndexBuilder,
     decode_index,
     encode_index,
     index_of,
 )
-from pocketmq.protocol.events.groups import RouteLearned, queue_texts
-from pocketmq.protocol.events.messages import MessageStored
-from pocketmq.protocol.events.recorder import Recorder
-from pocketmq.protocol.events.recording import (
+from pocketmq.operation.events.groups import RouteLearned, queue_texts
+from pocketmq.operation.events.messages import MessageStored
+from pocketmq.operation.events.recorder import Recorder
+from pocketmq.operation.events.recording import (
     MOST_LINE_BYTES,
     RecordingHeader,
     RecordingReader,
@@ -31,8 +31,8 @@ from pocketmq.protocol.events.recording import (
     encode_recording,
     header_of,
 )
-from pocketmq.protocol.events.roles import ClockMoved, EventsCounted
-from pocketmq.protocol.events.sink import NO_EVENTS, Counted, Place, no_events
+from pocketmq.operation.events.roles import ClockMoved, EventsCounted
+from pocketmq.operation.events.sink import NO_EVENTS, Counted, Place, no_events
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.runtime.errors import DiskError
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import count
 from typing import Any
 
-from pocketmq.protocol.events.event import Event
-from pocketmq.protocol.events.groups import (
+from pocketmq.operation.events.event import Event
+from pocketmq.operation.events.groups import (
     MemberJoined,
     MemberLeft,
     MemberSilent,
@@ -14,14 +14,14 @@ from pocketmq.protocol.events.groups import (
     QueuesUnlocked,
     Rebalanced,
 )
-from pocketmq.protocol.events.messages import (
+from pocketmq.operation.events.messages import (
     MessageDispatched,
     MessageStored,
     OffsetCommitted,
     StoreFlushed,
 )
-from pocketmq.protocol.events.replay import ClusterState
-from pocketmq.protocol.events.roles import (
+from pocketmq.operation.events.replay import ClusterState
+from pocketmq.operation.events.roles import (
     BrokerForgotten,
     BrokerRegistered,
     RoleStarted,

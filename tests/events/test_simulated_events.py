@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from pocketmq.cluster.recordings.reader import open_index, open_recording
-from pocketmq.protocol.events import Event
-from pocketmq.protocol.events.messages import MessageConsumed, MessageStored
-from pocketmq.protocol.events.replay import ClusterState
-from pocketmq.protocol.events.roles import (
+from pocketmq.operation.events import Event
+from pocketmq.operation.events.messages import MessageConsumed, MessageStored
+from pocketmq.operation.events.replay import ClusterState
+from pocketmq.operation.events.roles import (
     LeaderElected,
     MasterElected,
     RoleChanged,

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-ROLES = ("client", "broker", "nameserver", "controller", "protocol")
+ROLES = ("client", "broker", "nameserver", "controller", "operation", "protocol")
 QUICK = "not cluster and not java and not slow and not root and not go and not browser"
 FAR_BACK = 20
 """Lines: an expression over several lines is run as the first of them."""

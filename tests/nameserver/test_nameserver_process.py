@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 
 from pocketmq.nameserver.config import NameServerConfig
-from pocketmq.protocol.bodies.route import KVTable
-from pocketmq.protocol.body import decode_body
-from pocketmq.protocol.headers.control import (
+from pocketmq.operation.control.requests import (
     ClockResponseHeader,
     GetClockRequestHeader,
     MoveClockRequestHeader,
     RoleStatusRequestHeader,
 )
+from pocketmq.protocol.bodies.route import KVTable
+from pocketmq.protocol.body import decode_body
 from pocketmq.protocol.headers.kv import GetKvConfigRequestHeader, PutKvConfigRequestHeader
 from pocketmq.protocol.headers.route import GetRouteInfoRequestHeader
 from pocketmq.protocol.transport.remoting import RemotingClient

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from pocketmq.client import Message, Producer, PushConsumer
-from pocketmq.protocol.faults.rule import WrongFaultError
+from pocketmq.operation.faults.rule import WrongFaultError
 from pocketmq.runtime.errors import PocketMQError
 from pocketmq.testing import Cluster, WrongClusterError, start_cluster
 from pocketmq.testing.cluster import Faults

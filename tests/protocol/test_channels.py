@@ -16,10 +16,10 @@ from pocketmq.protocol.errors import (
     FrameError,
     RequestTimeoutError,
 )
+from pocketmq.protocol.peer_memory import PeerMemory
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.memory import MemoryNetwork
 from pocketmq.protocol.transport.network import Network
-from pocketmq.protocol.transport.peer_memory import PeerMemory
 from pocketmq.protocol.transport.remoting import expect
 from pocketmq.protocol.transport.tcp import TcpNetwork
 from support.eventually import eventually

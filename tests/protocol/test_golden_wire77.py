@@ -9,6 +9,7 @@ from typing import Any
 import msgpack
 import pytest
 
+from pocketmq.operation.control.requests import ClockResponseHeader, MoveClockRequestHeader
 from pocketmq.protocol.bodies.clients import ConsumerData, HeartbeatData, LockBatchBody
 from pocketmq.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from pocketmq.protocol.body import decode_body, encode_body
@@ -20,7 +21,6 @@ from pocketmq.protocol.headers.clients import (
     HeartbeatRequestHeader,
     NotifyConsumerIdsChangedRequestHeader,
 )
-from pocketmq.protocol.headers.control import ClockResponseHeader, MoveClockRequestHeader
 from pocketmq.protocol.headers.locks import LockBatchMqRequestHeader
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
 from pocketmq.protocol.headers.route import GetRouteInfoRequestHeader

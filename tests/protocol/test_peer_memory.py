@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pocketmq.protocol.budget import Budget
-from pocketmq.protocol.transport.peer_memory import ASK_SHARE, GRAIN_BYTES, PeerMemory
+from pocketmq.protocol.peer_memory import ASK_SHARE, GRAIN_BYTES, PeerMemory
 
 LIMIT = 64 * 1024 * 1024
 

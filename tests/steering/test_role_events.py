@@ -10,11 +10,11 @@ import pytest
 
 from pocketmq.cluster.steering.role_events import ClientEvents, RoleEvents
 from pocketmq.cluster.steering.roles import Roles
-from pocketmq.protocol.control import ControlProcessor, real_us
+from pocketmq.operation.control.processor import ControlProcessor, real_us
+from pocketmq.operation.events.event import Event
+from pocketmq.operation.events.log import EventLog
+from pocketmq.operation.events.roles import ClockMoved
 from pocketmq.protocol.dispatch import Dispatcher
-from pocketmq.protocol.events.event import Event
-from pocketmq.protocol.events.log import EventLog
-from pocketmq.protocol.events.roles import ClockMoved
 from pocketmq.protocol.transport.tcp import TcpNetwork
 from pocketmq.runtime.clock import SystemClock
 

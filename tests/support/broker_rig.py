@@ -13,6 +13,7 @@ import msgspec
 from pocketmq.broker.config import BrokerConfig
 from pocketmq.broker.server import Broker
 from pocketmq.broker.store import Disk, StoreConfig
+from pocketmq.operation.events.sink import NO_EVENTS, EventSink
 from pocketmq.protocol.bodies.clients import (
     ConsumerData,
     ConsumerList,
@@ -24,7 +25,6 @@ from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import VERSION_5_3_3, Command, Encoding
 from pocketmq.protocol.dispatch import Dispatcher
-from pocketmq.protocol.events.sink import NO_EVENTS, EventSink
 from pocketmq.protocol.header import Header
 from pocketmq.protocol.headers.clients import (
     GetConsumerListRequestHeader,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from pocketmq.protocol.events import Event
-from pocketmq.protocol.events.messages import (
+from pocketmq.operation.events import Event
+from pocketmq.operation.events.messages import (
     MessageConsumed,
     MessageDispatched,
     MessagePulled,

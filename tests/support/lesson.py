@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import count
 
-from pocketmq.protocol.allocation.averagely import AllocateMessageQueueAveragely
-from pocketmq.protocol.events import Event
-from pocketmq.protocol.events.groups import (
+from pocketmq.operation.events import Event
+from pocketmq.operation.events.groups import (
     Allocated,
     MemberJoined,
     MemberLeft,
@@ -16,7 +15,7 @@ from pocketmq.protocol.events.groups import (
     Rebalanced,
     RouteLearned,
 )
-from pocketmq.protocol.events.messages import (
+from pocketmq.operation.events.messages import (
     MessageConsumed,
     MessageDead,
     MessageDispatched,
@@ -29,8 +28,8 @@ from pocketmq.protocol.events.messages import (
     SendAnswered,
     StoreFlushed,
 )
-from pocketmq.protocol.events.recording import encode_recording, header_of
-from pocketmq.protocol.events.roles import (
+from pocketmq.operation.events.recording import encode_recording, header_of
+from pocketmq.operation.events.roles import (
     BrokerForgotten,
     BrokerRegistered,
     ClockMoved,
@@ -40,6 +39,7 @@ from pocketmq.protocol.events.roles import (
     RoleStarted,
     RoleStopped,
 )
+from pocketmq.protocol.allocation.averagely import AllocateMessageQueueAveragely
 from pocketmq.protocol.message import MessageQueue
 
 BEGAN_MS = 1_795_369_348_000

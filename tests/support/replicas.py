@@ -11,9 +11,9 @@ from pocketmq.broker.server import Broker
 from pocketmq.broker.store import Disk, MessageStore, StoreConfig
 from pocketmq.nameserver.config import NameServerConfig
 from pocketmq.nameserver.server import NameServer
+from pocketmq.operation.events.sink import NO_EVENTS, EventSink
 from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
 from pocketmq.protocol.dispatch import Dispatcher
-from pocketmq.protocol.events.sink import NO_EVENTS, EventSink
 from pocketmq.protocol.transport.memory import MemoryNetwork
 from pocketmq.runtime.manual_clock import ManualClock
 from pocketmq.runtime.profile import profile_named

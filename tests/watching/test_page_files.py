@@ -17,7 +17,7 @@ from pocketmq.cluster.watch_page.page import (
 from pocketmq.cluster.watch_page.routes import byte_range
 from pocketmq.cluster.watching.export import export_recording
 from pocketmq.cluster.watching.selection import LASTING
-from pocketmq.protocol.events.recording import decode_recording
+from pocketmq.operation.events.recording import decode_recording
 from pocketmq.runtime.errors import CallerError
 from support.lesson import lesson_recording
 

@@ -11,7 +11,7 @@ from pocketmq.cluster.steering.cluster_control import ClusterControl
 from pocketmq.cluster.steering.processes import RoleProcesses
 from pocketmq.cluster.supervisor import Supervisor
 from pocketmq.cluster.watch_page.present import present
-from pocketmq.protocol.events.roles import BrokerRegistered, RoleChanged, RoleStarted
+from pocketmq.operation.events.roles import BrokerRegistered, RoleChanged, RoleStarted
 
 pytestmark = pytest.mark.cluster
 

@@ -10,9 +10,9 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser
 
 from pocketmq.cluster.watch_page.page import exported_page
+from pocketmq.operation.events.groups import Allocated, Rebalanced, queue_texts
+from pocketmq.operation.events.recording import encode_recording, header_of
 from pocketmq.protocol.allocation.consistent_hash import AllocateMessageQueueConsistentHash
-from pocketmq.protocol.events.groups import Allocated, Rebalanced, queue_texts
-from pocketmq.protocol.events.recording import encode_recording, header_of
 from pocketmq.protocol.message import MessageQueue
 from support.browser import Seen, chromium, seen
 from support.lesson import (

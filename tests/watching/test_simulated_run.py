@@ -12,11 +12,11 @@ from playwright.sync_api import Browser
 
 from pocketmq.cluster.recordings.reader import open_recording
 from pocketmq.cluster.watch_page.page import exported_page
-from pocketmq.protocol.events import Event
-from pocketmq.protocol.events.groups import MemberJoined, Rebalanced
-from pocketmq.protocol.events.messages import MessageStored, StoreFlushed
-from pocketmq.protocol.events.recording import encode_recording, header_of
-from pocketmq.protocol.events.roles import BrokerRegistered, RoleStopped, TroubleBegan
+from pocketmq.operation.events import Event
+from pocketmq.operation.events.groups import MemberJoined, Rebalanced
+from pocketmq.operation.events.messages import MessageStored, StoreFlushed
+from pocketmq.operation.events.recording import encode_recording, header_of
+from pocketmq.operation.events.roles import BrokerRegistered, RoleStopped, TroubleBegan
 from pocketmq.simulation.recording import record_replicas
 from simulation.faults import lesson, read_faults
 from support.browser import Seen, chromium, seen

@@ -13,16 +13,16 @@ from playwright.sync_api import Browser
 
 from pocketmq.client import Message
 from pocketmq.cluster.watch_page.page import exported_page
-from pocketmq.protocol.events import Event
-from pocketmq.protocol.events.groups import MemberJoined
-from pocketmq.protocol.events.messages import (
+from pocketmq.operation.events import Event
+from pocketmq.operation.events.groups import MemberJoined
+from pocketmq.operation.events.messages import (
     MessageConsumed,
     MessageStored,
     OffsetCommitted,
     StoreFlushed,
 )
-from pocketmq.protocol.events.recording import encode_recording, header_of
-from pocketmq.protocol.events.roles import (
+from pocketmq.operation.events.recording import encode_recording, header_of
+from pocketmq.operation.events.roles import (
     BrokerRegistered,
     EventsCounted,
     FaultBegan,

@@ -21,9 +21,9 @@ from pocketmq.broker.store import Disk, MessageStore, StoreConfig
 from pocketmq.broker.store.rooted_disk import rooted
 from pocketmq.broker.store.store_events import StoreEvents
 from pocketmq.broker.tables.table_file import TableFile
+from pocketmq.operation.events.roles import RoleChanged
+from pocketmq.operation.events.sink import NO_EVENTS, EventSink
 from pocketmq.protocol.budget import Budget, BudgetSource
-from pocketmq.protocol.events.roles import RoleChanged
-from pocketmq.protocol.events.sink import NO_EVENTS, EventSink
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.config import all_in
 from pocketmq.runtime.live_options import LiveOptions

@@ -19,10 +19,10 @@ from pocketmq.broker.config import BrokerConfig
 from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.store import Disk, OsDisk, StoreConfig
 from pocketmq.broker.subjects import BrokerSubjects
+from pocketmq.operation.control.processor import ControlProcessor
+from pocketmq.operation.events.sink import NO_EVENTS, EventSink
 from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
-from pocketmq.protocol.control import ControlProcessor
 from pocketmq.protocol.dispatch import Dispatcher
-from pocketmq.protocol.events.sink import NO_EVENTS, EventSink
 from pocketmq.protocol.releases import known_in
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.network import Listener, Network

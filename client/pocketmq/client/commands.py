@@ -10,6 +10,8 @@ from typing import Final, Protocol
 
 import structlog
 
+from pocketmq.operation.events.groups import NotificationHeard
+from pocketmq.operation.events.sink import NO_EVENTS, EventSink
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.bodies.clients import ConsumeMessageDirectlyResult, ConsumerRunningInfo
 from pocketmq.protocol.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
@@ -18,8 +20,6 @@ from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, error_reply, handles
 from pocketmq.protocol.errors import BrokerError
-from pocketmq.protocol.events.groups import NotificationHeard
-from pocketmq.protocol.events.sink import NO_EVENTS, EventSink
 from pocketmq.protocol.headers.clients import (
     ConsumeMessageDirectlyRequestHeader,
     GetConsumerRunningInfoRequestHeader,

@@ -11,10 +11,10 @@ from typing import Final, TypedDict, TypeVar
 
 from pocketmq.client.joined_clocks import clock_for
 from pocketmq.client.name_servers import parse_addresses
+from pocketmq.operation.events.sink import SinkMaker, no_events
 from pocketmq.protocol.command import Encoding
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.errors import ConnectError
-from pocketmq.protocol.events.sink import SinkMaker, no_events
 from pocketmq.protocol.signing import Credentials
 from pocketmq.protocol.transport.network import Network
 from pocketmq.protocol.transport.tcp import TcpNetwork

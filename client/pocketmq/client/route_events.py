@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pocketmq.client.routes import RouteTable, publish_queues, subscribe_queues
+from pocketmq.operation.events.groups import RouteLearned
+from pocketmq.operation.events.sink import EventSink, Stamp
 from pocketmq.protocol.allocation.strategy import sorted_queues
-from pocketmq.protocol.events.groups import RouteLearned
-from pocketmq.protocol.events.sink import EventSink, Stamp
 
 
 class RouteEvents:

@@ -12,18 +12,18 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 import structlog
 
+from pocketmq.operation.control.requests import (
+    ClockResponseHeader,
+    GetClockRequestHeader,
+    MoveClockRequestHeader,
+    RoleStatusRequestHeader,
+)
 from pocketmq.protocol.bodies.route import ClusterInfo, KVTable
 from pocketmq.protocol.body import decode_body
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import BrokerError, RemotingError
 from pocketmq.protocol.header import Header
-from pocketmq.protocol.headers.control import (
-    ClockResponseHeader,
-    GetClockRequestHeader,
-    MoveClockRequestHeader,
-    RoleStatusRequestHeader,
-)
 from pocketmq.protocol.headers.kv import (
     DeleteKvConfigRequestHeader,
     GetKvListRequestHeader,

@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from pocketmq.cluster.control import announce, withdraw
-from pocketmq.protocol.control import ControlProcessor
+from pocketmq.operation.control.processor import ControlProcessor
+from pocketmq.operation.events.sink import NO_EVENTS, EventSink
 from pocketmq.protocol.dispatch import Dispatcher
-from pocketmq.protocol.events.sink import NO_EVENTS, EventSink
 from pocketmq.protocol.transport.remoting import RemotingClient
 from pocketmq.protocol.transport.tcp import TcpNetwork
 from pocketmq.runtime.clock import Clock

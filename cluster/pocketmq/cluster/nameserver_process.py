@@ -13,7 +13,7 @@ from pocketmq.runtime.interrupts import end_quietly
 if __name__ == "__main__":
     end_quietly()  # until run_role handles signals itself
 
-from pocketmq.protocol.role_process import RoleCommand, run_command
+from pocketmq.operation.role_process import RoleCommand, run_command
 
 import argparse  # isort: skip
 import sys  # isort: skip

@@ -13,9 +13,9 @@ from pocketmq.controller.errors import NotLeadingError, TooManyProposalsError
 from pocketmq.controller.liveness import LiveBroker, LiveBrokers
 from pocketmq.controller.replica_group import ReplicaGroup
 from pocketmq.controller.replicas import BY_CONTROLLER, Outcome
+from pocketmq.operation.events.roles import Elected
 from pocketmq.protocol.codes import ResponseCode, response_name
 from pocketmq.protocol.dispatch import Peer
-from pocketmq.protocol.events.roles import Elected
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.periodic import PeriodicService
 

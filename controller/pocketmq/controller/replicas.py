@@ -20,6 +20,7 @@ from pocketmq.controller import commands
 from pocketmq.controller.election import elect
 from pocketmq.controller.limits import Kept, text_bytes
 from pocketmq.controller.replica_group import FIRST_ID, Replica, ReplicaGroup
+from pocketmq.operation.events.roles import Elected
 from pocketmq.protocol.bodies.controller import (
     ElectMasterResponseBody,
     ReplicaIdentity,
@@ -28,7 +29,6 @@ from pocketmq.protocol.bodies.controller import (
 )
 from pocketmq.protocol.bodies.route import BrokerMemberGroup
 from pocketmq.protocol.codes import ResponseCode
-from pocketmq.protocol.events.roles import Elected
 from pocketmq.protocol.header import Header
 from pocketmq.protocol.headers.controller import (
     AlterSyncStateSetResponseHeader,

@@ -23,13 +23,13 @@ from pocketmq.controller.processors.brokers import BrokerProcessor
 from pocketmq.controller.processors.raft import RaftProcessor
 from pocketmq.controller.raft.group import Group
 from pocketmq.controller.replicas import Outcome
+from pocketmq.operation.control.processor import ControlProcessor
+from pocketmq.operation.events.roles import LeaderElected, MasterElected
+from pocketmq.operation.events.sink import NO_EVENTS, EventSink
+from pocketmq.operation.option_updates import options_writer
 from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
-from pocketmq.protocol.control import ControlProcessor
 from pocketmq.protocol.dispatch import Dispatcher
-from pocketmq.protocol.events.roles import LeaderElected, MasterElected
-from pocketmq.protocol.events.sink import NO_EVENTS, EventSink
 from pocketmq.protocol.headers.controller import NotifyBrokerRoleChangedRequestHeader
-from pocketmq.protocol.option_updates import options_writer
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.network import Listener, Network
 from pocketmq.runtime.addresses import split_address

@@ -23,12 +23,12 @@ from pocketmq.nameserver.processors.register import RegisterProcessor
 from pocketmq.nameserver.processors.route import RouteProcessor
 from pocketmq.nameserver.processors.settings import SettingsProcessor
 from pocketmq.nameserver.route_table import RouteTable
+from pocketmq.operation.control.processor import ControlProcessor
+from pocketmq.operation.events.roles import BrokerForgotten, BrokerRegistered, Forgotten
+from pocketmq.operation.events.sink import NO_EVENTS, EventSink
+from pocketmq.operation.option_updates import options_writer
 from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
-from pocketmq.protocol.control import ControlProcessor
 from pocketmq.protocol.dispatch import Dispatcher
-from pocketmq.protocol.events.roles import BrokerForgotten, BrokerRegistered, Forgotten
-from pocketmq.protocol.events.sink import NO_EVENTS, EventSink
-from pocketmq.protocol.option_updates import options_writer
 from pocketmq.protocol.releases import known_in
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.network import Listener, Network

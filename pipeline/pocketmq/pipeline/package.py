@@ -34,7 +34,7 @@ from typing import Final
 
 from pocketmq.runtime.errors import MissingToolError
 
-PARTS: Final = ("runtime", "protocol", "client", "pipeline")
+PARTS: Final = ("runtime", "protocol", "operation", "client", "pipeline")
 """What the sources and the sink are made of."""
 MODULES: Final = ("pyspark_pocketmq", "pyspark_pocketmq_store")
 PURE: Final = ("structlog", "aiofiles")

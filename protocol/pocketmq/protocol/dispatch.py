@@ -36,8 +36,8 @@ from pocketmq.protocol.budget import BudgetSource, default_budget
 from pocketmq.protocol.codes import RequestCode, ResponseCode, request_name
 from pocketmq.protocol.command import Body, Command, Encoding
 from pocketmq.protocol.header import REQUEST_HEADERS, Header
+from pocketmq.protocol.peer_memory import PeerMemory
 from pocketmq.protocol.releases import Knows, everything
-from pocketmq.protocol.transport.peer_memory import PeerMemory
 from pocketmq.runtime.errors import PocketMQError
 
 log = structlog.get_logger()

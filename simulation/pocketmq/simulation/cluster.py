@@ -18,7 +18,7 @@ from pocketmq.client import (
     MessageExt,
     Producer,
 )
-from pocketmq.protocol.events.sink import SinkMaker, no_events
+from pocketmq.operation.events.sink import SinkMaker, no_events
 from pocketmq.protocol.message import Message
 from pocketmq.protocol.record import decode_records
 from pocketmq.protocol.validation import dlq_topic

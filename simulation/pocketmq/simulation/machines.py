@@ -21,7 +21,7 @@ from pocketmq.client.rebalance.claims import Claim
 from pocketmq.nameserver.config import NameServerConfig
 from pocketmq.nameserver.kv_config import KvTable
 from pocketmq.nameserver.server import NameServer
-from pocketmq.protocol.events.sink import SinkMaker, no_events
+from pocketmq.operation.events.sink import SinkMaker, no_events
 from pocketmq.runtime.profile import Profile
 from pocketmq.simulation.disk import MemoryDisk, MemoryTextFiles
 from pocketmq.simulation.disk_work import DiskTrouble

@@ -13,7 +13,7 @@ from pocketmq.client import Admin, ConsumeFromWhere, MessageExt, PushConsumer
 from pocketmq.client.listener_threads import InlineThreads
 from pocketmq.nameserver.config import NameServerConfig
 from pocketmq.nameserver.server import NameServer
-from pocketmq.protocol.events.sink import SinkMaker
+from pocketmq.operation.events.sink import SinkMaker
 from pocketmq.runtime.loop_clock import LoopClock
 from pocketmq.runtime.profile import PROFILE_5_X
 from pocketmq.simulation.invariants import InvariantError

@@ -14,9 +14,9 @@ from typing import Any, Protocol
 
 import structlog
 
-from pocketmq.protocol.events.event import Event
-from pocketmq.protocol.events.recorder import Recorder
-from pocketmq.protocol.events.sink import SinkMaker, no_events
+from pocketmq.operation.events.event import Event
+from pocketmq.operation.events.recorder import Recorder
+from pocketmq.operation.events.sink import SinkMaker, no_events
 from pocketmq.simulation.invariants import InvariantError
 from pocketmq.simulation.loop import Check, SimProcess, VirtualLoop
 from pocketmq.simulation.telling import Telling

@@ -15,8 +15,8 @@ import random
 from collections import Counter
 from collections.abc import Callable, Collection
 
-from pocketmq.protocol.events.event import Event
-from pocketmq.protocol.events.sink import SinkMaker
+from pocketmq.operation.events.event import Event
+from pocketmq.operation.events.sink import SinkMaker
 from pocketmq.runtime.profile import profile_named
 from pocketmq.simulation.cluster import SimCluster
 from pocketmq.simulation.happenings import Happenings

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from enum import Enum
 
-from pocketmq.protocol.events.roles import (
+from pocketmq.operation.events.roles import (
     InvariantViolated,
     RoleStarted,
     RoleStopped,
     TroubleBegan,
 )
-from pocketmq.protocol.events.sink import EventSink
+from pocketmq.operation.events.sink import EventSink
 
 
 class Telling:

@@ -60,8 +60,8 @@ from pocketmq.cluster.steering.roles import Roles
 from pocketmq.cluster.steering.shape import ClockKind, ClusterShape, Mode
 from pocketmq.cluster.steering.waiting import WAIT_LIMIT_S
 from pocketmq.cluster.topic_changes import check_message_type, check_queues
-from pocketmq.protocol.control import real_us
-from pocketmq.protocol.faults.rule import Deed, FaultRule, Firing, WrongFaultError, check_deed
+from pocketmq.operation.control.processor import real_us
+from pocketmq.operation.faults.rule import Deed, FaultRule, Firing, WrongFaultError, check_deed
 from pocketmq.protocol.scalars import MessageType
 from pocketmq.runtime.addresses import host_of
 from pocketmq.runtime.errors import CallerError, DiskError, PocketMQError

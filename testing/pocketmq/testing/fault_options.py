@@ -6,7 +6,7 @@ from typing import TypedDict
 
 
 class FaultOptions(TypedDict, total=False):
-    """See `pocketmq.protocol.faults.rule.FaultRule`."""
+    """See `pocketmq.operation.faults.rule.FaultRule`."""
 
     role: str
     other: str

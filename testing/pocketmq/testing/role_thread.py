@@ -18,12 +18,12 @@ from typing import Any, Protocol, TypeVar
 from pocketmq.broker.store.disk_worker import DiskWorker
 from pocketmq.broker.store.ruled_disk import RuledDisk
 from pocketmq.cluster.errors import WrongStateError
+from pocketmq.operation.control.processor import event_log
+from pocketmq.operation.faults.rule_book import RuleBook
+from pocketmq.operation.faulty_network.faulty_tcp import FaultyTcp
 from pocketmq.protocol.command import VERSION_5_3_3, Encoding
-from pocketmq.protocol.control import event_log
 from pocketmq.protocol.dispatch import Dispatcher
-from pocketmq.protocol.faults.rule_book import RuleBook
 from pocketmq.protocol.transport.channel import Channel
-from pocketmq.protocol.transport.faulty import FaultyTcp
 from pocketmq.protocol.transport.network import MakeProtocol, OnChannel
 from pocketmq.protocol.transport.tcp import TcpListener, TcpStreams
 from pocketmq.runtime.addresses import address_text

@@ -11,12 +11,12 @@ from pocketmq.broker.admin.days import DayTotals
 from pocketmq.broker.admin.runtime_processor import ratio_text, readable_bytes
 from pocketmq.broker.stats.broker_stats import BrokerStats
 from pocketmq.broker.store.disk import DiskUsage
+from pocketmq.operation.control.requests import RoleStatusRequestHeader
 from pocketmq.protocol.bodies.offsets import ConsumeStats, TopicStatsTable
 from pocketmq.protocol.bodies.route import KVTable
 from pocketmq.protocol.bodies.stats import BrokerStatsData, BrokerStatsItem
 from pocketmq.protocol.body import decode_body, parse_mq_key
 from pocketmq.protocol.command import Encoding
-from pocketmq.protocol.headers.control import RoleStatusRequestHeader
 from pocketmq.protocol.headers.offsets import (
     GetConsumeStatsRequestHeader,
     GetTopicStatsRequestHeader,

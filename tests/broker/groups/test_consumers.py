@@ -13,9 +13,9 @@ from pocketmq.broker.groups.consumers import (
     ConsumerManager,
     HeartbeatOutcome,
 )
-from pocketmq.protocol.events.event import Event
-from pocketmq.protocol.events.groups import MemberJoined, MemberLeft
-from pocketmq.protocol.events.recorder import Recorder
+from pocketmq.operation.events.event import Event
+from pocketmq.operation.events.groups import MemberJoined, MemberLeft
+from pocketmq.operation.events.recorder import Recorder
 from support.broker_rig import FakePeer, consumer
 from support.worked_examples import rows
 

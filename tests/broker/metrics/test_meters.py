@@ -7,7 +7,7 @@ import pytest
 from pocketmq.broker.stats.message_type import MessageType, type_of
 from pocketmq.broker.stats.meters import MAX_SERIES, Meters
 from pocketmq.broker.stats.traffic import Sent, size_class
-from pocketmq.protocol.metrics import (
+from pocketmq.operation.metrics import (
     COMMITS,
     FINISH_LATENCY,
     POP_REVIVE_READ,

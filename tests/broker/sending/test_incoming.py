@@ -22,14 +22,14 @@ from pocketmq.broker.stats.meters import Meters
 from pocketmq.broker.store.stored_message import StoredMessage
 from pocketmq.broker.storing.rewrites import Rewrites
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
+from pocketmq.operation.events.messages import MessageDead
+from pocketmq.operation.events.sink import EventSink
+from pocketmq.operation.metrics import SENT_TO_DLQ
 from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.command import Command
-from pocketmq.protocol.events.messages import MessageDead
-from pocketmq.protocol.events.sink import EventSink
 from pocketmq.protocol.headers.send import SendMessageRequestHeader
 from pocketmq.protocol.hosts import pack_host
 from pocketmq.protocol.message import MessageQueue
-from pocketmq.protocol.metrics import SENT_TO_DLQ
 from pocketmq.protocol.properties import decode_properties, encode_again
 from pocketmq.protocol.subscription import tags_code
 from pocketmq.runtime.profile import PROFILE_4_9, PROFILE_5_X

@@ -10,8 +10,8 @@ from pocketmq.broker.tables.topic_counts import TopicCounts
 from pocketmq.broker.timers.counts import TimerCounts
 from pocketmq.broker.timers.layout import TimerMetrics
 from pocketmq.broker.transactions.counts import TransactionCounts, TransactionMetrics
+from pocketmq.operation.metrics import COMMITS, FINISH_LATENCY, ROLLBACKS
 from pocketmq.protocol.body import encode_json
-from pocketmq.protocol.metrics import COMMITS, FINISH_LATENCY, ROLLBACKS
 
 
 def test_each_change_counts_and_is_to_be_saved() -> None:

@@ -22,7 +22,7 @@ from pocketmq.broker.stats.traffic import MINUTE_PERIOD_MS
 from pocketmq.broker.subject import Periodically, Subject
 from pocketmq.broker.timers.assembly import Timers
 from pocketmq.broker.topics.assembly import Topics
-from pocketmq.protocol.option_updates import options_writer
+from pocketmq.operation.option_updates import options_writer
 from pocketmq.runtime.durable_file import DurableFile
 from pocketmq.runtime.periodic import PeriodicService
 from pocketmq.runtime.text_files import OsTextFiles

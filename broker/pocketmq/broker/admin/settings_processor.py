@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from pocketmq.broker.subject import Service
+from pocketmq.operation.option_updates import OptionUpdates
 from pocketmq.protocol.bodies.topics import DataVersion
 from pocketmq.protocol.body import encode_json
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
 from pocketmq.protocol.headers.settings import GetBrokerConfigResponseHeader
-from pocketmq.protocol.option_updates import OptionUpdates
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.live_options import LiveOptions
 from pocketmq.runtime.shared_writes import SharedWrites

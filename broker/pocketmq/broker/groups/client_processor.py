@@ -26,13 +26,13 @@ from pocketmq.broker.groups.heartbeat_limits import HeartbeatLimits
 from pocketmq.broker.groups.producers import ProducerManager
 from pocketmq.broker.groups.subscription_groups import SubscriptionGroupManager
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
+from pocketmq.operation.events.groups import MemberRefused
+from pocketmq.operation.events.sink import NO_EVENTS, EventSink
 from pocketmq.protocol.bodies.clients import ConsumerData, HeartbeatData
 from pocketmq.protocol.body import decode_request_body
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
-from pocketmq.protocol.events.groups import MemberRefused
-from pocketmq.protocol.events.sink import NO_EVENTS, EventSink
 from pocketmq.protocol.headers.clients import HeartbeatResponseHeader, UnregisterClientRequestHeader
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.profile.broker import BrokerProfile

@@ -22,8 +22,8 @@ from typing import Final
 
 from pocketmq.broker.groups.consumer_changes import ConsumerChanges
 from pocketmq.broker.groups.consumers import ConsumerGroupInfo, ConsumerManager
-from pocketmq.protocol.events.groups import MemberNotified
-from pocketmq.protocol.events.sink import NO_EVENTS, EventSink
+from pocketmq.operation.events.groups import MemberNotified
+from pocketmq.operation.events.sink import NO_EVENTS, EventSink
 from pocketmq.protocol.headers.clients import NotifyConsumerIdsChangedRequestHeader
 from pocketmq.runtime.clock import Clock
 

@@ -20,10 +20,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from pocketmq.operation.events.groups import MemberJoined, MemberLeft
+from pocketmq.operation.events.sink import NO_EVENTS, EventSink
 from pocketmq.protocol.bodies.clients import ConsumerData
 from pocketmq.protocol.dispatch import Peer
-from pocketmq.protocol.events.groups import MemberJoined, MemberLeft
-from pocketmq.protocol.events.sink import NO_EVENTS, EventSink
 from pocketmq.protocol.subscription import SubscriptionData
 
 MEMBER_BYTES = 1024

@@ -7,9 +7,9 @@ import structlog
 from pocketmq.broker.groups.consumers import ClientChannelInfo, ConsumerManager
 from pocketmq.broker.groups.producers import ProducerManager
 from pocketmq.broker.subject import Service
+from pocketmq.operation.events.groups import MemberSilent
+from pocketmq.operation.events.sink import NO_EVENTS, EventSink
 from pocketmq.protocol.dispatch import Peer
-from pocketmq.protocol.events.groups import MemberSilent
-from pocketmq.protocol.events.sink import NO_EVENTS, EventSink
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.periodic import PeriodicService
 

@@ -24,8 +24,8 @@ from typing import Generic, TypeVar
 from pocketmq.broker.core import BrokerCore, defer
 from pocketmq.broker.holding.hold_table import Held, HoldTable
 from pocketmq.broker.subject import Service
+from pocketmq.operation.events.messages import Woken
 from pocketmq.protocol.dispatch import Reply, error_reply
-from pocketmq.protocol.events.messages import Woken
 from pocketmq.runtime.periodic import AT_REST, PeriodicService
 
 HELD = TypeVar("HELD", bound=Held)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pocketmq.broker.locks.queue_locks import RebalanceLockManager
+from pocketmq.operation.events.groups import QueuesLocked, QueuesUnlocked, queue_texts
+from pocketmq.operation.events.sink import NO_EVENTS, EventSink
 from pocketmq.protocol.bodies.clients import LockBatchBody, LockedQueues
 from pocketmq.protocol.body import decode_request_body, encode_body
 from pocketmq.protocol.budget import BudgetSource, default_budget
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
-from pocketmq.protocol.events.groups import QueuesLocked, QueuesUnlocked, queue_texts
-from pocketmq.protocol.events.sink import NO_EVENTS, EventSink
 from pocketmq.runtime.clock import Clock
 
 

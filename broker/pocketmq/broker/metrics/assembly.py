@@ -14,7 +14,7 @@ from pocketmq.broker.subject import Subject
 from pocketmq.broker.timers.assembly import Timers
 from pocketmq.broker.topics.assembly import Topics
 from pocketmq.broker.transactions.assembly import Transactions
-from pocketmq.protocol import metrics
+from pocketmq.operation import metrics
 
 
 def assemble_metrics(

@@ -14,9 +14,9 @@ from pocketmq.broker.pop.assembly import Pop
 from pocketmq.broker.stats.message_type import MessageType
 from pocketmq.broker.stats.meters import Distribution
 from pocketmq.broker.timers.assembly import Timers
-from pocketmq.protocol import metrics
+from pocketmq.operation import metrics
+from pocketmq.operation.metrics import STORE_VALUES, Metric
 from pocketmq.protocol.codes import LanguageCode
-from pocketmq.protocol.metrics import STORE_VALUES, Metric
 from pocketmq.protocol.releases import version_name
 from pocketmq.protocol.validation import (
     SYSTEM_GROUP_PREFIX,

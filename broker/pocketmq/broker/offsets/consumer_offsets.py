@@ -11,10 +11,10 @@ from math import inf
 
 from pocketmq.broker.offsets.topic_groups import TopicGroups
 from pocketmq.broker.tables.unsaved import Unsaved
+from pocketmq.operation.events.messages import OffsetCommitted
+from pocketmq.operation.events.sink import NO_EVENTS, EventSink, Place
 from pocketmq.protocol.bodies.offsets import ConsumerOffsetTable
 from pocketmq.protocol.bodies.topics import DataVersion
-from pocketmq.protocol.events.messages import OffsetCommitted
-from pocketmq.protocol.events.sink import NO_EVENTS, EventSink, Place
 from pocketmq.protocol.validation import SYSTEM_GROUP_PREFIX
 
 SEPARATOR = "@"

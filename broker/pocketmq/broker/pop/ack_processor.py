@@ -16,13 +16,13 @@ from pocketmq.broker.pop.records import Ack, CheckPoint
 from pocketmq.broker.pop.revive_log import ReviveLog
 from pocketmq.broker.pop.waking import WakingPops
 from pocketmq.broker.store import PutResult, PutStatus, StoredMessage
+from pocketmq.operation.events.messages import MessageAcknowledged
+from pocketmq.operation.events.sink import Place
 from pocketmq.protocol.bodies.pop import BatchAck, BatchAckBody
 from pocketmq.protocol.body import decode_request_body
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, error_reply, handles, handles_batch
-from pocketmq.protocol.events.messages import MessageAcknowledged
-from pocketmq.protocol.events.sink import Place
 from pocketmq.protocol.headers.pop import (
     AckMessageRequestHeader,
     ChangeInvisibleTimeRequestHeader,

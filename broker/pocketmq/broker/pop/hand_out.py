@@ -25,9 +25,9 @@ from pocketmq.broker.pop.taken_points import HandOut, Taken, take_back
 from pocketmq.broker.store import GetResult, GetStatus
 from pocketmq.broker.store.queue_reads import MOST_FILTERED_BYTES
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
+from pocketmq.operation.events.messages import MessagePulled
+from pocketmq.operation.events.sink import Place
 from pocketmq.protocol import properties as names
-from pocketmq.protocol.events.messages import MessagePulled
-from pocketmq.protocol.events.sink import Place
 from pocketmq.protocol.hosts import parse_host_text
 from pocketmq.protocol.message import MessageExt
 from pocketmq.protocol.properties import encode_again

@@ -16,7 +16,7 @@ from pocketmq.broker.pop.records import Ack
 from pocketmq.broker.pop.revive_log import ReviveLog
 from pocketmq.broker.store import PutStatus, StoredMessage
 from pocketmq.broker.subject import Service
-from pocketmq.protocol.metrics import POP_SCAN_TIME
+from pocketmq.operation.metrics import POP_SCAN_TIME
 from pocketmq.runtime.periodic import AT_REST, PeriodicService
 
 log = structlog.get_logger()

@@ -25,11 +25,11 @@ from pocketmq.broker.store import GetStatus, PutStatus, StoredMessage
 from pocketmq.broker.storing.assembly import Storing
 from pocketmq.broker.subject import Service
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
+from pocketmq.operation.metrics import POP_RETRIED, POP_REVIVE_READ
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.errors import BadRequestError
 from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.metrics import POP_RETRIED, POP_REVIVE_READ
 from pocketmq.protocol.properties import (
     MAX_PROPERTIES_BYTES,
     encode_again,

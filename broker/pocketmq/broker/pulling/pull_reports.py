@@ -8,9 +8,9 @@ from pocketmq.broker.groups.consumers import ConsumerManager
 from pocketmq.broker.pulling.offset_moved import OffsetMovedEvents
 from pocketmq.broker.pulling.pull_checks import HeldPull
 from pocketmq.broker.store import GetResult
+from pocketmq.operation.events.messages import MessagePulled, PullHeld, PullWoken, Woken
+from pocketmq.operation.events.sink import NO_EVENTS, Counted, EventSink, Place
 from pocketmq.protocol.dispatch import Peer
-from pocketmq.protocol.events.messages import MessagePulled, PullHeld, PullWoken, Woken
-from pocketmq.protocol.events.sink import NO_EVENTS, Counted, EventSink, Place
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader
 
 MOST_KEPT: Final = 10_000

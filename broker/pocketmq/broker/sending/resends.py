@@ -8,11 +8,11 @@ from pocketmq.broker.locks.queue_locks import RebalanceLockManager
 from pocketmq.broker.sending.retry import max_reconsume_times, resend_goes_to_dlq
 from pocketmq.broker.stats.meters import Meters
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
+from pocketmq.operation.events.messages import MessageDead
+from pocketmq.operation.events.sink import NO_EVENTS, EventSink
+from pocketmq.operation.metrics import SENT_TO_DLQ
 from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.codes import ResponseCode
-from pocketmq.protocol.events.messages import MessageDead
-from pocketmq.protocol.events.sink import NO_EVENTS, EventSink
-from pocketmq.protocol.metrics import SENT_TO_DLQ
 from pocketmq.protocol.validation import dlq_topic, retry_topic
 from pocketmq.runtime.profile.broker import BrokerProfile
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from pocketmq.broker.sending.retry import RetryPlan
 from pocketmq.broker.stats.broker_stats import BrokerStats
+from pocketmq.operation.events.messages import MessageDead, MessageSentBack
+from pocketmq.operation.events.sink import NO_EVENTS, EventSink
+from pocketmq.operation.metrics import SENT_TO_DLQ
 from pocketmq.protocol import properties as names
-from pocketmq.protocol.events.messages import MessageDead, MessageSentBack
-from pocketmq.protocol.events.sink import NO_EVENTS, EventSink
 from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.metrics import SENT_TO_DLQ
 
 
 class SendBackReports:

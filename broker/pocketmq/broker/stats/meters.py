@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from typing import Final
 
-from pocketmq.protocol.metrics import CONSUMER_GROUP, IS_SYSTEM, STORE, TOPIC, Metric
+from pocketmq.operation.metrics import CONSUMER_GROUP, IS_SYSTEM, STORE, TOPIC, Metric
 
 MAX_SERIES: Final = 10_000
 """Of one metric; more sets of labels are not counted, so that names cost no memory without end."""

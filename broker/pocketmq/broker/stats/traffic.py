@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from pocketmq.operation.metrics import MESSAGE_SIZE
 from pocketmq.protocol.bodies.stats import BrokerStatsData, BrokerStatsItem
-from pocketmq.protocol.metrics import MESSAGE_SIZE
 
 MINUTE_PERIOD_MS: Final = 10_000
 HOUR_PERIOD_MS: Final = 600_000

@@ -1,6 +1,6 @@
 """The real disk under fault rules: slow syncs, a full disk, errors of the device.
 
-Rules come and go while the broker runs (SET_FAULTS, `protocol/faults/`). Faults at the N-th call
+Rules come and go while the broker runs (SET_FAULTS, `operation/faults/`). Faults at the N-th call
 of a process's life, and its death in the middle of one, are `fault_disk.py`'s.
 """
 
@@ -11,7 +11,7 @@ from typing import Final
 
 from pocketmq.broker.store.disk import DiskUsage
 from pocketmq.broker.store.fault_disk import Fault, FaultDisk
-from pocketmq.protocol.faults.rule_book import RuleBook
+from pocketmq.operation.faults.rule_book import RuleBook
 
 _FULL: Final = Fault("enospc", 1)
 _BROKEN: Final = Fault("eio", 1)

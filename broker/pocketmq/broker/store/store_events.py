@@ -7,8 +7,8 @@ from typing import Final
 from pocketmq.broker.store.consume_queue import ConsumeQueue
 from pocketmq.broker.store.stored_batches import PlacedBatch, StoredBatch
 from pocketmq.broker.store.stored_message import PutStatus
-from pocketmq.protocol.events.messages import MessageDispatched, MessageStored, StoreFlushed
-from pocketmq.protocol.events.sink import NO_EVENTS, Counted, EventSink, Place, sample_number
+from pocketmq.operation.events.messages import MessageDispatched, MessageStored, StoreFlushed
+from pocketmq.operation.events.sink import NO_EVENTS, Counted, EventSink, Place, sample_number
 
 _OK = PutStatus.PUT_OK
 

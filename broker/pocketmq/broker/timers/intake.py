@@ -20,10 +20,10 @@ from pocketmq.broker.timers.late import LateCopies
 from pocketmq.broker.timers.layout import DELETE, NORMAL, RECORD_SIZE, ROLL, LogRecord, pack_record
 from pocketmq.broker.timers.rules import NEVER_WAITED_MS, topic_hash
 from pocketmq.broker.timers.state import TimerState
+from pocketmq.operation.metrics import DELAY_LATENCY, TIMER_ENQUEUED
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.java import java_integer
 from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.metrics import DELAY_LATENCY, TIMER_ENQUEUED
 from pocketmq.protocol.properties import stored_name, stored_value
 from pocketmq.protocol.record import decode_records
 from pocketmq.protocol.validation import TIMER_TOPIC

@@ -8,9 +8,9 @@ import msgspec
 
 from pocketmq.broker.stats.meters import Meters
 from pocketmq.broker.tables.topic_counts import TopicCount, TopicCounts
+from pocketmq.operation.metrics import COMMITS, FINISH_LATENCY, ROLLBACKS
 from pocketmq.protocol.bodies.topics import DataVersion
 from pocketmq.protocol.body import BodyStruct
-from pocketmq.protocol.metrics import COMMITS, FINISH_LATENCY, ROLLBACKS
 
 
 class TransactionMetrics(BodyStruct, kw_only=True, omit_defaults=False):

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 from pocketmq.client.admin.base import AdminBase
 from pocketmq.client.admin.settings import change_options, options_of
+from pocketmq.operation.control.requests import GetMetricsRequestHeader
 from pocketmq.protocol.bodies.controller import EpochEntryCache
 from pocketmq.protocol.bodies.replication import HARuntimeInfo
 from pocketmq.protocol.bodies.route import ClusterInfo, KVTable
 from pocketmq.protocol.bodies.stats import BrokerStatsData, MetricsReport
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import BrokerError
-from pocketmq.protocol.headers.control import GetMetricsRequestHeader
 from pocketmq.protocol.headers.controller import GetBrokerEpochCacheRequestHeader
 from pocketmq.protocol.headers.replication import GetBrokerHAStatusRequestHeader
 from pocketmq.protocol.headers.route import GetNamesrvConfigRequestHeader

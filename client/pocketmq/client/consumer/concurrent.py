@@ -30,7 +30,7 @@ from pocketmq.client.consumer.offset_table import OffsetTable
 from pocketmq.client.consumer.pop_queue import PopQueue
 from pocketmq.client.consumer.settings import PushSettings
 from pocketmq.client.pulling.process_queue import ProcessQueue
-from pocketmq.protocol.events.messages import Consumed
+from pocketmq.operation.events.messages import Consumed
 from pocketmq.protocol.message import MessageExt, MessageQueue
 from pocketmq.runtime.clock import NO_WAIT, Clock
 from pocketmq.runtime.periodic import PeriodicService

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from pocketmq.operation.events.messages import Consumed, MessageConsumed
+from pocketmq.operation.events.sink import NO_EVENTS, EventSink, Place, sample_number
 from pocketmq.protocol import properties as names
-from pocketmq.protocol.events.messages import Consumed, MessageConsumed
-from pocketmq.protocol.events.sink import NO_EVENTS, EventSink, Place, sample_number
 from pocketmq.protocol.message import MessageExt, MessageQueue
 
 

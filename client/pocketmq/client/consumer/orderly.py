@@ -34,8 +34,8 @@ from pocketmq.client.consumer.offset_table import OffsetTable
 from pocketmq.client.consumer.queue_locks import QueueLocks
 from pocketmq.client.consumer.settings import PushSettings
 from pocketmq.client.pulling.process_queue import ProcessQueue
+from pocketmq.operation.events.messages import Consumed
 from pocketmq.protocol import properties as names
-from pocketmq.protocol.events.messages import Consumed
 from pocketmq.protocol.message import MessageExt, MessageQueue
 from pocketmq.protocol.validation import retry_topic
 from pocketmq.runtime.clock import Clock

@@ -6,9 +6,9 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from pocketmq.client.rebalance.planner import RebalancePlanner
+from pocketmq.operation.events.groups import Allocated, Rebalanced, queue_texts
+from pocketmq.operation.events.sink import NO_EVENTS, EventSink
 from pocketmq.protocol.allocation.strategy import explain, sorted_client_ids, sorted_queues
-from pocketmq.protocol.events.groups import Allocated, Rebalanced, queue_texts
-from pocketmq.protocol.events.sink import NO_EVENTS, EventSink
 from pocketmq.protocol.message import MessageQueue
 
 

@@ -20,8 +20,8 @@ from pocketmq.cluster.cli.steer import Control, Data, tell_done
 from pocketmq.cluster.cli.tables import Table
 from pocketmq.cluster.control_address.client import ControlClient, part
 from pocketmq.cluster.control_address.declarations import Done, FaultState, Partition
+from pocketmq.operation.faults.rule import MAX_DELAY_MS, Deed, FaultRule, check_deed
 from pocketmq.protocol.codes import request_name, response_name
-from pocketmq.protocol.faults.rule import MAX_DELAY_MS, Deed, FaultRule, check_deed
 from pocketmq.runtime.errors import CallerError
 
 ADD_HELP = """Let a fault rule hold from now on.

@@ -14,7 +14,7 @@ from pocketmq.cluster.control_address.declared_groups import GroupDescription
 from pocketmq.cluster.steering.shape import MAX_ADVANCE_S
 from pocketmq.cluster.steering.snapshots import SnapshotInfo
 from pocketmq.cluster.topic_changes import MAX_QUEUES
-from pocketmq.protocol.faults.rule import FaultRule
+from pocketmq.operation.faults.rule import FaultRule
 from pocketmq.protocol.scalars import MessageType
 
 Method = Literal["GET", "POST", "DELETE"]

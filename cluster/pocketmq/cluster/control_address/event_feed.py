@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import msgspec
 
 from pocketmq.cluster.steering.event_stream import EventStream
-from pocketmq.protocol.events import Event
+from pocketmq.operation.events import Event
 
 KEEP_ALIVE_S = 15.0
 """Real seconds after which a comment is sent, so that a peer that is gone is noticed."""

@@ -1,6 +1,6 @@
 """Answers `/metrics` in Prometheus' text format, with the names and labels of RocketMQ 5.3.3.
 
-`protocol/metrics.py` declares them, brokers tell the figures. `pocketmq_role_up` is PocketMQ's own.
+`operation/metrics.py` declares them, brokers tell the figures. `pocketmq_role_up` is our own.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
 from pocketmq.cluster.steering.cluster_control import ClusterControl
+from pocketmq.operation.metrics import ALL, NODE, Metric
 from pocketmq.protocol.bodies.stats import MetricsReport
-from pocketmq.protocol.metrics import ALL, NODE, Metric
 from pocketmq.runtime.errors import PocketMQError
 
 log = structlog.get_logger()

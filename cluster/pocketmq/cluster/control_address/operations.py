@@ -41,9 +41,9 @@ from pocketmq.cluster.own_topics import peoples_topics
 from pocketmq.cluster.steering.cluster_control import ClusterControl
 from pocketmq.cluster.steering.errors import NotReachedError
 from pocketmq.cluster.steering.snapshots import SnapshotInfo
+from pocketmq.operation.faults.rule import FaultRule
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
-from pocketmq.protocol.faults.rule import FaultRule
 from pocketmq.protocol.validation import DLQ_PREFIX, is_system_group
 from pocketmq.runtime import clock_members
 from pocketmq.runtime.clock import SystemClock

@@ -30,7 +30,7 @@ from pocketmq.cluster.demo.workers import (
     now_ms,
     tell,
 )
-from pocketmq.protocol.events.sink import EventSink
+from pocketmq.operation.events.sink import EventSink
 from pocketmq.protocol.message import MessageExt, MessageQueue
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.errors import PocketMQError

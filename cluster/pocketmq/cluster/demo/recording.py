@@ -11,7 +11,7 @@ from pocketmq.cluster.recordings.writer import RecordingWriter
 from pocketmq.cluster.steering.cluster_control import ClusterControl
 from pocketmq.cluster.steering.processes import RoleProcesses
 from pocketmq.cluster.supervisor import Supervisor
-from pocketmq.protocol.events.event import Event
+from pocketmq.operation.events.event import Event
 from pocketmq.runtime.errors import DiskError
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import ClassVar, TypedDict, TypeVar
 
 from pocketmq.cluster.demo.modes import ModeName
-from pocketmq.protocol.control import event_log
-from pocketmq.protocol.events.sink import NO_EVENTS, EventSink, SinkMaker
+from pocketmq.operation.control.processor import event_log
+from pocketmq.operation.events.sink import NO_EVENTS, EventSink, SinkMaker
 from pocketmq.runtime.clock import Clock, SystemClock
 from pocketmq.runtime.options import option
 from pocketmq.runtime.process import RoleOptions, load_all

@@ -14,8 +14,8 @@ from typing import cast
 
 import structlog
 
-from pocketmq.protocol.faults.rule_book import RuleBook
-from pocketmq.protocol.transport.fault_line import FaultLine
+from pocketmq.operation.faults.rule_book import RuleBook
+from pocketmq.operation.faulty_network.fault_line import FaultLine
 from pocketmq.runtime.addresses import address_text, split_address
 from pocketmq.runtime.lifetime import StartStop
 from pocketmq.runtime.ports import bind_error

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from pocketmq.protocol.faults.rule import FaultRule, WrongFaultError
+from pocketmq.operation.faults.rule import FaultRule, WrongFaultError
 from pocketmq.runtime.errors import ConfigError
 
 

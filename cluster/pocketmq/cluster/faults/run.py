@@ -8,8 +8,8 @@ import msgspec
 import typer
 
 from pocketmq.cluster.faults.proxy import FaultProxy
-from pocketmq.protocol.faults.rule import CLIENTS, DISK_DEEDS, FaultRule, WrongFaultError
-from pocketmq.protocol.faults.rule_book import RuleBook
+from pocketmq.operation.faults.rule import CLIENTS, DISK_DEEDS, FaultRule, WrongFaultError
+from pocketmq.operation.faults.rule_book import RuleBook
 from pocketmq.runtime.addresses import split_address
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import ConfigError

@@ -10,7 +10,7 @@ NAMESERVER = "pocketmq.nameserver"
 CONTROLLER = "pocketmq.controller"
 BROKER = "pocketmq.broker"
 
-_FAULTS = ("pocketmq.protocol.control", "pocketmq.protocol.transport.faulty")
+_FAULTS = ("pocketmq.operation.control.processor", "pocketmq.operation.faulty_network.faulty_tcp")
 
 IMPORTS: Mapping[str, tuple[str, ...]] = {
     NAMESERVER: (f"{NAMESERVER}.__main__", f"{NAMESERVER}.server", *_FAULTS, "uvloop"),

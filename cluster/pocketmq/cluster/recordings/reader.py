@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pocketmq.cluster.recordings.writer import index_path
-from pocketmq.protocol.events.frames import RecordingIndex, decode_index, index_of
-from pocketmq.protocol.events.recording import Line, RecordingHeader, RecordingReader
-from pocketmq.protocol.events.vocabulary import AnyEvent
+from pocketmq.operation.events.frames import RecordingIndex, decode_index, index_of
+from pocketmq.operation.events.recording import Line, RecordingHeader, RecordingReader
+from pocketmq.operation.events.vocabulary import AnyEvent
 from pocketmq.runtime.errors import CallerError, DiskError
 
 PIECE_BYTES = 1024 * 1024

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from pocketmq.protocol.events import AnyEvent
-from pocketmq.protocol.events.groups import (
+from pocketmq.operation.events import AnyEvent
+from pocketmq.operation.events.groups import (
     Allocated,
     MemberJoined,
     MemberLeft,
@@ -16,7 +16,7 @@ from pocketmq.protocol.events.groups import (
     QueuesLocked,
     Rebalanced,
 )
-from pocketmq.protocol.events.messages import (
+from pocketmq.operation.events.messages import (
     MessageConsumed,
     MessageDead,
     MessagePulled,
@@ -28,7 +28,7 @@ from pocketmq.protocol.events.messages import (
     SendAnswered,
     StoreFlushed,
 )
-from pocketmq.protocol.events.roles import (
+from pocketmq.operation.events.roles import (
     BrokerForgotten,
     BrokerRegistered,
     MasterElected,

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
-from pocketmq.protocol.events.event import Event
-from pocketmq.protocol.events.frames import IndexBuilder, encode_index
-from pocketmq.protocol.events.recording import encode_line, header_of
+from pocketmq.operation.events.event import Event
+from pocketmq.operation.events.frames import IndexBuilder, encode_index
+from pocketmq.operation.events.recording import encode_line, header_of
 from pocketmq.runtime.errors import DiskError
 
 

@@ -33,7 +33,7 @@ from pocketmq.cluster.steering.snapshots import SnapshotInfo, Snapshots
 from pocketmq.cluster.steering.timeline import Act
 from pocketmq.cluster.steering.waiting import Missing, standing_clock, until_nothing_is_missing
 from pocketmq.cluster.topic_changes import check_message_type, check_queues, create_or_change
-from pocketmq.protocol.faults.rule import FaultRule
+from pocketmq.operation.faults.rule import FaultRule
 from pocketmq.protocol.scalars import MessageType
 from pocketmq.protocol.transport.traffic import TRAFFIC
 from pocketmq.runtime import lock_step

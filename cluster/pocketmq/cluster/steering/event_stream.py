@@ -17,11 +17,11 @@ import structlog
 from pocketmq.cluster.steering.cluster_view import ClusterView
 from pocketmq.cluster.steering.owned_queues import Members, members_of, rebalanced
 from pocketmq.cluster.steering.role_events import ClientEvents, RoleEvents
-from pocketmq.protocol.control import real_us
-from pocketmq.protocol.events.event import Event
-from pocketmq.protocol.events.groups import MemberSilent, OfMembership, RouteLearned
-from pocketmq.protocol.events.log import EventLog
-from pocketmq.protocol.events.roles import (
+from pocketmq.operation.control.processor import real_us
+from pocketmq.operation.events.event import Event
+from pocketmq.operation.events.groups import MemberSilent, OfMembership, RouteLearned
+from pocketmq.operation.events.log import EventLog
+from pocketmq.operation.events.roles import (
     BrokerForgotten,
     BrokerRegistered,
     ClockMoved,
@@ -31,8 +31,8 @@ from pocketmq.protocol.events.roles import (
     RoleStarted,
     RoleStopped,
 )
-from pocketmq.protocol.events.sink import EventSink
-from pocketmq.protocol.faults.rule import FaultRule
+from pocketmq.operation.events.sink import EventSink
+from pocketmq.operation.faults.rule import FaultRule
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import PocketMQError
 

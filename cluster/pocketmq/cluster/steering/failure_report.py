@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from pocketmq.cluster.steering.cluster_control import ClusterControl
 from pocketmq.cluster.steering.role_events import RoleEvents
-from pocketmq.protocol.control import real_us
-from pocketmq.protocol.events.event import Event
-from pocketmq.protocol.events.log import EventLog
-from pocketmq.protocol.events.messages import PullHeld, PullWoken, StoreFlushed
-from pocketmq.protocol.events.roles import EventsCounted
+from pocketmq.operation.control.processor import real_us
+from pocketmq.operation.events.event import Event
+from pocketmq.operation.events.log import EventLog
+from pocketmq.operation.events.messages import PullHeld, PullWoken, StoreFlushed
+from pocketmq.operation.events.roles import EventsCounted
 
 LOG_LINES = 15
 """Of each role."""

@@ -10,12 +10,16 @@ import msgspec
 from pocketmq.cluster.control import ANSWER_LIMIT_S
 from pocketmq.cluster.steering.errors import WrongClusterError
 from pocketmq.cluster.steering.roles import Roles
-from pocketmq.protocol.bodies.faults import FaultOrders, FaultReport
+from pocketmq.operation.faults.requests import (
+    FaultOrders,
+    FaultReport,
+    GetFaultsRequestHeader,
+    SetFaultsRequestHeader,
+)
+from pocketmq.operation.faults.rule import CLIENTS, OTHERS, FaultRule, Firing
 from pocketmq.protocol.body import decode_body
 from pocketmq.protocol.command import Command
-from pocketmq.protocol.faults.rule import CLIENTS, OTHERS, FaultRule, Firing
 from pocketmq.protocol.header import Header
-from pocketmq.protocol.headers.control import GetFaultsRequestHeader, SetFaultsRequestHeader
 from pocketmq.protocol.transport.remoting import RemotingClient, expect
 from pocketmq.protocol.transport.tcp import TcpNetwork
 from pocketmq.runtime.addresses import address_text, host_of

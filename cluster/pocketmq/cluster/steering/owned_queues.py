@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping
 
 from pocketmq.cluster.steering.cluster_view import ClusterView
+from pocketmq.operation.events.event import Event
+from pocketmq.operation.events.groups import Rebalanced
+from pocketmq.operation.events.sink import EventSink
 from pocketmq.protocol.errors import BrokerError, ClientError, RemotingError
-from pocketmq.protocol.events.event import Event
-from pocketmq.protocol.events.groups import Rebalanced
-from pocketmq.protocol.events.sink import EventSink
 
 Members = Mapping[tuple[str, str], tuple[str, ...]]
 """(group, client id) -> its queues, as `topic broker/queue`."""

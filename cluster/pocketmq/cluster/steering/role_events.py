@@ -10,14 +10,14 @@ import msgspec
 import structlog
 
 from pocketmq.cluster.steering.roles import Roles
-from pocketmq.protocol.control import real_us
-from pocketmq.protocol.events.event import Event
-from pocketmq.protocol.events.log import MOST_PER_READ, EventLog
-from pocketmq.protocol.events.merge import EventMerge
-from pocketmq.protocol.events.roles import EventsDropped
-from pocketmq.protocol.events.sink import EventSink
-from pocketmq.protocol.events.vocabulary import AnyEvent
-from pocketmq.protocol.headers.control import GetEventsRequestHeader, GetEventsResponseHeader
+from pocketmq.operation.control.processor import real_us
+from pocketmq.operation.control.requests import GetEventsRequestHeader, GetEventsResponseHeader
+from pocketmq.operation.events.event import Event
+from pocketmq.operation.events.log import MOST_PER_READ, EventLog
+from pocketmq.operation.events.merge import EventMerge
+from pocketmq.operation.events.roles import EventsDropped
+from pocketmq.operation.events.sink import EventSink
+from pocketmq.operation.events.vocabulary import AnyEvent
 from pocketmq.protocol.transport.remoting import RemotingClient, expect
 from pocketmq.protocol.transport.tcp import TcpNetwork
 from pocketmq.runtime.errors import PocketMQError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pocketmq.protocol.control import real_us
+from pocketmq.operation.control.processor import real_us
 
 
 class Act(NamedTuple):

@@ -10,23 +10,23 @@ import structlog
 
 from pocketmq.client import Admin
 from pocketmq.cluster.own_topics import peoples_topics
-from pocketmq.protocol.events import Event
-from pocketmq.protocol.events.groups import MemberJoined, Rebalanced
-from pocketmq.protocol.events.log import EventLog
-from pocketmq.protocol.events.messages import (
+from pocketmq.operation.events import Event
+from pocketmq.operation.events.groups import MemberJoined, Rebalanced
+from pocketmq.operation.events.log import EventLog
+from pocketmq.operation.events.messages import (
     MessageDispatched,
     OffsetCommitted,
     StoreFlushed,
 )
-from pocketmq.protocol.events.roles import (
+from pocketmq.operation.events.roles import (
     BrokerRegistered,
     FaultBegan,
     RoleChanged,
     RoleStarted,
     RoleStopped,
 )
-from pocketmq.protocol.events.sink import Stamp
-from pocketmq.protocol.metrics import FLUSH_BEHIND
+from pocketmq.operation.events.sink import Stamp
+from pocketmq.operation.metrics import FLUSH_BEHIND
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import PocketMQError
 

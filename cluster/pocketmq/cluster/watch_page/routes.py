@@ -17,8 +17,8 @@ from pocketmq.cluster.http_server.guard import PAGE, TOKEN_COOKIE
 from pocketmq.cluster.recordings.reader import open_index
 from pocketmq.cluster.watch_page.page import media_type, page_files, security_policy
 from pocketmq.cluster.watch_page.present import present
-from pocketmq.protocol.events import VOCABULARY
-from pocketmq.protocol.events.frames import encode_index
+from pocketmq.operation.events import VOCABULARY
+from pocketmq.operation.events.frames import encode_index
 from pocketmq.runtime.errors import CallerError, DiskError
 
 if TYPE_CHECKING:

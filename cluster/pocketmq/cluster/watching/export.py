@@ -7,7 +7,7 @@ from pathlib import Path
 from pocketmq.cluster.recordings.reader import check_recording, open_recording
 from pocketmq.cluster.watch_page.page import MAX_EXPORT_BYTES, TooLargeError, exported_page
 from pocketmq.cluster.watching.selection import selected
-from pocketmq.protocol.events.recording import encode_recording
+from pocketmq.operation.events.recording import encode_recording
 from pocketmq.runtime.errors import CallerError, DiskError
 
 

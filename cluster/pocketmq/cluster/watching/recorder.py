@@ -10,7 +10,7 @@ import msgspec
 from pocketmq.cluster.control_address.client import ControlClient
 from pocketmq.cluster.control_address.declarations import ClusterDescription
 from pocketmq.cluster.recordings.writer import RecordingWriter
-from pocketmq.protocol.events import AnyEvent
+from pocketmq.operation.events import AnyEvent
 from pocketmq.runtime.errors import PeerError
 
 

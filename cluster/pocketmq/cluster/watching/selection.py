@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from pocketmq.protocol.events import AnyEvent
-from pocketmq.protocol.events.groups import (
+from pocketmq.operation.events import AnyEvent
+from pocketmq.operation.events.groups import (
     Allocated,
     MemberJoined,
     MemberLeft,
@@ -20,8 +20,8 @@ from pocketmq.protocol.events.groups import (
     Rebalanced,
     RouteLearned,
 )
-from pocketmq.protocol.events.messages import OffsetCommitted
-from pocketmq.protocol.events.roles import (
+from pocketmq.operation.events.messages import OffsetCommitted
+from pocketmq.operation.events.roles import (
     BrokerForgotten,
     BrokerRegistered,
     FaultBegan,

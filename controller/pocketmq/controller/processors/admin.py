@@ -12,6 +12,7 @@ from pocketmq.controller.errors import ControllerRefusedError
 from pocketmq.controller.liveness import LiveBrokers
 from pocketmq.controller.processors.bounds import Bounds
 from pocketmq.controller.processors.deciding import decide
+from pocketmq.operation.option_updates import OptionUpdates
 from pocketmq.protocol.bodies.controller import BrokerReplicasInfo
 from pocketmq.protocol.body import encode_body
 from pocketmq.protocol.codes import RequestCode, ResponseCode
@@ -22,7 +23,6 @@ from pocketmq.protocol.headers.controller import (
     CleanControllerBrokerDataRequestHeader,
     GetMetaDataResponseHeader,
 )
-from pocketmq.protocol.option_updates import OptionUpdates
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.live_options import LiveOptions
 from pocketmq.runtime.shared_writes import SharedWrites

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from pocketmq.operation.option_updates import OptionUpdates
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
-from pocketmq.protocol.option_updates import OptionUpdates
 from pocketmq.runtime.live_options import LiveOptions
 from pocketmq.runtime.shared_writes import SharedWrites
 

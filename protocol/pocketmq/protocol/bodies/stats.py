@@ -31,7 +31,7 @@ class MetricNumber(BodyStruct, kw_only=True):
     """One number of a counter or a gauge."""
 
     name: str
-    """Of a `protocol.metrics.Metric`, which says what the labels are."""
+    """Of an `operation.metrics.Metric`, which says what the labels are."""
     labels: list[str] = always(list)
     """Their values, in its order; an empty one is left out."""
     value: Int64 = 0

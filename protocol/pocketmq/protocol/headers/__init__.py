@@ -12,19 +12,18 @@
     controller              who is master, and which replicas are in sync
     replication             how far slaves are
     access                  users, and what they may do
-    control                 PocketMQ's own requests
 
 Classes are named as in RocketMQ: `<Request>RequestHeader` and `<Request>ResponseHeader`; a body has
 no such ending (`bodies/`). A request header refers to what belongs to it: `RESPONSE` is the reply's
 header, `BODY` and `RESPONSE_BODY` are the structured bodies of request and reply.
 
-Importing this package fills `pocketmq.protocol.header.REQUEST_HEADERS`.
+Importing this package fills `pocketmq.protocol.header.REQUEST_HEADERS`. PocketMQ's own requests are
+in `operation/control/requests.py` and `operation/faults/requests.py`.
 """
 
 from pocketmq.protocol.headers import (
     access,
     clients,
-    control,
     controller,
     groups,
     kv,
@@ -46,7 +45,6 @@ from pocketmq.protocol.headers import (
 __all__ = [
     "access",
     "clients",
-    "control",
     "controller",
     "groups",
     "kv",

@@ -35,8 +35,8 @@ from pocketmq.protocol.command import (
 from pocketmq.protocol.dispatch import Dispatcher, error_reply
 from pocketmq.protocol.errors import ConnectionLostError
 from pocketmq.protocol.frame import FrameDecoder
+from pocketmq.protocol.peer_memory import PeerMemory
 from pocketmq.protocol.transport.channel_output import ChannelOutput
-from pocketmq.protocol.transport.peer_memory import PeerMemory
 from pocketmq.protocol.transport.traffic import TRAFFIC
 from pocketmq.runtime.addresses import address_text
 

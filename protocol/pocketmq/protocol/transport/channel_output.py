@@ -26,9 +26,9 @@ from pocketmq.protocol.dispatch import Reply, error_reply
 from pocketmq.protocol.errors import ConnectionLostError, FrameError
 from pocketmq.protocol.frame import encode_frame, encode_request, encode_signed
 from pocketmq.protocol.header import Header
+from pocketmq.protocol.peer_memory import GRAIN_BYTES, PeerMemory
 from pocketmq.protocol.send_template import SendTemplate
 from pocketmq.protocol.signing import Credentials
-from pocketmq.protocol.transport.peer_memory import GRAIN_BYTES, PeerMemory
 from pocketmq.protocol.transport.timed_calls import TimedCalls
 from pocketmq.protocol.transport.traffic import TRAFFIC, Flow
 

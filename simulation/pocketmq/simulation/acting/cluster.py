@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pocketmq.client import Message, MessageExt, Producer
 from pocketmq.client.producer.send_result import SendStatus
 from pocketmq.nameserver.config import NameServerConfig
+from pocketmq.operation.events.sink import SinkMaker, no_events
 from pocketmq.protocol.codes import ResponseCode
-from pocketmq.protocol.events.sink import SinkMaker, no_events
 from pocketmq.protocol.headers.send import SendMessageRequestHeader
 from pocketmq.protocol.transport.remoting import RemotingClient
 from pocketmq.runtime.errors import PocketMQError

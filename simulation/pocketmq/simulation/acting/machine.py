@@ -8,7 +8,7 @@ from pocketmq.broker.config import BrokerConfig
 from pocketmq.broker.role_names import BrokerRole
 from pocketmq.broker.server import Broker
 from pocketmq.broker.store import StoreConfig
-from pocketmq.protocol.events.sink import SinkMaker
+from pocketmq.operation.events.sink import SinkMaker
 from pocketmq.runtime.profile import PROFILE_5_X
 from pocketmq.simulation.acting.plan import MASTER
 from pocketmq.simulation.disk import MemoryDisk

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pocketmq.client import Message, MessageExt, Producer
 from pocketmq.client.producer.send_result import SendStatus
 from pocketmq.nameserver.config import NameServerConfig
-from pocketmq.protocol.events.sink import SinkMaker, no_events
+from pocketmq.operation.events.sink import SinkMaker, no_events
 from pocketmq.runtime.errors import PocketMQError
 from pocketmq.runtime.loop_clock import LoopClock
 from pocketmq.runtime.profile import PROFILE_5_X

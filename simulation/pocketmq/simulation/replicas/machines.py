@@ -13,7 +13,7 @@ from pocketmq.broker.store import StoreConfig
 from pocketmq.broker.store.config import FlushDiskType
 from pocketmq.controller.config import ControllerConfig
 from pocketmq.controller.server import Controller, ControllerSeams
-from pocketmq.protocol.events.sink import SinkMaker
+from pocketmq.operation.events.sink import SinkMaker
 from pocketmq.runtime.loop_clock import DriftingClock, LoopClock
 from pocketmq.runtime.profile import Profile
 from pocketmq.simulation.disk import MemoryDisk

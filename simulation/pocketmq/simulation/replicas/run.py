@@ -6,8 +6,8 @@ import random
 from collections import Counter
 from collections.abc import Callable
 
-from pocketmq.protocol.events.event import Event
-from pocketmq.protocol.events.sink import SinkMaker
+from pocketmq.operation.events.event import Event
+from pocketmq.operation.events.sink import SinkMaker
 from pocketmq.simulation.loop import VirtualLoop
 from pocketmq.simulation.play import Play, Result, play, raise_first
 from pocketmq.simulation.replicas.cluster import ReplicaCluster
