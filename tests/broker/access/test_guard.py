@@ -15,6 +15,7 @@ import structlog
 from pocketmq.broker.access.resources import Resource
 from pocketmq.broker.access.rules import Action, Decision, Entry, Policy, PolicyType
 from pocketmq.broker.access.users import User, UserStatus, UserType
+from pocketmq.operation.control.requests import RoleStatusRequestHeader
 from pocketmq.protocol.bodies.access import UserInfo
 from pocketmq.protocol.bodies.clients import ConsumerData, HeartbeatData
 from pocketmq.protocol.codes import RequestCode, ResponseCode
@@ -27,7 +28,6 @@ from pocketmq.protocol.headers.access import (
     UpdateUserRequestHeader,
 )
 from pocketmq.protocol.headers.clients import HeartbeatRequestHeader
-from pocketmq.protocol.headers.control import RoleStatusRequestHeader
 from pocketmq.protocol.headers.settings import (
     GetBrokerConfigRequestHeader,
     UpdateBrokerConfigRequestHeader,
