@@ -15,10 +15,10 @@ from deltalake import DeltaTable
 
 from pocketmq.client import Message, MessageQueue
 from pocketmq.pipeline import read_store, read_topic
-from pocketmq.pipeline.errors import DataLossError
+from pocketmq.pipeline.errors import ColumnsError, DataLossError
 from pocketmq.pipeline.lake import DeltaTarget, Exported, IcebergTarget, ParquetTarget, export
 from pocketmq.pipeline.lake import target_of as lake_target
-from pocketmq.pipeline.lake.notes import Scope
+from pocketmq.pipeline.lake.notes import Move, Scope
 from pocketmq.pipeline.partition_numbers import partition_numbers
 from pocketmq.runtime.errors import CallerError
 from support.spark_cluster import SparkCluster, spark_cluster
@@ -198,6 +198,29 @@ def test_a_folder_of_another_export_is_refused(tmp_path: Path) -> None:
         ParquetTarget(tmp_path, key="keys").stand(Scope(["T"], ["b"], []))
     with pytest.raises(CallerError, match="say which column"):
         lake_target("parquet:x", tombstone="gone")
+
+
+@pytest.mark.parametrize("key", ["", "keys"])
+def test_a_folder_takes_no_rows_with_other_columns_than_it_has(tmp_path: Path, key: str) -> None:
+    queue = MessageQueue("T", "b", 0)
+    place = {"topic": ["T"], "queueOffset": [0], "storeTimestamp": [0], "keys": ["k"]}
+    rows = pa.table({**place, "body": [b"1"]})
+
+    def write(table: pa.Table, start: int) -> None:
+        ParquetTarget(tmp_path, key=key).append(table, {queue: Move(start, start + 1, None)})
+
+    write(rows, 0)
+    other = pa.table({**place, "flag": [1]})
+    with pytest.raises(ColumnsError, match="have body binary and have not flag int64; export"):
+        write(other, 1)
+    with pytest.raises(ColumnsError, match="have body binary and have not body string"):
+        write(pa.table({**place, "body": ["2"]}), 1)
+    with pytest.raises(ColumnsError, match="have body binary; export"):
+        write(rows.drop_columns(["body"]), 1)
+    with pytest.raises(ColumnsError, match="in another order"):
+        write(rows.select(["body", *place]), 1)
+    write(rows, 1)
+    assert pq.read_table(tmp_path).schema.names == [*place, "body"]
 
 
 @pytest.mark.parametrize("kind", ["parquet", "delta", "iceberg"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pocketmq.pipeline import schema
 from pocketmq.pipeline.arrow import Shape
 from pocketmq.pipeline.errors import BrokerAwayError, DataLossError
 from pocketmq.pipeline.patience import Patience
@@ -19,10 +21,11 @@ from pocketmq.pipeline.row_filter import RowFilter
 from pocketmq.pipeline.wire_read import PARTS_AHEAD, PullPart, WireRead, in_turn
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Command
-from pocketmq.protocol.errors import BrokerError, ConnectionLostError
+from pocketmq.protocol.errors import BodyError, BrokerError, ConnectionLostError
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.record import decode_records
+from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.runtime.clock import SystemClock
 from support.strategies import RecordFields
 
@@ -330,9 +333,11 @@ def rows_of(broker: FakeBroker, end: int, **options: Any) -> tuple[list[int], Wi
     return [offset for batch in batches for offset in batch.column(0).to_pylist()], read
 
 
-def reading(broker: FakeBroker, column: str, **options: Any) -> WireRead:
+def reading(
+    broker: FakeBroker, column: str, *, max_body_bytes: int = 4096, **options: Any
+) -> WireRead:
     pull = PullOptions("g", patience=Patience(5, 0.0), **options)
-    shape = Shape({column: "bigint"})
+    shape = Shape({column: schema.MESSAGE[column]}, max_body_bytes)
     return WireRead(FakeAccess(broker), pull, shape, RowFilter.of_tags([]), 16_384)  # type: ignore[arg-type]
 
 
@@ -350,6 +355,25 @@ def test_a_task_has_every_row_once_whatever_the_replies_lie_in() -> None:
     found, read = rows_of(FakeBroker(high=500, limit=lambda offset: offset % 7 + 1), 500)
     assert found == list(range(500))
     assert read.lost == 0
+
+
+def test_the_error_for_a_body_that_is_too_large_names_the_option_for_it() -> None:
+    class Packed(FakeBroker):
+        def _reply(self, code: int, next_offset: int, offsets: Sequence[int] = ()) -> Command:
+            found = super()._reply(code, next_offset)
+            packed = zlib.compress(b"x" * 2_000)
+            flag = MessageSysFlag.COMPRESSED
+            records = [
+                RecordFields(queue_offset=each, body=packed, sys_flag=flag) for each in offsets
+            ]
+            found.body = b"".join(record.encode() for record in records)
+            return found
+
+    read = reading(Packed(high=3), "body", max_body_bytes=1_000)
+    says = r"offset 0: its body has \d+ bytes and more than 1000 when .* raise option maxBodyBytes"
+    with pytest.raises(BodyError, match=says) as caught:
+        list(read.batches(PullPart(QUEUE, 0, 3)))
+    assert "max_body_bytes" not in str(caught.value)
 
 
 def test_a_gap_in_the_middle_of_a_reply_is_a_loss() -> None:

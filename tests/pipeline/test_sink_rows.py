@@ -183,6 +183,23 @@ def test_a_delayed_row_travels_alone_after_what_came_before_it() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("TIMER_DELAY_SEC", "60"),
+        ("TIMER_DELAY_MS", "60000"),
+        ("TIMER_DELIVER_MS", "1700000000000"),
+        ("DELAY", "3"),
+    ],
+)
+def test_a_row_whose_properties_delay_it_travels_alone(name: str, value: str) -> None:
+    """Brokers overlook delays in a batch."""
+    made = batches({"body": list("ab"), "properties": [[(name, value)], []], "queueId": [0, 0]})
+    assert [batch.rows for batch in made] == [1, 1]
+    assert decode_properties(made[0].delayed_properties)[name] == value
+    assert not made[1].delayed_properties
+
+
+@pytest.mark.parametrize(
     ("columns", "error", "says"),
     [
         ({"body": ["x", None]}, IllegalMessageError, "row 1: .*body is empty"),

@@ -91,6 +91,29 @@ def test_several_stores_share_the_files_of_a_batch(copy: Path, tmp_path: Path) -
     assert {turn[0] for turn in turns[:2]} == {str(copy), str(other)}, "none waits for the other"
 
 
+def test_a_store_that_is_left_out_for_one_run_is_read_on_where_it_was(
+    copy: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(copy, other)
+    both = Path(f"{copy},{other}")
+    reader = stream(both, maxFilesPerTrigger="3")
+    at, seen = batch(reader, reader.initialOffset(), reader.getDefaultReadLimit())
+    alone = stream(copy)
+    alone.prepareForTriggerAvailableNow()
+    at, more = batch(alone, at)
+    seen += more
+    assert batch(alone, at) == (at, [])
+    assert caplog.text.count("event='store.left_out'") == 1
+    assert str(other) in caplog.text
+    assert at.keys() == {str(copy), str(other)}
+    at, more = batch(stream(both), at)
+    seen += more
+    every = stream(copy)
+    _, of_one = batch(every, every.initialOffset())
+    assert sorted(seen) == sorted(2 * of_one)
+
+
 def test_a_stream_from_the_latest_begins_with_an_empty_batch(copy: Path) -> None:
     reader = stream(copy, startingOffsets="latest")
     start = reader.initialOffset()

@@ -14,6 +14,7 @@ from pocketmq.protocol.message import MessageQueue
 from support.fake_topics import FakeBroker, FakeTopics, fake_plan
 
 QUEUE = MessageQueue("T", "a", 0)
+OTHER = MessageQueue("U", "a", 0)
 
 
 def all_of(_begin: Offsets, end: Offsets) -> Offsets:
@@ -190,6 +191,52 @@ async def test_a_batch_that_is_repeated_after_a_failover_reads_nothing_of_the_ne
     after = await batch(plan, end)
     assert await ranges(plan, end, after) == ({(16, 16 + since)} if since else set())
     assert losses(plan)[0] == 4
+
+
+# -- what the options name no more ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "narrower",
+    [{"topic": "T"}, {"subscribePattern": "T"}, {"assign": '{"T":{"a":[0]}}'}],
+    ids=lambda each: next(iter(each)),
+)
+@pytest.mark.parametrize("is_deleted", [False, True])
+async def test_topics_that_are_not_named_for_one_run_stay_where_they_are(
+    narrower: dict[str, str], is_deleted: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They are no loss, and nobody is told to give them queues back."""
+    cluster = FakeTopics()
+    cluster.send(10, "U")
+    cluster.send(10)
+    plan = fake_plan(cluster, "T,U")
+    stand = await batch(plan, await plan.initial())
+    cluster.send(5, "U")
+    cluster.send(3)
+    removed = cluster.broker().queues.pop(OTHER) if is_deleted else None
+    narrow = fake_plan(cluster, **{"topic": "", **narrower})
+    await narrow.set_target()
+    end = await batch(narrow, stand)
+    assert await ranges(narrow, stand, end) == {(10, 13)}
+    assert await batch(narrow, end) == end
+    assert losses(narrow) == (0, 0, 0)
+    assert caplog.text.count("event='topic.left_out'") == 1
+
+    if removed is not None:
+        cluster.broker().queues[OTHER] = removed
+    wide = fake_plan(cluster, "T,U")
+    after = await batch(wide, end)
+    assert await ranges(wide, end, after) == {(10, 15)}
+
+
+async def test_a_batch_that_was_planned_is_read_though_its_topic_is_not_named_any_more() -> None:
+    cluster = FakeTopics()
+    cluster.send(10, "U")
+    cluster.send(10)
+    plan = fake_plan(cluster, "T,U")
+    start = await plan.initial()
+    end = await batch(plan, start)
+    assert len(await fake_plan(cluster).parts(start, end)) == 2
 
 
 # -- masters that are away -----------------------------------------------------------------------

@@ -194,6 +194,7 @@ def fake_plan(cluster: FakeTopics, topic: str = "T", **options: str) -> StreamPl
     """A stream's plan, as a process of a query has it; another one is that of a restart."""
     given = {"nameServer": "127.0.0.1:1", "retries": "2", "retryIntervalMs": "0"}
     given |= {"topic": topic, "startingOffsets": "earliest", **options}
+    given = {name: value for name, value in given.items() if value}
     settings = ReadSettings(given, streaming=True)
     return StreamPlan(FakeClient(settings, cluster), settings)
 

@@ -17,7 +17,7 @@ from pocketmq.pipeline.record_columns import RecordColumns, timestamps
 from pocketmq.pipeline.record_heads import RecordHeads
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.compression import DEFAULT_MAX_BODY_BYTES, decompress
-from pocketmq.protocol.errors import BodyError, CompressionUnavailableError
+from pocketmq.protocol.errors import BodyError, BodyTooLargeError, CompressionUnavailableError
 from pocketmq.protocol.scalars import MessageSysFlag
 
 TIMESTAMP: Final = pa.timestamp("us", "UTC")
@@ -185,6 +185,12 @@ def _inflated(
             plain[row] = decompress(view[at : at + length], int(records.sys_flags[row]), max_bytes)
         except CompressionUnavailableError:
             raise
+        except BodyTooLargeError as exc:
+            problem = (
+                f"its body has {exc.compressed_bytes} bytes and more than {exc.max_bytes} when "
+            )
+            problem += "it is decompressed; if such messages are meant, raise option maxBodyBytes"
+            problems.append(Problem(int(records.rows[row]), problem))
         except BodyError as exc:
             problems.append(Problem(int(records.rows[row]), str(exc)))
     return plain, problems

@@ -65,6 +65,24 @@ async def present_queues(client: ClusterClient, settings: ReadSettings) -> list[
     return queues
 
 
+def is_chosen(settings: ReadSettings, queue: MessageQueue) -> bool:
+    """Whether the options name a queue, as it is or by a pattern; it need not exist."""
+    if settings.what == "assign":
+        return queue in settings.assigned
+    if settings.what == "subscribePattern":
+        return _matches(settings, queue.topic)
+    return queue.topic in settings.topics
+
+
+def _matches(settings: ReadSettings, topic: str) -> bool:
+    """Whether the pattern means a topic."""
+    try:
+        return re.fullmatch(settings.pattern, topic) is not None and not is_retry(topic)
+    except re.error as exc:
+        problem = f"{settings.pattern!r} is no regular expression: {exc}"
+        raise settings.options.error("subscribePattern", problem) from None
+
+
 def _of_masters(route: TopicRouteData) -> TopicRouteData:
     """The route without brokers that have no master."""
     brokers = [data for data in route.broker_datas if data.master_address() is not None]
@@ -77,14 +95,7 @@ async def _topics(client: ClusterClient, settings: ReadSettings) -> list[str]:
     """Topics that the options name."""
     if settings.what != "subscribePattern":
         return settings.topics or sorted({queue.topic for queue in settings.assigned})
-    try:
-        pattern = re.compile(settings.pattern)
-    except re.error as exc:
-        problem = f"{settings.pattern!r} is no regular expression: {exc}"
-        raise settings.options.error("subscribePattern", problem) from None
-    return sorted(
-        each for each in await client.topics() if pattern.fullmatch(each) and not is_retry(each)
-    )
+    return sorted(each for each in await client.topics() if _matches(settings, each))
 
 
 async def resolve(

@@ -22,7 +22,7 @@ from pocketmq.protocol.errors import IllegalMessageError, IllegalNameError
 from pocketmq.protocol.java import bucket, java_hash
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.properties import MAX_PROPERTIES_BYTES, encode_properties
-from pocketmq.protocol.validation import check_send_topic
+from pocketmq.protocol.validation import check_send_topic, names_time
 
 _HEAD: Final = struct.Struct(">iiiii")
 _LENGTH: Final = struct.Struct(">h")
@@ -156,13 +156,14 @@ class RowEncoder:
         delay = rows.value("delayLevel", index) or 0
         if delay:
             entries[names.DELAY] = str(delay)
+        is_delayed = names.DELAY in entries or names_time(entries)
         flag = rows.value("flag", index) or 0
         entries[ROW_PROPERTY] = (
             f"{self.row_prefix}{self.rows}:{digest_of(topic, body, flag, entries)}"
         )
         entries[names.UNIQ_KEY] = self.new_key()
         entries[names.WAIT] = "true" if self.wait_store_ok else "false"
-        yield from self._add(queue, body, encode_properties(entries), flag, alone=bool(delay))
+        yield from self._add(queue, body, encode_properties(entries), flag, alone=is_delayed)
 
     def rest(self) -> Iterator[Batch]:
         """Yield the batches that are not full; call it once, at the end."""

@@ -7,13 +7,14 @@ follows log files that are copied to `s3://` as they close.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 
 from pocketmq.pipeline.store_files import FileRow, log_files
 from pocketmq.pipeline.store_losses import FileLoss, FileLossPolicy, removed, replaced
 from pocketmq.pipeline.store_plan import LogPart
 from pocketmq.pipeline.store_roots import Root
 from pocketmq.pipeline.store_stands import Stand, Stands
+from pocketmq.pipeline.worker_log import log
 from pocketmq.protocol.ledger import HEAD_SIZE, record_place
 from pocketmq.protocol.store_layout import BLANK, FIXED_SIZE, MAGIC_V1, MAGIC_V2, store_time_ms
 
@@ -110,6 +111,7 @@ class StoreStreamPlan:
         self._judged: tuple[Stands, dict[str, int]] | None = None
         """Where the last planned batch begins, and what had been seen before it."""
         self._planned_bytes = 0
+        self._left_out: set[str] = set()
 
     def counts(self) -> dict[str, int]:
         """What this process has counted since the query started, and the size of the batch."""
@@ -139,16 +141,17 @@ class StoreStreamPlan:
         """Where the next batch ends; stores with most files to read come first.
 
         Args:
-            start: Where it begins.
+            start: Where it begins; stores that are not read now stay there.
             most: Most files of a batch; None for all.
 
         Raises:
             DataLossError: Files are gone that were not read.
         """
-        found: Stands = {}
+        found = dict(start)  # a store that is left out this time stays where it is
         files = self.files()
         begins: dict[str, int] = {}
         self._planned_bytes = 0
+        self._tell(start.keys() - files.keys())
         for name, each in files.items():
             found[name] = start.get(name, each.stand(each.first))
             begins[name], losses = each.begin(found[name], self._seen.get(name, 0))
@@ -168,6 +171,13 @@ class StoreStreamPlan:
             if not end == begin == found[name].end:
                 found[name] = each.stand(end)
         return found
+
+    def _tell(self, left_out: Set[str]) -> None:
+        for name in sorted(left_out - self._left_out):
+            log.warning(
+                "store.left_out", store=name, reason="it stays where the stream has read it"
+            )
+        self._left_out = set(left_out)
 
     def parts(self, start: Stands, end: Stands) -> list[LogPart]:
         """A task for each file between.

@@ -31,6 +31,7 @@ from pocketmq.pipeline.stream_losses import (
     unreadable,
 )
 from pocketmq.pipeline.wire_read import PullPart
+from pocketmq.pipeline.worker_log import log
 from pocketmq.protocol.message import MessageQueue
 
 Limit = Callable[[Offsets, Offsets], Offsets | None]
@@ -54,6 +55,7 @@ class StreamPlan:
         self._planned = 0
         self._was_compared = False
         self._away: set[str] = set()
+        self._left_out: set[str] = set()
 
     @property
     def is_bounded(self) -> bool:
@@ -220,11 +222,15 @@ class StreamPlan:
         patience = self.settings.access.patience
         for attempt in range(patience.retries + 1):
             present = await plan_reads.present_queues(self.client, self.settings)
-            missing = sorted(start.offsets.keys() - set(present))
+            chosen = {
+                queue for queue in start.offsets if plan_reads.is_chosen(self.settings, queue)
+            }
+            self._tell_left_out(start.offsets.keys() - chosen)
+            missing = sorted(chosen - set(present))
             if not missing:
                 self._away.clear()
                 return present
-            needed = self.is_bounded or not start.offsets.keys() & set(present)
+            needed = self.is_bounded or not chosen & set(present)
             away, losses = await self._why(start, missing)
             if away and needed and attempt < patience.retries:
                 self.client.count_repeat()
@@ -259,6 +265,15 @@ class StreamPlan:
             f"pocketmq: {names} is not registered with any name server, and the stream reads "
             f"queues of topic {topics} there{self.client.waited()}"
         )
+
+    def _tell_left_out(self, queues: Collection[MessageQueue]) -> None:
+        """Log which topics the options do not name any more."""
+        topics = {queue.topic for queue in queues}
+        for topic in sorted(topics - self._left_out):
+            reason = "the options do not name all of its queues that were read; they stay where "
+            reason += "they are, and are read on when they are named again"
+            log.warning("topic.left_out", topic=topic, reason=reason)
+        self._left_out = topics
 
     def _tell(self, away: list[MessageQueue]) -> None:
         names = {queue.broker_name for queue in away}

@@ -5,7 +5,7 @@ letter beyond ASCII that looks like one. So it may become a folder of the store 
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from types import CoroutineType
 from typing import Final
@@ -260,7 +260,12 @@ def check_message(
 
 def is_delayed(message: Message) -> bool:
     """Whether it asks for a delay level or a delivery time; brokers overlook both in a batch."""
-    return message.delay_level > 0 or not _TIMES.isdisjoint(message.properties)
+    return message.delay_level > 0 or names_time(message.properties)
+
+
+def names_time(properties: Iterable[str]) -> bool:
+    """Whether there is a property that names a delivery time (TIMER_DELAY_SEC and its like)."""
+    return not _TIMES.isdisjoint(properties)
 
 
 def check_batch(messages: Sequence[Message]) -> None:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pocketmq.pipeline.checkpoint import Checkpoint
+from pocketmq.pipeline.errors import ColumnsError
 from pocketmq.pipeline.lake import delta_notes
 from pocketmq.pipeline.lake.delta import check_deltalake
 from pocketmq.pipeline.lake.last_rows import LastRows, last_rows, merge, merged
@@ -66,6 +67,8 @@ class ParquetTarget:
         self.folder = Path(folder)
         self.key = key
         self.tombstone = tombstone
+        self._columns: pa.Schema | None = None
+        """Those of its files, once they were looked at."""
 
     def stand(self, scope: Scope) -> Checkpoint:
         """The ends in the files' names, or in the one file's metadata."""
@@ -98,8 +101,13 @@ class ParquetTarget:
         return found
 
     def append(self, rows: pa.Table, moved: Moves) -> None:
-        """Write a file for each queue, or the one file anew."""
+        """Write a file for each queue, or the one file anew.
+
+        Raises:
+            ColumnsError: The files that there are have other columns.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
+        self._check_columns(rows.schema)
         if self.key:
             self._replace(rows, moved)
             return
@@ -116,6 +124,33 @@ class ParquetTarget:
             self._write_range(by_queue[queue], queue, move, last)
         for path in begins:
             path.unlink()
+
+    def _check_columns(self, columns: pa.Schema) -> None:
+        """A folder of files with different columns is no table: readers take those of one file."""
+        import pyarrow.parquet as pq
+
+        if self._columns is None:
+            last = self.folder / LAST_ROWS
+            paths = [each.path for each in self._files().values()]
+            paths += [last] if self.key and last.exists() else []
+            for path in sorted(paths):
+                self._columns = pq.read_schema(path)
+                if not self._columns.equals(columns):
+                    break
+        if self._columns is None:
+            self._columns = columns
+        if self._columns.equals(columns):
+            return
+        was = [(field.name, str(field.type)) for field in self._columns]
+        now = [(field.name, str(field.type)) for field in columns]
+        lacking = ", ".join(" ".join(each) for each in was if each not in now)
+        new = ", ".join(" ".join(each) for each in now if each not in was)
+        differs = [f"have {lacking}" * bool(lacking), f"have not {new}" * bool(new)]
+        what = " and ".join(filter(None, differs)) or "have them in another order"
+        raise ColumnsError(
+            f"{self.folder}: these rows have other columns than its files, which {what}; export "
+            "the same columns, or into another folder"
+        )
 
     def _write_range(
         self, rows: pa.Table, queue: MessageQueue, move: Move, last: Mapping[MessageQueue, _Last]
