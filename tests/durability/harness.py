@@ -14,7 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from durability.medium import Medium, Moment, key_of, nothing_synced, remove, write_image
+from durability.medium import EVERY, Medium, Moment, key_of, nothing_synced, remove, write_image
 from pocketmq.runtime.errors import PocketMQError
 from simulation.faults import Break
 from simulation.planted import exchanged
@@ -57,8 +57,8 @@ class Cuts(NamedTuple):
     """The most loose ends of a moment."""
 
 
-def cut_everywhere(writer: Writer, folder: Path) -> Cuts:
-    """Live once, and judge what each cut can leave.
+def cut_everywhere(writer: Writer, folder: Path, every: int = EVERY) -> Cuts:
+    """Live once, and judge what each cut can leave; `every` is that of `Moment.choices`.
 
     Raises:
         PromiseBrokenError: The first that breaks a promise.
@@ -75,16 +75,16 @@ def cut_everywhere(writer: Writer, folder: Path) -> Cuts:
 
     asyncio.run(live())
     with nothing_synced():
-        images = asyncio.run(_judge_all(writer, medium.moments, promises, folder))
+        images = asyncio.run(_judge_all(writer, medium.moments, promises, folder, every))
     return Cuts(len(medium.moments), images, max(len(each.ends) for each in medium.moments))
 
 
 async def _judge_all(
-    writer: Writer, moments: Sequence[Moment], promises: Sequence[Any], folder: Path
+    writer: Writer, moments: Sequence[Moment], promises: Sequence[Any], folder: Path, every: int
 ) -> int:
     judged: set[object] = set()
     for number, moment in enumerate(moments):
-        for chosen in moment.choices(Random(number)):
+        for chosen in moment.choices(Random(number), every):
             image = moment.image(chosen)
             key = moment.promised, key_of(image)
             if key in judged:

@@ -128,10 +128,10 @@ class Moment:
                     self.ends.append(End("length", node))
                 self.ends += [End("part", node, part) for part in _differing(durable, live)]
 
-    def choices(self, chance: Random) -> Iterator[frozenset[End]]:
-        """Every subset of a few ends; of many prefixes, single ones, all but one, and samples."""
+    def choices(self, chance: Random, every: int = EVERY) -> Iterator[frozenset[End]]:
+        """All subsets of up to `every` ends; of more prefixes, one, all but one, and samples."""
         ends = self.ends
-        if len(ends) <= EVERY:
+        if len(ends) <= every:
             for size in range(len(ends) + 1):
                 yield from map(frozenset, combinations(ends, size))
             return

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from durability.harness import Say, Writer, broken, versions
+from durability.tools_table import TOOLS
 from pocketmq.broker.controller_mode.identity import Identity, IdentityFiles
 from pocketmq.broker.replication.epoch_file import EpochFile
 from pocketmq.broker.replication.epochs import Epoch
@@ -86,7 +87,7 @@ JOURNAL: Final = Writer(
             "import os; os.replace(beside, str(self.path))",
         ),
     ),
-    grain=24,
+    grain=48,
 )
 
 # -- small files that are replaced -----------------------------------------------------------------
@@ -297,4 +298,4 @@ CHECKPOINT: Final = Writer(
     (broken("broker/store/checkpoint.py", "file.sync()", "pass"),),
 )
 
-WRITERS: Final = (JOURNAL, KV, TABLE, LOCAL_OFFSETS, EPOCHS, IDENTITY, CHECKPOINT)
+WRITERS: Final = (JOURNAL, KV, TABLE, LOCAL_OFFSETS, EPOCHS, IDENTITY, CHECKPOINT, *TOOLS)

@@ -102,7 +102,7 @@ def _check(config: BrokerConfig) -> None:
     if restored := take_own(folder):
         log.warning("data.restored", what=restored)
     try:
-        make_lasting(str(folder.absolute()))
+        make_lasting(folder)
         if not os.access(folder, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as exc:

@@ -46,7 +46,7 @@ def _make(chosen: Path | None) -> Path:
     if chosen is None:
         return Path(tempfile.mkdtemp(prefix="pocketmq-"))
     try:
-        make_lasting(str(chosen.absolute()))
+        make_lasting(chosen)
     except OSError as exc:
         reason = exc.strerror or str(exc)
         raise DiskError(chosen, reason, advice="choose another folder") from exc

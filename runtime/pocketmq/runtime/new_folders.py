@@ -16,17 +16,22 @@ from pocketmq.runtime.errors import DiskError
 _NOT_OURS: Final = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EINVAL)
 
 
-def make_lasting(path: str) -> None:
+def make_lasting(path: str | os.PathLike[str]) -> None:
     """Make a folder and its missing parents, and bring their names to the disk.
 
     Raises:
         OSError: It cannot be done.
     """
-    sync_names(path, make_folders(path), sync_folder)
+    absolute = os.path.abspath(path)
+    sync_names(absolute, make_folders(absolute), sync_folder)
 
 
 def make_folders(path: str, mode: int = 0o777) -> list[str]:
     """Make a folder and its missing parents; those that it has made, the uppermost first.
+
+    Args:
+        path: Absolute.
+        mode: Of each.
 
     Raises:
         OSError: One cannot be made.

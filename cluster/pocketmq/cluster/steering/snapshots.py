@@ -28,6 +28,8 @@ import msgspec
 from pocketmq.cluster.steering.errors import WrongClusterError
 from pocketmq.cluster.steering.roles import Roles
 from pocketmq.runtime.errors import CallerError, DiskError
+from pocketmq.runtime.new_folders import make_lasting
+from pocketmq.runtime.replaced_folder import rename, sync, sync_tree
 from pocketmq.runtime.replaced_together import (
     coming_folder,
     commit,
@@ -103,9 +105,15 @@ class Snapshots:
             raise SnapshotError(f"{folder} is not empty; choose another name, or remove it")
         try:
             each = self._together if self._of("controller") else self._one_by_one
+            make_lasting(folder)
             await each(lambda name: self._copy(name, folder))
+            # Its file says that it is whole: so that is true of what a power cut leaves, too.
+            await asyncio.to_thread(sync_tree, folder)
             info = SnapshotInfo(folder.name, time_ms, self._roles.names, _used(folder))
-            (folder / FILE).write_bytes(msgspec.json.encode(info))
+            written = folder / f".{FILE}"
+            written.write_bytes(msgspec.json.encode(info))
+            sync(written)
+            rename(written, folder / FILE)
         except BaseException as exc:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
             if isinstance(exc, OSError):

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, get_type_hints
 
 from pocketmq.pipeline.installed import check_arrow
 from pocketmq.runtime.errors import CallerError
+from pocketmq.runtime.new_folders import make_lasting
+from pocketmq.runtime.replaced_folder import rename, sync
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -79,7 +81,7 @@ def write_tables(out: Path, *tables: ResultTable) -> None:
         tables: The first has no name.
     """
     check_path(out)
-    out.parent.mkdir(parents=True, exist_ok=True)
+    make_lasting(out.parent)
     for table in tables:
         _write(table, table.path(out))
 
@@ -99,7 +101,8 @@ def _write(table: ResultTable, path: Path) -> None:
         part.write_text(json.dumps(listed, ensure_ascii=False, indent=1) + "\n")
     else:
         part.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in listed))
-    part.rename(path)
+    sync(part)
+    rename(part, path)
 
 
 def _schema(table: ResultTable) -> pa.Schema:

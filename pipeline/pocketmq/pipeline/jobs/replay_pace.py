@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +11,8 @@ from typing import Any
 from pocketmq.pipeline.checkpoint import Checkpoint, Mark
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.runtime.errors import CallerError
+from pocketmq.runtime.new_folders import make_lasting
+from pocketmq.runtime.replaced_folder import rename, sync
 
 
 @dataclass(slots=True)
@@ -105,12 +106,10 @@ class ReplayState:
             "marks": _listed({queue: str(mark) for queue, mark in self.marks.items()}),
             "gone": [[each.topic, each.broker_name, each.queue_id] for each in sorted(self.gone)],
         }
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("w") as file:
-            json.dump(said, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        part.rename(path)
+        make_lasting(path.parent)
+        part.write_text(json.dumps(said, indent=1))
+        sync(part)
+        rename(part, path)
 
 
 def _offsets(listed: list[list[Any]]) -> dict[MessageQueue, int]:

@@ -13,7 +13,6 @@ were there, in Parquet in files with `~again1` behind the end.
 
 from __future__ import annotations
 
-import os
 import re
 import weakref
 from collections.abc import Iterable, Mapping
@@ -39,6 +38,8 @@ from pocketmq.pipeline.lake.notes import (
 )
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.runtime.errors import CallerError, MissingToolError
+from pocketmq.runtime.new_folders import make_lasting
+from pocketmq.runtime.replaced_folder import sync
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -106,10 +107,11 @@ class ParquetTarget:
         Raises:
             ColumnsError: The files that there are have other columns.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_lasting(self.folder)
         self._check_columns(rows.schema)
         if self.key:
             self._replace(rows, moved)
+            sync(self.folder)
             return
         by_queue = _by_queue(rows, moved)
         last = self._files()
@@ -122,6 +124,9 @@ class ParquetTarget:
         ]
         for queue, move in moved.items():
             self._write_range(by_queue[queue], queue, move, last)
+        # A later commit goes on from these files, and those that only note a begin go: by then
+        # their names survive a power cut.
+        sync(self.folder)
         for path in begins:
             path.unlink()
 
@@ -177,8 +182,7 @@ class ParquetTarget:
 
         part = self.folder / f".{name}.part"
         pq.write_table(rows, part)
-        with part.open("rb") as file:
-            os.fsync(file.fileno())
+        sync(part)
         return part.rename(self.folder / name)
 
 

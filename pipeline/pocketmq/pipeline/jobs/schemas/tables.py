@@ -28,6 +28,7 @@ from pocketmq.pipeline.jobs.schemas.json_schema import object_of
 from pocketmq.pipeline.jobs.schemas.registry import Registry
 from pocketmq.protocol.validation import is_dlq, is_retry, is_system_topic
 from pocketmq.runtime.errors import CallerError
+from pocketmq.runtime.replaced_folder import rename, sync
 
 COLUMNS: Final = (
     *("topic", "brokerName", "queueId", "queueOffset", "keys", "storeTimestamp", "body"),
@@ -63,7 +64,8 @@ class _Table:
         name = f"{self._name}-{self._files}.parquet"
         part = self._folder / f".{name}.part"
         pq.write_table(pa.Table.from_pylist(self._rows, self.schema), part)
-        part.rename(self._folder / name)
+        sync(part)
+        rename(part, self._folder / name)
         self._rows.clear()
         self._files += 1
         return name
