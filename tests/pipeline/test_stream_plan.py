@@ -9,6 +9,7 @@ import pytest
 from pocketmq.pipeline.checkpoint import Checkpoint, Early
 from pocketmq.pipeline.errors import BrokerAwayError, DataLossError
 from pocketmq.pipeline.offsets import Offsets
+from pocketmq.pipeline.partition_numbers import partition_numbers
 from pocketmq.pipeline.stream_plan import StreamPlan
 from pocketmq.protocol.message import MessageQueue
 from support.fake_topics import FakeBroker, FakeTopics, fake_plan
@@ -191,6 +192,87 @@ async def test_a_batch_that_is_repeated_after_a_failover_reads_nothing_of_the_ne
     after = await batch(plan, end)
     assert await ranges(plan, end, after) == ({(16, 16 + since)} if since else set())
     assert losses(plan)[0] == 4
+
+
+# -- brokers with another name -------------------------------------------------------------------
+
+
+async def two_queues(cluster: FakeTopics) -> tuple[StreamPlan, Checkpoint]:
+    """A stream that has read two of three queues; of the third there was nothing."""
+    cluster.send(10)
+    cluster.send(10, number=1)
+    cluster.queue(number=2)
+    plan = fake_plan(cluster)
+    return plan, await batch(plan, await plan.initial())
+
+
+@pytest.mark.parametrize("is_same_process", [True, False])
+@pytest.mark.parametrize("is_bounded", [True, False])
+@pytest.mark.parametrize("has_others", [True, False])
+async def test_a_broker_with_another_name_is_read_on_where_it_was(
+    is_same_process: bool, is_bounded: bool, has_others: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = FakeTopics()
+    if has_others:
+        cluster.brokers.append(FakeBroker("o"))
+        cluster.send(1, broker="o")
+    plan, stand = await two_queues(cluster)
+    cluster.rename("a", "x")
+    cluster.send(4, broker="x", number=1)
+    cluster.send(2, broker="x", number=2)
+    plan = plan if is_same_process else fake_plan(cluster)
+    if is_bounded:
+        await plan.set_target()
+    end = await batch(plan, stand)
+    assert await ranges(plan, stand, end) == {(10, 14), (0, 2)}
+    assert await ranges(fake_plan(cluster), stand, end) == {(10, 14), (0, 2)}
+    assert {queue.broker_name for queue in end.offsets} == {"x", "o"} if has_others else {"x"}
+    assert "event='broker.renamed'" in caplog.text
+
+    cluster.send(3, broker="x")
+    after = await batch(fake_plan(cluster), end)
+    assert await ranges(fake_plan(cluster), end, after) == {(10, 13)}
+
+
+async def test_a_batch_that_was_planned_is_read_under_the_new_name() -> None:
+    cluster = FakeTopics()
+    plan, start = await two_queues(cluster)
+    cluster.send(4)
+    end = await batch(plan, start)
+    cluster.rename("a", "x")
+    plan = fake_plan(cluster)
+    tasks = await plan.parts(start, end)
+    assert [(part.queue.broker_name, part.start, part.end) for task in tasks for part in task] == [
+        ("x", 10, 14)
+    ]
+    cluster.send(5, broker="x", number=1)
+    after = await batch(plan, end)
+    assert await ranges(plan, end, after) == {(10, 15)}
+
+
+async def test_a_broker_with_other_messages_is_another_one() -> None:
+    cluster = FakeTopics()
+    _, stand = await two_queues(cluster)
+    away = cluster.brokers.pop()
+    cluster.brokers.append(FakeBroker("x"))
+    cluster.send(12, broker="x")
+    plan = fake_plan(cluster, retries="0")
+    with pytest.raises(BrokerAwayError):
+        await batch(plan, stand)
+    cluster.brokers.append(away)
+    end = await batch(plan, stand)
+    assert await ranges(plan, stand, end) == {(0, 12)}
+
+
+async def test_a_renamed_broker_has_the_partition_numbers_of_its_new_name() -> None:
+    cluster = FakeTopics()
+    cluster.send(10)
+    plan = fake_plan(cluster, kafkaCompatible="true")
+    stand = await batch(plan, await plan.initial())
+    cluster.rename("a", "x")
+    cluster.send(1, broker="x")
+    end = await batch(plan, stand)
+    assert end.partitions == partition_numbers([MessageQueue("T", "x", 0)])
 
 
 # -- what the options name no more ---------------------------------------------------------------

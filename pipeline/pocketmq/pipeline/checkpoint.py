@@ -30,6 +30,7 @@ from pocketmq.protocol.message import MessageQueue
 MARKS: Final = "@marks"
 EARLY: Final = "@early"
 PARTITIONS: Final = "@partitions"
+RENAMED: Final = "@renamed"
 BEGIN: Final = "@begin"
 """Where a stream's first batch begins, in the tree of its end."""
 COUNTS: Final = "@counts"
@@ -83,6 +84,8 @@ class Checkpoint:
     """Of streams: an early message of each queue; queues without one are missing."""
     partitions: Mapping[MessageQueue, int] = field(default_factory=dict)
     """Of `kafkaCompatible` streams: the numbers of all queues."""
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    """Brokers that have another name than where the batch begins: the new one by the former."""
 
     def tree(self) -> dict[str, Any]:
         """In the shape of the JSON."""
@@ -93,6 +96,8 @@ class Checkpoint:
             tree[EARLY] = to_tree({queue: str(early) for queue, early in self.early.items()})
         if self.partitions:
             tree[PARTITIONS] = to_tree(self.partitions)
+        if self.renamed:
+            tree[RENAMED] = dict(self.renamed)
         return tree
 
     @classmethod
@@ -106,6 +111,7 @@ class Checkpoint:
             {queue: Mark.of(text) for queue, text in marks.items()},
             early={queue: Early.of(text) for queue, text in early.items()},
             partitions=from_tree(tree.get(PARTITIONS, {})),
+            renamed=dict(tree.get(RENAMED, {})),
         )
 
     def has_moved(self, queue: MessageQueue, since: Checkpoint) -> bool:

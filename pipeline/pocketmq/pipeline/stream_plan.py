@@ -8,6 +8,7 @@ options allow, and what would be lost is told (`stream_losses`).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 
 from pocketmq.pipeline import plan_reads
 from pocketmq.pipeline.checkpoint import Checkpoint, Early
@@ -18,6 +19,7 @@ from pocketmq.pipeline.marks import read_marks
 from pocketmq.pipeline.missing_queues import look_for, tell_away
 from pocketmq.pipeline.offsets import Offsets, gathered, split_ranges
 from pocketmq.pipeline.partition_numbers import numbers_by_place, partition_numbers
+from pocketmq.pipeline.renamed import find_renamed, under_names
 from pocketmq.pipeline.settings import ReadSettings
 from pocketmq.pipeline.stream_losses import (
     Begins,
@@ -119,7 +121,9 @@ class StreamPlan:
         self._planned = 0
         if self._initial is not None and start == self._initial[0]:
             self.policy.judge(self._initial[1])
-        ends = await self.client.ends(await self._present(start))
+        asked = start
+        start, present = await self._present(start)
+        ends = await self.client.ends(present)
         self.policy.take_back(ends)
         moved = [queue for queue, end in ends.items() if start.offsets.get(queue) != end]
         found = await begins(
@@ -132,15 +136,15 @@ class StreamPlan:
         )
         self.policy.judge(found.losses)
         self._was_compared = True
-        self._judged = (start, found)
+        self._judged = (asked, found)
         self._see(ends, found)
         begin = {**start.offsets, **found.offsets}  # where a broker is away, it stays where it is
         end = limit(begin, self._up_to_target(start, begin, ends))
         if end is None:
-            return start
+            return asked
         self._planned = sum(end[queue] - begin[queue] for queue in end)
         self._seen |= ends
-        return await self._marked(start, end, begin, found)
+        return await self._marked(asked, start, end, begin, found)
 
     def _see(self, ends: Offsets, found: Begins) -> None:
         """Remember the ends. A queue made anew or cut short is met again until the stream has gone
@@ -160,7 +164,7 @@ class StreamPlan:
         return found
 
     async def _marked(
-        self, start: Checkpoint, end: Offsets, begin: Offsets, found: Begins
+        self, asked: Checkpoint, start: Checkpoint, end: Offsets, begin: Offsets, found: Begins
     ) -> Checkpoint:
         anew = {
             queue
@@ -178,7 +182,10 @@ class StreamPlan:
         marks = {queue: mark for queue, mark in start.marks.items() if queue not in moved}
         marks |= await read_marks(self.client, self.settings.pull.group, behind)
         early = await self._early_of(start, moved, found)
-        return Checkpoint(end, marks, early=early, partitions=self._numbers(start, end))
+        renamed = {} if start is asked else start.renamed
+        return Checkpoint(
+            end, marks, early=early, partitions=self._numbers(start, end), renamed=renamed
+        )
 
     def _numbers(
         self, stand: Checkpoint, queues: Collection[MessageQueue]
@@ -217,11 +224,15 @@ class StreamPlan:
 
     # -- queues that are away -------------------------------------------------------------------
 
-    async def _present(self, start: Checkpoint) -> list[MessageQueue]:
-        """The queues that there are; waits for those that are needed and away."""
+    async def _present(self, start: Checkpoint) -> tuple[Checkpoint, list[MessageQueue]]:
+        """The queues that there are; waits for those that are needed and away.
+
+        With the start under the names that brokers have now.
+        """
         patience = self.settings.access.patience
         for attempt in range(patience.retries + 1):
             present = await plan_reads.present_queues(self.client, self.settings)
+            start = await self._followed(start, present)
             chosen = {
                 queue for queue in start.offsets if plan_reads.is_chosen(self.settings, queue)
             }
@@ -229,7 +240,7 @@ class StreamPlan:
             missing = sorted(chosen - set(present))
             if not missing:
                 self._away.clear()
-                return present
+                return start, present
             needed = self.is_bounded or not chosen & set(present)
             away, losses = await self._why(start, missing)
             if away and needed and attempt < patience.retries:
@@ -240,8 +251,17 @@ class StreamPlan:
             if away and needed:
                 raise self._gave_up(away)
             self._tell(away)
-            return present
+            return start, present
         raise AssertionError("the loop returns or raises")
+
+    async def _followed(self, stand: Checkpoint, present: Collection[MessageQueue]) -> Checkpoint:
+        """The stand with the names that brokers have now."""
+        names = await find_renamed(self.client, self.settings.pull.group, stand, present)
+        if not names:
+            return stand
+        if self.settings.kafka_compatible:
+            stand = replace(stand, partitions=self._numbers(stand, stand.offsets))
+        return under_names(stand, names)
 
     async def _why(
         self, start: Checkpoint, missing: Collection[MessageQueue]
@@ -285,10 +305,16 @@ class StreamPlan:
     async def parts(self, start: Checkpoint, end: Checkpoint) -> list[tuple[PullPart, ...]]:
         """What each task reads: a queue that has something new, a part of it, or several queues."""
         settings, client = self.settings, self.client
+        is_repeated = self._judged is None or self._judged[0] != start
+        asked, start = start, under_names(start, end.renamed)
+        if is_repeated:
+            present = await plan_reads.present_queues(client, settings)
+            followed = await self._followed(end, present)
+            if followed is not end:
+                start, end = under_names(start, followed.renamed), followed
         moved = [queue for queue in end.offsets if end.has_moved(queue, start)]
         ends = await client.ends(moved)
-        is_repeated = self._judged is None or self._judged[0] != start
-        found = await self._begins(start, end, ends)
+        found = await self._begins(asked, start, end, ends)
         cut = await self._cut_of(end, moved, found, ends) if is_repeated else {}
         ranges: dict[MessageQueue, tuple[int, int]] = {}
         losses = []
@@ -339,9 +365,11 @@ class StreamPlan:
         others = [queue for queue in places if now.get(queue) != end.marks[queue]]
         return await cuts(self.client, group, end, others, found.lows, ends)
 
-    async def _begins(self, start: Checkpoint, end: Checkpoint, ends: Offsets) -> Begins:
+    async def _begins(
+        self, asked: Checkpoint, start: Checkpoint, end: Checkpoint, ends: Offsets
+    ) -> Begins:
         """Where the batch begins in each queue; found again for a batch that is repeated."""
-        if self._judged is not None and self._judged[0] == start:
+        if self._judged is not None and self._judged[0] == asked:
             return self._judged[1]
         found = await begins(
             self.client,
