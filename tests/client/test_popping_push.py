@@ -135,6 +135,37 @@ async def test_a_batch_listener_acknowledges_up_to_an_index(tmp_path: Path) -> N
             assert sorted(body for call in calls[1:] for body in call) == [b"0004", b"0005"]
 
 
+# K-166, K-169
+async def test_a_consumer_whose_messages_lapsed_goes_on_popping(tmp_path: Path) -> None:
+    # More than 96 that are out at once put off every further pop; those that lapsed are not out.
+    async with memory_cluster(tmp_path) as cluster:
+        await cluster.create_topic("T", queues=1)
+        await set_mode(cluster, "POP")
+        goes_on = asyncio.Event()
+        seen: Counter[bytes] = Counter()
+
+        async def listener(message: MessageExt) -> None:
+            await goes_on.wait()
+            seen[message.body] += 1
+
+        consumer = popping(cluster, pop_invisible_time_ms=10_000)
+        consumer.listen(listener)
+        async with consumer:
+            await send(cluster, 200)
+            await cluster.until(
+                lambda: waiting(consumer) > 96, "as many are out as may be", step_s=0.1
+            )
+            await cluster.advance(20)  # longer than they are ours
+            goes_on.set()
+            await cluster.until(lambda: set(seen) == all_of(200), "everything is consumed")
+            await cluster.until(lambda: waiting(consumer) == 0, "nothing is out")
+
+
+def waiting(consumer: PushConsumer) -> int:
+    """Messages that are popped and not settled."""
+    return sum(each.wait_ack_count for each in consumer.running_info().mq_pop_table.values())
+
+
 # K-23, K-148
 async def test_a_group_that_is_switched_from_pop_to_pull_loses_nothing(tmp_path: Path) -> None:
     async with memory_cluster(tmp_path) as cluster:

@@ -7,8 +7,10 @@ import asyncio
 import pytest
 
 from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.errors import ConnectionLostError
 from pocketmq.protocol.headers.route import GetClusterInfoRequestHeader
 from pocketmq.runtime.profile import PROFILE_4_9, PROFILE_5_3, PROFILE_5_X, Profile
+from support.eventually import eventually
 from support.nameserver_rig import START_MS, NameServerRig, nameserver
 from support.own_logs import own_logs
 
@@ -105,11 +107,25 @@ async def test_a_silent_broker_is_gone_120_s_plus_one_scan_later_and_the_other_s
         with own_logs() as logs:
             await rig.advance(gone_s - alive_s)
         assert await rig.brokers_of("TopicA") == ["broker-b"]
-        await silent.channel.closed
+        await eventually(lambda: not silent.channel.is_open, "it is closed")
         assert steady.channel.is_open
         [expired] = [line for line in logs if line["event"] == "broker.expired"]
         assert expired["broker"] == "broker-a"
         assert expired["silent_s"] > 120
+
+
+async def test_a_broker_that_was_frozen_finds_its_connection_closed_and_registers_anew(
+    rig: NameServerRig,
+) -> None:  # N-21
+    # On an open connection it would ask whether its topics changed, hear no, and stay away.
+    broker = await rig.broker()
+    await broker.register()
+    await rig.advance(130)
+    with pytest.raises(ConnectionLostError):
+        await broker.query_version()
+    broker.channel = await rig.channel()
+    assert (await broker.register()).code == ResponseCode.SUCCESS
+    assert await rig.brokers_of("TopicA") == ["broker-a"]
 
 
 async def test_the_scan_runs_after_5_s_and_then_each_period(rig: NameServerRig) -> None:  # N-3

@@ -214,3 +214,26 @@ async def test_the_wheel_never_leads_to_a_record_that_a_power_cut_takes() -> Non
     [left] = lefts
     found = await delivered(left, 52 * 4)
     assert sorted(found) == [b"during the sync", b"first", *[b"other"] * 5]
+
+
+async def test_a_power_cut_behind_the_sync_of_the_wheel_costs_no_timer() -> None:
+    # What a slot leads to is on the disk before the slot: a slot that leads nowhere is dropped with
+    # all that it holds, also what was safe long ago.
+    disk, lefts, due_ms = WatchedDisk(), list[FailingDisk](), START_MS + 60_000
+
+    def cut_the_power(path: str) -> None:
+        if path == WHEEL:
+            disk.synced = lambda path: None
+            lefts.append(disk.without_power())
+
+    async with timers_at(ROOT, disk=disk, flush=SYNC, log_file=52 * 4) as rig:
+        rig.send(b"first", TIMER_DELIVER_MS=str(due_ms))
+        for _ in range(4):  # the first one's file of the log is full, and no restart reads it again
+            rig.send(b"other", TIMER_DELAY_SEC="70")
+        await until_flushed(rig, 5)
+        disk.synced = cut_the_power
+        rig.send(b"second", TIMER_DELIVER_MS=str(due_ms))
+        await until_flushed(rig, 6)
+    [left] = lefts
+    found = await delivered(left, 52 * 4)
+    assert sorted(found) == [b"first", *[b"other"] * 4, b"second"]
