@@ -10,8 +10,13 @@ Results are kept: an interrupted run goes on, and after a change only the change
 survivors are tried again. Faults that a user could not notice are listed in
 tests/mutants/equivalent.toml, each with the reason; any other survivor needs a test.
 
+With `--edges` the modules are all others of broker, controller, nameserver and client, and the
+faults those of tests/mutants/edges.py: an effect that is left out or comes too early, a branch, a
+check or a `finally` that is not there. Their verdicts stand in equivalent-edges.toml.
+
 The tests are all quick ones of the roles, or, when modules are named, those files that import them
-(tests/mutants/chosen.py says how); `--tests` names others.
+(tests/mutants/chosen.py says how), or, at the edges, those of their subject; `--tests` names
+others. `--make-map` records only which tests run which lines, for later runs with `--same-map`.
 
 examples:
   python scripts/mutate.py                            all of it, some hours
@@ -19,6 +24,8 @@ examples:
   python scripts/mutate.py broker.store.recovery --tests tests/broker/store
   python scripts/mutate.py broker.stats --sample 60   60 of its faults, the same each time
   python scripts/mutate.py --only-report              what is known so far, and the survivors
+  python scripts/mutate.py --edges controller.consensus --jobs 1 --most-s 5
+  python scripts/mutate.py --edges --make-map; python scripts/mutate.py --edges --same-map
 """
 
 from __future__ import annotations
@@ -40,7 +47,7 @@ from shutil import rmtree
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from mutants.chosen import importing_tests, naming_tests  # noqa: E402 - tests first
+from mutants.chosen import importing_tests, naming_tests, subject_tests  # noqa: E402 - tests first
 from mutants.collected import CollectedRunner  # noqa: E402
 from mutants.forked import Result, Runner  # noqa: E402
 from mutants.generate import CodeMutant, mutants_of  # noqa: E402
@@ -49,6 +56,7 @@ from mutants.lines import (  # noqa: E402
     ROLES,
     Coverage,
     Module,
+    edge_modules,
     measure,
     named_modules,
 )
@@ -56,6 +64,7 @@ from mutants.run import copy_repository  # noqa: E402
 
 TESTS = tuple(f"tests/{name}" for name in (*ROLES, "behaviour", "events"))
 EQUIVALENT = ROOT / "tests" / "mutants" / "equivalent.toml"
+EQUIVALENT_EDGES = EQUIVALENT.with_name("equivalent-edges.toml")
 QUICK_KILLER_S = 0.5
 """Processor seconds: a test that caught a fault is tried first on the next, if it takes no more."""
 
@@ -73,6 +82,8 @@ class Options:
     """Faults of each module that are tried at most; all by default."""
     seed: int = 1
     """Another one draws another sample."""
+    is_edge: bool = False
+    """Whether faults at the edges are made, not those of pure cores."""
 
 
 @dataclass
@@ -113,11 +124,12 @@ class Kept:
             file.write(json.dumps(entry) + "\n")
 
 
-def equivalents() -> dict[str, str]:
+def equivalents(*, is_edge: bool = False) -> dict[str, str]:
     """Name of a fault that nobody can notice -> the reason."""
-    if not EQUIVALENT.exists():
+    path = EQUIVALENT_EDGES if is_edge else EQUIVALENT
+    if not path.exists():
         return {}
-    with EQUIVALENT.open("rb") as file:
+    with path.open("rb") as file:
         return {each["name"]: each["why"] for each in tomllib.load(file).get("mutant", [])}
 
 
@@ -168,7 +180,7 @@ class Worker:
 
 def drawn(module: Module, options: Options) -> list[CodeMutant]:
     """The faults of a module that are tried: all, or a sample in the order of its lines."""
-    found = mutants_of(module.source, module.file)
+    found = mutants_of(module.source, module.file, is_edge=options.is_edge)
     if options.sample is None or len(found) <= options.sample:
         return found
     chosen = random.Random(f"{options.seed} {module.name}").sample(
@@ -217,16 +229,16 @@ def run(
         worker.close()
 
 
-def report(modules: Sequence[Module], kept: Kept) -> int:
+def report(modules: Sequence[Module], kept: Kept, *, is_edge: bool) -> int:
     """Print the score of each module, then the survivors; 1 when one is not in the list."""
-    known = equivalents()
+    known = equivalents(is_edge=is_edge)
     open_: list[str] = []
     total: Counter[str] = Counter()
     print(f"{'module':58} {'faults':>6} {'caught':>6} {'same':>5} {'open':>5}  score")
     by_module: dict[str, Counter[str]] = defaultdict(Counter)
     for module in modules:
         counts = by_module[module.name]
-        for mutant in mutants_of(module.source, module.file):
+        for mutant in mutants_of(module.source, module.file, is_edge=is_edge):
             result = kept.result(module, mutant)
             if result is None:
                 counts["not tried"] += 1
@@ -260,10 +272,14 @@ def _sum_of(folder: Path, tests: Sequence[str]) -> str:
     return found.hexdigest()[:16]
 
 
-def chosen_tests(copy: Path, named: Sequence[str], modules: Sequence[Module]) -> list[str]:
+def chosen_tests(
+    copy: Path, named: Sequence[str], modules: Sequence[Module], *, is_edge: bool
+) -> list[str]:
     """Test files and folders that are run: those named, or derived from the modules."""
     if named:
         return list(named)
+    if modules and is_edge:
+        return subject_tests(copy, [module.name for module in modules])
     if not modules:
         return [name for name in TESTS if (copy / name).exists()]
     return importing_tests(copy, [module.name for module in modules], TESTS)
@@ -294,7 +310,13 @@ def main() -> int:
         help="test files and folders; those that import the modules by default",
     )
     parser.add_argument("--same-map", action="store_true", help="do not record lines again")
+    parser.add_argument("--make-map", action="store_true", help="record lines, and try nothing")
+    parser.add_argument(
+        "--edges", action="store_true", help="effects, branches and checks of modules not pure"
+    )
     options = parser.parse_args()
+    if options.edges and options.state == ROOT / ".mutation":
+        options.state = ROOT / ".mutation" / "edges"
     options.state.mkdir(parents=True, exist_ok=True)
     copy = options.state / "copy"
     # In a copy of the code and its tests, so that both may be edited meanwhile.
@@ -303,25 +325,37 @@ def main() -> int:
         copy_repository(copy)
     elif not copy.exists():
         parser.error(f"nothing was tried yet with {options.state}; leave --only-report out")
-    modules = named_modules(copy, options.modules)
+    named = edge_modules if options.edges else named_modules
+    modules = named(copy, options.modules)
     if not modules:
         parser.error(f"no module is called {' or '.join(options.modules)}")
     results = options.state / "results.jsonl"
     if options.only_report:
-        return report(modules, Kept.read(results, ""))
-    tests = chosen_tests(copy, options.tests, modules if options.modules else ())
+        return report(modules, Kept.read(results, ""), is_edge=options.edges)
+    tests = chosen_tests(
+        copy, options.tests, modules if options.modules else (), is_edge=options.edges
+    )
     if missing := [name for name in tests if not (copy / name).exists()]:
         parser.error(f"there is no {missing[0]}")
     kept = Kept.read(results, _sum_of(copy / "tests", tests))
     lines = options.state / "lines.json"
     if not (options.same_map and lines.exists()):
         measure(copy, modules, tests, lines, options.jobs)
+    if options.make_map:
+        return 0
     names = naming_tests(copy)
     naming = {module.file: names.get(module.name, set()) for module in modules}
     covered = Coverage(json.loads(lines.read_text(encoding="utf-8")), naming)
-    chosen = Options(options.jobs, options.most_s, options.hang_s, options.sample, options.seed)
+    chosen = Options(
+        options.jobs,
+        options.most_s,
+        options.hang_s,
+        options.sample,
+        options.seed,
+        is_edge=options.edges,
+    )
     run(copy, modules, tests, covered, kept, chosen)
-    return report(modules, kept)
+    return report(modules, kept, is_edge=options.edges)
 
 
 if __name__ == "__main__":

@@ -33,6 +33,23 @@ def importing_tests(copy: Path, modules: Iterable[str], below: Sequence[str]) ->
     return sorted(name for name in found if name in below or name.startswith(allowed))
 
 
+def subject_tests(copy: Path, modules: Iterable[str]) -> list[str]:
+    """Paths of the test files of the modules' subjects: those beside them, or that name them.
+
+    A role without folders of tests is one subject.
+    """
+    naming = naming_tests(copy)
+    found: set[str] = set()
+    for module in modules:
+        role = module.split(".")[1]
+        own = naming.get(module, set()) | _of_folder(copy, module)
+        found |= {name for name in own if name.startswith(f"tests/{role}/")}
+        if not found or not any((copy / "tests" / role).glob("*/test_*.py")):
+            of_role = (copy / "tests" / role).glob("test_*.py")
+            found |= {path.relative_to(copy).as_posix() for path in of_role}
+    return sorted(found)
+
+
 def naming_tests(copy: Path) -> dict[str, set[str]]:
     """Name -> test files that import it themselves."""
     found: dict[str, set[str]] = defaultdict(set)

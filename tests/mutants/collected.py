@@ -108,7 +108,7 @@ class _Serving:
     def __init__(self, modules: Sequence[str]) -> None:
         self._modules = modules
         self._functions: dict[str, list[types.FunctionType]] = defaultdict(list)
-        self._breakable: dict[str, Breakable] = {}
+        self._breakable: dict[tuple[str, bool], Breakable] = {}
 
     def pytest_runtestloop(self, session: object) -> bool:
         items = defaultdict(list)
@@ -130,9 +130,11 @@ class _Serving:
 
     def _serve(self, job: dict[str, object], items: dict[str, list[object]]) -> None:
         began = perf_counter()
-        if (file := str(job["file"])) and file not in self._breakable:
+        file, is_edge = str(job["file"]), bool(job["is_edge"])
+        if file and (file, is_edge) not in self._breakable:
             path = Path(file).resolve()
-            self._breakable[file] = Breakable(path.read_text(encoding="utf-8"), str(path))
+            source = path.read_text(encoding="utf-8")
+            self._breakable[file, is_edge] = Breakable(source, str(path), is_edge=is_edge)
         reading, writing = os.pipe()
         child = os.fork()
         if child == 0:
@@ -164,7 +166,7 @@ class _Serving:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         limit_processor(float(str(job["limit_s"])))
         try:
-            is_in = self._break(str(job["file"]), str(job["module"]), int(str(job["place"])))
+            is_in = self._break(job)
         except Exception:  # noqa: BLE001 - what runs once more is not made for it
             is_in = False
         if job["file"] and not is_in:
@@ -183,13 +185,14 @@ class _Serving:
                 break
         return 0
 
-    def _break(self, file: str, module: str, place: int) -> bool:
+    def _break(self, job: dict[str, object]) -> bool:
         """Put the fault into what is imported already; False if that cannot be done."""
+        file, module = str(job["file"]), str(job["module"])
         if not file:
             return False
-        breakable = self._breakable[file]
+        breakable = self._breakable[file, bool(job["is_edge"])]
         path = breakable.whole.co_filename
-        broken = breakable.broken(place)
+        broken = breakable.broken(int(str(job["place"])))
         changed = changed_functions(breakable.whole, broken)
         if changed is None:
             return replace(sys.modules[module], broken)

@@ -134,6 +134,7 @@ class Runner:
         job = {
             "file": mutant.file if mutant else "",
             "place": mutant.place if mutant else -1,
+            "is_edge": mutant.is_edge if mutant else False,
             "module": module,
             "tests": list(tests),
             "limit_s": limit_s,
@@ -267,7 +268,8 @@ def _run(pytest: ModuleType, job: dict[str, object], writing: int) -> int:
     if job["file"]:
         path = Path(str(job["file"])).resolve()
         source = path.read_text(encoding="utf-8")
-        mutant = mutants_of(source, str(job["file"]))[int(str(job["place"]))]
+        found = mutants_of(source, str(job["file"]), is_edge=bool(job["is_edge"]))
+        mutant = found[int(str(job["place"]))]
         code = compile(mutated(source, mutant), str(path), "exec")
         sys.meta_path.insert(0, _Mutated(str(job["module"]), path, code))
     tests = job["tests"]

@@ -16,6 +16,9 @@ from collections.abc import Callable, Iterator, MutableSequence
 from dataclasses import dataclass
 from types import CodeType
 
+from mutants.changes import NOT_RUN, Change, is_left_alone, is_protocol, short
+from mutants.edges import Edges
+
 COMPARED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
     ast.LtE: ast.Lt,
@@ -41,9 +44,7 @@ COMPUTED: dict[type[ast.operator], type[ast.operator]] = {
     ast.BitOr: ast.BitAnd,
     ast.BitXor: ast.BitAnd,
 }
-QUIET = frozenset({"log", "logger", "warnings"})
 DECLARING = frozenset({"field", "option", "TypeVar"})
-NOT_RUN = frozenset({"__repr__", "__str__"})
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,8 @@ class CodeMutant:
     """Which of several equal changes in the function, from 0."""
     place: int
     """Which of the module's changes, from 0."""
+    is_edge: bool = False
+    """Whether it is one of those of `edges.py`."""
 
     @property
     def name(self) -> str:
@@ -69,14 +72,16 @@ class CodeMutant:
         return f"{self.file}::{self.function}::{self.old} -> {self.new}#{self.nth}"
 
 
-def mutants_of(source: str, file: str) -> list[CodeMutant]:
-    """All mutants of a module, in the order of its lines."""
+def mutants_of(source: str, file: str, *, is_edge: bool = False) -> list[CodeMutant]:
+    """All mutants of a module, in the order of its lines; with `is_edge` those of `edges.py`."""
     seen: Counter[tuple[str, str, str]] = Counter()
     found = []
-    for place, change in enumerate(_Changes(ast.parse(source)).all()):
-        key = (change.function, change.old, change.new)
+    for place, each in enumerate(_changes(ast.parse(source), is_edge=is_edge)):
+        key = (each.function, each.old, each.new)
         found.append(
-            CodeMutant(file, change.function, change.line, change.old, change.new, seen[key], place)
+            CodeMutant(
+                file, each.function, each.line, each.old, each.new, seen[key], place, is_edge
+            )
         )
         seen[key] += 1
     return found
@@ -85,7 +90,7 @@ def mutants_of(source: str, file: str) -> list[CodeMutant]:
 def mutated(source: str, mutant: CodeMutant) -> ast.Module:
     """The module's tree with the fault in it."""
     tree = ast.parse(source)
-    for place, change in enumerate(_Changes(tree).all()):
+    for place, change in enumerate(_changes(tree, is_edge=mutant.is_edge)):
         if place == mutant.place:
             change.apply()
             return ast.fix_missing_locations(tree)
@@ -95,11 +100,11 @@ def mutated(source: str, mutant: CodeMutant) -> ast.Module:
 class Breakable:
     """A module's tree, parsed once, of which a forked process makes one mutant."""
 
-    def __init__(self, source: str, path: str) -> None:
+    def __init__(self, source: str, path: str, *, is_edge: bool = False) -> None:
         self.whole = compile(source, path, "exec", dont_inherit=True)
         self._path = path
         self._tree = ast.parse(source)
-        self._changes = [change.apply for change in _Changes(self._tree).all()]
+        self._changes = [each.apply for each in _changes(self._tree, is_edge=is_edge)]
 
     def broken(self, place: int) -> CodeType:
         """The module's code with a fault in it, which stays in the tree: call it once."""
@@ -107,13 +112,8 @@ class Breakable:
         return compile(ast.fix_missing_locations(self._tree), self._path, "exec", dont_inherit=True)
 
 
-@dataclass(frozen=True)
-class _Change:
-    function: str
-    line: int
-    old: str
-    new: str
-    apply: Callable[[], None]
+def _changes(tree: ast.Module, *, is_edge: bool) -> Iterator[Change]:
+    return Edges(tree).all() if is_edge else _Changes(tree).all()
 
 
 class _Changes:
@@ -123,14 +123,14 @@ class _Changes:
         self._tree = tree
         self._function: list[str] = []
 
-    def all(self) -> Iterator[_Change]:
+    def all(self) -> Iterator[Change]:
         yield from self._body(self._tree.body)
 
     # -- statements -----------------------------------------------------------------------------
 
-    def _body(self, body: list[ast.stmt]) -> Iterator[_Change]:
+    def _body(self, body: list[ast.stmt]) -> Iterator[Change]:
         for at, statement in enumerate(body):
-            if _is_left_alone(statement):
+            if is_left_alone(statement):
                 continue
             if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 if statement.name in NOT_RUN:
@@ -138,7 +138,7 @@ class _Changes:
                 self._function.append(statement.name)
                 if not isinstance(statement, ast.ClassDef):
                     yield from self._defaults(statement.args)
-                elif _is_protocol(statement):
+                elif is_protocol(statement):
                     self._function.pop()
                     continue
                 yield from self._body(statement.body)
@@ -147,7 +147,7 @@ class _Changes:
             yield from self._left_out(body, at, statement)
             yield from self._inside(statement)
 
-    def _left_out(self, body: list[ast.stmt], at: int, statement: ast.stmt) -> Iterator[_Change]:
+    def _left_out(self, body: list[ast.stmt], at: int, statement: ast.stmt) -> Iterator[Change]:
         """The statement is not there, or a weaker one is."""
         new: ast.stmt | None = None
         match statement:
@@ -175,7 +175,7 @@ class _Changes:
 
             yield self._change(statement, made, apply)
 
-    def _defaults(self, arguments: ast.arguments) -> Iterator[_Change]:
+    def _defaults(self, arguments: ast.arguments) -> Iterator[Change]:
         for defaults in (arguments.defaults, arguments.kw_defaults):
             for at, default in enumerate(defaults):
                 if isinstance(default, ast.Constant):
@@ -185,7 +185,7 @@ class _Changes:
 
     # -- expressions ----------------------------------------------------------------------------
 
-    def _inside(self, node: ast.AST, *, itself: bool = False) -> Iterator[_Change]:
+    def _inside(self, node: ast.AST, *, itself: bool = False) -> Iterator[Change]:
         """Changes of `node`'s parts, and of itself where it is an expression."""
         if isinstance(node, ast.Call) and ast.unparse(node.func) in DECLARING:
             return
@@ -211,7 +211,7 @@ class _Changes:
                     elif isinstance(each, ast.AST):
                         yield from self._inside(each, itself=True)
 
-    def _expression(self, node: ast.expr) -> Iterator[_Change]:
+    def _expression(self, node: ast.expr) -> Iterator[Change]:
         match node:
             case ast.Compare(ops=ops):
                 for at, op in enumerate(ops):
@@ -229,14 +229,14 @@ class _Changes:
             case _:
                 pass
 
-    def _constant(self, parent: ast.AST, name: str, old: ast.Constant) -> Iterator[_Change]:
+    def _constant(self, parent: ast.AST, name: str, old: ast.Constant) -> Iterator[Change]:
         new = _other(old)
         if new is not None:
             yield self._replaced(parent, name, new, shown=parent)
 
     def _constant_in_list(
         self, values: MutableSequence[ast.expr | None], at: int, old: ast.Constant
-    ) -> Iterator[_Change]:
+    ) -> Iterator[Change]:
         new = _other(old)
         if new is not None:
 
@@ -249,7 +249,7 @@ class _Changes:
 
     def _replaced(
         self, parent: ast.AST, name: str, new: ast.AST, shown: ast.AST | None = None
-    ) -> _Change:
+    ) -> Change:
         old = getattr(parent, name)
         before = ast.unparse(shown or old)
         setattr(parent, name, new)
@@ -260,9 +260,9 @@ class _Changes:
             setattr(parent, name, new)
 
         line = getattr(old, "lineno", 0) or getattr(parent, "lineno", 0)
-        return _Change(".".join(self._function), line, _short(before), _short(after), apply)
+        return Change(".".join(self._function), line, short(before), short(after), apply)
 
-    def _listed(self, shown: ast.expr, ops: list[ast.cmpop], at: int, new: ast.cmpop) -> _Change:
+    def _listed(self, shown: ast.expr, ops: list[ast.cmpop], at: int, new: ast.cmpop) -> Change:
         old, before = ops[at], ast.unparse(shown)
         ops[at] = new
         after = ast.unparse(shown)
@@ -271,14 +271,14 @@ class _Changes:
         def apply() -> None:
             ops[at] = new
 
-        return _Change(".".join(self._function), shown.lineno, _short(before), _short(after), apply)
+        return Change(".".join(self._function), shown.lineno, short(before), short(after), apply)
 
-    def _change(self, old: ast.stmt | ast.expr, new: ast.AST, apply: Callable[[], None]) -> _Change:
-        return _Change(
+    def _change(self, old: ast.stmt | ast.expr, new: ast.AST, apply: Callable[[], None]) -> Change:
+        return Change(
             ".".join(self._function),
             old.lineno,
-            _short(ast.unparse(old)),
-            _short(ast.unparse(new)),
+            short(ast.unparse(old)),
+            short(ast.unparse(new)),
             apply,
         )
 
@@ -310,30 +310,3 @@ def _is_text(node: ast.BinOp) -> bool:
         or (isinstance(side, ast.Constant) and isinstance(side.value, str | bytes | None))
         for side in (node.left, node.right)
     )
-
-
-def _is_protocol(node: ast.ClassDef) -> bool:
-    return any(ast.unparse(base).split("[")[0].endswith("Protocol") for base in node.bases)
-
-
-def _is_left_alone(statement: ast.stmt) -> bool:
-    match statement:
-        case ast.Expr(value=ast.Constant()) | ast.Import() | ast.ImportFrom():
-            return True
-        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name)))):
-            return name in QUIET
-        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Attribute(attr=name)))) if (
-            name == "log"
-        ):
-            return True
-        case ast.If(test=ast.Name(id="TYPE_CHECKING")):
-            return True
-        case ast.Assign(targets=[ast.Name(id="__slots__" | "__all__")]):
-            return True
-        case _:
-            return False
-
-
-def _short(text: str) -> str:
-    first, _, rest = text.partition("\n")
-    return f"{first} ..." if rest else first

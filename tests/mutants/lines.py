@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 ROLES = ("client", "broker", "nameserver", "controller", "operation", "protocol")
+EDGE_ROLES = ("broker", "controller", "nameserver", "client")
 QUICK = "not cluster and not java and not slow and not root and not go and not browser"
 FAR_BACK = 20
 """Lines: an expression over several lines is run as the first of them."""
@@ -29,7 +30,7 @@ FAR_BACK = 20
 
 @dataclass(frozen=True)
 class Module:
-    """A pure module."""
+    """One that faults are made in."""
 
     name: str
     file: str
@@ -72,6 +73,28 @@ def pure_modules(copy: Path, wanted: Iterable[str]) -> list[Module]:
                 path = file.relative_to(copy).as_posix()
                 found.append(Module(dotted, path, file.read_text(encoding="utf-8")))
     return found
+
+
+def edge_modules(copy: Path, wanted: Sequence[str]) -> list[Module]:
+    """The modules of the four roles that are not pure; those first that are wanted first."""
+    pure = {module.file for module in pure_modules(copy, ())}
+    found: list[Module] = []
+    for role in EDGE_ROLES:
+        base = copy / role
+        for file in sorted((base / "pocketmq" / role).rglob("*.py")):
+            path = file.relative_to(copy).as_posix()
+            dotted = ".".join(file.relative_to(base).with_suffix("").parts)
+            if path not in pure and file.stem != "__init__":
+                found.append(Module(dotted, path, file.read_text(encoding="utf-8")))
+    if not wanted:
+        return found
+    chosen = [
+        module
+        for part in wanted
+        for module in found
+        if part in module.name or module.name == f"pocketmq.{part}"
+    ]
+    return list(dict.fromkeys(chosen))
 
 
 class Coverage:
