@@ -40,7 +40,12 @@ real() { "$python" scripts/record_history.py --faults 60 --seed "$RANDOM" --real
 fuzz() { "$python" scripts/fuzz.py --runs 2000000 --seed "$RANDOM"; }
 crash() { "$python" scripts/crash_loop.py --rounds 1000 --seed "$RANDOM"; }
 seeds() { "$python" scripts/simulate.py --seeds 20000; }
-mutate() { nice "$python" scripts/mutate.py; nice "$python" scripts/mutate.py --edges; }
+mutate() {
+    local status=0
+    nice "$python" scripts/mutate.py || status=1
+    nice "$python" scripts/mutate.py --edges || status=1
+    return $status
+}
 
 mkdir -p nightly
 failed=0
