@@ -121,7 +121,7 @@ of gRPC, which came with RocketMQ 5, connect to a proxy. PocketMQ has none of it
 | C++: `rocketmq-client-cpp`, and Python's `rocketmq-client-python`, which calls it | remoting | not tried with the library itself; what it writes otherwise than Java is read ([protocol.md](protocol.md#where-readers-are-lenient)) |
 | all of `apache/rocketmq-clients`: Java's `rocketmq-client-java`, Python's `rocketmq-python-client`, Go, C++, C#, Rust, Node.js | gRPC | yes, through RocketMQ's proxy 5.3.3: [recipes/rocketmq-proxy](../recipes/rocketmq-proxy/README.md), whose test sends and receives with Python's 5.1.2. Straight to a nameserver or broker no: its start fails ("failed to fetch topic:orders route"), and the log there says `frame.refused` with the reason "it is HTTP/2" |
 
-TLS is not built either: a client with it is refused as well. Users and rules (ACL 2.0 of RocketMQ 5.3) are, those of ACL 1.0 are not.
+Any of them may use TLS ([security.md](security.md)). Users and rules are checked as in ACL 2.0 of RocketMQ 5.3; those of ACL 1.0 are not built.
 
 """.splitlines()  # noqa: E501
 

@@ -151,7 +151,7 @@ async def test_bytes_that_are_no_frame_end_their_connection_and_no_other(
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "it is HTTP/2: RocketMQ's gRPC clients connect to"),
         (b"GET / HTTP/1.1\r\n\r\n", "it is HTTP, which this port does not speak"),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "it is HTTP, which this port does not speak"),
-        (bytes.fromhex("16030100f8010000f40303"), "it is TLS, which PocketMQ does not speak"),
+        (bytes.fromhex("16030100f8010000f40303"), "it is TLS, which is switched off here"),
         (b"EHLO localhost\r\n", "and 16777212"),
     ],
 )

@@ -20,6 +20,7 @@ from pocketmq.protocol.transport.memory import MemoryNetwork
 from pocketmq.protocol.transport.network import Listener, Network
 from pocketmq.protocol.transport.tcp import TcpNetwork
 from support.eventually import PATIENCE_S
+from support.tls import memory_over_tls, tcp_over_tls
 
 ECHO = 29_001
 SILENT = 29_002
@@ -77,7 +78,12 @@ class Echo:
         return request.reply()
 
 
-NETWORKS: dict[str, Callable[[], Network]] = {"memory": MemoryNetwork, "tcp": TcpNetwork}
+NETWORKS: dict[str, Callable[[], Network]] = {
+    "memory": MemoryNetwork,
+    "tcp": TcpNetwork,
+    "memory over TLS": memory_over_tls,
+    "tcp over TLS": tcp_over_tls,
+}
 
 
 @asynccontextmanager

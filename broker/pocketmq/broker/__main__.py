@@ -53,7 +53,7 @@ def _prepare(command: RoleCommand) -> tuple[str, RoleMain]:
         _check(asked)
         config = replace(asked, broker_ip1=asked.broker_ip1 or told_ip(asked.host))
         ip = _ip_of(config.broker_ip1)
-        seams = seams_of(config.name, role.clock, command.options)
+        seams = seams_of(config.name, role, command)
         # POCKETMQ_DISK_FAULT: the disk may be told to fail from the start
         disk = disk_of(os.environ) if os.environ.get(VARIABLE) else RuledDisk(seams.rules)
         broker = Broker(

@@ -23,6 +23,7 @@ from typing import NoReturn  # isort: skip
 from pocketmq.nameserver import __main__ as nameserver
 from pocketmq.nameserver.config import NameServerConfig
 from pocketmq.protocol.budget import Budget
+from pocketmq.protocol.transport.tls.options import TlsOptions
 from pocketmq.runtime.errors import ConfigError
 from pocketmq.runtime.ports import told_ip
 from pocketmq.runtime.process import RoleContext, RoleMain, RoleOptions, load_all
@@ -66,8 +67,8 @@ def wanted(arguments: Sequence[str]) -> bool:
     """
     parser = _QuietParser(add_help=False)
     try:
-        _, config_loaded, _ = load_all(
-            parser, [RoleOptions, NameServerConfig, Budget], arguments, others=None
+        _, config_loaded, *_ = load_all(
+            parser, [RoleOptions, NameServerConfig, Budget, TlsOptions], arguments, others=None
         )
     except ConfigError:
         return False

@@ -63,7 +63,7 @@ async def serving(
     if restored := take_own(config.store_path.expanduser()):
         log.warning("data.restored", what=restored)
     file = options_file(config.config_store_path, command.broker_conf)
-    seams = seams_of(config.name, role.clock, command.options)
+    seams = seams_of(config.name, role, command)
     controller = Controller(
         replace(config, config_store_path=file),
         ControllerSeams(role.clock, seams.network),

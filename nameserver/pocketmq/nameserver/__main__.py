@@ -62,7 +62,7 @@ async def serving(
     if restored := take_own(config.kv_config_path.expanduser().parent):
         log.warning("data.restored", what=restored)
     file = options_file(config.config_store_path, command.broker_conf)
-    seams = seams_of(config.name, role.clock, command.options)
+    seams = seams_of(config.name, role, command)
     server = NameServer(
         replace(config, config_store_path=file),
         role.clock,

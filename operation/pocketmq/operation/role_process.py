@@ -7,7 +7,7 @@
     def _prepare(command: RoleCommand) -> tuple[str, RoleMain]:
         config = command.config(NameServerConfig)
         async def serve(role: RoleContext) -> None:
-            seams = seams_of(config.name, role.clock, command.options)
+            seams = seams_of(config.name, role, command)
             ...                         # everything heavy is imported in here
         return config.name, serve
 
@@ -18,6 +18,7 @@ Import this module before anything else that is not the standard library, becaus
 from __future__ import annotations
 
 from pocketmq.runtime.process import (  # isort: skip  - first
+    RoleContext,
     RoleMain,
     RoleOptions,
     RoleParser,
@@ -34,7 +35,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pocketmq.protocol.budget import Budget
-from pocketmq.runtime.clock import Clock
+from pocketmq.protocol.transport.tls.options import TlsOptions
 from pocketmq.runtime.config import load
 from pocketmq.runtime.errors import ConfigError
 
@@ -72,12 +73,13 @@ class RoleCommand:
         parser = RoleParser(
             prog=program or f"python -m pocketmq.{role}", description=f"A PocketMQ {role}."
         )
-        classes: list[type[Any]] = [RoleOptions, *config_classes, Budget]
+        classes: list[type[Any]] = [RoleOptions, *config_classes, Budget, TlsOptions]
         loaded = load_all(parser, classes, arguments, others=others)
         self._loaded = dict(zip(classes, loaded, strict=True))
         self._files = parser.parse_args(arguments)
         self.options = self.config(RoleOptions)
         self.budget = self.config(Budget)
+        self.tls = self.config(TlsOptions)
         self.broker_conf: str | None = self._files.broker_conf
         """The properties file (`-c`) that it was started with."""
 
@@ -140,18 +142,26 @@ class RoleSeams:
     network: FaultyTcp
 
 
-def seams_of(name: str, clock: Clock, options: RoleOptions) -> RoleSeams:
-    """Events, rules for faults, and a network that keeps to them.
+def seams_of(name: str, role: RoleContext, command: RoleCommand) -> RoleSeams:
+    """Events, rules for faults, and a network that keeps to them, with TLS as the options say.
 
     Args:
         name: Of the process.
-        clock: It runs on.
-        options: Say whether events are kept from the start.
+        role: It is.
+        command: It was started with.
+
+    Raises:
+        ConfigError: the role is to use TLS, and cannot.
     """
     from pocketmq.operation.control.processor import event_log
     from pocketmq.operation.faults.rule_book import RuleBook
     from pocketmq.operation.faulty_network.faulty_tcp import FaultyTcp
+    from pocketmq.protocol.transport.tls.role_tls import RoleTls
 
-    events = event_log(name, clock, always=options.events)
+    clock = role.clock
+    events = event_log(name, clock, always=command.options.events)
     rules = RuleBook(name, clock.time_ms, events)
-    return RoleSeams(events, rules, FaultyTcp(rules))
+    tls = RoleTls(command.tls)
+    if tls.is_watching:
+        role.tasks.start(tls.watch(clock), name="watch certificates")
+    return RoleSeams(events, rules, FaultyTcp(rules, server_tls=tls.server, client_tls=tls.client))

@@ -52,6 +52,12 @@ class Budget:
         live=True,
         within=(1, inf),
     )
+    tls_handshakes: int = option(
+        1_000,
+        help="TLS handshakes under way at once; of more the oldest is closed.",
+        live=True,
+        within=(1, inf),
+    )
     body_bytes: int = option(
         MIB,
         unit="bytes",

@@ -59,7 +59,7 @@ _GRPC = (
     "take a client of the remoting protocol (docs/compatibility.md)"
 )
 _HTTP = "it is HTTP, which this port does not speak; the control address has a port of its own"
-_TLS = "it is TLS, which PocketMQ does not speak; turn it off in the client"
+_TLS = "it is TLS, which is switched off here (tls.server.mode=disabled)"
 _OTHER_PROTOCOLS = {
     b"PRI ": _GRPC,
     **dict.fromkeys((b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"HTTP"), _HTTP),

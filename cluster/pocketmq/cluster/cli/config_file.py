@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 
 from pocketmq.cluster.spec import ClusterOptions, ProcessSpec, cluster_spec
 from pocketmq.protocol.budget import Budget
+from pocketmq.protocol.transport.tls.options import TlsOptions
 from pocketmq.runtime.config import load
 from pocketmq.runtime.options import describe, section_of
 from pocketmq.runtime.process import RoleOptions
@@ -47,15 +48,15 @@ def config_classes(role: Role) -> list[type[Any]]:
     if role == "nameserver":
         from pocketmq.nameserver.config import NameServerConfig
 
-        return [NameServerConfig, Budget, RoleOptions]
+        return [NameServerConfig, Budget, TlsOptions, RoleOptions]
     if role == "controller":
         from pocketmq.controller.config import ControllerConfig
 
-        return [ControllerConfig, Budget, RoleOptions]
+        return [ControllerConfig, Budget, TlsOptions, RoleOptions]
     from pocketmq.broker.config import BrokerConfig
     from pocketmq.broker.store.config import StoreConfig
 
-    return [BrokerConfig, StoreConfig, Budget, RoleOptions]
+    return [BrokerConfig, StoreConfig, Budget, TlsOptions, RoleOptions]
 
 
 def refuse_unused_by(role: Role, path: Path, broker_conf: Path | None = None) -> None:

@@ -21,6 +21,8 @@ from pocketmq.protocol.errors import BadRequestError, ConnectError
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.network import MakeProtocol, OnChannel
 from pocketmq.protocol.transport.tcp import TcpListener, TcpNetwork, TcpStreams
+from pocketmq.protocol.transport.tls.client_tls import ClientTls
+from pocketmq.protocol.transport.tls.server_tls import ServerTls
 
 _LOOPBACK = ("127.", "[::1]", "[::ffff:127.")
 
@@ -30,9 +32,18 @@ class FaultyTcp(TcpNetwork):
 
     Args:
         book: The role's rules; empty at first.
+        server_tls: See `TcpNetwork`.
+        client_tls: See `TcpNetwork`.
     """
 
-    def __init__(self, book: RuleBook) -> None:
+    def __init__(
+        self,
+        book: RuleBook,
+        *,
+        server_tls: ServerTls | None = None,
+        client_tls: ClientTls | None = None,
+    ) -> None:
+        super().__init__(server_tls=server_tls, client_tls=client_tls)
         self._book = book
         self._stream_ports: list[int] = []
         self._processor = FaultProcessor(book, self._stream_ports)

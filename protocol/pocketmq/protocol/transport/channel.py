@@ -155,7 +155,7 @@ class Channel(ChannelOutput, asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if len(data) >= FULL_READ_BYTES and self._accepted:
-            self._let_others_read()
+            self.let_others_read()
         dispatcher = self.dispatcher
         if dispatcher.waits and self._accepted:
             if len(data) <= _SHORT_BYTES:
@@ -306,7 +306,7 @@ class Channel(ChannelOutput, asyncio.Protocol):
         self.dispatcher.gather(self, commands, self._loop.call_soon)
         return True
 
-    def _let_others_read(self) -> None:
+    def let_others_read(self) -> None:
         """End this peer's turn: who sends faster than we read would hold all others up."""
         transport = self._transport
         if transport is not None and not self._paused and not transport.is_closing():

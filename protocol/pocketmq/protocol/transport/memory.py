@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 from pocketmq.protocol.command import VERSION_5_3_3, Encoding
 from pocketmq.protocol.dispatch import Dispatcher
@@ -20,6 +20,9 @@ from pocketmq.protocol.transport.network import (
     OnChannel,
     OpenChannels,
 )
+from pocketmq.protocol.transport.tls.client_tls import ClientTls
+from pocketmq.protocol.transport.tls.line import ClientTlsLine, ServerTlsLine
+from pocketmq.protocol.transport.tls.server_tls import ServerTls
 from pocketmq.runtime.addresses import split_address
 from pocketmq.runtime.errors import PortInUseError
 
@@ -94,14 +97,28 @@ class MemoryTransport(asyncio.Transport):
     def get_write_buffer_size(self) -> int:
         return 0
 
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self._protocol = cast("asyncio.Protocol", protocol)
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        return self._protocol
+
 
 class MemoryListener:
     """An entry in the network's table of ports."""
 
-    def __init__(self, network: MemoryNetwork, port: int, channels: OpenChannels) -> None:
+    def __init__(
+        self, network: MemoryNetwork, port: int, channels: OpenChannels, tls: ServerTls | None
+    ) -> None:
         self._network = network
         self.port = port
         self.channels = channels
+        self._tls = tls
+
+    def accept(self) -> asyncio.Protocol:
+        """What reads a connection that comes in."""
+        channel = self.channels.accept()
+        return channel if self._tls is None else ServerTlsLine(channel, channel, self._tls)
 
     async def close(self) -> None:
         self._network.listeners.pop(self.port, None)
@@ -121,9 +138,18 @@ class MemoryStreams:
 
 
 class MemoryNetwork:
-    """Ports and connections of one test; hosts are only names in addresses."""
+    """Ports and connections of one test; hosts are only names in addresses.
 
-    def __init__(self) -> None:
+    Args:
+        server_tls: Of its ports for remoting frames.
+        client_tls: Of the connections that are made to them.
+    """
+
+    def __init__(
+        self, *, server_tls: ServerTls | None = None, client_tls: ClientTls | None = None
+    ) -> None:
+        self._server_tls = server_tls
+        self._client_tls = client_tls
         self.listeners: dict[int, MemoryListener] = {}
         self.streams: dict[int, MemoryStreams] = {}
         self._next_port = 40000
@@ -143,7 +169,7 @@ class MemoryNetwork:
         if port in self.listeners or port in self.streams:
             raise PortInUseError(port)
         channels = OpenChannels(dispatcher, version, on_open, on_close)
-        listener = MemoryListener(self, port, channels)
+        listener = MemoryListener(self, port, channels, self._server_tls)
         self.listeners[port] = listener
         return listener
 
@@ -165,7 +191,17 @@ class MemoryNetwork:
         if listener is None:
             raise ConnectError(address, "connection refused")
         near = Channel(dispatcher, encoding=encoding, version=version, on_close=on_close)
-        self._join(near, listener.channels.accept(), (host, port))
+        far = listener.accept()
+        if self._client_tls is None:
+            self._join(near, far, (host, port))
+            return near
+        line = ClientTlsLine(near, self._client_tls)
+        self._join(line, far, (host, port))
+        try:
+            async with asyncio.timeout(timeout_s):
+                await line.shaken()
+        except OSError as exc:
+            raise ConnectError(address, str(exc) or type(exc).__name__) from exc
         return near
 
     async def listen(self, host: str, port: int, make: MakeProtocol) -> MemoryStreams:

@@ -15,6 +15,9 @@ from pocketmq.protocol.transport.network import (
     OnChannel,
     OpenChannels,
 )
+from pocketmq.protocol.transport.tls.client_tls import ClientTls
+from pocketmq.protocol.transport.tls.line import ClientTlsLine, ServerTlsLine
+from pocketmq.protocol.transport.tls.server_tls import ServerTls
 from pocketmq.runtime import descriptors
 from pocketmq.runtime.addresses import split_address, without_brackets
 from pocketmq.runtime.ports import bind_error, check_port
@@ -56,7 +59,18 @@ class TcpStreams:
 
 
 class TcpNetwork:
-    """Real sockets, with `TCP_NODELAY`: one write is one batch already."""
+    """Real sockets, with `TCP_NODELAY`: one write is one batch already.
+
+    Args:
+        server_tls: Of the ports that are served; None: a peer that speaks TLS is hung up on.
+        client_tls: Of connections that are made; None: they are in plaintext.
+    """
+
+    def __init__(
+        self, *, server_tls: ServerTls | None = None, client_tls: ClientTls | None = None
+    ) -> None:
+        self._server_tls = server_tls
+        self._client_tls = client_tls
 
     async def serve(
         self,
@@ -72,7 +86,7 @@ class TcpNetwork:
         channels = OpenChannels(dispatcher, version, on_open, on_close, descriptors.ACCEPTED)
         try:
             server = await asyncio.get_running_loop().create_server(
-                lambda: self.socket_protocol(channels.accept(), ""),
+                lambda: self._accepted(channels.accept()),
                 without_brackets(host),
                 port,
                 backlog=_BACKLOG,
@@ -95,17 +109,24 @@ class TcpNetwork:
             host, port = split_address(address)
             async with asyncio.timeout(timeout_s):  # an I/O deadline: real time
                 channel = Channel(dispatcher, encoding=encoding, version=version, on_close=on_close)
+                inner = self.socket_protocol(channel, address)
+                tls = self._client_tls
+                line = None if tls is None else ClientTlsLine(inner, tls)
                 await asyncio.get_running_loop().create_connection(
-                    lambda: self.socket_protocol(channel, address),
-                    host,
-                    port,
-                    family=socket.AF_UNSPEC,
+                    lambda: line or inner, host, port, family=socket.AF_UNSPEC
                 )
+                if line is not None:
+                    await line.shaken()
         except (OSError, ValueError) as exc:  # TimeoutError is an OSError
             raise ConnectError(address, str(exc) or type(exc).__name__) from exc
         return channel
 
-    def socket_protocol(self, channel: Channel, target: str) -> asyncio.BaseProtocol:
+    def _accepted(self, channel: Channel) -> asyncio.Protocol:
+        inner = self.socket_protocol(channel, "")
+        tls = self._server_tls
+        return inner if tls is None else ServerTlsLine(channel, inner, tls)
+
+    def socket_protocol(self, channel: Channel, target: str) -> asyncio.Protocol:
         """What reads the socket of a channel: the channel itself, unless a subclass knows better.
 
         Args:

@@ -1,0 +1,97 @@
+"""A certificate of one's own, for those who have none: made here, never shipped.
+
+It needs the package `cryptography`, which `pocketmq[tls]` brings.
+"""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import os
+import socket
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from pocketmq.protocol.transport.tls.contexts import KeyPair
+from pocketmq.runtime.errors import MissingToolError
+
+HERE: Final = ("localhost", "127.0.0.1", "::1")
+"""Names and addresses of this machine that every certificate is for."""
+
+_FROM: Final = datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)
+_TO: Final = datetime.datetime(9999, 12, 31, 23, 59, 59, tzinfo=datetime.UTC)
+"""Without an end (RFC 5280): whoever made it throws it away. No clock is asked."""
+
+
+def make_certificate(folder: Path, hosts: Iterable[str] = ()) -> KeyPair:
+    """Make a key and a certificate that is its own CA, in `folder`, readable for its user alone.
+
+    Args:
+        folder: Exists.
+        hosts: Names and addresses that it is for, beside this machine's.
+
+    Raises:
+        MissingToolError: `cryptography` is not installed.
+        OSError: the files cannot be written.
+    """
+    certificate, key = _made(dict.fromkeys([*HERE, socket.gethostname(), *hosts]))
+    pair = KeyPair(folder / "certificate.pem", folder / "key.pem")
+    for path, data in ((pair.certificate, certificate), (pair.key, key)):
+        path.unlink(missing_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(descriptor, "wb") as file:
+            file.write(data)
+    return pair
+
+
+def _made(hosts: Iterable[str]) -> tuple[bytes, bytes]:
+    """Certificate and key, both PEM."""
+    try:
+        from cryptography import x509
+        from cryptography.hazmat.primitives import hashes, serialization
+        from cryptography.hazmat.primitives.asymmetric import ec
+        from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+    except ImportError as exc:
+        raise MissingToolError(
+            "cryptography",
+            "making a certificate for TLS",
+            "pip install 'pocketmq[tls]', or give certificates (docs/security.md)",
+        ) from exc
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "PocketMQ, made on this machine")])
+    names: list[x509.GeneralName] = []
+    for host in hosts:
+        try:
+            names.append(x509.IPAddress(ipaddress.ip_address(host.strip("[]"))))
+        except ValueError:
+            if host.isascii() and host:
+                names.append(x509.DNSName(host))
+    identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(_FROM)
+        .not_valid_after(_TO)
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(identifier, critical=False)
+        .add_extension(
+            x509.ExtendedKeyUsage(
+                [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+            ),
+            critical=False,
+        )
+        .sign(key, hashes.SHA256())
+    )
+    return (
+        certificate.public_bytes(serialization.Encoding.PEM),
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        ),
+    )

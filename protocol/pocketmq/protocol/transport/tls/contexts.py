@@ -1,0 +1,118 @@
+"""SSL contexts from files, as RocketMQ takes them (Y-4, Y-5): TLS 1.2 and 1.3.
+
+Nothing is renegotiated: each time would cost a signature, and a peer could ask for it without end.
+ALPN `h2` is taken where it is offered, since gRPC clients hang up otherwise, and can be told then
+what they met (G-133).
+"""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pocketmq.runtime.errors import ConfigError
+
+ClientAuth = Literal["none", "optional", "require"]
+
+_OLD_KEYS = ("BEGIN RSA PRIVATE KEY", "BEGIN EC PRIVATE KEY", "BEGIN DSA PRIVATE KEY")
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPair:
+    """A certificate and its key, as files."""
+
+    certificate: Path
+    """PEM, with the chain."""
+    key: Path
+    """PEM, PKCS#8."""
+    password: str = ""
+    """Of the key; empty: it has none."""
+
+
+def server_context(
+    own: KeyPair, *, client_auth: ClientAuth = "none", trust: Path | None = None
+) -> ssl.SSLContext:
+    """The context of a port.
+
+    Args:
+        own: Shown to peers.
+        client_auth: Whether peers must show a certificate that `trust` knows.
+        trust: PEM; None: the certificates that the system trusts.
+
+    Raises:
+        ConfigError: a file cannot be used; the text names it.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    context.num_tickets = 0  # sessions are not resumed: nothing to keep, and one write less
+    context.set_alpn_protocols(["h2"])
+    _show(context, own)
+    if client_auth != "none":
+        context.verify_mode = ssl.CERT_OPTIONAL if client_auth == "optional" else ssl.CERT_REQUIRED
+        _trust(context, trust, ssl.Purpose.CLIENT_AUTH)
+    return context
+
+
+def client_context(
+    *,
+    verify: bool = False,
+    trust: Path | None = None,
+    check_name: bool = False,
+    own: KeyPair | None = None,
+) -> ssl.SSLContext:
+    """The context of connections that we make.
+
+    Args:
+        verify: The server's certificate must come from `trust`; else any is taken.
+        trust: PEM; None: the certificates that the system trusts.
+        check_name: The certificate must be for the name that is asked for.
+        own: Shown to servers that ask.
+
+    Raises:
+        ConfigError: a file cannot be used; the text names it.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    context.check_hostname = check_name
+    context.verify_mode = ssl.CERT_REQUIRED if verify else ssl.CERT_NONE
+    if verify:
+        _trust(context, trust, ssl.Purpose.SERVER_AUTH)
+    if own is not None:
+        _show(context, own)
+    return context
+
+
+def _show(context: ssl.SSLContext, own: KeyPair) -> None:
+    try:
+        text = own.key.read_text("ascii", "replace")
+        if any(old in text for old in _OLD_KEYS):
+            raise ConfigError(
+                str(own.key), "the key is not PKCS#8, which RocketMQ wants",
+                advice="convert it: openssl pkcs8 -topk8 -nocrypt -in OLD -out NEW",
+            )  # fmt: skip
+        # A callable, since OpenSSL would ask at the terminal.
+        context.load_cert_chain(own.certificate, own.key, lambda: own.password)
+    except ssl.SSLError as exc:
+        raise ConfigError(
+            f"{own.certificate}, {own.key}",
+            f"they cannot be used: {exc.reason or exc}",
+            advice="a PEM chain, its own PKCS#8 key, and the key's password if it has one",
+        ) from exc
+    except OSError as exc:
+        name = exc.filename or f"{own.certificate} or {own.key}"
+        raise ConfigError(str(name), f"it cannot be read: {exc.strerror or exc}") from exc
+
+
+def _trust(context: ssl.SSLContext, trust: Path | None, purpose: ssl.Purpose) -> None:
+    if trust is None:
+        context.load_default_certs(purpose)
+        return
+    try:
+        context.load_verify_locations(trust)
+    except ssl.SSLError as exc:
+        reason = exc.reason or str(exc)
+        raise ConfigError(str(trust), f"no PEM certificates are in it: {reason}") from exc
+    except OSError as exc:
+        raise ConfigError(str(trust), f"it cannot be read: {exc.strerror or exc}") from exc

@@ -1,0 +1,210 @@
+"""Options of TLS (Y-3): RocketMQ's keys and defaults, for every role."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, Final, Literal
+
+from pocketmq.protocol.transport.tls.contexts import (
+    ClientAuth,
+    KeyPair,
+    client_context,
+    server_context,
+)
+from pocketmq.runtime.config import all_in
+from pocketmq.runtime.errors import ConfigError
+from pocketmq.runtime.options import describe, option
+
+TlsMode = Literal["disabled", "permissive", "enforcing"]
+
+_NOT_IN_FILE: Final = frozenset({"tls_server_mode", "tls_enable", "tls_config_file"})
+"""What RocketMQ does not read from the file."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TlsOptions:
+    """TLS of a role's ports, and of the connections that it makes."""
+
+    section: ClassVar[str] = "security"
+
+    tls_server_mode: TlsMode = option(
+        "permissive",
+        help="Who may connect to this role's ports: disabled: nobody with TLS; permissive: with "
+        "TLS or without; enforcing: with TLS only.",
+        rule="Y-1",
+        rocketmq_name="tls.server.mode",
+    )
+    tls_enable: bool = option(
+        False,
+        help="Use TLS for connections to nameservers, brokers and controllers.",
+        rule="Y-3",
+        rocketmq_name="tls.enable",
+    )
+    tls_config_file: Path = option(
+        Path("/etc/rocketmq/tls.properties"),
+        help="Properties file with the keys below, which go before those given otherwise.",
+        rule="Y-3",
+        rocketmq_name="tls.config.file",
+    )
+    tls_test_mode_enable: bool = option(
+        True,
+        help="Take no certificates from files: ports show one that is made at the first TLS peer, "
+        "connections trust anybody.",
+        rule="Y-3",
+        rocketmq_name="tls.test.mode.enable",
+    )
+    tls_server_cert_path: Path | None = option(
+        None,
+        help="Certificate chain of the ports (PEM).",
+        rule="Y-4",
+        rocketmq_name="tls.server.certPath",
+    )
+    tls_server_key_path: Path | None = option(
+        None,
+        help="Its key (PEM, PKCS#8).",
+        rule="Y-4",
+        rocketmq_name="tls.server.keyPath",
+    )
+    tls_server_key_password: str = option(
+        "",
+        help="Password of that key.",
+        rule="Y-4",
+        rocketmq_name="tls.server.keyPassword",
+        secret=True,
+    )
+    tls_server_need_client_auth: ClientAuth = option(
+        "none",
+        help="Whether peers must show a certificate; looked at with tls_server_auth_client only.",
+        rule="Y-3",
+        rocketmq_name="tls.server.need.client.auth",
+    )
+    tls_server_auth_client: bool = option(
+        False,
+        help="Check the peers' certificates.",
+        rule="Y-3",
+        rocketmq_name="tls.server.authClient",
+    )
+    tls_server_trust_cert_path: Path | None = option(
+        None,
+        help="Certificates that peers' must come from (PEM); by default the system's.",
+        rule="Y-4",
+        rocketmq_name="tls.server.trustCertPath",
+    )
+    tls_client_cert_path: Path | None = option(
+        None,
+        help="Certificate chain that this role shows to others (PEM).",
+        rule="Y-3",
+        rocketmq_name="tls.client.certPath",
+    )
+    tls_client_key_path: Path | None = option(
+        None,
+        help="Its key (PEM, PKCS#8).",
+        rule="Y-3",
+        rocketmq_name="tls.client.keyPath",
+    )
+    tls_client_key_password: str = option(
+        "",
+        help="Password of that key.",
+        rule="Y-3",
+        rocketmq_name="tls.client.keyPassword",
+        secret=True,
+    )
+    tls_client_auth_server: bool = option(
+        False,
+        help="Check the certificates of servers; their names are never looked at.",
+        rule="Y-4",
+        rocketmq_name="tls.client.authServer",
+    )
+    tls_client_trust_cert_path: Path | None = option(
+        None,
+        help="Certificates that servers' must come from (PEM); by default the system's.",
+        rule="Y-4",
+        rocketmq_name="tls.client.trustCertPath",
+    )
+
+    def with_file(self) -> TlsOptions:
+        """The same with what `tls_config_file` says, if there is such a file.
+
+        Raises:
+            ConfigError: it cannot be read, or a value is wrong.
+        """
+        path = self.tls_config_file.expanduser()
+        found = all_in(path)
+        changed: dict[str, Any] = {}
+        for each in describe(TlsOptions):
+            if each.rocketmq_name not in found or each.name in _NOT_IN_FILE:
+                continue
+            text = found[each.rocketmq_name]
+            try:
+                changed[each.name] = each.value_of(text)
+            except ValueError as exc:
+                shown = "the value" if each.secret else repr(text)
+                raise ConfigError(
+                    each.rocketmq_name, f"{shown} is not {exc}", origin=str(path)
+                ) from exc
+        return replace(self, **changed)
+
+    # -- after `with_file` ------------------------------------------------------------------
+
+    @property
+    def server_files(self) -> tuple[Path, ...]:
+        """Certificate, key and trusted certificates of the ports, those that are named."""
+        if self.tls_test_mode_enable:
+            return ()
+        named = (
+            self.tls_server_cert_path, self.tls_server_key_path, self.tls_server_trust_cert_path
+        )  # fmt: skip
+        return tuple(each.expanduser() for each in named if each is not None)
+
+    def server_context(self) -> ssl.SSLContext:
+        """The `ssl.SSLContext` of the ports, from files.
+
+        Raises:
+            ConfigError: a file is missing or cannot be used.
+        """
+        own = _pair(
+            "tls.server", self.tls_server_cert_path, self.tls_server_key_path,
+            self.tls_server_key_password,
+        )  # fmt: skip
+        if own is None:
+            raise ConfigError(
+                "tls.server.certPath", "no certificate is named, and test mode is off",
+                advice="name a certificate and its key, or leave tls.test.mode.enable alone",
+            )  # fmt: skip
+        checks = self.tls_server_auth_client
+        trust = self.tls_server_trust_cert_path
+        return server_context(
+            own,
+            client_auth=self.tls_server_need_client_auth if checks else "none",
+            trust=None if trust is None else trust.expanduser(),
+        )
+
+    def client_context(self) -> ssl.SSLContext:
+        """The `ssl.SSLContext` of connections that the role makes.
+
+        Raises:
+            ConfigError: a file is missing or cannot be used.
+        """
+        if self.tls_test_mode_enable:
+            return client_context()
+        trust = self.tls_client_trust_cert_path
+        return client_context(
+            verify=self.tls_client_auth_server,
+            trust=None if trust is None else trust.expanduser(),
+            own=_pair(
+                "tls.client", self.tls_client_cert_path, self.tls_client_key_path,
+                self.tls_client_key_password,
+            ),
+        )  # fmt: skip
+
+
+def _pair(prefix: str, certificate: Path | None, key: Path | None, password: str) -> KeyPair | None:
+    if certificate is None and key is None:
+        return None
+    if certificate is None or key is None:
+        raise ConfigError(
+            f"{prefix}.{'certPath' if certificate is None else 'keyPath'}", "the other one is named"
+        )
+    return KeyPair(certificate.expanduser(), key.expanduser(), password)

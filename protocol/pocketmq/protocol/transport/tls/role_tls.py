@@ -1,0 +1,173 @@
+"""`RoleTls`: TLS of one role: contexts of its ports and connections, renewed while it runs.
+
+    when                                     the context of its ports
+    test mode (RocketMQ's default)           a certificate is made at the first TLS peer
+    files, at the start                      from the files; if they cannot be used there is none:
+                                             TLS peers are hung up on, as by RocketMQ
+    files changed (looked at every 500 ms)   from the files; if they cannot be used, the one before
+
+Connections that exist keep their context (Y-6).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from pocketmq.protocol.transport.tls.certificate import make_certificate
+from pocketmq.protocol.transport.tls.client_tls import ClientTls
+from pocketmq.protocol.transport.tls.contexts import server_context
+from pocketmq.protocol.transport.tls.options import TlsOptions
+from pocketmq.protocol.transport.tls.server_tls import ServerTls
+from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.errors import ConfigError, MissingToolError
+
+log = structlog.get_logger()
+
+LOOK_S: Final = 0.5
+"""Between two looks at the files, as in RocketMQ's FileWatchService (Y-6)."""
+
+ReadFile = Callable[[Path], bytes | None]
+"""What a file holds; None: it is not there, or cannot be read."""
+
+
+def read_file(path: Path) -> bytes | None:
+    """See `ReadFile`."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
+
+
+class RoleTls:
+    """TLS of one role.
+
+    Args:
+        options: As the role was started with.
+        read: Reads the files that are watched.
+
+    Raises:
+        ConfigError: the role is to use TLS for its own connections, and cannot; or the file of
+            options cannot be read.
+    """
+
+    def __init__(self, options: TlsOptions, *, read: ReadFile = read_file) -> None:
+        self._given = options
+        self._read = read
+        now = options.with_file()
+        self._takes_files = not now.tls_test_mode_enable
+        self._context: ssl.SSLContext | None = None
+        self._says_why = True
+        """The log has not said yet why there is no certificate."""
+        self._seen: dict[Path, bytes] = {}
+        self._changed: set[Path] = set()
+        """Since the context was made."""
+        self.client: ClientTls | None = None
+        """Of connections that the role makes; None: they are in plaintext."""
+        if options.tls_enable:
+            self.client = ClientTls(now.client_context())
+        self.server: ServerTls | None = None
+        """Of the role's ports; None: `disabled`."""
+        if options.tls_server_mode == "disabled":
+            return
+        self.server = ServerTls(self._now, enforces=options.tls_server_mode == "enforcing")
+        if self._takes_files:
+            self._seen = self._contents(now.server_files)
+            self._load(now, "TLS peers are hung up on until the files are mended")
+
+    @property
+    def is_watching(self) -> bool:
+        """Whether there are files to `watch`."""
+        return bool(self._seen)
+
+    async def watch(self, clock: Clock) -> None:
+        """Look at the files until cancelled."""
+        while True:
+            await clock.sleep(LOOK_S)
+            await self.look()
+
+    async def look(self) -> None:
+        """Renew the ports' context if files have changed: certificate and key only together (Y-6).
+
+        A file that is gone counts as unchanged: it is about to be replaced.
+        """
+        found = await asyncio.to_thread(self._contents, tuple(self._seen))
+        for path, content in found.items():
+            if content != self._seen[path]:
+                self._seen[path] = content
+                self._changed.add(path)
+        if not self._changed:
+            return
+        try:
+            now = self._given.with_file()
+        except ConfigError as exc:
+            self._keep(exc)
+            return
+        trust = now.tls_server_trust_cert_path
+        pair = {now.tls_server_cert_path, now.tls_server_key_path} - {None}
+        own = {each.expanduser() for each in pair if each is not None}
+        trust_changed = trust is not None and trust.expanduser() in self._changed
+        if trust_changed or own <= self._changed:
+            self._changed.clear()
+            self._load(now, "connections go on with the certificate of before")
+
+    # -- inside -----------------------------------------------------------------------------
+
+    def _now(self) -> ssl.SSLContext | None:
+        if self._context is None and not self._takes_files:
+            self._make()
+        if self._context is None and self._says_why:
+            self._says_why = False
+            log.error("tls.unavailable", advice="TLS peers are hung up on; the log says why")
+        return self._context
+
+    def _make(self) -> None:
+        """A certificate of one's own, whose files are gone before anybody connects."""
+        try:
+            with tempfile.TemporaryDirectory(prefix="pocketmq-tls-") as folder:
+                self._context = server_context(make_certificate(Path(folder)))
+        except MissingToolError as exc:
+            if self._says_why:
+                self._says_why = False
+                log.error("tls.unavailable", reason=str(exc))
+        except (OSError, ConfigError) as exc:
+            log.error("tls.unavailable", reason=str(exc), advice="is the temporary folder full?")
+        else:
+            log.info("tls.certificate_made", advice="clients that check it need one of their own")
+
+    def _load(self, options: TlsOptions, otherwise: str) -> None:
+        try:
+            self._context = options.server_context()
+        except ConfigError as exc:
+            self._keep(exc, otherwise)
+        else:
+            self._says_why = True
+            log.info("tls.certificate_loaded", certificate=str(options.tls_server_cert_path))
+            if options.tls_server_need_client_auth != "none" and not options.tls_server_auth_client:
+                log.warning(
+                    "tls.clients_unchecked",
+                    reason="tls.server.need.client.auth without tls.server.authClient: any "
+                    "certificate would do, so that none is asked for",
+                )
+
+    def _keep(self, exc: ConfigError, otherwise: str = "") -> None:
+        log.error(
+            "tls.certificate_refused", reason=str(exc),
+            what_now=otherwise or "connections go on with the certificate of before",
+        )  # fmt: skip
+
+    def _contents(self, paths: tuple[Path, ...]) -> dict[Path, bytes]:
+        found: dict[Path, bytes] = {}
+        for path in paths:
+            with contextlib.suppress(OSError):
+                content = self._read(path)
+                if content is not None:
+                    found[path] = content
+        return found

@@ -1,0 +1,281 @@
+"""The certificates of a role's ports (Y-3 to Y-6): from files, made here, renewed, broken."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import stat
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pocketmq.protocol.dispatch import Dispatcher
+from pocketmq.protocol.errors import ConnectError, RemotingError
+from pocketmq.protocol.transport.tcp import TcpNetwork
+from pocketmq.protocol.transport.tls.certificate import make_certificate
+from pocketmq.protocol.transport.tls.client_tls import ClientTls, client_tls
+from pocketmq.protocol.transport.tls.contexts import KeyPair, client_context
+from pocketmq.protocol.transport.tls.options import TlsOptions
+from pocketmq.protocol.transport.tls.role_tls import RoleTls
+from pocketmq.runtime.errors import ConfigError
+from pocketmq.runtime.manual_clock import ManualClock
+from support.own_logs import own_logs
+from support.tls import own_pair
+from support.wire_pair import Echo, Word, connected, served
+
+
+def files_in(folder: Path, name: str) -> tuple[KeyPair, TlsOptions]:
+    """The certificate of this name in a folder, and the options of a role that shows it."""
+    pair = copied(folder, name)
+    return pair, TlsOptions(
+        tls_config_file=folder / "none",
+        tls_test_mode_enable=False,
+        tls_server_cert_path=pair.certificate,
+        tls_server_key_path=pair.key,
+    )
+
+
+def copied(folder: Path, name: str) -> KeyPair:
+    pair = own_pair(name)
+    shutil.copy(pair.certificate, folder / "certificate.pem")
+    shutil.copy(pair.key, folder / "key.pem")
+    return KeyPair(folder / "certificate.pem", folder / "key.pem")
+
+
+def trusting(name: str) -> TcpNetwork:
+    tls = client_tls(True, ca_file=own_pair(name).certificate)
+    return TcpNetwork(client_tls=tls)
+
+
+async def shows(address: str) -> str:
+    """Which of the certificates `one` and `two` a port shows."""
+    for name in ("one", "two"):
+        try:
+            async with connected(trusting(name), address) as channel:
+                await channel.request(Word(word="hello"))
+            return name
+        except ConnectError:
+            continue
+    return "none"
+
+
+# -- made here ------------------------------------------------------------------------------------
+
+
+async def test_without_files_a_certificate_is_made_at_the_first_tls_peer(tmp_path: Path) -> None:
+    # Y-3: test mode
+    tls = RoleTls(TlsOptions(tls_config_file=tmp_path / "none"))
+    assert tls.server is not None
+    assert not tls.is_watching
+    async with served(TcpNetwork(server_tls=tls.server), Echo().dispatcher) as (_, address):
+        with own_logs() as logs:
+            async with connected(TcpNetwork(), address) as plain:
+                await plain.request(Word(word="hello"))
+            assert "tls.certificate_made" not in [each["event"] for each in logs]
+            for _ in range(2):
+                async with connected(TcpNetwork(client_tls=client_tls(True)), address) as secured:
+                    await secured.request(Word(word="hello"))
+        assert [each["event"] for each in logs].count("tls.certificate_made") == 1
+
+
+async def test_without_cryptography_a_tls_peer_is_refused_with_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    tls = RoleTls(TlsOptions(tls_config_file=tmp_path / "none"))
+    async with served(TcpNetwork(server_tls=tls.server), Echo().dispatcher) as (_, address):
+        with own_logs() as logs:
+            for _ in range(2):
+                with pytest.raises(ConnectError):
+                    await TcpNetwork(client_tls=client_tls(True)).connect(address, Dispatcher())
+    [said] = [each for each in logs if each["event"] == "tls.unavailable"]
+    assert "pip install 'pocketmq[tls]'" in said["reason"]
+
+
+def test_a_key_that_is_made_is_readable_for_its_user_alone(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        pair = make_certificate(tmp_path)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(pair.key.stat().st_mode) == 0o600
+    assert b"BEGIN PRIVATE KEY" in pair.key.read_bytes()  # PKCS#8: RocketMQ could read it, too
+    assert make_certificate(tmp_path) == pair  # made anew
+
+
+# -- from files -----------------------------------------------------------------------------------
+
+
+async def test_certificate_and_key_are_renewed_together_while_a_role_runs(tmp_path: Path) -> None:
+    # Y-6
+    _, options = files_in(tmp_path, "one")
+    tls = RoleTls(options)
+    assert tls.is_watching
+    async with served(TcpNetwork(server_tls=tls.server), Echo().dispatcher) as (_, address):
+        assert await shows(address) == "one"
+        async with connected(trusting("one"), address) as old:
+            shutil.copy(own_pair("two").certificate, tmp_path / "certificate.pem")
+            await tls.look()
+            assert await shows(address) == "one"  # its key is still the old one
+            shutil.copy(own_pair("two").key, tmp_path / "key.pem")
+            await tls.look()
+            assert await shows(address) == "two"
+            assert (await old.request(Word(word="still here"))).code == 0
+
+
+async def test_files_are_looked_at_by_the_roles_clock(tmp_path: Path) -> None:
+    _, options = files_in(tmp_path, "one")
+    tls = RoleTls(options)
+    clock = ManualClock(1_700_000_000_000)
+    task = asyncio.get_running_loop().create_task(tls.watch(clock))
+    async with served(TcpNetwork(server_tls=tls.server), Echo().dispatcher) as (_, address):
+        copied(tmp_path, "two")
+        await clock.move_to(clock.time_ms() + 400)
+        assert await shows(address) == "one"
+        await clock.move_to(clock.time_ms() + 200)
+        assert await shows(address) == "two"
+    task.cancel()
+
+
+@pytest.mark.parametrize("broken", ["certificate.pem", "key.pem"])
+async def test_a_broken_file_leaves_the_old_certificate_in_place_and_says_so(
+    tmp_path: Path, broken: str
+) -> None:
+    _, options = files_in(tmp_path, "one")
+    tls = RoleTls(options)
+    async with served(TcpNetwork(server_tls=tls.server), Echo().dispatcher) as (_, address):
+        copied(tmp_path, "two")
+        (tmp_path / broken).write_text("-----BEGIN NOTHING-----\n")
+        with own_logs() as logs:
+            await tls.look()
+        [said] = [each for each in logs if each["event"] == "tls.certificate_refused"]
+        assert str(tmp_path) in said["reason"]
+        assert "the certificate of before" in said["what_now"]
+        assert await shows(address) == "one"
+        copied(tmp_path, "two")
+        await tls.look()
+        if broken == "certificate.pem":
+            assert await shows(address) == "one"  # RocketMQ waits for the key to change as well
+
+
+async def test_a_file_that_is_gone_is_waited_for(tmp_path: Path) -> None:
+    # Y-6: a deletion is ignored
+    _, options = files_in(tmp_path, "one")
+    tls = RoleTls(options)
+    (tmp_path / "certificate.pem").unlink()
+    (tmp_path / "key.pem").unlink()
+    with own_logs() as logs:
+        await tls.look()
+        assert logs == []
+        copied(tmp_path, "two")
+        await tls.look()
+    assert [each["event"] for each in logs] == ["tls.certificate_loaded"]
+
+
+async def test_a_role_whose_files_cannot_be_used_starts_and_hangs_up_on_tls_peers(
+    tmp_path: Path,
+) -> None:
+    # Y-4
+    pair, options = files_in(tmp_path, "one")
+    pair.key.write_text("")
+    with own_logs() as logs:
+        tls = RoleTls(options)
+        async with served(TcpNetwork(server_tls=tls.server), Echo().dispatcher) as (_, address):
+            assert await shows(address) == "none"
+            async with connected(TcpNetwork(), address) as plain:
+                assert (await plain.request(Word(word="hello"))).code == 0
+    assert "tls.certificate_refused" in [each["event"] for each in logs]
+
+
+def test_a_key_that_rocketmq_cannot_read_is_refused_with_how_to_convert_it(tmp_path: Path) -> None:
+    # Y-4: PKCS#8 only
+    from cryptography.hazmat.primitives import serialization
+
+    pair = copied(tmp_path, "one")
+    key = serialization.load_pem_private_key(pair.key.read_bytes(), None)
+    pair.key.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.TraditionalOpenSSL,
+            serialization.NoEncryption(),
+        )
+    )
+    with pytest.raises(ConfigError, match="openssl pkcs8 -topk8"):
+        client_context(own=pair)
+
+
+def test_a_key_may_have_a_password(tmp_path: Path) -> None:
+    from cryptography.hazmat.primitives import serialization
+
+    pair = copied(tmp_path, "one")
+    key = serialization.load_pem_private_key(pair.key.read_bytes(), None)
+    pair.key.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(b"1234"),
+        )
+    )
+    client_context(own=KeyPair(pair.certificate, pair.key, "1234"))
+    with pytest.raises(ConfigError, match="password"):
+        client_context(own=pair)
+
+
+async def test_peers_must_show_a_certificate_that_is_trusted(tmp_path: Path) -> None:
+    # Y-8: enforcing, require, both ends verified
+    pair, options = files_in(tmp_path, "one")
+    tls = RoleTls(
+        replace(
+            options,
+            tls_server_mode="enforcing",
+            tls_server_need_client_auth="require",
+            tls_server_auth_client=True,
+            tls_server_trust_cert_path=own_pair("friend").certificate,
+        )
+    )
+    echo = Echo()
+    async with served(TcpNetwork(server_tls=tls.server), echo.dispatcher) as (_, address):
+        for own, is_let_in in ((own_pair("friend"), True), (own_pair("two"), False), (None, False)):
+            context = client_context(verify=True, trust=pair.certificate, own=own)
+            network = TcpNetwork(client_tls=ClientTls(context))
+            echo.codes.clear()
+            try:  # with TLS 1.3 the client is done before the server has looked
+                async with connected(network, address) as channel:
+                    await channel.request(Word(word="hello"))
+            except RemotingError:
+                assert not is_let_in
+            assert bool(echo.codes) is is_let_in, own
+
+
+def test_the_file_of_options_goes_before_what_was_given(tmp_path: Path) -> None:
+    # Y-3
+    file = tmp_path / "tls.properties"
+    file.write_text(
+        "tls.test.mode.enable=false\ntls.server.certPath=/from/file\ntls.server.mode=disabled\n"
+    )
+    options = TlsOptions(tls_config_file=file, tls_server_key_path=Path("/given")).with_file()
+    assert not options.tls_test_mode_enable
+    assert options.tls_server_cert_path == Path("/from/file")
+    assert options.tls_server_key_path == Path("/given")
+    assert options.tls_server_mode == "permissive"  # RocketMQ does not read it there
+
+
+def test_a_port_without_tls_has_no_layer_at_all(tmp_path: Path) -> None:
+    tls = RoleTls(TlsOptions(tls_config_file=tmp_path / "none", tls_server_mode="disabled"))
+    assert tls.server is None
+
+
+def test_a_role_that_cannot_show_its_own_certificate_does_not_start(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="missing"):
+        RoleTls(
+            TlsOptions(
+                tls_config_file=tmp_path / "none",
+                tls_enable=True,
+                tls_test_mode_enable=False,
+                tls_client_cert_path=tmp_path / "missing",
+                tls_client_key_path=tmp_path / "missing",
+            )
+        )
