@@ -7,6 +7,7 @@ async with Admin(nameservers="127.0.0.1:9876") as admin:
 
 from __future__ import annotations
 
+from pocketmq.client.admin.access import AccessAdmin
 from pocketmq.client.admin.brokers import BrokerAdmin
 from pocketmq.client.admin.groups import GroupAdmin
 from pocketmq.client.admin.messages import MessageAdmin
@@ -14,7 +15,7 @@ from pocketmq.client.admin.offsets import OffsetAdmin
 from pocketmq.client.admin.topics import TopicAdmin
 
 
-class Admin(BrokerAdmin, TopicAdmin, GroupAdmin, OffsetAdmin, MessageAdmin):
+class Admin(BrokerAdmin, TopicAdmin, GroupAdmin, OffsetAdmin, MessageAdmin, AccessAdmin):
     """Sends admin requests to name servers and brokers; belongs to no group.
 
     Args:
