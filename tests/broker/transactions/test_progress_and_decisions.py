@@ -1,0 +1,183 @@
+"""What a broker knows of transactions in memory: no more than what its log holds safely."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from broker.transactions.test_halves_and_masters import asked, producer, send_half
+from pocketmq.broker.replication.role_changes import MasterAddresses
+from pocketmq.broker.role_names import BrokerRole
+from pocketmq.broker.server import Broker
+from pocketmq.broker.store import GetStatus
+from pocketmq.broker.transactions.check_round import CheckLimits
+from pocketmq.broker.transactions.check_service import GROUP, TransactionCheck
+from pocketmq.broker.transactions.decisions import Decisions
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.headers.transactions import EndTransactionRequestHeader
+from pocketmq.protocol.validation import HALF_TOPIC
+from pocketmq.runtime.manual_clock import ManualClock
+from support.broker_rig import PATIENCE_S, send_header
+from support.eventually import eventually
+from support.replicas import ReplicaRig
+
+COMMIT, ROLLBACK = 8, 12
+ROUND_S = 36.0
+
+
+@pytest.fixture
+async def rig(tmp_path: Path) -> AsyncIterator[ReplicaRig]:
+    async with ReplicaRig(tmp_path) as made:
+        yield made
+
+
+def end_of(place: tuple[int, int], outcome: int) -> EndTransactionRequestHeader:
+    return EndTransactionRequestHeader(
+        producer_group="writers",
+        tran_state_table_offset=place[0],
+        commit_log_offset=place[1],
+        commit_or_rollback=outcome,
+        msg_id="k",
+    )
+
+
+async def lose_from(broker: Broker, offset: int) -> None:
+    """Another broker led in an epoch in which this log was cut; now this one leads again."""
+    roles = broker.subjects.replication.roles
+    await roles.become_slave(1, MasterAddresses(None, None), epoch=1)
+    await broker.store.replica.truncate(offset)
+    await roles.become_master(epoch=2)
+
+
+@pytest.mark.parametrize("first", [COMMIT, ROLLBACK])
+async def test_a_decision_that_was_cut_from_the_log_is_none_any_more(
+    rig: ReplicaRig, first: int
+) -> None:
+    # Else a commit is acknowledged, as if it were there, and its message is lost.
+    broker = await rig.start("a")
+    voice = await producer(rig, broker)
+    place = await send_half(voice, "k", rig.clock.time_ms())
+    end = broker.store.commit_log.max_offset
+    assert (await voice.ask(end_of(place, first))).code == ResponseCode.SUCCESS
+    await lose_from(broker, end)
+    assert broker.store.max_offset("orders", 0) == 0
+    assert (await voice.ask(end_of(place, COMMIT))).code == ResponseCode.SUCCESS
+    assert broker.store.max_offset("orders", 0) == 1
+
+
+async def test_op_records_that_wait_are_not_written_by_the_next_master(rig: ReplicaRig) -> None:
+    # They say that a half message is done whose commit was cut: nobody would be asked for it.
+    broker = await rig.start("a")
+    voice = await producer(rig, broker)
+    place = await send_half(voice, "k", rig.clock.time_ms())
+    end = broker.store.commit_log.max_offset
+    assert (await voice.ask(end_of(place, COMMIT))).code == ResponseCode.SUCCESS
+    await lose_from(broker, end)
+    await rig.advance(ROUND_S)
+    assert [key for _, key in asked(voice)] == ["k"]
+
+
+async def test_progress_is_noted_once_a_slave_has_what_it_stands_on(rig: ReplicaRig) -> None:
+    broker = await rig.start("a", broker_role=BrokerRole.SYNC_MASTER, in_sync_replicas=2)
+    voice = await producer(rig, broker)
+    await send_alone(rig, voice)
+    await rig.advance(ROUND_S)
+    assert broker.store.max_offset(HALF_TOPIC, 0) == 2, "stored again"
+    assert not broker.offsets.query(GROUP, HALF_TOPIC, 0)
+    await rig.start("b", broker_role=BrokerRole.SLAVE, broker_id=1)
+    await rig.same_logs()
+    await rig.advance(ROUND_S)
+    assert (broker.offsets.query(GROUP, HALF_TOPIC, 0) or 0) > 0
+
+
+async def test_progress_that_was_not_noted_is_none_for_who_leads_again(rig: ReplicaRig) -> None:
+    broker = await rig.start("a", broker_role=BrokerRole.SYNC_MASTER, in_sync_replicas=2)
+    voice = await producer(rig, broker)
+    end = await send_alone(rig, voice)
+    await rig.advance(ROUND_S)
+    assert broker.store.max_offset(HALF_TOPIC, 0) == 2, "stored again, and nobody else has it"
+    asked(voice)
+    await lose_from(broker, end)
+    assert broker.store.max_offset(HALF_TOPIC, 0) == 1
+    await rig.advance(ROUND_S)
+    assert broker.store.max_offset(HALF_TOPIC, 0) == 2, "stored again, to be asked for"
+
+
+async def send_alone(rig: ReplicaRig, voice: Any) -> int:
+    """A half message that no slave takes; where the log ends behind it."""
+    [broker] = rig.brokers.values()
+    header = send_header(
+        properties={"TRAN_MSG": "true", "PGROUP": "writers", "UNIQ_KEY": "k"},
+        sys_flag=4,
+        born_timestamp=rig.clock.time_ms(),
+    )
+    sent = voice.channel.request(header, b"k", timeout_s=PATIENCE_S)
+    await eventually(lambda: broker.store.max_offset(HALF_TOPIC, 0) == 1, "it is stored")
+    await rig.advance(6)
+    assert (await sent).code == ResponseCode.FLUSH_SLAVE_TIMEOUT
+    return broker.store.commit_log.max_offset
+
+
+async def test_a_half_message_that_could_not_be_stored_again_is_asked_for_later(
+    rig: ReplicaRig,
+) -> None:
+    broker = await rig.start("a")
+    voice = await producer(rig, broker)
+    await send_half(voice, "k", rig.clock.time_ms())
+    broker.subjects.replication.roles.fence()
+    await rig.advance(ROUND_S)
+    assert asked(voice) == []
+    broker.subjects.replication.roles.unfence()
+    await rig.advance(ROUND_S)
+    assert [key for _, key in asked(voice)] == ["k"]
+
+
+async def test_a_delayed_message_is_no_half_message(rig: ReplicaRig) -> None:
+    broker = await rig.start("a")
+    voice = await rig.voice(broker)
+    await voice.send("orders", b"later", properties={"DELAY": "1"})
+    assert broker.store.max_offset(HALF_TOPIC, 0) == 0
+    await rig.advance(2)
+    assert broker.store.max_offset("orders", 0) == 1
+
+
+async def test_a_round_ends_where_a_queue_cannot_be_read() -> None:
+    """A store that finds nothing and does not say where more is, as behind damage."""
+
+    class Unreadable:
+        reads = 0
+
+        def queues(self) -> list[tuple[str, int]]:
+            return [(HALF_TOPIC, 0)]
+
+        def min_offset(self, topic: str, queue_id: int) -> int:
+            return 0
+
+        def max_offset(self, topic: str, queue_id: int) -> int:
+            return 5
+
+        def get_message(self, topic: str, queue_id: int, offset: int, most: int) -> object:
+            self.reads += 1
+            assert self.reads < 100, "it never ends"
+            return SimpleNamespace(
+                status=GetStatus.OFFSET_FOUND_NULL, records=[], next_begin_offset=offset
+            )
+
+    store, unused = Unreadable(), SimpleNamespace()
+    made: Any = TransactionCheck
+    check = made(
+        store,
+        unused,
+        SimpleNamespace(query=lambda *_: None),
+        unused,
+        Decisions(),
+        lambda: CheckLimits(6_000, 15, 72 * 3_600_000, False),
+        ManualClock(0),
+        lambda _: None,
+    )
+    await check.run()
+    assert store.reads
