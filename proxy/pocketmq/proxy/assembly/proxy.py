@@ -1,0 +1,190 @@
+"""`Proxy`: connects client, RPCs, gRPC server and timers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import structlog
+
+from pocketmq.client.config import ENCODINGS, ClientConfig
+from pocketmq.client.instance import ClientInstance
+from pocketmq.client.instances import acquire, release
+from pocketmq.operation.control.processor import ControlProcessor
+from pocketmq.operation.events.sink import NO_EVENTS, EventSink
+from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
+from pocketmq.protocol.dispatch import Dispatcher
+from pocketmq.protocol.releases import known_in
+from pocketmq.protocol.transport.network import Listener, Network
+from pocketmq.proxy.config import ProxyConfig
+from pocketmq.proxy.edge.brokers import Brokers
+from pocketmq.proxy.edge.checks import CheckedTopics
+from pocketmq.proxy.edge.parts import Parts
+from pocketmq.proxy.edge.producing import Producing
+from pocketmq.proxy.edge.routing import Routing
+from pocketmq.proxy.edge.server import GrpcServer, Unary
+from pocketmq.proxy.edge.telemetry import Telemetry
+from pocketmq.proxy.settings.clients import Client, Clients
+from pocketmq.proxy.settings.limits import Limits
+from pocketmq.proxy.transactions.data import OpenTransactions
+from pocketmq.runtime.addresses import address_text, split_address
+from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.lifetime import StartStop
+from pocketmq.runtime.periodic import PeriodicService
+from pocketmq.runtime.profile import PROFILE_5_X, Profile
+from pocketmq.runtime.tasks import TaskOwner
+
+log = structlog.get_logger()
+
+SWEEP_S: Final = 10.0
+"""Between two looks for clients that are gone, on the clock (G-41)."""
+
+GRACE_S: Final = 1.0
+"""Real seconds that open calls have when it stops: streams and polls last for ever."""
+
+HEARTBEAT_MS: Final = 20_000
+"""Between two heartbeats to brokers, as RocketMQ's proxy has it (G-72)."""
+
+
+class Proxy(StartStop):
+    """A gRPC proxy in front of brokers.
+
+    Args:
+        config: Its options.
+        clock: Runs every timer but gRPC's own.
+        network: Reaches brokers and name servers, and has the port for tools.
+        profile: How the client behaves where releases differ.
+        budget: What peers of the port for tools may cost.
+        events: Takes what happens here.
+    """
+
+    def __init__(
+        self,
+        config: ProxyConfig,
+        clock: Clock,
+        network: Network,
+        profile: Profile = PROFILE_5_X,
+        *,
+        budget: Budget = DEFAULT_BUDGET,
+        events: EventSink = NO_EVENTS,
+    ) -> None:
+        self.config = config
+        self.limits = Limits(max_message_size=config.max_message_size)
+        self.clients = Clients(self.limits, clock.time_ms)
+        self._clock = clock
+        self._network = network
+        self._profile = profile
+        self._budget = budget
+        self._events = events
+        self._control = ControlProcessor(clock, self.status, events)
+        self._tasks = TaskOwner(f"proxy {config.name}")
+        self._instance: ClientInstance | None = None
+        self._listener: Listener | None = None
+        self._server: GrpcServer | None = None
+        self._sweeper: PeriodicService | None = None
+
+    @property
+    def port(self) -> int:
+        """The port for tools, once started."""
+        return self.config.port if self._listener is None else self._listener.port
+
+    @property
+    def grpc_port(self) -> int:
+        """The port for SDKs, once started."""
+        return self.config.grpc_port if self._server is None else self._server.port
+
+    @property
+    def endpoints(self) -> str:
+        """`host:port` as SDKs are given it."""
+        return address_text(self.config.host, self.grpc_port)
+
+    async def start(self) -> None:
+        """Connect to nothing yet, and answer SDKs.
+
+        Raises:
+            PortInUseError: somebody else listens there.
+        """
+        try:
+            await self._start()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def _start(self) -> None:
+        config = self.config
+        settings = ClientConfig(
+            nameservers=config.nameservers,
+            clock=self._clock,
+            network=self._network,
+            profile=self._profile,
+            encoding=ENCODINGS[config.encoding],
+            heartbeat_broker_interval_ms=HEARTBEAT_MS,
+            instance_name=f"rmq-proxy-{config.name}",
+        )
+        self._instance = instance = acquire(await settings.with_identity(unique=True))
+        parts = Parts(
+            clock=self._clock,
+            limits=self.limits,
+            brokers=Brokers(instance),
+            clients=self.clients,
+            transactions=OpenTransactions(self.limits, self._clock.time_ms),
+            tasks=self._tasks,
+            advertise=split_address(config.advertise) if config.advertise else None,
+        )
+        telemetry = Telemetry(parts, CheckedTopics(parts), self._ended)
+        self._server = GrpcServer(rpcs(parts, telemetry), telemetry)
+        dispatcher = Dispatcher(lambda: self._budget, known_in(self._profile.release))
+        dispatcher.add(self._control)
+        self._listener = await self._network.serve(
+            config.host, config.port, dispatcher, version=self._profile.client_version
+        )
+        instance.start()
+        self._sweeper = PeriodicService("proxy.sweep", self._clock, SWEEP_S, telemetry.sweep)
+        self._sweeper.start()
+        await self._server.start(config.host, config.grpc_port)
+        log.info("proxy.started", endpoints=self.endpoints)
+
+    async def stop(self) -> None:
+        """Take no more calls, end those that are open, leave the brokers; may be called twice."""
+        if self._server is not None:
+            await self._server.stop(GRACE_S)
+        if self._sweeper is not None:
+            await self._sweeper.stop()
+        await self._tasks.stop()
+        if self._listener is not None:
+            await self._listener.close()
+        instance, self._instance = self._instance, None
+        if instance is not None:
+            await release(instance)
+        await self._control.stop()
+
+    async def abort(self) -> None:
+        """End at once, as a kill would: calls and connections break off."""
+        if self._server is not None:
+            await self._server.stop(0)
+
+    def status(self) -> dict[str, str]:
+        """What ROLE_STATUS tells."""
+        return {
+            "role": "proxy",
+            "name": self.config.name,
+            "profile": self._profile.name,
+            "endpoints": self.endpoints,
+            "clients": str(len(self.clients)),
+        }
+
+    def _ended(self, client: Client) -> None:
+        log.debug("proxy.client_ended", client_id=client.client_id)
+
+
+def rpcs(parts: Parts, telemetry: Telemetry) -> Mapping[str, Unary]:
+    """Each RPC with one answer, and what gives it."""
+    routing, producing = Routing(parts), Producing(parts)
+    return {
+        "QueryRoute": routing.query_route,
+        "Heartbeat": telemetry.heartbeat,
+        "NotifyClientTermination": telemetry.notify_client_termination,
+        "SendMessage": producing.send_message,
+        "EndTransaction": producing.end_transaction,
+        "RecallMessage": producing.recall_message,
+    }

@@ -1,0 +1,152 @@
+"""What the proxy asks brokers and name servers, all by RocketMQ's requests (G-52 to G-54, G-61)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import structlog
+
+from pocketmq.client.instance import ClientInstance
+from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
+from pocketmq.protocol.bodies.route import MASTER_ID, ClusterInfo, TopicRouteData
+from pocketmq.protocol.bodies.topics import TopicConfig
+from pocketmq.protocol.body import decode_body
+from pocketmq.protocol.command import Body, Command
+from pocketmq.protocol.errors import BrokerNotFoundError, RemotingError
+from pocketmq.protocol.header import Header
+from pocketmq.protocol.headers.groups import GetSubscriptionGroupRequestHeader
+from pocketmq.protocol.headers.route import GetClusterInfoRequestHeader
+from pocketmq.protocol.headers.topics import GetTopicConfigRequestHeader
+from pocketmq.protocol.message import MessageQueue
+from pocketmq.proxy.codes.refusals import Refusal
+from pocketmq.proxy.codes.topic_types import UNSPECIFIED, type_of_topic
+from pocketmq.proxy.edge.kept import Kept
+from pocketmq.proxy.protos.enums import Code
+from pocketmq.runtime.errors import PocketMQError
+
+log = structlog.get_logger()
+
+CALL_TIMEOUT_S: Final = 2.0
+"""Real seconds for a broker's answer, as RocketMQ's proxy waits."""
+
+_ALL: Final = ""
+"""The one name under which the cluster's brokers are kept."""
+
+
+class Brokers:
+    """The brokers behind one proxy.
+
+    Args:
+        instance: The client that reaches them.
+    """
+
+    def __init__(self, instance: ClientInstance) -> None:
+        self.instance = instance
+        clock = instance.clock
+        self._routes = Kept(clock, self._load_route)
+        self._types = Kept(clock, self._load_type)
+        self._groups = Kept(clock, self._load_group)
+        self._cluster = Kept(clock, self._load_cluster)
+
+    async def route(self, topic: str) -> TopicRouteData:
+        """Where a topic is.
+
+        Raises:
+            Refusal: TOPIC_NOT_FOUND.
+            PocketMQError: no name server can tell.
+        """
+        return await self._routes.get(topic)
+
+    async def topic_type(self, topic: str) -> str:
+        """The declared type of a topic; UNSPECIFIED while no broker tells it."""
+        try:
+            return await self._types.get(topic)
+        except PocketMQError as exc:
+            log.debug("proxy.type_unknown", topic=topic, reason=str(exc))
+            return UNSPECIFIED
+
+    async def group(self, group: str) -> SubscriptionGroupConfig | None:
+        """A group's configuration, which the broker makes if it may; None: no broker tells it."""
+        try:
+            return await self._groups.get(group)
+        except PocketMQError as exc:
+            log.debug("proxy.group_unknown", group=group, reason=str(exc))
+            return None
+
+    async def master(self, broker_name: str, topic: str) -> str:
+        """The address of a broker name's master.
+
+        Raises:
+            PocketMQError: the topic's route names none.
+        """
+        return await self.instance.addresses.master(MessageQueue(topic, broker_name, 0))
+
+    async def call(
+        self,
+        broker_name: str,
+        topic: str,
+        header: Header,
+        body: Body = b"",
+        *,
+        ok: Sequence[int] = (),
+        timeout_s: float = CALL_TIMEOUT_S,
+    ) -> Command:
+        """Ask the master of a broker name.
+
+        Args:
+            broker_name: Whom.
+            topic: Whose route may tell the address.
+            header: Names the request.
+            body: Of it.
+            ok: Codes besides 0 that the caller understands.
+            timeout_s: Real seconds for the answer.
+
+        Raises:
+            BrokerError: another code.
+            RemotingError: it could not be asked, or did not answer.
+        """
+        address = await self.master(broker_name, topic)
+        try:
+            return await self.instance.api.call(address, header, body, ok=ok, timeout_s=timeout_s)
+        except RemotingError:
+            self.instance.lookups.suspect_route(topic)  # another may be master by now
+            raise
+
+    async def _load_route(self, topic: str) -> TopicRouteData:
+        instance = self.instance
+        found = await instance.lookups.refresh_route(topic)
+        route = instance.routes.routes.get(topic) if found else None
+        if route is None or not route.broker_datas:
+            raise Refusal(
+                Code.TOPIC_NOT_FOUND,
+                f"CODE: 17  DESC: No topic route info in name server for the topic: {topic}",
+            )
+        return route
+
+    async def _load_type(self, topic: str) -> str:
+        route = await self.route(topic)
+        for data in route.broker_datas:
+            address = data.broker_addrs.get(MASTER_ID)
+            if address is not None:
+                config = await self.instance.api.call_for_body(
+                    address, GetTopicConfigRequestHeader(topic=topic), TopicConfig
+                )
+                return type_of_topic(config.attributes)
+        raise BrokerNotFoundError(topic)
+
+    async def _load_group(self, group: str) -> SubscriptionGroupConfig:
+        cluster = await self._cluster.get(_ALL)
+        for name in sorted(cluster.broker_addr_table):
+            address = cluster.broker_addr_table[name].broker_addrs.get(MASTER_ID)
+            if address is not None:
+                return await self.instance.api.call_for_body(
+                    address,
+                    GetSubscriptionGroupRequestHeader(group=group),
+                    SubscriptionGroupConfig,
+                )
+        raise BrokerNotFoundError(group)
+
+    async def _load_cluster(self, _name: str) -> ClusterInfo:
+        answer = await self.instance.api.ask_name_server(GetClusterInfoRequestHeader())
+        return decode_body(answer.body_view, ClusterInfo, answer.encoding)

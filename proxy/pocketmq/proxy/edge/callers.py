@@ -1,0 +1,53 @@
+"""Who calls: what the headers of an RPC say (section 1.6 of the rules, G-7)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+from pocketmq.proxy.codes.names import is_blank
+from pocketmq.proxy.codes.refusals import Refusal
+from pocketmq.proxy.protos.enums import Code
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """One RPC's client."""
+
+    client_id: str
+    language: str
+    """As the SDK writes it: Node's says HTTP."""
+    version: str
+    address: str
+    """`host:port` of the peer."""
+
+    @classmethod
+    def of(cls, context: Any) -> Caller:
+        """From gRPC's context.
+
+        Raises:
+            Refusal: CLIENT_ID_REQUIRED.
+        """
+        headers = dict(context.invocation_metadata() or ())
+        client_id = _text(headers.get("x-mq-client-id"))
+        if is_blank(client_id):
+            raise Refusal(Code.CLIENT_ID_REQUIRED, "client id cannot be empty")
+        return cls(
+            client_id,
+            _text(headers.get("x-mq-language")),
+            _text(headers.get("x-mq-client-version")),
+            peer_address(context.peer()),
+        )
+
+
+def peer_address(peer: str) -> str:
+    """`ipv4:127.0.0.1:5` as `127.0.0.1:5`, and `ipv6:%5B::1%5D:5` as `[::1]:5`."""
+    kind, _, address = peer.partition(":")
+    return unquote(address) if kind in ("ipv4", "ipv6") else unquote(peer)
+
+
+def _text(value: str | bytes | None) -> str:
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    return value or ""

@@ -1,0 +1,109 @@
+"""The gRPC server: every RPC under its name, and what RocketMQ's proxy does not answer.
+
+Why grpc.aio: docs/grpc.md. One server belongs to the loop that started it; several may live in one
+process, each in its loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+import grpc
+import grpc.aio
+import structlog
+
+from pocketmq.proxy.codes.refusals import status_of
+from pocketmq.proxy.edge.callers import Caller
+from pocketmq.proxy.edge.telemetry import Telemetry
+from pocketmq.proxy.protos.classes import pb
+from pocketmq.proxy.protos.shapes import PACKAGE, SERVICE
+from pocketmq.runtime.addresses import address_text
+from pocketmq.runtime.errors import PocketMQError, PortInUseError
+
+log = structlog.get_logger()
+
+MAX_MESSAGE_BYTES: Final = 130 * 1024 * 1024
+"""As RocketMQ's proxy takes (G-10)."""
+
+OPTIONS: Final = (
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.so_reuseport", 0),  # else a second server takes half of the connections, unnoticed
+    ("grpc.keepalive_permit_without_calls", 1),  # Java and C++ ping so (G-10)
+    ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+    ("grpc.http2.max_ping_strikes", 0),
+    ("grpc.max_concurrent_streams", 10_000),
+    ("grpc.max_metadata_size", 16 * 1024),
+)
+
+Unary: TypeAlias = Callable[[Caller, Any], Awaitable[Any]]
+"""An RPC with one request and one answer; it raises `Refusal` and other `PocketMQError`s."""
+
+
+class GrpcServer:
+    """Listens, and answers by the RPCs that it is given.
+
+    Args:
+        unary: RPC name -> what answers it.
+        telemetry: Answers the stream.
+    """
+
+    def __init__(self, unary: Mapping[str, Unary], telemetry: Telemetry) -> None:
+        self._handlers = {name: _unary(name, answer) for name, answer in unary.items()}
+        self._handlers["Telemetry"] = grpc.stream_stream_rpc_method_handler(
+            telemetry.telemetry,
+            request_deserializer=pb.TelemetryCommand.FromString,
+            response_serializer=pb.TelemetryCommand.SerializeToString,
+        )
+        self._server: Any = None
+        self.port = 0
+
+    async def start(self, host: str, port: int) -> None:
+        """Listen.
+
+        Args:
+            host: The address.
+            port: 0 takes a free one.
+
+        Raises:
+            PortInUseError: somebody else listens there.
+        """
+        server = grpc.aio.server(options=OPTIONS)
+        service = grpc.method_handlers_generic_handler(f"{PACKAGE}.{SERVICE}", self._handlers)
+        server.add_generic_rpc_handlers((service,))
+        try:
+            self.port = server.add_insecure_port(address_text(host, port))
+        except RuntimeError:
+            raise PortInUseError(port, host=host) from None
+        await server.start()
+        self._server = server
+
+    async def stop(self, grace_s: float) -> None:
+        """Take no more calls, and end those that are open after a while; may be called twice."""
+        server, self._server = self._server, None
+        if server is not None:
+            await server.stop(grace_s)
+
+
+def _unary(name: str, answer: Unary) -> Any:
+    request_class = getattr(pb, f"{name}Request")
+    response_class = getattr(pb, f"{name}Response")
+
+    async def handle(request: Any, context: Any) -> Any:
+        try:
+            return await answer(Caller.of(context), request)
+        except asyncio.CancelledError:
+            raise
+        except PocketMQError as exc:
+            return response_class(status=status_of(exc))
+        except Exception as exc:
+            log.exception("proxy.call_failed", rpc=name)
+            return response_class(status=status_of(exc))
+
+    return grpc.unary_unary_rpc_method_handler(
+        handle,
+        request_deserializer=request_class.FromString,
+        response_serializer=response_class.SerializeToString,
+    )

@@ -1,0 +1,194 @@
+"""Telemetry, Heartbeat, NotifyClientTermination (G-20 to G-29, G-40, G-41, G-51, G-56)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Final
+
+import grpc
+import structlog
+
+from pocketmq.proxy.codes.names import check_group, check_topic
+from pocketmq.proxy.codes.refusals import OK, Refusal, status, status_of
+from pocketmq.proxy.edge.callers import Caller
+from pocketmq.proxy.edge.checks import CheckedTopics
+from pocketmq.proxy.edge.parts import Parts
+from pocketmq.proxy.protos.classes import pb
+from pocketmq.proxy.protos.enums import ClientType, Code, MessageType
+from pocketmq.proxy.settings.clients import CLIENT_TYPES, Client
+from pocketmq.proxy.settings.merging import kept_of_consumer
+
+log = structlog.get_logger()
+
+MOST_WAITING: Final = 1_000
+"""Commands that wait for a client that does not read; a further one is dropped."""
+
+_CONSUMERS: Final = (ClientType.PUSH_CONSUMER, ClientType.SIMPLE_CONSUMER)
+_FAILED: Final = "process client telemetryCommand failed. "
+_NO_SETTINGS: Final = "cannot find client settings for this client"
+
+
+class Telemetry:
+    """Who is connected, and what they are told.
+
+    Args:
+        parts: Of the proxy.
+        checked: Topics whose transactions brokers ask about.
+        ended: Called with a client that has ended or was silent for too long.
+    """
+
+    def __init__(
+        self, parts: Parts, checked: CheckedTopics, ended: Callable[[Client], None]
+    ) -> None:
+        self._parts = parts
+        self._checked = checked
+        self._ended = ended
+
+    # -- the stream -----------------------------------------------------------------------------
+
+    async def telemetry(self, commands: AsyncIterator[Any], context: Any) -> None:
+        """One client's stream: each of its settings is answered, and commands go to it."""
+        await context.send_initial_metadata(())  # Rust's SDK waits for it (G-13)
+        outbox: asyncio.Queue[Any] = asyncio.Queue(MOST_WAITING)
+
+        def write(command: Any) -> None:
+            try:
+                outbox.put_nowait(command)
+            except asyncio.QueueFull:
+                log.warning("proxy.command_dropped", peer=context.peer())
+
+        writer = self._parts.tasks.start(self._write(outbox, context), name="telemetry writer")
+        client: Client | None = None
+        try:
+            async for command in commands:
+                try:
+                    caller = Caller.of(context)
+                except Refusal as exc:
+                    await context.write(pb.TelemetryCommand(status=status_of(exc)))
+                    return
+                if command.WhichOneof("command") == "settings":
+                    client = await self._settings(caller, command.settings, write, context)
+        finally:
+            writer.cancel()
+            if client is not None and client.write is write:
+                client.write = None  # it may come back on another stream (G-41)
+
+    async def _write(self, outbox: asyncio.Queue[Any], context: Any) -> None:
+        while True:
+            await context.write(await outbox.get())
+
+    async def _settings(
+        self, caller: Caller, settings: Any, write: Callable[[Any], None], context: Any
+    ) -> Client:
+        """Take a client's settings; faults end the stream (G-40)."""
+        code, sentence = grpc.StatusCode.INTERNAL, ""
+        try:
+            client = await self._take(caller, settings, write)
+            write(pb.TelemetryCommand(status=OK, settings=await self._parts.settings_of(client)))
+            return client
+        except Refusal as exc:
+            if Code.BAD_REQUEST <= exc.code < Code.INTERNAL_ERROR:
+                code = grpc.StatusCode.INVALID_ARGUMENT
+            sentence = exc.sentence
+            if settings.WhichOneof("pub_sub") is not None:
+                sentence = _FAILED + sentence
+        except asyncio.CancelledError:
+            raise
+        except Exception as exc:
+            log.exception("proxy.settings_failed", client_id=caller.client_id)
+            sentence = f"{_FAILED}{exc}"
+        await context.abort(code, sentence)
+        raise AssertionError("abort raises")
+
+    async def _take(self, caller: Caller, settings: Any, write: Callable[[Any], None]) -> Client:
+        """Enter a client under its settings (G-26)."""
+        parts, kind = self._parts, settings.WhichOneof("pub_sub")
+        if kind is None:
+            raise Refusal(
+                Code.BAD_REQUEST, "there is no publishing or subscription data in settings"
+            )
+        if kind == "publishing":
+            for topic in settings.publishing.topics:
+                check_topic(topic.name)
+            client = self._entered(caller, settings)
+            for topic in client.topics:
+                if await parts.brokers.topic_type(topic) == MessageType.TRANSACTION.name:
+                    await self._checked.add(topic)
+            if client.topics:
+                client.write = write
+            return client
+        group = settings.subscription.group.name
+        check_group(group)
+        if settings.client_type not in _CONSUMERS:
+            name = _name_of(CLIENT_TYPES.get(settings.client_type))
+            raise Refusal(Code.INTERNAL_SERVER_ERROR, f"Client type is not consumer, type: {name}")
+        client = self._entered(caller, kept_of_consumer(settings, parts.limits))
+        client.groups.add(group)
+        client.write = write
+        return client
+
+    def _entered(self, caller: Caller, settings: Any) -> Client:
+        kept = pb.Settings()
+        kept.CopyFrom(settings)
+        client = self._parts.clients.said(caller.client_id, kept)
+        client.language, client.version = caller.language, caller.version
+        client.address = caller.address
+        return client
+
+    # -- calls ----------------------------------------------------------------------------------
+
+    async def heartbeat(self, caller: Caller, request: Any) -> Any:
+        """A client is alive (G-51).
+
+        A consumer that is not known is entered, where RocketMQ's proxy refuses it: after a restart
+        of the proxy some SDKs send their settings only after minutes (G-27).
+        """
+        parts = self._parts
+        client = parts.clients.get(caller.client_id)
+        if client is None:
+            client = self._stranger(caller, request)
+        if client.is_producer:
+            parts.clients.heard(client)
+            return pb.HeartbeatResponse(status=OK)
+        if client.type not in _CONSUMERS:
+            return pb.HeartbeatResponse(status=_unrecognized(client))
+        check_group(request.group.name)
+        client.groups.add(request.group.name)
+        parts.clients.heard(client)
+        return pb.HeartbeatResponse(status=OK)
+
+    def _stranger(self, caller: Caller, request: Any) -> Client:
+        if request.client_type not in _CONSUMERS:
+            raise Refusal(Code.UNRECOGNIZED_CLIENT_TYPE, _NO_SETTINGS)
+        check_group(request.group.name)
+        settings = pb.Settings(client_type=request.client_type)
+        settings.subscription.group.CopyFrom(request.group)
+        return self._entered(caller, kept_of_consumer(settings, self._parts.limits))
+
+    async def notify_client_termination(self, caller: Caller, request: Any) -> Any:
+        """A client says that it ends (G-56)."""
+        client = self._parts.clients.remove(caller.client_id)
+        if client is None:
+            raise Refusal(Code.UNRECOGNIZED_CLIENT_TYPE, _NO_SETTINGS)
+        self._ended(client)
+        if not client.is_producer:
+            if client.type not in _CONSUMERS:
+                return pb.NotifyClientTerminationResponse(status=_unrecognized(client))
+            check_group(request.group.name)
+        return pb.NotifyClientTerminationResponse(status=OK)
+
+    async def sweep(self) -> None:
+        """Forget clients that were silent for too long, and topics without producers (G-41)."""
+        for client in self._parts.clients.expire():
+            log.info("proxy.client_expired", client_id=client.client_id, address=client.address)
+            self._ended(client)
+        await self._checked.sweep()
+
+
+def _unrecognized(client: Client) -> Any:
+    return status(Code.UNRECOGNIZED_CLIENT_TYPE, _name_of(client.type))
+
+
+def _name_of(kind: ClientType | None) -> str:
+    return "UNRECOGNIZED" if kind is None else kind.name

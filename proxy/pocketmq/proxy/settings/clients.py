@@ -1,0 +1,125 @@
+"""Who is connected, with which settings, and in which groups (G-25, G-26, G-41, G-51).
+
+A client is known by its id from its first settings until NotifyClientTermination or 120 s without
+a heartbeat. The end of its Telemetry stream changes nothing of that: it may come back on another.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pocketmq.proxy.protos.enums import ClientType
+from pocketmq.proxy.settings.limits import Limits
+
+CLIENT_TYPES: Final = {each.value: each for each in ClientType}
+
+
+@dataclass(slots=True, eq=False)
+class Client:
+    """One producer or consumer object of an SDK."""
+
+    client_id: str
+    settings: Any
+    """As kept: what it said, and for a consumer a fresh group's values under it."""
+    language: str = ""
+    version: str = ""
+    address: str = ""
+    """Its host and port, as the proxy saw it last."""
+    beat_ms: int = 0
+    """When it was heard of last, by the clock."""
+    write: Callable[[Any], None] | None = None
+    """Puts a `TelemetryCommand` on its stream; None while it has none."""
+    groups: set[str] = field(default_factory=set)
+    """Consumer groups that it is a member of."""
+
+    @property
+    def type(self) -> ClientType | None:
+        """What it is; None for a kind that is newer than our messages."""
+        return CLIENT_TYPES.get(self.settings.client_type)
+
+    @property
+    def is_producer(self) -> bool:
+        """Whether its settings are a publisher's."""
+        return bool(self.settings.HasField("publishing"))
+
+    @property
+    def topics(self) -> list[str]:
+        """What it publishes to."""
+        return [topic.name for topic in self.settings.publishing.topics]
+
+
+class Clients:
+    """All clients of one proxy, by their ids.
+
+    Args:
+        limits: How many are kept.
+        time_ms: Epoch ms of the clock.
+    """
+
+    def __init__(self, limits: Limits, time_ms: Callable[[], int]) -> None:
+        self._limits = limits
+        self._time_ms = time_ms
+        self._clients: OrderedDict[str, Client] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._clients)
+
+    def get(self, client_id: str) -> Client | None:
+        """The client of an id."""
+        return self._clients.get(client_id)
+
+    def all(self) -> list[Client]:
+        """Everyone, the one that was heard of last at the end."""
+        return list(self._clients.values())
+
+    def said(self, client_id: str, settings: Any) -> Client:
+        """A client sent settings: they replace those before."""
+        client = self._clients.get(client_id)
+        if client is None:
+            while len(self._clients) >= self._limits.clients_remembered:
+                self._clients.popitem(last=False)
+            client = self._clients[client_id] = Client(client_id, settings)
+        client.settings = settings
+        self.heard(client)
+        return client
+
+    def heard(self, client: Client) -> None:
+        """A client is alive."""
+        client.beat_ms = self._time_ms()
+        if client.client_id in self._clients:
+            self._clients.move_to_end(client.client_id)
+
+    def remove(self, client_id: str) -> Client | None:
+        """A client says that it ends; what was known of it."""
+        return self._clients.pop(client_id, None)
+
+    def expire(self) -> list[Client]:
+        """Forget who was silent for too long, and name them."""
+        before = self._time_ms() - self._limits.client_expire_ms
+        gone = []
+        while self._clients and next(iter(self._clients.values())).beat_ms < before:
+            gone.append(self._clients.popitem(last=False)[1])
+        return gone
+
+    def publishers(self, topic: str) -> list[Client]:
+        """Who publishes to a topic and can be asked, the one heard of last at the end."""
+        return [
+            client
+            for client in self._clients.values()
+            if client.write is not None and client.is_producer and topic in client.topics
+        ]
+
+    def published_topics(self) -> set[str]:
+        """All topics that somebody publishes to."""
+        return {topic for client in self._clients.values() for topic in _topics_of(client)}
+
+    def members(self, group: str) -> list[Client]:
+        """Who is in a consumer group."""
+        return [client for client in self._clients.values() if group in client.groups]
+
+
+def _topics_of(client: Client) -> Iterable[str]:
+    return client.topics if client.is_producer else ()
