@@ -7,18 +7,23 @@
 
 Where the early message is as it was, the queue is the one that was read. Where nothing is known of
 one, or it is not stored any more, store times tell: in a queue made anew all messages are younger
-than those that were read, and so are the new ones in one that was cut short.
+than those that were read, and so are the new ones in one that was cut short. Of one millisecond,
+what lies behind in the log is younger. Where clocks contradict that, a queue counts as made anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
 
 from pocketmq.pipeline.checkpoint import Checkpoint, Mark
 from pocketmq.pipeline.cluster_client import ClusterClient
 from pocketmq.pipeline.marks import read_marks
 from pocketmq.pipeline.offsets import Offsets
 from pocketmq.protocol.message import MessageQueue
+
+Marks = Mapping[MessageQueue, Mark]
+Looks = Generator[Offsets, Marks, Offsets]
+"""Asks for the marks of messages, is sent them, and returns where queues were cut short."""
 
 
 async def cuts(
@@ -39,11 +44,45 @@ async def cuts(
         lows: Their first stored offsets; of empty ones nothing.
         ends: One behind their last offsets.
     """
+    looks = _looks(stand, queues, lows, ends)
+    try:
+        places = next(looks)
+        while True:
+            places = looks.send(await read_marks(client, group, places))
+    except StopIteration as done:
+        found: Offsets = done.value
+        return found
+
+
+def cuts_by(
+    marks: Callable[[Offsets], Marks],
+    stand: Checkpoint,
+    queues: Collection[MessageQueue],
+    lows: Mapping[MessageQueue, int],
+    ends: Mapping[MessageQueue, int],
+) -> Offsets:
+    """The same, where marks are read at once, as from a store."""
+    looks = _looks(stand, queues, lows, ends)
+    try:
+        places = next(looks)
+        while True:
+            places = looks.send(marks(places))
+    except StopIteration as done:
+        found: Offsets = done.value
+        return found
+
+
+def _looks(
+    stand: Checkpoint,
+    queues: Collection[MessageQueue],
+    lows: Mapping[MessageQueue, int],
+    ends: Mapping[MessageQueue, int],
+) -> Looks:
     stored = [queue for queue in queues if lows.get(queue, ends[queue]) < ends[queue]]
     places = {queue: _early_place(queue, stand, lows[queue], ends[queue]) for queue in stored}
-    now = await read_marks(client, group, places)
+    now = (yield places) if places else {}
     same = [queue for queue in now if _is_same(queue, stand, places[queue], now[queue])]
-    return await _younger(client, group, stand, same, lows, ends)
+    return (yield from _younger(stand, same, lows, ends))
 
 
 def _early_place(queue: MessageQueue, stand: Checkpoint, low: int, end: int) -> int:
@@ -55,27 +94,25 @@ def _is_same(queue: MessageQueue, stand: Checkpoint, place: int, now: Mark) -> b
     early, last = stand.early.get(queue), stand.marks.get(queue)
     if early is not None and early.offset == place:
         return early.mark == now
-    return last is not None and now.store_ms <= last.store_ms
+    return last is not None and now <= last
 
 
-async def _younger(
-    client: ClusterClient,
-    group: str,
+def _younger(
     stand: Checkpoint,
     queues: Collection[MessageQueue],
     lows: Mapping[MessageQueue, int],
     ends: Mapping[MessageQueue, int],
-) -> Offsets:
+) -> Looks:
     """The first message of each queue that is younger than those that were read; or its end."""
     found = {queue: min(stand.offsets[queue], ends[queue]) for queue in queues}
     low = {queue: lows[queue] for queue in queues if queue in stand.marks}
     while places := {
         queue: (low[queue] + found[queue]) // 2 for queue in low if low[queue] < found[queue]
     }:
-        now = await read_marks(client, group, places)
+        now = yield places
         for queue, middle in places.items():
-            if queue in now and now[queue].store_ms > stand.marks[queue].store_ms:
+            if queue in now and now[queue] > stand.marks[queue]:
                 found[queue] = middle
             else:
                 low[queue] = middle + 1
-    return found
+    return {queue: at for queue, at in found.items() if at < stand.offsets[queue]}

@@ -15,6 +15,7 @@ from pocketmq.protocol.message import MessageQueue
 from pocketmq.runtime.words import counted
 
 MADE_ANEW: Final = "the topic was made anew, or the store was replaced"
+READ_AGAIN: Final = "whoever goes on reads all of it, what was copied into it a second time"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@
 It stands at an offset of each queue and may know the mark of the message before it (`checkpoint`).
 What has happened to the queue since is told by its bounds and by that message as it is now:
 
-end below the offset               the topic was made anew, or the store was replaced
+end below the offset               the topic was made anew, or the store was replaced; or the queue
+                                   was cut short, as by a failover (`cut_short` tells which)
 another message before the offset  the same, and the queue has become longer since
 begin behind the offset            messages were removed before they were read
 a queue that is new, behind 0      the same
@@ -23,6 +24,7 @@ from pocketmq.pipeline.checkpoint import Checkpoint, Mark
 from pocketmq.pipeline.errors import DataLossError
 from pocketmq.pipeline.losses import (
     MADE_ANEW,
+    READ_AGAIN,
     Loss,
     begins_late,
     ends_early,
@@ -56,13 +58,37 @@ def marked_places(
     return found
 
 
+def others(
+    stand: Checkpoint,
+    bounds: Mapping[MessageQueue, tuple[int, int]],
+    now: Mapping[MessageQueue, Mark],
+) -> list[MessageQueue]:
+    """Queues that are not as they were: they end too early, or have other messages.
+
+    Args:
+        stand: What was read before.
+        bounds: Of the queues, as they are now.
+        now: Marks of the messages of `marked_places`, where they are stored.
+    """
+    return [
+        queue
+        for queue in stand.offsets.keys() & bounds.keys()
+        if bounds[queue][1] < stand.offsets[queue]
+        or (queue in now and now[queue] != stand.marks.get(queue))
+    ]
+
+
 def is_known(queue: MessageQueue, stand: Checkpoint) -> bool:
     """Whether the stand says where to go on: it has the queue, or its topic but not the queue."""
     return queue in stand.offsets or any(each.topic == queue.topic for each in stand.marks)
 
 
 def resume(
-    queue: MessageQueue, stand: Checkpoint, bounds: tuple[int, int], now: Mark | None
+    queue: MessageQueue,
+    stand: Checkpoint,
+    bounds: tuple[int, int],
+    now: Mark | None,
+    cut: int | None = None,
 ) -> Resumed:
     """Where reading goes on in one queue.
 
@@ -71,6 +97,7 @@ def resume(
         stand: What was read before.
         bounds: The queue's first stored offset, and the one behind its last.
         now: Mark of the message before the offset, if it is stored.
+        cut: Up to where it is as it was, of a queue that was cut short (`cut_short.cuts`).
     """
     low, high = bounds
     at = stand.offsets.get(queue)
@@ -79,11 +106,17 @@ def resume(
         if low == 0 or not is_known(queue, stand):
             return Resumed(low)
         return Resumed(low, Loss(queue, 0, low, low, begins_late(low)))
+    if cut is not None:
+        what = f"it was read up to offset {at}, and it is the same queue up to {cut}: its last "
+        what += f"{counted(at - cut, 'message')} are lost, as a slave that lacked them became "
+        what += "master, or the store was restored; whoever goes on reads nothing twice"
+        return Resumed(cut, Loss(queue, at, cut, at - cut, what))
     if high < at:
-        what = f"{ends_early(at, high)}: {MADE_ANEW}"
+        what = f"{ends_early(at, high)}: {MADE_ANEW}; {READ_AGAIN}"
         return Resumed(low, Loss(queue, at, high, low, what))
     if None not in (was, now) and was != now:
-        return Resumed(low, Loss(queue, at, high, low, f"{_other(at, was, now)}: {MADE_ANEW}"))
+        what = f"{_other(at, was, now)}: {MADE_ANEW}; {READ_AGAIN}"
+        return Resumed(low, Loss(queue, at, high, low, what))
     if at < low:
         what = f"offsets {at} to {low - 1} ({counted(low - at, 'message')}) were removed before "
         what += f"they were read; the queue now begins at {low}"
@@ -146,7 +179,7 @@ def check_unchanged(stand: Checkpoint, now: Mapping[MessageQueue, Mark]) -> None
         was = stand.marks.get(queue)
         if was is not None and was != mark:
             at = stand.offsets[queue]
-            what = f"{_other(at, was, mark)}: {MADE_ANEW} while it was read"
+            what = f"{_other(at, was, mark)}: {MADE_ANEW}, or cut short, while it was read"
             raise DataLossError(str(queue), at, at, what, advice="run it again to go on from there")
 
 

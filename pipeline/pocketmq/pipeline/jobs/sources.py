@@ -18,7 +18,7 @@ from pocketmq.pipeline.jobs.queue_rows import PLACE, QueueRows, Source, gone_que
 from pocketmq.pipeline.jobs.table_source import TableSource
 from pocketmq.pipeline.losses import Loss
 from pocketmq.pipeline.offsets import Offsets
-from pocketmq.pipeline.resume import marked_places, resume
+from pocketmq.pipeline.resume import marked_places, others, resume
 from pocketmq.pipeline.row_filter import RowFilter
 from pocketmq.protocol.message import MessageQueue
 
@@ -100,6 +100,7 @@ class StoreSource:
     def queues(self, columns: Sequence[str], stand: Checkpoint) -> list[QueueRows]:
         """What is stored now."""
         from pocketmq.pipeline import store_plan
+        from pocketmq.pipeline.cut_short import cuts_by
         from pocketmq.pipeline.marks import stored_mark
         from pocketmq.pipeline.store_bounds import Slice
         from pocketmq.pipeline.store_files import log_files
@@ -115,7 +116,11 @@ class StoreSource:
                     place = marked_places(stand, {queue: (low, high)}).get(queue, -1)
                     now = stored_mark(files, place, log)
                     files.row.close()
-                    begin, loss = resume(queue, stand, (low, high), now)
+                    suspects = others(
+                        stand, {queue: (low, high)}, {queue: now} if now is not None else {}
+                    )
+                    cut = cuts_by(self.marks, stand, suspects, {queue: low}, {queue: high})
+                    begin, loss = resume(queue, stand, (low, high), now, cut.get(queue))
                     part = store_plan.QueuePart(
                         root.path,
                         root.broker_name,
@@ -198,6 +203,7 @@ async def _topic_queues(
     """Each queue with the offsets that are to be read, and what is lost. On the shared loop."""
     from pocketmq.pipeline import plan_reads
     from pocketmq.pipeline.cluster_client import client_on_loop
+    from pocketmq.pipeline.cut_short import cuts
     from pocketmq.pipeline.marks import read_marks
     from pocketmq.pipeline.missing_queues import missing_losses
 
@@ -206,8 +212,12 @@ async def _topic_queues(
     bounds = await client.bounds(queues)
     now = await read_marks(client, settings.pull.group, marked_places(stand, bounds))
     found: list[tuple[MessageQueue, int, int, Loss | None]] = []
+    lows = {queue: each.low for queue, each in bounds.items()}
+    ends = {queue: each.high for queue, each in bounds.items()}
+    suspects = others(stand, bounds, now)
+    cut = await cuts(client, settings.pull.group, stand, suspects, lows, ends)
     for queue, (low, high) in bounds.items():
-        begin, loss = resume(queue, stand, (low, high), now.get(queue))
+        begin, loss = resume(queue, stand, (low, high), now.get(queue), cut.get(queue))
         found.append((queue, begin, high, loss))
     missing = [
         queue for queue in stand.offsets if queue not in bounds and queue.topic in settings.topics

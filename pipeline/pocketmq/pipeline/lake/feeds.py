@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from pocketmq.pipeline import plan_reads
 from pocketmq.pipeline.arrow import Shape
 from pocketmq.pipeline.checkpoint import Checkpoint, Mark
+from pocketmq.pipeline.cut_short import cuts, cuts_by
 from pocketmq.pipeline.lake.notes import Scope
 from pocketmq.pipeline.loop import shared_loop
 from pocketmq.pipeline.losses import Loss
@@ -16,7 +17,7 @@ from pocketmq.pipeline.marks import read_marks, stored_marks
 from pocketmq.pipeline.missing_queues import missing_losses, tell_away
 from pocketmq.pipeline.offsets import Offsets
 from pocketmq.pipeline.partition_numbers import partition_numbers
-from pocketmq.pipeline.resume import Losses, Resumed, is_known, left, marked_places, resume
+from pocketmq.pipeline.resume import Losses, Resumed, is_known, left, marked_places, others, resume
 from pocketmq.pipeline.row_filter import RowFilter
 from pocketmq.pipeline.settings import ReadSettings
 from pocketmq.pipeline.store_bounds import Slice
@@ -159,7 +160,14 @@ async def _resumed(
     known = {queue for queue in queues if is_known(queue, stand)}
     start = {queue: at for queue, at in start.items() if queue not in known}
     first = plan_reads.checked(settings, start, bounds)
-    found = {queue: resume(queue, stand, bounds[queue], now.get(queue)) for queue in known}
+    suspects = others(stand, bounds, now)
+    lows = {queue: each.low for queue, each in bounds.items()}
+    ends = {queue: each.high for queue, each in bounds.items()}
+    cut = await cuts(client, settings.pull.group, stand, suspects, lows, ends)
+    found = {
+        queue: resume(queue, stand, bounds[queue], now.get(queue), cut.get(queue))
+        for queue in known
+    }
     return found | {queue: Resumed(at) for queue, at in first.items()}, end
 
 
@@ -224,8 +232,15 @@ class StoreFeed:
     def ranges(self, stand: Checkpoint) -> list[Range]:
         """Up to what was stored when this feed was made."""
         now = self.marks(marked_places(stand, self._bounds))
+        cut = cuts_by(
+            self.marks,
+            stand,
+            others(stand, self._bounds, now),
+            {queue: low for queue, (low, _) in self._bounds.items()},
+            {queue: high for queue, (_, high) in self._bounds.items()},
+        )
         resumed = {
-            queue: resume(queue, stand, bounds, now.get(queue))
+            queue: resume(queue, stand, bounds, now.get(queue), cut.get(queue))
             for queue, bounds in sorted(self._bounds.items())
         }
         self._losses.judge([*(each.loss for each in resumed.values()), *self._missing(stand)])
