@@ -23,6 +23,8 @@ from pocketmq.runtime.clock import SystemClock
 class ClientProcesses:
     """What `RoleEvents` asks of its roles: here there are client processes only."""
 
+    credentials = None
+
     clients: dict[str, str] = field(default_factory=dict)
     starting: set[str] = field(default_factory=set)
     names: tuple[str, ...] = ()

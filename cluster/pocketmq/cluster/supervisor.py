@@ -25,6 +25,7 @@ from pocketmq.cluster.limits import ROUTE_LIMIT_S
 from pocketmq.cluster.process import ChildProcess, OnLine, State
 from pocketmq.cluster.spec import ClusterSpec, ProcessSpec
 from pocketmq.protocol.errors import BrokerError, RemotingError
+from pocketmq.protocol.signing import Credentials
 from pocketmq.protocol.transport.remoting import RemotingClient
 from pocketmq.protocol.transport.tcp import TcpNetwork
 from pocketmq.runtime import lock_step
@@ -51,6 +52,7 @@ class Supervisor(StartStop):
         spec: The processes to start.
         env: Added to every process's environment.
         on_ended: Called with each process that ends without having been asked to.
+        credentials: Sign what brokers are asked.
     """
 
     def __init__(
@@ -59,9 +61,10 @@ class Supervisor(StartStop):
         *,
         env: Mapping[str, str] | None = None,
         on_ended: OnEnded | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         self.spec = spec
-        self.remoting = RemotingClient(TcpNetwork())
+        self.remoting = RemotingClient(TcpNetwork(), credentials=credentials)
         self.clock_start_ms = spec.clock_start_ms or SystemClock().time_ms()
         """Start time of manual clocks of the first processes, in epoch ms."""
         self._env = dict(env or {})

@@ -37,7 +37,7 @@ import itertools
 import shutil
 import tempfile
 import warnings
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -48,6 +48,7 @@ import msgspec
 from pocketmq.client import ConsumeFromWhere
 from pocketmq.client.instances import runs_clients
 from pocketmq.cluster.durations import as_number
+from pocketmq.cluster.steering.access import ClusterAccess, Rule
 from pocketmq.cluster.steering.cluster_control import ClusterControl
 from pocketmq.cluster.steering.errors import (
     NotReachedError,
@@ -63,6 +64,7 @@ from pocketmq.cluster.topic_changes import check_message_type, check_queues
 from pocketmq.operation.control.processor import real_us
 from pocketmq.operation.faults.rule import Deed, FaultRule, Firing, WrongFaultError, check_deed
 from pocketmq.protocol.scalars import MessageType
+from pocketmq.protocol.signing import Credentials
 from pocketmq.runtime.addresses import host_of
 from pocketmq.runtime.errors import CallerError, DiskError, PocketMQError
 from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName
@@ -105,6 +107,11 @@ class Cluster:
     def nameservers(self) -> str:
         """`host:port;host:port`, for clients in any language."""
         return self.control.nameservers
+
+    @property
+    def super_user(self) -> Credentials | None:
+        """Who may do all, where the cluster was started with `users`; for `Admin` in a test."""
+        return self.control.roles.credentials
 
     @property
     def roles(self) -> list[str]:
@@ -671,6 +678,8 @@ def start_cluster(
     mode: Mode = "in-process",
     profile: ProfileName = DEFAULT_PROFILE,
     host: str = "127.0.0.1",
+    users: Mapping[str, str] | None = None,
+    acl: Sequence[Rule] | None = None,
     data: Path | None = None,
 ) -> Iterator[Cluster]:
     """Start a cluster for a `with` block; it begins when every nameserver knows every broker.
@@ -683,6 +692,9 @@ def start_cluster(
             each one a process.
         profile: RocketMQ release whose rules apply.
         host: An address of this machine, on which all roles listen, and the control address.
+        users: Name -> password (access key -> secret key) of those whose signed requests brokers
+            take, and no others (docs/security.md); None: brokers look at no signature.
+        acl: What each of these users may do, as `("shop", "Topic:orders", "Pub,Sub")`; None: all.
         data: Folder for the stores; by default they are removed at the end.
 
     Raises:
@@ -697,6 +709,7 @@ def start_cluster(
         clock=clock,
         profile=profile,
         host=host,
+        access=ClusterAccess.of(users, acl),
     )
     folder = Path(tempfile.mkdtemp(prefix="pocketmq-")) if data is None else data
     try:
@@ -721,7 +734,7 @@ def running_control(shape: ClusterShape, data: Path) -> Iterator[tuple[ClusterCo
     """The control of a running cluster, and the thread of its loop."""
     thread = LoopThread(f"pocketmq control {next(_numbers)}")
     try:
-        control = ClusterControl(_roles(shape, data), shape.clock)
+        control = ClusterControl(_roles(shape, data), shape.clock, access=shape.access)
         thread.result(control.start())
         try:
             yield control, thread

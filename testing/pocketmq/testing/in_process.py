@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from pocketmq.broker import Broker, BrokerConfig
 from pocketmq.cluster.spec import broker_names, nameserver_names
@@ -36,6 +37,9 @@ class RoleThreads:
     def __init__(self, shape: ClusterShape, data: Path) -> None:
         self.data = data
         self._shape = shape
+        access = shape.access
+        self.credentials = None if access is None else access.steering
+        self._access_options: Mapping[str, Any] = {} if access is None else access.broker_options
         self._profile = profile_named(shape.profile)
         self._start_ms = SystemClock().time_ms()
         self._number = next(_numbers)
@@ -186,6 +190,7 @@ class RoleThreads:
             port=port,
             data=self.data / name,
             nameservers=tuple(self.nameserver_addresses),
+            **self._access_options,
         )
         return Broker(
             config,

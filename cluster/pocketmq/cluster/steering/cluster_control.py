@@ -19,6 +19,7 @@ from pocketmq.client.instances import running
 from pocketmq.client.joined_clocks import register, unregister
 from pocketmq.cluster import group_changes
 from pocketmq.cluster.limits import ROUTE_LIMIT_S
+from pocketmq.cluster.steering.access import ClusterAccess
 from pocketmq.cluster.steering.asking import ask_connected, ask_group_state
 from pocketmq.cluster.steering.client_clocks import ClientClocks
 from pocketmq.cluster.steering.clock_runner import ClockRunner
@@ -55,6 +56,7 @@ class ClusterControl:
         clock: Whether they run on real or manual time.
         events_from_start: The roles keep events from their start on.
         on_stop: Called when somebody at the control address asks the whole cluster to stop.
+        access: Users and rules that brokers get when they start without them.
     """
 
     def __init__(
@@ -64,7 +66,9 @@ class ClusterControl:
         *,
         events_from_start: bool = False,
         on_stop: Callable[[], None] | None = None,
+        access: ClusterAccess | None = None,
     ) -> None:
+        self._access = access
         self.roles = roles
         self.view = ClusterView(roles, clock)
         self.clock: ClockKind = clock
@@ -95,6 +99,7 @@ class ClusterControl:
         await self.roles.start()
         self.view.note_time(self.roles.time_ms())
         await self._until_registered(self.roles.running_brokers)
+        await self._make_users(self.roles.running_brokers)
         if self.clock == "manual":
             register(self.roles.nameserver_addresses, self._clocks.make)
 
@@ -198,6 +203,12 @@ class ClusterControl:
         broker = self.roles.broker_name(name)  # a replica's process has a name of its own
         if broker in self.roles.running_brokers:
             await self._until_registered([broker])
+            await self._make_users([broker])
+
+    async def _make_users(self, brokers: Sequence[str]) -> None:
+        if self._access is not None and brokers:
+            async with self.admin() as admin:
+                await self._access.make(admin, brokers)
 
     # -- faults -----------------------------------------------------------------------------
 

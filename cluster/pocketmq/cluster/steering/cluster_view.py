@@ -36,7 +36,11 @@ class ClusterView:
         """An admin client on real time, of one nameserver or of all that run."""
         alive = ";".join(addresses_of(self.roles, "running", role="nameserver"))
         # when none answers, the error names them all
-        return Admin(nameservers=nameservers or alive or self.nameservers, clock=self.real_time)
+        return Admin(
+            nameservers=nameservers or alive or self.nameservers,
+            clock=self.real_time,
+            credentials=self.roles.credentials,
+        )
 
     async def group_state(self, group: str) -> GroupState:
         """Members, queues and offsets of a group, asked from brokers and members."""

@@ -86,7 +86,7 @@ class ClusterFaults:
     async def counts(self) -> dict[str, dict[str, int]]:
         """How often each rule fired, by id and role; a role that does not run is left out."""
         found: dict[str, dict[str, int]] = {each: {} for each in self._rules}
-        async with _remoting() as remoting:
+        async with self._remoting() as remoting:
             for name in self._running():
                 report = await self._report(remoting, name, after=1 << 62)
                 for rule_id, count in report.counts.items():
@@ -97,7 +97,7 @@ class ClusterFaults:
     async def firings(self) -> list[Firing]:
         """What fired, as far as the roles remember it, oldest first."""
         found: list[Firing] = []
-        async with _remoting() as remoting:
+        async with self._remoting() as remoting:
             for name in self._running():
                 found += (await self._report(remoting, name, after=0)).firings
         return sorted(found, key=lambda each: (each.at_ms, each.role, each.number))
@@ -111,7 +111,7 @@ class ClusterFaults:
         """
         if is_new and not self._rules:
             return
-        async with _remoting() as remoting:
+        async with self._remoting() as remoting:
             if is_new and self._parts:  # slaves may follow it at another port than before
                 await self._tell_all(remoting)
             else:
@@ -127,7 +127,7 @@ class ClusterFaults:
         return any(each.do == "partition" for each in self._rules.values())
 
     async def _send(self) -> None:
-        async with _remoting() as remoting:
+        async with self._remoting() as remoting:
             await self._tell_all(remoting)
 
     async def _tell_all(self, remoting: RemotingClient) -> None:
@@ -163,12 +163,11 @@ class ClusterFaults:
         address = self._roles.addresses[name]
         return expect(await remoting.call(address, header, body, timeout_s=ANSWER_LIMIT_S))
 
-
-@contextlib.asynccontextmanager
-async def _remoting() -> AsyncIterator[RemotingClient]:
-    """Connections for a few questions."""
-    client = RemotingClient(TcpNetwork())
-    try:
-        yield client
-    finally:
-        await client.close()
+    @contextlib.asynccontextmanager
+    async def _remoting(self) -> AsyncIterator[RemotingClient]:
+        """Connections for a few questions."""
+        client = RemotingClient(TcpNetwork(), credentials=self._roles.credentials)
+        try:
+            yield client
+        finally:
+            await client.close()

@@ -14,6 +14,7 @@ from pocketmq.cluster.process import State
 from pocketmq.cluster.spec import ClusterOptions, cluster_spec
 from pocketmq.cluster.steering.shape import ClusterShape
 from pocketmq.cluster.supervisor import Supervisor
+from pocketmq.protocol.signing import Credentials
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.clock_members import ClockMember
 from pocketmq.runtime.logs import configure_if_unset
@@ -29,10 +30,12 @@ class RoleProcesses:
 
     Args:
         supervisor: Starts and stops them.
+        credentials: Of the super user by which brokers are steered, where they check requests.
     """
 
-    def __init__(self, supervisor: Supervisor) -> None:
+    def __init__(self, supervisor: Supervisor, credentials: Credentials | None = None) -> None:
         self.supervisor = supervisor
+        self.credentials = credentials
         self.data = supervisor.spec.data
 
     @classmethod
@@ -47,7 +50,15 @@ class RoleProcesses:
             profile=shape.profile,
             events=True,
         )
-        return cls(Supervisor(cluster_spec(options, data)))
+        access = shape.access
+        if access is None:
+            return cls(Supervisor(cluster_spec(options, data)))
+        supervisor = Supervisor(
+            cluster_spec(options, data),
+            env=access.broker_environment,
+            credentials=access.steering,
+        )
+        return cls(supervisor, access.steering)
 
     # -- reading ----------------------------------------------------------------------------
 

@@ -80,7 +80,7 @@ class RoleEvents:
         self._looked_us = 0
         """When the last look began."""
         self._merge = EventMerge()
-        self._remoting = RemotingClient(TcpNetwork())
+        self._remoting = RemotingClient(TcpNetwork(), credentials=roles.credentials)
         self._decoder = msgspec.json.Decoder(AnyEvent)
 
     async def __aenter__(self) -> RoleEvents:

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
+from pocketmq.protocol.signing import Credentials
 from pocketmq.runtime.clock_members import ClockMember
 
 
@@ -14,6 +15,11 @@ class Roles(Protocol):
     """The running roles: `RoleThreads` or `RoleProcesses`."""
 
     data: Path
+
+    @property
+    def credentials(self) -> Credentials | None:
+        """Of the super user by which brokers are steered; None where they check nothing."""
+        ...
 
     @property
     def addresses(self) -> Mapping[str, str]: ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
+from pocketmq.cluster.steering.access import ClusterAccess
 from pocketmq.runtime.errors import ConfigError
 from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName
 
@@ -33,6 +34,8 @@ class ClusterShape:
     profile: ProfileName = DEFAULT_PROFILE
     host: str = "127.0.0.1"
     """Address on which all roles listen."""
+    access: ClusterAccess | None = None
+    """Who may do what; None: brokers look at no signature."""
 
     def __post_init__(self) -> None:
         for name, given, known in (
