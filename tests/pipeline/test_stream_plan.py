@@ -85,6 +85,28 @@ async def test_a_topic_made_anew_says_that_going_on_reads_all_of_it() -> None:
     assert losses(plan) == (0, 1, 0)
 
 
+@pytest.mark.parametrize("again", [0, 6])
+async def test_a_topic_made_anew_of_which_nothing_was_read_is_told_as_such(again: int) -> None:
+    cluster = FakeTopics()
+    cluster.send(20)
+    for fails in ("true", "false"):
+        plan = fake_plan(cluster, failOnDataLoss=fails)
+        stand = await plan.initial()
+        assert await plan.latest(stand, lambda *_: None) == stand
+        before = cluster.queue().copy()
+        cluster.remake()
+        cluster.send(again)
+        if fails == "true":
+            with pytest.raises(DataLossError, match="the topic was made anew"):
+                await batch(plan, stand)
+            cluster.broker().queues[QUEUE] = before
+            continue
+        end = await batch(plan, stand)
+        assert await ranges(plan, stand, end) == ({(0, 6)} if again else set())
+        assert await batch(plan, end) == end
+        assert losses(plan) == (20, 1, 0)
+
+
 # -- queues that are cut short -------------------------------------------------------------------
 
 

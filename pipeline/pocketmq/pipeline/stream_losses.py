@@ -301,6 +301,9 @@ async def begins(
         for queue, end in ends.items()
         if end < start.offsets.get(queue, 0) or (queue in now and now[queue] != known[queue])
     }
+    if is_planning:
+        shorter = [queue for queue in ends.keys() - gone if seen.get(queue, 0) > ends[queue]]
+        gone |= await _made_anew(client, group, start, shorter, ends)
     begun = {queue: 0 if queue in gone else start.offsets.get(queue, 0) for queue in ends}
     lows = await client.starts([queue for queue, end in ends.items() if begun[queue] < end])
     cut = await cuts(client, group, start, gone, lows, ends) if gone else {}
@@ -323,3 +326,21 @@ async def begins(
         if at is not None and queue not in gone and is_planning and seen.get(queue, 0) > end:
             losses.append(cut_unread(queue, seen[queue], end, seen[queue] - end, None))
     return Begins(found, lows, losses)
+
+
+async def _made_anew(
+    client: ClusterClient,
+    group: str,
+    start: Checkpoint,
+    shorter: Collection[MessageQueue],
+    ends: Mapping[MessageQueue, int],
+) -> set[MessageQueue]:
+    """Those of the queues that have become shorter, though not by what was read, and are others."""
+    early = {queue: each for queue, each in start.early.items() if queue in shorter}
+    now = await read_marks(
+        client,
+        group,
+        {queue: each.offset for queue, each in early.items() if each.offset < ends[queue]},
+    )
+    others = {queue for queue, mark in now.items() if mark != early[queue].mark}
+    return others | {queue for queue in shorter if queue in start.offsets and ends[queue] == 0}
