@@ -30,8 +30,10 @@ class ProxyConfig:
     advertise: str = option(
         "", help="host:port in routes; by default the one that the asker used.", rule="G-59"
     )
-    encoding: Literal["msgpack", "json", "rocketmq"] = option(
-        "rocketmq", help="Of requests to brokers; msgpack is faster, and PocketMQ's only."
+    encoding: Literal["json", "msgpack"] = option(
+        "json",
+        help="Of requests to brokers: json, or msgpack, which is faster, and PocketMQ's only. "
+        "RocketMQ's binary one has no room for the numbers of pop's requests.",
     )
     max_message_size: int = option(
         4 * 1024 * 1024, unit="bytes", help="Largest body that an SDK may send.", rule="G-113"

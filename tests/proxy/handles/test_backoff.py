@@ -17,7 +17,6 @@ from pocketmq.proxy.handles.backoff import (
     CustomizedBackoff,
     ExponentialBackoff,
     client_backoff,
-    consumer_settings,
     server_delay_ms,
 )
 
@@ -32,11 +31,7 @@ def group(policy: GroupRetryPolicy | None = None) -> SubscriptionGroupConfig:
 def test_a_group_that_says_nothing_has_the_delay_levels() -> None:
     minutes = [*range(1, 11), 20, 30, 60, 120]
     assert [*DEFAULT_STEPS_MS] == [1000, 5000, 10000, 30000, *(60_000 * each for each in minutes)]
-    settings = consumer_settings(group())
-    assert settings.backoff == CustomizedBackoff(DEFAULT_STEPS_MS)
-    assert settings.max_attempts == 17
-    assert not settings.fifo
-    assert (settings.receive_batch_size, settings.long_polling_ms) == (32, 20_000)
+    assert client_backoff(group()) == CustomizedBackoff(DEFAULT_STEPS_MS)
 
 
 @pytest.mark.parametrize(

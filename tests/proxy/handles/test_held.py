@@ -166,6 +166,17 @@ def test_one_client_cannot_have_more_renewed_than_any_sdk_holds() -> None:
     assert table.take("c", "G", "one more", first.text) is None
 
 
+def test_all_clients_together_cannot_have_more_than_a_million(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pocketmq.proxy.handles.held.MAX_IN_ALL", 3)
+    table = HeldHandles()
+    assert [table.add(held(client=client)) for client in "abcd"] == [True, True, True, False]
+    assert ("d", "G") not in table.clients()
+    table.leave("a", "G")
+    assert table.add(held(client="d"))
+
+
 def test_as_many_are_due_as_the_caller_wants() -> None:
     table = HeldHandles()
     for offset in range(5):

@@ -19,6 +19,7 @@ from pocketmq.protocol.transport.network import Listener, Network
 from pocketmq.proxy.config import ProxyConfig
 from pocketmq.proxy.edge.brokers import Brokers
 from pocketmq.proxy.edge.checks import CheckedTopics
+from pocketmq.proxy.edge.consuming import Consuming
 from pocketmq.proxy.edge.parts import Parts
 from pocketmq.proxy.edge.producing import Producing
 from pocketmq.proxy.edge.routing import Routing
@@ -82,6 +83,7 @@ class Proxy(StartStop):
         self._listener: Listener | None = None
         self._server: GrpcServer | None = None
         self._sweeper: PeriodicService | None = None
+        self._consuming: Consuming | None = None
 
     @property
     def port(self) -> int:
@@ -131,8 +133,11 @@ class Proxy(StartStop):
             tasks=self._tasks,
             advertise=split_address(config.advertise) if config.advertise else None,
         )
+        consuming = self._consuming = Consuming(parts)
         telemetry = Telemetry(parts, CheckedTopics(parts), self._ended)
-        self._server = GrpcServer(rpcs(parts, telemetry), telemetry)
+        self._server = GrpcServer(
+            rpcs(parts, telemetry, consuming), telemetry, consuming.receive_message
+        )
         dispatcher = Dispatcher(lambda: self._budget, known_in(self._profile.release))
         dispatcher.add(self._control)
         self._listener = await self._network.serve(
@@ -141,6 +146,7 @@ class Proxy(StartStop):
         instance.start()
         self._sweeper = PeriodicService("proxy.sweep", self._clock, SWEEP_S, telemetry.sweep)
         self._sweeper.start()
+        consuming.renewing.start()
         await self._server.start(config.host, config.grpc_port)
         log.info("proxy.started", endpoints=self.endpoints)
 
@@ -150,6 +156,9 @@ class Proxy(StartStop):
             await self._server.stop(GRACE_S)
         if self._sweeper is not None:
             await self._sweeper.stop()
+        consuming, self._consuming = self._consuming, None
+        if consuming is not None:
+            await consuming.renewing.stop()
         await self._tasks.stop()
         if self._listener is not None:
             await self._listener.close()
@@ -175,15 +184,21 @@ class Proxy(StartStop):
 
     def _ended(self, client: Client) -> None:
         log.debug("proxy.client_ended", client_id=client.client_id)
+        if self._consuming is not None:
+            self._consuming.ended(client)
 
 
-def rpcs(parts: Parts, telemetry: Telemetry) -> Mapping[str, Unary]:
+def rpcs(parts: Parts, telemetry: Telemetry, consuming: Consuming) -> Mapping[str, Unary]:
     """Each RPC with one answer, and what gives it."""
     routing, producing = Routing(parts), Producing(parts)
     return {
         "QueryRoute": routing.query_route,
         "Heartbeat": telemetry.heartbeat,
         "NotifyClientTermination": telemetry.notify_client_termination,
+        "QueryAssignment": consuming.query_assignment,
+        "AckMessage": consuming.ack_message,
+        "ChangeInvisibleDuration": consuming.change_invisible_duration,
+        "ForwardMessageToDeadLetterQueue": consuming.forward_message_to_dead_letter_queue,
         "SendMessage": producing.send_message,
         "EndTransaction": producing.end_transaction,
         "RecallMessage": producing.recall_message,

@@ -41,21 +41,30 @@ OPTIONS: Final = (
 Unary: TypeAlias = Callable[[Caller, Any], Awaitable[Any]]
 """An RPC with one request and one answer; it raises `Refusal` and other `PocketMQError`s."""
 
+Receive: TypeAlias = Callable[[Any, Any], Awaitable[None]]
+"""Gets a request and gRPC's context, into which it writes its answers."""
+
 
 class GrpcServer:
     """Listens, and answers by the RPCs that it is given.
 
     Args:
         unary: RPC name -> what answers it.
-        telemetry: Answers the stream.
+        telemetry: Answers the stream of commands.
+        receive: Answers ReceiveMessage, message by message.
     """
 
-    def __init__(self, unary: Mapping[str, Unary], telemetry: Telemetry) -> None:
+    def __init__(self, unary: Mapping[str, Unary], telemetry: Telemetry, receive: Receive) -> None:
         self._handlers = {name: _unary(name, answer) for name, answer in unary.items()}
         self._handlers["Telemetry"] = grpc.stream_stream_rpc_method_handler(
             telemetry.telemetry,
             request_deserializer=pb.TelemetryCommand.FromString,
             response_serializer=pb.TelemetryCommand.SerializeToString,
+        )
+        self._handlers["ReceiveMessage"] = grpc.unary_stream_rpc_method_handler(
+            receive,
+            request_deserializer=pb.ReceiveMessageRequest.FromString,
+            response_serializer=pb.ReceiveMessageResponse.SerializeToString,
         )
         self._server: Any = None
         self.port = 0

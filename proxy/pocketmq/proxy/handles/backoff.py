@@ -93,23 +93,3 @@ def _exponential(policy: GroupRetryPolicy) -> ExponentialBackoff | None:
 def _customized(policy: GroupRetryPolicy) -> CustomizedBackoff | None:
     given = policy.customized_retry_policy
     return CustomizedBackoff(tuple(given.next)) if given and given.next else None
-
-
-class ConsumerSettings(msgspec.Struct, frozen=True):
-    """What a consumer is told about its group, whatever it said itself (G-23)."""
-
-    fifo: bool
-    max_attempts: int
-    """Deliveries in all; after the last one a message goes to the dead letters."""
-    backoff: Backoff
-    receive_batch_size: int = 32
-    long_polling_ms: int = 20_000
-
-
-def consumer_settings(config: SubscriptionGroupConfig) -> ConsumerSettings:
-    """The settings of a group."""
-    return ConsumerSettings(
-        fifo=config.consume_message_orderly,
-        max_attempts=config.retry_max_times + 1,
-        backoff=client_backoff(config),
-    )

@@ -41,6 +41,9 @@ MAX_OF_A_CLIENT: Final = 65_536
 """Handles of one client and group that are renewed; SDKs hold 4,096 messages at most. What is
 received beyond it is seen again when its 60 s are over."""
 
+MAX_IN_ALL: Final = 1_000_000
+"""Handles of all clients; about 1 GB."""
+
 
 class Kind(Enum):
     """What is to be done about a handle."""
@@ -128,9 +131,10 @@ class HeldHandles:
         self._heap: list[tuple[int, int, Held]] = []
         """When each falls due. What was taken since stays until then, or until half are such."""
         self._number = 0
+        self._count = 0
 
     def __len__(self) -> int:
-        return sum(self._counts.values())
+        return self._count
 
     def clients(self) -> list[tuple[str, str]]:
         """(client id, group) of all that hold something."""
@@ -149,12 +153,15 @@ class HeldHandles:
         before = places.get(place)
         if before is not None:
             before.done = True
-        elif count >= MAX_OF_A_CLIENT:
+        elif count >= MAX_OF_A_CLIENT or self._count >= MAX_IN_ALL:
             if not places:
                 del group[held.message_id]
+            if not group:
+                del self._groups[key]
             return False
         else:
             self._counts[key] = count + 1
+            self._count += 1
         places[place] = held
         self._plan(held)
         return True
@@ -244,6 +251,7 @@ class HeldHandles:
         places = messages[held.message_id]
         del places[_place(held.receipt)]
         self._counts[key] -= 1
+        self._count -= 1
         if not places:
             del messages[held.message_id]
         if not messages:

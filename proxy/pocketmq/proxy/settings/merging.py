@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
-import msgspec
-
-from pocketmq.protocol.bodies.groups import (
-    CustomizedRetryPolicy,
-    ExponentialRetryPolicy,
-    GroupRetryPolicy,
-    SubscriptionGroupConfig,
-)
+from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
+from pocketmq.proxy.handles.backoff import ExponentialBackoff, client_backoff
 from pocketmq.proxy.protos.classes import pb
 from pocketmq.proxy.settings.limits import Limits
-
-_RETRY_S: Final = (
-    1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1_200, 1_800, 3_600, 7_200,
-)  # fmt: skip
-DEFAULT_STEPS_MS: Final = tuple(each * 1_000 for each in _RETRY_S)
-"""How long the attempts of a group wait that says nothing of it."""
 
 
 def duration(milliseconds: int) -> Any:
@@ -75,30 +63,22 @@ def for_consumer(kept: Any, group: SubscriptionGroupConfig | None, limits: Limit
         subscription.long_polling_timeout.CopyFrom(duration(limits.max_long_polling_ms))
         subscription.fifo = group.consume_message_orderly
         backoff.max_attempts = group.retry_max_times + 1
-        _set_strategy(backoff, group.group_retry_policy)
+        _set_strategy(backoff, group)
     told.metric.CopyFrom(pb.Metric(on=False))
     return told
 
 
-def _set_strategy(backoff: Any, policy: GroupRetryPolicy | msgspec.UnsetType | None) -> None:
-    if isinstance(policy, GroupRetryPolicy) and policy.type == "EXPONENTIAL":
-        initial_ms, max_ms, multiplier = 5_000, 2 * 3_600_000, 2
-        given = policy.exponential_retry_policy
-        if isinstance(given, ExponentialRetryPolicy):
-            initial_ms = initial_ms if given.initial is None else given.initial
-            max_ms = max_ms if given.max is None else given.max
-            multiplier = multiplier if given.multiplier is None else given.multiplier
+def _set_strategy(backoff: Any, group: SubscriptionGroupConfig) -> None:
+    policy = client_backoff(group)
+    if isinstance(policy, ExponentialBackoff):
         backoff.exponential_backoff.CopyFrom(
             pb.ExponentialBackoff(
-                initial=duration(initial_ms), max=duration(max_ms), multiplier=multiplier
+                initial=duration(policy.initial_ms),
+                max=duration(policy.max_ms),
+                multiplier=policy.multiplier,
             )
         )
-        return
-    steps = DEFAULT_STEPS_MS
-    if isinstance(policy, GroupRetryPolicy):
-        listed = policy.customized_retry_policy
-        if isinstance(listed, CustomizedRetryPolicy) and listed.next:
-            steps = tuple(listed.next)
-    backoff.customized_backoff.CopyFrom(
-        pb.CustomizedBackoff(next=[duration(each) for each in steps])
-    )
+    else:
+        backoff.customized_backoff.CopyFrom(
+            pb.CustomizedBackoff(next=[duration(each) for each in policy.next_ms])
+        )

@@ -1,0 +1,1 @@
+"""What consumers ask, carried out by requests to brokers: receive, ack, hide, give up."""

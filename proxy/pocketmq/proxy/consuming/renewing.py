@@ -1,0 +1,131 @@
+"""Renews the handles of messages that clients work on, by a timer of the clock (G-97)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import structlog
+
+from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
+from pocketmq.protocol.errors import RemotingError
+from pocketmq.proxy.codes.refusals import Refusal
+from pocketmq.proxy.consuming.requests import PopRequests
+from pocketmq.proxy.handles.backoff import server_delay_ms
+from pocketmq.proxy.handles.held import Held, HeldHandles, Kind, Renewal
+from pocketmq.proxy.handles.receipts import Receipt
+from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.errors import PocketMQError
+from pocketmq.runtime.periodic import PeriodicService
+
+log = structlog.get_logger()
+
+PERIOD_S: Final = 5.0
+AT_ONCE: Final = 32
+"""Requests under way; the others of a round wait their turn."""
+
+PATIENCE_S: Final = 3.0
+"""Real seconds for which an ack waits for its renewal (`lockTimeoutMsInHandleGroup`)."""
+
+
+class Renewing:
+    """Carries out what `HeldHandles` plans.
+
+    Args:
+        clock: What handles are measured on.
+        requests: Asks the brokers.
+        is_online: Whether a client (id, group) is here still.
+        group_config: The configuration of a group; None: there is none.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        requests: PopRequests,
+        is_online: Callable[[str, str], bool],
+        group_config: Callable[[str], Awaitable[SubscriptionGroupConfig | None]],
+    ) -> None:
+        self.held = HeldHandles()
+        self._clock = clock
+        self._requests = requests
+        self._is_online = is_online
+        self._group_config = group_config
+        self._under_way: dict[Held, asyncio.Future[None]] = {}
+        self._places = asyncio.Semaphore(AT_ONCE)
+        self._service = PeriodicService("renew receipt handles", clock, PERIOD_S, self._round)
+
+    def start(self) -> None:
+        """Begin to renew."""
+        self._service.start()
+
+    async def stop(self) -> None:
+        """End; what clients hold is to be seen again soon, for nobody renews it any more."""
+        await self._service.stop()
+        await asyncio.gather(*(self.leave(*client) for client in self.held.clients()))
+
+    async def newest(self, client_id: str, group: str, message_id: str, handle: str) -> Receipt:
+        """The handle that holds instead of a client's; it is not renewed any more (G-92).
+
+        Raises:
+            BadRequestError: the client's handle is none.
+        """
+        held = self.held.take(client_id, group, message_id, handle)
+        if held is None:
+            return Receipt.parse(handle)
+        renewal = self._under_way.get(held)
+        if renewal is not None:
+            await asyncio.wait({renewal}, timeout=PATIENCE_S)
+        return held.receipt
+
+    async def leave(self, client_id: str, group: str) -> None:
+        """A client has gone: others get what it held."""
+        await asyncio.gather(*(self._give_back(held) for held in self.held.leave(client_id, group)))
+
+    async def _round(self) -> None:
+        gone = [client for client in self.held.clients() if not self._is_online(*client)]
+        due = self.held.due(self._clock.time_ms())
+        await asyncio.gather(
+            *(self.leave(*client) for client in gone), *(self._renew(each) for each in due)
+        )
+
+    async def _give_back(self, held: Held) -> None:
+        async with self._places:
+            await self._requests.give_back(held.receipt, held.topic, held.group)
+
+    async def _renew(self, renewal: Renewal) -> None:
+        held = renewal.held
+        done = self._under_way[held] = asyncio.get_running_loop().create_future()
+        try:
+            async with self._places:
+                await self._carry_out(renewal)
+        finally:
+            del self._under_way[held]
+            done.set_result(None)
+
+    async def _carry_out(self, renewal: Renewal) -> None:
+        held, invisible_ms = renewal.held, renewal.invisible_ms
+        try:
+            if renewal.kind is Kind.STOP:
+                config = await self._group_config(held.group)
+                if config is None:
+                    self.held.ended(held)
+                    return
+                invisible_ms = server_delay_ms(config, held.reconsume_times)
+            receipt = await self._requests.change(
+                held.receipt, held.topic, held.group, invisible_ms
+            )
+        except Refusal as exc:  # refused: expired, or no such broker
+            log.info("handle.renewal_refused", group=held.group, code=exc.code, reason=str(exc))
+            self.held.ended(held)
+        except (PocketMQError, RemotingError) as exc:
+            log.info("handle.renewal_failed", group=held.group, reason=str(exc))
+            if renewal.kind is Kind.STOP:
+                self.held.ended(held)
+            else:
+                self.held.failed(held)
+        else:
+            if renewal.kind is Kind.STOP:
+                self.held.ended(held)
+            else:
+                self.held.renewed(held, receipt)
