@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, Final
@@ -20,6 +20,9 @@ from pocketmq.protocol.compression import DEFAULT_MAX_BODY_BYTES, decompress
 from pocketmq.protocol.errors import BodyError, BodyTooLargeError, CompressionUnavailableError
 from pocketmq.protocol.scalars import MessageSysFlag
 
+MOST_INFLATED_BYTES: Final = 16 * 1024 * 1024
+"""Of decompressed bodies in a record batch, or one of them if it is longer. The others lie in what
+was read at a time, which is bounded; these may be a thousand times as long as what was read."""
 TIMESTAMP: Final = pa.timestamp("us", "UTC")
 PROPERTIES: Final = pa.map_(pa.string(), pa.string())
 HEADERS: Final = pa.list_(
@@ -83,7 +86,7 @@ class Shape:
 
 @dataclass
 class MessageBatch:
-    """Some records that are to become a record batch; call `build`, then look at `problems`.
+    """Some records that are to become record batches; look at `problems` after each of `builds`.
 
     Args:
         records: The records that were read; `RecordColumns` unless `shape.wants_heads_only`.
@@ -99,10 +102,68 @@ class MessageBatch:
     topics: pa.Array | None = None
     """The records' topics, where they are known from elsewhere."""
     problems: list[Problem] = field(default_factory=list)
-    """Records left out of the batch because of their bodies; known after `build`."""
+    """Records left out because of their bodies; known when the batch is that they would be in."""
+    _plain: dict[int, bytes] = field(default_factory=dict)
+    """Decompressed bodies by row."""
+    _broken: dict[int, Problem] = field(default_factory=dict)
+    """Bodies that cannot be decompressed, by row."""
 
-    def build(self) -> pa.RecordBatch:
-        """The record batch; a record that cannot become a row is left out, and is in `problems`."""
+    def builds(self) -> Iterator[pa.RecordBatch]:
+        """The record batches, one at least; mostly one, and more where bodies are compressed."""
+        packed: Any = ()
+        if self.shape.wants_body:
+            packed = np.flatnonzero((self.whole.sys_flags & MessageSysFlag.COMPRESSED) != 0)
+        begin = size = 0
+        plain: dict[int, bytes] = {}
+        for row in packed.tolist() if len(packed) else ():
+            body = self._inflated(row)
+            if body is None:
+                continue
+            if plain and size + len(body) > MOST_INFLATED_BYTES:
+                yield self._built(begin, row, plain)
+                begin, size, plain = row, 0, {}
+            plain[row] = body
+            size += len(body)
+        yield self._built(begin, len(self.records), plain)
+
+    def _inflated(self, row: int) -> bytes | None:
+        """A compressed body; None if it is broken, which is a problem then."""
+        records = self.whole
+        at, length = int(records.body_at[row]), int(records.body_len[row])
+        packed = records.buffer.data[at : at + length]
+        try:
+            return decompress(packed, int(records.sys_flags[row]), self.shape.max_body_bytes)
+        except CompressionUnavailableError:
+            raise
+        except BodyTooLargeError as exc:
+            reason = (
+                f"its body has {exc.compressed_bytes} bytes and more than {exc.max_bytes} when "
+            )
+            reason += "it is decompressed; if such messages are meant, raise option maxBodyBytes"
+        except BodyError as exc:
+            reason = str(exc)
+        self._broken[row] = Problem(int(records.rows[row]), reason)
+        return None
+
+    def _built(self, begin: int, end: int, plain: Mapping[int, bytes]) -> pa.RecordBatch:
+        """The record batch of a section of the records."""
+        is_whole = end - begin == len(self.records)
+        chosen = np.arange(begin, end)
+        part = MessageBatch(
+            self.records if is_whole else self.records.take(chosen),
+            self.shape,
+            self.broker_name,
+            self.partition,
+            self.topics if self.topics is None or is_whole else self.topics.take(numbers(chosen)),
+            [problem for row, problem in self._broken.items() if begin <= row < end],
+            {row - begin: body for row, body in plain.items()},
+        )
+        made = part._build()
+        self.problems += part.problems
+        return made
+
+    def _build(self) -> pa.RecordBatch:
+        """One record batch; a record that cannot become a row is left out, and is in `problems`."""
         bodies: Any = None
         if self.shape.wants_body or self.shape.verify_crc:
             bodies = self._sound_bodies()
@@ -131,13 +192,9 @@ class MessageBatch:
 
     def _sound_bodies(self) -> pa.Array | None:
         records = self.whole
-        packed = np.flatnonzero((records.sys_flags & MessageSysFlag.COMPRESSED) != 0)
         if self.shape.verify_crc:
             self.problems += _wrong_crcs(records)
-        plain: dict[int, bytes] = {}
-        if self.shape.wants_body and len(packed):
-            plain, problems = _inflated(records, packed, self.shape.max_body_bytes)
-            self.problems += problems
+        plain = self._plain
         if self.problems:
             lost = {problem.row for problem in self.problems}
             keep = np.array([row not in lost for row in records.rows.tolist()], np.bool_)
@@ -170,30 +227,6 @@ def _wrong_crcs(records: RecordColumns) -> list[Problem]:
         Problem(int(records.rows[row]), f"BODYCRC {said[row]}, the body has {found[row]}")
         for row in np.flatnonzero(said != np.array(found, np.int64)).tolist()
     ]
-
-
-def _inflated(
-    records: RecordColumns, rows: Any, max_bytes: int
-) -> tuple[dict[int, bytes], list[Problem]]:
-    """The compressed bodies by row, decompressed one by one, and those that cannot be."""
-    view = records.buffer.data
-    plain: dict[int, bytes] = {}
-    problems = []
-    for row in rows.tolist():
-        at, length = int(records.body_at[row]), int(records.body_len[row])
-        try:
-            plain[row] = decompress(view[at : at + length], int(records.sys_flags[row]), max_bytes)
-        except CompressionUnavailableError:
-            raise
-        except BodyTooLargeError as exc:
-            problem = (
-                f"its body has {exc.compressed_bytes} bytes and more than {exc.max_bytes} when "
-            )
-            problem += "it is decompressed; if such messages are meant, raise option maxBodyBytes"
-            problems.append(Problem(int(records.rows[row]), problem))
-        except BodyError as exc:
-            problems.append(Problem(int(records.rows[row]), str(exc)))
-    return plain, problems
 
 
 def _with(bodies: pa.Array, plain: dict[int, bytes]) -> pa.Array:

@@ -7,11 +7,14 @@ were given a series: a quarter of a processor second of each Python worker that 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+MOST_BYTES: Final = 2**31 - 1
+"""Of all values of an array of `string` or `binary`, whose offsets have 32 bits."""
 
 
 def numbers(
@@ -54,14 +57,26 @@ def texts(values: Sequence[str | None]) -> pa.Array:
 
 
 def binaries(values: Sequence[bytes]) -> pa.Array:
-    """A few values as `binary`; together under 2 GiB."""
+    """A few values as `binary`.
+
+    Raises:
+        pa.ArrowCapacityError: They have more than `MOST_BYTES`.
+    """
     return _of_bytes(pa.binary(), values, None)
 
 
 def _of_bytes(kind: pa.DataType, data: Sequence[bytes], valid: pa.Buffer | None) -> pa.Array:
-    ends = np.cumsum([0, *(len(each) for each in data)], dtype=np.int32)
+    ends = np.cumsum([0, *(len(each) for each in data)], dtype=np.int64)
+    _check_fits(int(ends[-1]))
+    ends = ends.astype(np.int32)
     buffers = [valid, pa.py_buffer(ends), pa.py_buffer(b"".join(data))]
     return pa.Array.from_buffers(kind, len(data), buffers)
+
+
+def _check_fits(size: int) -> None:
+    """Refuse what would make the offsets negative, and rows of other rows' bytes."""
+    if size > MOST_BYTES:
+        raise pa.ArrowCapacityError(f"{size:,} bytes do not fit into one Arrow array")
 
 
 def repeated_text(value: str | None, count: int) -> pa.Array:
@@ -69,6 +84,7 @@ def repeated_text(value: str | None, count: int) -> pa.Array:
     if value is None:
         return pa.nulls(count, pa.string())
     data = value.encode()
+    _check_fits(len(data) * count)
     ends = np.arange(count + 1, dtype=np.int32) * np.int32(len(data))
     buffers = [None, pa.py_buffer(ends), pa.py_buffer(data * count)]
     return pa.Array.from_buffers(pa.string(), count, buffers)

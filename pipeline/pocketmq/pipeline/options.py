@@ -112,7 +112,7 @@ class Options:
             raise self.error(name, f"{value!r} is neither true nor false")
         return value == "true"
 
-    def number(self, name: str, *, least: int = 0) -> int:
+    def number(self, name: str, *, least: int = 0, most: int | None = None) -> int:
         """The value as a whole number."""
         value = self.text(name)
         try:
@@ -121,6 +121,8 @@ class Options:
             raise self.error(name, f"{value!r} is no whole number") from None
         if number < least:
             raise self.error(name, f"{number} is less than {least}")
+        if most is not None and number > most:
+            raise self.error(name, f"{number} is more than {most}")
         return number
 
     def number_or_none(self, name: str, *, least: int = 0) -> int | None:

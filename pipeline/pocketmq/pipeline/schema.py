@@ -8,6 +8,9 @@ from typing import Any, Final
 from pocketmq.pipeline.errors import ColumnsError, near
 from pocketmq.pipeline.options import Options
 
+MOST_BODY_BYTES: Final = 2**30
+"""Longest body that may be asked for: it lies in an array with others, of 2 GiB at most."""
+
 MESSAGE: Final[Mapping[str, str]] = {
     "topic": "string",
     "brokerName": "string",

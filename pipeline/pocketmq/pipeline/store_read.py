@@ -87,7 +87,7 @@ class StoreSettings:
         self.topics = options.words("topic")
         self.tags = [tag for part in options.text("tags").split("||") if (tag := part.strip())]
         self.verify_crc = options.flag("verifyCrc")
-        self.max_body_bytes = options.number("maxBodyBytes", least=1)
+        self.max_body_bytes = options.number("maxBodyBytes", least=1, most=schema.MOST_BODY_BYTES)
         self.least_parts = options.number("minPartitions", least=1)
         self.part_bytes = options.number("partitionBytes", least=1)
         self.index_slots = options.number_or_none("indexSlots", least=1)

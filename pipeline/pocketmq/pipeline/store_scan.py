@@ -126,7 +126,7 @@ class Scan:
                 )
                 first_bytes = None
                 for chunk in chunks:
-                    yield self._chunk(part, log, chunk, mapped=mapped)
+                    yield from self._chunk(part, log, chunk, mapped=mapped)
 
     def _by_file(self, entries: Entries, log: FileRow) -> Iterator[Entries]:
         """The entries file by file; one that cannot lie within its file counts as broken."""
@@ -195,7 +195,7 @@ class Scan:
 
     def _chunk(
         self, part: QueuePart, log: FileRow, entries: Entries, *, mapped: bool
-    ) -> pa.RecordBatch:
+    ) -> Iterator[pa.RecordBatch]:
         where = _mapped(log, entries) if mapped else None
         heads_only = where is not None and self._needs_heads_only(part)
         buffer, positions = self._read(log, entries) if where is None else where
@@ -207,7 +207,8 @@ class Scan:
             names = self.shape.head_fields | fields_of(self.row_filter)
             sound = sound_heads(buffer, positions, entries, ids, sorted(names))
             if sound is not None:
-                return self._head_batch(part, entries, sound)
+                yield self._head_batch(part, entries, sound)
+                return
         read = read_heads if heads_only else read_columns
         records: RecordHeads = read(buffer, positions, entries.sizes)
         for row in records.bad.tolist():
@@ -219,8 +220,9 @@ class Scan:
                 self._broken(*log.place(int(entries.offsets[row])), reason)
             records = records.take(~elsewhere)
         if isinstance(records, RecordColumns):
-            return self._batch(part, log, records, entries.offsets - positions)
-        return self._head_batch(part, entries, records)
+            yield from self._batches(part, log, records, entries.offsets - positions)
+        else:
+            yield self._head_batch(part, entries, records)
 
     def _head_batch(
         self, part: QueuePart, entries: Entries, records: RecordHeads
@@ -230,7 +232,8 @@ class Scan:
         if "topic" in self.shape.columns:
             names = texts([each.topic for each in part.slices])
             topics = names.take(numbers(entries.queue[records.rows]))
-        return MessageBatch(records, self.shape, part.broker_name, topics=topics).build()
+        (made,) = MessageBatch(records, self.shape, part.broker_name, topics=topics).builds()
+        return made
 
     def _read(self, log: FileRow, entries: Entries) -> tuple[Bytes, Ints]:
         """Read all these records; returns a buffer and where in it each begins."""
@@ -285,30 +288,31 @@ class Scan:
                 listed &= of_topics(records, self.topics)
             records = records.take(listed)
             places = np.full(len(window.positions), window.base, np.int64)
-            yield self._batch(part, log, records, places)
+            yield from self._batches(part, log, records, places)
         if part.is_closed and not _is_closed_at(log, end):
             # The file is gone, or its copy is not complete.
             self._broken(*log.place(end), "there is neither a record nor the mark of a file's end")
 
     # -- both -------------------------------------------------------------------------------
 
-    def _batch(
+    def _batches(
         self, part: Part, log: FileRow, records: RecordColumns, places: Ints
-    ) -> pa.RecordBatch:
-        """The record batch of the records within the filter's bounds.
+    ) -> Iterator[pa.RecordBatch]:
+        """The record batches of the records within the filter's bounds.
 
         Args:
             places: For each requested position, what to add to it to get the log offset.
         """
         records = wanted(records, self.row_filter)
         batch = MessageBatch(records, self.shape, part.broker_name)
-        made = batch.build()
-        if batch.problems:
-            where = dict(zip(records.rows.tolist(), records.positions.tolist(), strict=True))
-            for problem in batch.problems:
-                offset = where[problem.row] + int(places[problem.row])
-                self._broken(*log.place(offset), problem.reason)
-        return made
+        for made in batch.builds():
+            if batch.problems:
+                where = dict(zip(records.rows.tolist(), records.positions.tolist(), strict=True))
+                for problem in batch.problems:
+                    offset = where[problem.row] + int(places[problem.row])
+                    self._broken(*log.place(offset), problem.reason)
+                batch.problems.clear()
+            yield made
 
     def _lost(self, log: FileRow, offset: int, size: int) -> None:
         """Find out why there is no record at a log offset, and count or raise it."""

@@ -108,10 +108,10 @@ class WireRead:
                 self._records(part, portion, may_fail=may_fail)
             self._seen.dropped = 0
         for portion in self._portions(part, start, end):
-            made = self._batch(part, portion)
-            self.counts.rows += len(made)
-            if len(made):
-                yield made
+            for made in self._batches(part, portion):
+                self.counts.rows += len(made)
+                if len(made):
+                    yield made
         self._tell(part)
 
     def _ranges(self, part: PullPart) -> list[tuple[int, int, bool]]:
@@ -186,18 +186,19 @@ class WireRead:
             raise DataLossError(str(part.queue), wanted_offset, next_offset)
         self.lost += len(gone) - len(records.bad)
 
-    def _batch(self, part: PullPart, portion: list[Reply]) -> pa.RecordBatch:
+    def _batches(self, part: PullPart, portion: list[Reply]) -> Iterator[pa.RecordBatch]:
         batch = self._records(part, portion)
         where = batch.records
-        made = batch.build()
-        if batch.problems:
-            offsets = dict(
-                zip(where.rows.tolist(), where.head["queue_offset"].tolist(), strict=True)
-            )
-            for problem in batch.problems:
-                reason = f"{part.queue} offset {offsets[problem.row]}: {problem.reason}"
-                self._broken(part, BodyError(reason))
-        return made
+        for made in batch.builds():
+            if batch.problems:
+                offsets = dict(
+                    zip(where.rows.tolist(), where.head["queue_offset"].tolist(), strict=True)
+                )
+                for problem in batch.problems:
+                    reason = f"{part.queue} offset {offsets[problem.row]}: {problem.reason}"
+                    self._broken(part, BodyError(reason))
+                batch.problems.clear()
+            yield made
 
     def _broken(self, part: PullPart, error: Exception) -> None:
         if not self.permissive:
