@@ -72,18 +72,18 @@ def test_the_first_batch_has_what_there_is(cluster: SparkCluster) -> None:
     assert batch(reader, begun, reader.latestOffset(begun, ReadAllAvailable())) == list(range(10))
 
 
-def test_small_queues_share_a_task_if_asked_to(cluster: SparkCluster) -> None:
+def test_small_queues_share_a_task(cluster: SparkCluster) -> None:
     cluster.create_topic("Small")
     send(cluster, "Small", *range(100))
     tasks = {}
-    for least in ("1", "40", "1000"):
-        options = {"startingOffsets": "earliest", "minRecordsPerPartition": least}
-        reader = stream(cluster, "Small", **options)
+    for least in ("1", "40", ""):
+        options = {} if least == "" else {"minRecordsPerPartition": least}
+        reader = stream(cluster, "Small", startingOffsets="earliest", **options)
         begun = reader.initialOffset()
         end = reader.latestOffset(begun, ReadAllAvailable())
         tasks[least] = len(reader.partitions(begun, end))
         assert batch(reader, begun, end) == list(range(100))
-    assert tasks == {"1": 4, "40": 2, "1000": 1}
+    assert tasks == {"1": 4, "40": 2, "": 1}
 
 
 def test_each_limit_that_spark_may_give_is_obeyed(cluster: SparkCluster) -> None:

@@ -190,6 +190,18 @@ class ClusterClient:
         response = await self._asked(lambda: self.api.ask_name_server(header))
         return decode_body(response.body_view, TopicList, response.encoding).topic_list
 
+    async def own_topics(self) -> set[str]:
+        """Topics that brokers of any release make with a name of their own (E-70): those called
+        like brokers and clusters, and those of replies. For the others see `is_system_topic`."""
+        info = await self._cluster_info()
+        replies = {f"{cluster}_REPLY_TOPIC" for cluster in info.cluster_addr_table}
+        return {*info.broker_addr_table, *info.cluster_addr_table, *replies}
+
+    async def _cluster_info(self) -> ClusterInfo:
+        header = GetClusterInfoRequestHeader()
+        response = await self._asked(lambda: self.api.ask_name_server(header))
+        return decode_body(response.body_view, ClusterInfo, response.encoding)
+
     async def brokers(self) -> set[str]:
         """Names of the brokers whose master is registered."""
         return set(await self.masters())
@@ -199,9 +211,7 @@ class ClusterClient:
 
         Routes do not say that where a slave acts as master; it stands there under its id.
         """
-        header = GetClusterInfoRequestHeader()
-        response = await self._asked(lambda: self.api.ask_name_server(header))
-        info = decode_body(response.body_view, ClusterInfo, response.encoding)
+        info = await self._cluster_info()
         return {
             name: address
             for name, data in info.broker_addr_table.items()
@@ -333,9 +343,7 @@ class ClusterClient:
 
     async def offset_tables(self) -> dict[str, dict[str, dict[int, int]]]:
         """Broker -> `topic@group` -> queue id -> committed offset, of every master."""
-        header = GetClusterInfoRequestHeader()
-        response = await self._asked(lambda: self.api.ask_name_server(header))
-        info = decode_body(response.body_view, ClusterInfo, response.encoding)
+        info = await self._cluster_info()
         found = {}
         for name, data in info.broker_addr_table.items():
             address = data.master_address()

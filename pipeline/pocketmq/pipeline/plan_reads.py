@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
@@ -17,7 +17,13 @@ from pocketmq.pipeline.settings import ReadSettings
 from pocketmq.pipeline.stream_losses import LossPolicy, StreamLoss, removed, short
 from pocketmq.protocol.bodies.route import TopicRouteData
 from pocketmq.protocol.message import MessageQueue
-from pocketmq.protocol.validation import is_retry
+from pocketmq.protocol.validation import (
+    DLQ_PREFIX,
+    RETRY_PREFIX,
+    is_dlq,
+    is_retry,
+    is_system_topic,
+)
 
 
 async def find_queues(
@@ -65,22 +71,40 @@ async def present_queues(client: ClusterClient, settings: ReadSettings) -> list[
     return queues
 
 
-def is_chosen(settings: ReadSettings, queue: MessageQueue) -> bool:
-    """Whether the options name a queue, as it is or by a pattern; it need not exist."""
+def is_chosen(settings: ReadSettings, queue: MessageQueue, own: Collection[str]) -> bool:
+    """Whether the options name a queue, as it is or by a pattern; it need not exist.
+
+    Args:
+        settings: The options.
+        queue: The queue.
+        own: Of `own_topics`.
+    """
     if settings.what == "assign":
         return queue in settings.assigned
     if settings.what == "subscribePattern":
-        return _matches(settings, queue.topic)
+        return _matches(settings, queue.topic, own)
     return queue.topic in settings.topics
 
 
-def _matches(settings: ReadSettings, topic: str) -> bool:
-    """Whether the pattern means a topic."""
+def _matches(settings: ReadSettings, topic: str, own: Collection[str]) -> bool:
+    """Whether the pattern means a topic.
+
+    Topics of the cluster itself hold what people's topics will have, have had or shall never have:
+    half messages, delayed ones, retries, dead letters. They are meant only by a pattern in which
+    their name stands, or of retries and dead letters the beginning of their name.
+    """
+    pattern = settings.pattern
     try:
-        return re.fullmatch(settings.pattern, topic) is not None and not is_retry(topic)
+        if re.fullmatch(pattern, topic) is None:
+            return False
     except re.error as exc:
-        problem = f"{settings.pattern!r} is no regular expression: {exc}"
+        problem = f"{pattern!r} is no regular expression: {exc}"
         raise settings.options.error("subscribePattern", problem) from None
+    if is_retry(topic):
+        return RETRY_PREFIX in pattern
+    if is_dlq(topic):
+        return DLQ_PREFIX in pattern
+    return topic in pattern if is_system_topic(topic) or topic in own else True
 
 
 def _of_masters(route: TopicRouteData) -> TopicRouteData:
@@ -95,7 +119,13 @@ async def _topics(client: ClusterClient, settings: ReadSettings) -> list[str]:
     """Topics that the options name."""
     if settings.what != "subscribePattern":
         return settings.topics or sorted({queue.topic for queue in settings.assigned})
-    return sorted(each for each in await client.topics() if _matches(settings, each))
+    own = await own_topics(client, settings)
+    return sorted(each for each in await client.topics() if _matches(settings, each, own))
+
+
+async def own_topics(client: ClusterClient, settings: ReadSettings) -> set[str]:
+    """Topics of the cluster itself that a pattern does not mean, as only the cluster knows."""
+    return await client.own_topics() if settings.what == "subscribePattern" else set()
 
 
 async def resolve(

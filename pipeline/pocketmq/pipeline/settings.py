@@ -49,7 +49,12 @@ COMMON: Final = (
 
 WHAT: Final = (
     Option("topic", "Topics to read, separated by commas.", "", ("subscribe",)),
-    Option("subscribePattern", "A regular expression that whole topic names match."),
+    Option(
+        "subscribePattern",
+        "A regular expression that whole topic names match. Topics of the cluster itself (half and "
+        "delayed messages, traces, replies) are read if their name stands in it, retries and dead "
+        "letters if `%RETRY%` or `%DLQ%` does.",
+    ),
     Option("assign", f"Queues to read, as `{offsets.ASSIGN_EXAMPLE}`."),
 )
 WHAT_NAMES: Final = ("topic", "subscribePattern", "assign")
@@ -78,9 +83,9 @@ READ: Final = (
     Option("maxRecordsPerPartition", "Maximum messages of a task; queues are split for it."),
     Option(
         "minRecordsPerPartition",
-        "Streams: queues share a task until it has about so many messages. For small batches, of "
-        "which most of the time goes into starting tasks: 1000.",
-        "1",
+        "Streams: queues share a task until it has about so many messages, as most of a small "
+        "batch's time goes into starting tasks; 1 for a task for each queue.",
+        "1000",
     ),
     Option("tags", "Tags to read, as in a subscription: `TagA || TagB`.", "", ("subExpression",)),
     Option("columns", "Columns to make, separated by commas; others take no time."),
@@ -197,7 +202,7 @@ class ReadSettings:
         self.known_columns = known
         self.columns = schema.chosen(options, known)
         self.permissive = options.choice("mode", ("FAILFAST", "PERMISSIVE")) == "PERMISSIVE"
-        self.max_body_bytes = options.number("maxBodyBytes", least=1)
+        self.max_body_bytes = options.number("maxBodyBytes", least=1, most=schema.MOST_BODY_BYTES)
         self.least_parts = options.number("minPartitions", least=1)
         self.most_part_rows = options.number_or_none("maxRecordsPerPartition", least=1)
         self.least_part_rows = options.number("minRecordsPerPartition", least=1)

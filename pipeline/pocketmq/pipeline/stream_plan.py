@@ -233,8 +233,9 @@ class StreamPlan:
         for attempt in range(patience.retries + 1):
             present = await plan_reads.present_queues(self.client, self.settings)
             start = await self._followed(start, present)
+            own = await plan_reads.own_topics(self.client, self.settings)
             chosen = {
-                queue for queue in start.offsets if plan_reads.is_chosen(self.settings, queue)
+                queue for queue in start.offsets if plan_reads.is_chosen(self.settings, queue, own)
             }
             self._tell_left_out(start.offsets.keys() - chosen)
             missing = sorted(chosen - set(present))
