@@ -159,6 +159,9 @@ class FakeClient(ClusterClient):
     def _at(self, address: str) -> FakeBroker | None:
         return next((each for each in self.cluster.brokers if each.address == address), None)
 
+    async def own_topics(self) -> set[str]:
+        return set()
+
     async def topics(self) -> list[str]:
         return sorted({queue.topic for each in self.cluster.brokers for queue in each.queues})
 
