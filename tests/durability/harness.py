@@ -39,6 +39,8 @@ class Writer:
     """Each is broken lines with which a cut must break a promise."""
     grain: int = SECTOR
     """So many bytes reach the medium together."""
+    drawn: int | None = None
+    """Of the choices at each step so many are drawn: to start again over all takes too long."""
     prepare: Callable[[Path], None] = lambda _folder: None
     """Makes what was there, for certain, before the life."""
 
@@ -84,7 +86,11 @@ async def _judge_all(
 ) -> int:
     judged: set[object] = set()
     for number, moment in enumerate(moments):
-        for chosen in moment.choices(Random(number), every):
+        choices = list(moment.choices(Random(number), every))
+        if writer.drawn is not None and len(choices) > writer.drawn:
+            # Nothing but what was synced, and some.
+            choices = [frozenset(), *Random(number).sample(choices, writer.drawn - 1)]
+        for chosen in choices:
             image = moment.image(chosen)
             key = moment.promised, key_of(image)
             if key in judged:
