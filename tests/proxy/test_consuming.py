@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pocketmq.client import Message
+from pocketmq.client import ConsumeFromWhere, Message, MessageExt
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
+from pocketmq.proxy.assembly.proxy import Proxy
 from pocketmq.proxy.protos.classes import pb
 from pocketmq.proxy.protos.enums import ClientType, Code, FilterType, MessageType
 from pocketmq.proxy.protos.shapes import PACKAGE, SERVICE
@@ -304,6 +306,62 @@ async def test_what_a_client_held_that_says_goodbye_comes_again_at_once(rig: Pro
     again = rig.sdk("sdk-2")
     [message] = received(await receive(rig, again))
     assert message.system_properties.delivery_attempt == 2
+
+
+async def test_a_proxy_that_stops_gives_back_what_its_clients_held(tmp_path: Path) -> None:
+    async with proxy_rig(tmp_path) as rig:
+        await rig.cluster.create_topic("orders", 1)
+        await send(rig, "one")
+        sdk = await consumer(rig, ClientType.PUSH_CONSUMER)
+        assert len(received(await receive(rig, sdk, auto_renew=True))) == 1
+        await rig.proxy.stop()
+        config = replace(rig.proxy.config, port=8082)
+        async with Proxy(config, rig.cluster.clock, rig.cluster.network) as second:
+            await rig.cluster.advance(5)  # not 60 s, for which it was popped
+            other = ProxyRig(rig.cluster, second)
+            [message] = received(await receive(other, other.sdk("sdk-2")))
+            assert message.system_properties.delivery_attempt == 2
+            await other.close()
+
+
+async def test_consumers_move_between_two_proxies_and_lose_nothing(tmp_path: Path) -> None:
+    async with proxy_rig(tmp_path) as rig:
+        await rig.cluster.create_topic("orders", 1)
+        config = replace(rig.proxy.config, port=8082)
+        async with Proxy(config, rig.cluster.clock, rig.cluster.network) as second:
+            proxies = [rig, ProxyRig(rig.cluster, second)]
+            await send(rig, *map(str, range(12)))
+            seen: list[bytes] = []
+            for turn in range(4):
+                sdk = proxies[turn % 2].sdk()
+                [first, *others] = received(await receive(rig, sdk, batch_size=3))
+                taken = [first, *others]
+                seen += [each.body for each in taken]
+                # What one proxy handed out is acknowledged at the other: a handle says all (G-90).
+                answer = await ack(proxies[(turn + 1) % 2].sdk(), *map(entry, taken))
+                assert answer.status.code == Code.OK
+            assert seen == [str(number).encode() for number in range(12)]
+            await rig.cluster.advance(40)
+            assert refused(await receive(rig, rig.sdk()))[0] == Code.MESSAGE_NOT_FOUND
+            await proxies[1].close()
+
+
+async def test_a_remoting_group_and_a_grpc_group_both_get_everything(rig: ProxyRig) -> None:
+    sdk = rig.sdk()
+    await send(rig, "by remoting")
+    await sdk.send("orders", b"by grpc")
+    wanted = {b"by remoting", b"by grpc"}
+    assert {each.body for each in received(await receive(rig, sdk))} == wanted
+    seen: set[bytes] = set()
+    remoting = rig.cluster.consumer("by-remoting", consume_from_where=ConsumeFromWhere.FIRST_OFFSET)
+    remoting.subscribe("orders")
+
+    async def listen(message: MessageExt) -> None:
+        seen.add(message.body)
+
+    remoting.listen(listen)
+    async with remoting:
+        await rig.cluster.until(lambda: seen == wanted, "the remoting group has both")
 
 
 async def test_a_changed_duration_answers_with_the_handle_that_holds(rig: ProxyRig) -> None:

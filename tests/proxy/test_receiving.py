@@ -36,7 +36,7 @@ class Rig:
         self.online = True
         self.requests = PopRequests(instance, 4 * 1024 * 1024)
         self.renewing = Renewing(
-            cluster.clock, self.requests, lambda client, group: self.online, self._config
+            cluster.clock, self.requests, lambda client, group: self.online, self._config, tasks
         )
         self.receiving = Receiving(self.requests, self.renewing, tasks)
 

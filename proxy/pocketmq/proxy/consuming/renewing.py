@@ -18,12 +18,20 @@ from pocketmq.proxy.handles.receipts import Receipt
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.errors import PocketMQError
 from pocketmq.runtime.periodic import PeriodicService
+from pocketmq.runtime.tasks import TaskOwner
 
 log = structlog.get_logger()
 
 PERIOD_S: Final = 5.0
 AT_ONCE: Final = 32
-"""Requests under way; the others of a round wait their turn."""
+"""Requests under way to one broker; the others to it wait their turn."""
+
+ROUND_S: Final = 1.0
+"""Real seconds for which a round waits for answers. Requests that take longer go on, so that a
+broker that hangs does not keep the messages of the others from being renewed."""
+
+STOP_S: Final = 3.0
+"""Real seconds in which all that clients hold is given back when the proxy stops."""
 
 PATIENCE_S: Final = 3.0
 """Real seconds for which an ack waits for its renewal (`lockTimeoutMsInHandleGroup`)."""
@@ -37,6 +45,7 @@ class Renewing:
         requests: Asks the brokers.
         is_online: Whether a client (id, group) is here still.
         group_config: The configuration of a group; None: there is none.
+        tasks: Owns the requests.
     """
 
     def __init__(
@@ -45,6 +54,7 @@ class Renewing:
         requests: PopRequests,
         is_online: Callable[[str, str], bool],
         group_config: Callable[[str], Awaitable[SubscriptionGroupConfig | None]],
+        tasks: TaskOwner,
     ) -> None:
         self.held = HeldHandles()
         self._clock = clock
@@ -52,7 +62,9 @@ class Renewing:
         self._is_online = is_online
         self._group_config = group_config
         self._under_way: dict[Held, asyncio.Future[None]] = {}
-        self._places = asyncio.Semaphore(AT_ONCE)
+        self._tasks = tasks
+        self._places: dict[str, asyncio.Semaphore] = {}
+        """Of each broker that messages came from."""
         self._service = PeriodicService("renew receipt handles", clock, PERIOD_S, self._round)
 
     def start(self) -> None:
@@ -62,7 +74,11 @@ class Renewing:
     async def stop(self) -> None:
         """End; what clients hold is to be seen again soon, for nobody renews it any more."""
         await self._service.stop()
-        await asyncio.gather(*(self.leave(*client) for client in self.held.clients()))
+        leaving = [
+            self._tasks.start(self.leave(*client), name="leave") for client in self.held.clients()
+        ]
+        if leaving:
+            await asyncio.wait(leaving, timeout=STOP_S)
 
     async def newest(self, client_id: str, group: str, message_id: str, handle: str) -> Receipt:
         """The handle that holds instead of a client's; it is not renewed any more (G-92).
@@ -85,19 +101,29 @@ class Renewing:
     async def _round(self) -> None:
         gone = [client for client in self.held.clients() if not self._is_online(*client)]
         due = self.held.due(self._clock.time_ms())
-        await asyncio.gather(
-            *(self.leave(*client) for client in gone), *(self._renew(each) for each in due)
-        )
+        started = [
+            *(self._tasks.start(self.leave(*client), name="leave") for client in gone),
+            *(self._tasks.start(self._renew(each), name="renew") for each in due),
+        ]
+        if started:
+            await asyncio.wait(started, timeout=ROUND_S)
+
+    def _place(self, held: Held) -> asyncio.Semaphore:
+        broker_name = held.receipt.broker_name
+        place = self._places.get(broker_name)
+        if place is None:
+            place = self._places[broker_name] = asyncio.Semaphore(AT_ONCE)
+        return place
 
     async def _give_back(self, held: Held) -> None:
-        async with self._places:
+        async with self._place(held):
             await self._requests.give_back(held.receipt, held.topic, held.group)
 
     async def _renew(self, renewal: Renewal) -> None:
         held = renewal.held
         done = self._under_way[held] = asyncio.get_running_loop().create_future()
         try:
-            async with self._places:
+            async with self._place(held):
                 await self._carry_out(renewal)
         finally:
             del self._under_way[held]

@@ -61,7 +61,9 @@ class Consuming:
         self._parts = parts
         instance = parts.brokers.instance
         self._requests = PopRequests(instance, instance.config.max_body_bytes)
-        self.renewing = Renewing(parts.clock, self._requests, self._is_online, parts.brokers.group)
+        self.renewing = Renewing(
+            parts.clock, self._requests, self._is_online, parts.brokers.group, parts.tasks
+        )
         self._receiving = Receiving(self._requests, self.renewing, parts.tasks)
         self._turn = count()
         self._waiting = 0
