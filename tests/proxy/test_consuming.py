@@ -45,13 +45,12 @@ def asked(sdk: Sdk, **changes: Any) -> dict[str, Any]:
 
 
 async def receive(rig: ProxyRig, sdk: Sdk, **changes: Any) -> list[Any]:
-    """What a receive streams, while time passes."""
+    """What a receive streams, while time passes; but none while gRPC is at work."""
     task = asyncio.ensure_future(sdk.receive(**asked(sdk, **changes)))
-    for _ in range(40):
-        done, _ = await asyncio.wait({task}, timeout=0.05)
-        if done:
-            break
-        await rig.cluster.advance(0.5)
+    while not task.done():  # at its deadline it is
+        await asyncio.wait({task}, timeout=0.05)
+        if rig.proxy.receives_waiting:
+            await rig.cluster.advance(0.5)
     return await task
 
 
@@ -135,7 +134,7 @@ async def test_messages_come_in_a_stream_and_do_not_come_again_when_acknowledged
 async def test_a_receive_waits_for_a_message(rig: ProxyRig) -> None:
     sdk = await consumer(rig)
     task = asyncio.ensure_future(sdk.receive(**asked(sdk)))
-    await asyncio.wait({task}, timeout=0.2)
+    await eventually(lambda: rig.proxy.receives_waiting == 1, "it waits")
     assert not task.done()
     await send(rig, "one")
     assert [message.body for message in received(await task)] == [b"one"]
@@ -249,10 +248,11 @@ async def test_a_receive_says_who_asks(rig: ProxyRig) -> None:
 async def test_the_client_that_cancels_loses_no_message(rig: ProxyRig) -> None:
     sdk = await consumer(rig)
     gone = asyncio.ensure_future(sdk.receive(**asked(sdk)))
-    await asyncio.wait({gone}, timeout=0.2)
+    await eventually(lambda: rig.proxy.receives_waiting == 1, "it waits")
     gone.cancel()
     with pytest.raises(asyncio.CancelledError):
         await gone
+    await eventually(lambda: rig.proxy.receives_waiting == 0, "the proxy knows that it has gone")
     await send(rig, "one")
     await rig.cluster.advance(5)
     [message] = received(await receive(rig, sdk))
@@ -265,7 +265,7 @@ async def test_no_more_receives_wait_than_the_proxy_can_bear(
     monkeypatch.setattr("pocketmq.proxy.edge.consuming.MOST_RECEIVES", 1)
     sdk = await consumer(rig)
     first = asyncio.ensure_future(sdk.receive(**asked(sdk)))
-    await asyncio.wait({first}, timeout=0.2)
+    await eventually(lambda: rig.proxy.receives_waiting == 1, "it waits")
     assert refused(await sdk.receive(**asked(sdk))) == (Code.TOO_MANY_REQUESTS, "flow limit")
     await send(rig, "one")
     assert len(received(await first)) == 1

@@ -100,6 +100,11 @@ class Proxy(StartStop):
         """`host:port` as SDKs are given it."""
         return address_text(self.config.host, self.grpc_port)
 
+    @property
+    def receives_waiting(self) -> int:
+        """Receives that wait for a message, or for the end of their poll."""
+        return 0 if self._consuming is None else self._consuming.waiting
+
     async def start(self) -> None:
         """Connect to nothing yet, and answer SDKs.
 
@@ -180,6 +185,7 @@ class Proxy(StartStop):
             "profile": self._profile.name,
             "endpoints": self.endpoints,
             "clients": str(len(self.clients)),
+            "receives": str(self.receives_waiting),
         }
 
     def _ended(self, client: Client) -> None:

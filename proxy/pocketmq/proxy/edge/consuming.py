@@ -66,7 +66,8 @@ class Consuming:
         )
         self._receiving = Receiving(self._requests, self.renewing, parts.tasks)
         self._turn = count()
-        self._waiting = 0
+        self.waiting = 0
+        """Receives that wait for their broker."""
 
     def ended(self, client: Client) -> None:
         """A client has gone: others get what it held, after a second."""
@@ -171,15 +172,15 @@ class Consuming:
             Refusal: MESSAGE_NOT_FOUND: there is none, or the client has ended meanwhile;
                 TOO_MANY_REQUESTS: too many wait.
         """
-        if self._waiting >= MOST_RECEIVES:
+        if self.waiting >= MOST_RECEIVES:
             raise Refusal(Code.TOO_MANY_REQUESTS, "flow limit")
-        self._waiting += 1
+        self.waiting += 1
         try:
             handed = await self._receiving.receive(wanted)
         except TimeoutError as exc:
             raise Refusal(Code.PROXY_TIMEOUT, f"broker {wanted.broker_name}: {exc}") from exc
         finally:
-            self._waiting -= 1
+            self.waiting -= 1
         if handed is None:
             raise Refusal(Code.MESSAGE_NOT_FOUND, "no new message")
         if self._parts.clients.get(wanted.client_id) is None:
