@@ -37,6 +37,8 @@ LISTINGS = {
     "message resend": "{dead} --to {topic} --dry-run",
     "explain message": "{topic} broker-a/0 0",
     "connections": "",
+    "user list": "",
+    "acl list": "",
     "cluster show": "",
     "lab list": "",
     "clock show": "",
@@ -62,6 +64,12 @@ DEEDS = {
     "group create": "made --fifo",
     "group update": "made --retry-max-times 3",
     "group delete": "made --clean-offset --yes",
+    "user create": "shop --password secret",
+    "acl grant": "shop Topic:orders Pub",
+    "acl explain": "shop Pub Topic:orders",
+    "user update": "shop --disable",
+    "acl revoke": "shop",
+    "user delete": "shop",
     "message export": "{topic} --to {folder}/x.jsonl",
     "message import": "{folder}/y.jsonl --dry-run",
     "store verify": "{store}",
@@ -162,11 +170,14 @@ def test_every_deed_is_told_as_json(
 
 @pytest.fixture
 def facts(pocketmq: Cluster, console: Console) -> dict[str, str]:
-    """A topic with a message, a group that consumed it, and one with dead letters."""
+    """A topic with a message, a group that consumed it, one with dead letters, a user."""
     topic, group = pocketmq.sync.create_topic("orders", queues=1), pocketmq.group_name("billing")
     dead = pocketmq.group_name("dead")
     console("topic", "create", f"%DLQ%{dead}", "--queues", "1")
     assert console("send", f"%DLQ%{dead}", "a letter").status == 0
+    user = pocketmq.group_name("shop")
+    console("user", "create", user, "--password", "secret")
+    console("acl", "grant", user, f"Topic:{topic}", "Pub")
     with pocketmq.sync.producer() as producer, pocketmq.sync.consumer(group, topic) as billing:
         producer.send(Message(topic, b"hello", keys="k"))
         billing.receive(limit_s=PATIENCE_S)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pocketmq.cluster.cli.access import rule_table, user_table
 from pocketmq.cluster.cli.clock import ClockView, clock_table
 from pocketmq.cluster.cli.cluster import ReplicaView, replica_tables
 from pocketmq.cluster.cli.connections import ConnectionView, connection_table
@@ -27,6 +28,7 @@ from pocketmq.cluster.cli.topic import (
 )
 from pocketmq.cluster.explain.message_life import Fate, Life, Step
 from pocketmq.cluster.group_view import GroupView, MemberView, QueueView, SubscriptionView
+from pocketmq.protocol.bodies.access import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
 from support.messages import pulled_message
 
 CLIENT = "192.168.117.204@a-very-long-instance-name-of-an-application#48211#1795390563123456789"
@@ -57,6 +59,22 @@ LIFE = Life(
     "consumed: 1",
 )
 CONNECTION = ConnectionView(BROKER, "consumer", GROUP, CLIENT, "192.168.117.204:54321", "JAVA", 493)
+RULES = AclInfo(
+    subject=f"User:{GROUP}",
+    policies=[
+        PolicyInfo(
+            policy_type="Default",
+            entries=[
+                PolicyEntryInfo(
+                    resource=f"Topic:{TOPIC}",
+                    actions=["Pub", "Sub", "Create", "Update", "Delete", "Get", "List"],
+                    source_ips=["192.168.117.204", "fe80::/10"],
+                    decision="Allow",
+                )
+            ],
+        )
+    ],
+)
 ROUTE = BrokerOfTopic(BROKER, 1024, 1024, "RW", {n: f"192.168.117.20{n}:10911" for n in range(3)})
 MESSAGE = pulled_message(topic=TOPIC, broker_name=BROKER, properties=f"KEYS\x01{CLIENT * 3}\x02")
 
@@ -76,6 +94,8 @@ TABLES = [
     *life_tables(LIFE),
     *message_tables(MESSAGE),
     connection_table([CONNECTION]),
+    user_table({BROKER: [UserInfo(username=GROUP, user_type="Normal", user_status="disable")]}),
+    rule_table({BROKER: [RULES]}),
     route_table([ROUTE]),
     *replica_tables(REPLICAS),
     clock_table([ClockView(BROKER, "192.168.117.204:10911", 1_795_390_563_123, "manual", 7200.5)]),

@@ -68,6 +68,8 @@ WORLDS: Final = (
             *("config show", "config get", "fault add", "fault list"),
             *("fault clear", "watch", "topic update", "topic delete", "config set"),
             *("group create", "group update", "group delete"),
+            *("user create", "user list", "acl grant", "acl list", "acl explain", "acl revoke"),
+            *("user update", "user delete"),
         ),
     ),
     World(

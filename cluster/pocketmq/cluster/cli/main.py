@@ -51,6 +51,7 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
     "lab": ("lab",),
     "connections": ("connections",),
     "explain": ("explain",),
+    "access": ("user", "acl"),
 }
 """The modules beside this one, and the commands of each, as `--help` lists them."""
 
