@@ -111,7 +111,7 @@ _CLIENTS = """\
 ## Which clients
 
 RocketMQ has two families of clients. Those of its remoting protocol ask a nameserver and connect to brokers themselves: they work here. Those
-of gRPC, which came with RocketMQ 5, connect to a proxy. PocketMQ has none of its own yet; they work through RocketMQ's in front of it.
+of gRPC, which came with RocketMQ 5, connect to a proxy: PocketMQ's ([grpc.md](grpc.md)), or RocketMQ's in front of PocketMQ.
 
 | client | protocol | with PocketMQ |
 |---|---|---|
@@ -119,7 +119,7 @@ of gRPC, which came with RocketMQ 5, connect to a proxy. PocketMQ has none of it
 | Go: `github.com/apache/rocketmq-client-go/v2` | remoting | yes: [recipes/go](../recipes/README.md) |
 | Python: `pocketmq.client` | remoting | yes; with RocketMQ's own broker too (`encoding="json"` or `"rocketmq"`) |
 | C++: `rocketmq-client-cpp`, and Python's `rocketmq-client-python`, which calls it | remoting | not tried with the library itself; what it writes otherwise than Java is read ([protocol.md](protocol.md#where-readers-are-lenient)) |
-| all of `apache/rocketmq-clients`: Java's `rocketmq-client-java`, Python's `rocketmq-python-client`, Go, C++, C#, Rust, Node.js | gRPC | yes, through RocketMQ's proxy 5.3.3: [recipes/rocketmq-proxy](../recipes/rocketmq-proxy/README.md), whose test sends and receives with Python's 5.1.2. Straight to a nameserver or broker no: its start fails ("failed to fetch topic:orders route"), and the log there says `frame.refused` with the reason "it is HTTP/2" |
+| all of `apache/rocketmq-clients`: Java's `rocketmq-client-java`, Python's `rocketmq-python-client`, Go, C++, C#, Rust, Node.js | gRPC | Python's 5.1.2 sends through PocketMQ's own proxy, each kind of message, and its test runs with every change; the others were not tried with it ([grpc.md](grpc.md#what-is-answered)). All of them work through RocketMQ's proxy 5.3.3: [recipes/rocketmq-proxy](../recipes/rocketmq-proxy/README.md), whose test sends and receives with Python's 5.1.2. Straight to a nameserver or broker no: its start fails ("failed to fetch topic:orders route"), and the log there says `frame.refused` with the reason "it is HTTP/2" |
 
 Any of them may use TLS ([security.md](security.md)). Users and rules are checked as in ACL 2.0 of RocketMQ 5.3; those of ACL 1.0 are not built.
 

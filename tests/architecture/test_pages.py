@@ -56,7 +56,7 @@ def programs(page: Path) -> list[str]:
 
 @cache
 def help_of(*command: str) -> str:
-    if command[0] == "pocketmq" and command[1] not in ("broker", "nameserver", "controller"):
+    if command[0] == "pocketmq" and command[1] not in ("broker", "nameserver", "controller", "proxy"):
         shown = io.StringIO()
         with contextlib.redirect_stdout(shown):
             assert main([*command[1:], "--help"]) == 0, f"there is no command `{' '.join(command)}`"

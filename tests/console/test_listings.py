@@ -54,7 +54,7 @@ LISTINGS = {
 """Command -> arguments with which it ends."""
 
 WITHOUT_OUTPUT = {
-    "nameserver", "controller", "broker", "up", "demo", "watch", "fault-proxy"
+    "nameserver", "controller", "broker", "proxy", "up", "demo", "watch", "fault-proxy"
 }  # fmt: skip
 """Those that run until they are stopped; `up --ports-file` writes JSON."""
 

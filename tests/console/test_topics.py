@@ -147,7 +147,7 @@ def test_version_tells_what_a_report_of_a_problem_needs(console: Console) -> Non
         assert console(*command.split(), "--version").out.splitlines() == [first, *others]
 
 
-@pytest.mark.parametrize("role", ["nameserver", "controller", "broker"])
+@pytest.mark.parametrize("role", ["nameserver", "controller", "broker", "proxy"])
 def test_a_role_that_is_started_as_a_module_tells_its_version_too(role: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", f"pocketmq.{role}", "--version"],

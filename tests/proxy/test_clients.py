@@ -200,6 +200,9 @@ async def test_what_the_proxy_does_not_answer_is_unimplemented(rig: ProxyRig) ->
         with pytest.raises(grpc.aio.AioRpcError) as raised:
             await rig.sdk().call(rpc)
         assert raised.value.code() == grpc.StatusCode.UNIMPLEMENTED
+        assert raised.value.details() == (
+            f"Method apache.rocketmq.v2.MessagingService/{rpc} is unimplemented"
+        )
 
 
 async def test_a_call_without_a_client_id_is_refused_in_its_answer(rig: ProxyRig) -> None:

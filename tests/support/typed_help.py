@@ -201,7 +201,7 @@ def follow(world: World, folder: Path) -> None:
                     print(f"{SystemClock().monotonic() - began:6.1f} s  {typed}", flush=True)
                 except AssertionError as exc:
                     failed.append(str(exc))
-                if command in ("up", "broker", "nameserver", "controller"):
+                if command in ("up", "broker", "proxy", "nameserver", "controller"):
                     if "--wait-ready" in typed:
                         reader.type(Line("pocketmq down", []))
                     if not re.match(r"pocketmq nameserver$", typed):

@@ -32,6 +32,7 @@ async def local_cluster(
     controllers: int = 0,
     brokers: int = 1,
     replicas: int = 1,
+    proxy: bool = False,
     clock: Literal["real", "manual"] = "real",
     host: str = "127.0.0.1",
     data: Path | None = None,
@@ -44,6 +45,7 @@ async def local_cluster(
         controllers: controller-1, controller-2, ...; one of them leads when the block begins.
         brokers: broker-a, broker-b, ...
         replicas: Brokers of each name: broker-a, broker-a-2, ...; more than 1 need controllers.
+        proxy: A gRPC proxy for RocketMQ 5's SDKs, at `cluster.endpoints`; needs `pocketmq[grpc]`.
         clock: With `manual`, time only moves by `cluster.advance(seconds)`.
         host: Address on which all of them listen, such as `::1`.
         data: Folder for stores and logs; by default they are removed at the end.
@@ -58,6 +60,7 @@ async def local_cluster(
         controllers=controllers,
         brokers=brokers,
         replicas=replicas,
+        proxy=proxy,
         host=host,
         any_port=True,
         clock=clock,

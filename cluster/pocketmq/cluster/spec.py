@@ -4,7 +4,7 @@ Pure: turns options into command lines. `supervisor.py` starts them.
 
 Nameservers use ports from 9876 on, controllers from 9881 on, brokers 10911, 10921, ... and their
 slaves the next ones: ten apart, because RocketMQ's brokers also use the two ports next to their
-own. With `any_port` the system chooses.
+own. A proxy answers SDKs on 8081. With `any_port` the system chooses.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName
 NAMESERVER_MODULE = "pocketmq.nameserver"
 CONTROLLER_MODULE = "pocketmq.controller"
 BROKER_MODULE = "pocketmq.broker"
+PROXY_MODULE = "pocketmq.proxy"
 
 BROKER_PORT_STEP = 10
+
+PROXY_NAME = "proxy-1"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +59,10 @@ class ClusterOptions:
     controller_port: int = option(9881, help="Port of the first controller.", rule="D-50")
     broker_port: int = option(10911, help="Port of the first broker; the others are 10 apart.")
     any_port: bool = option(False, help="Let the system choose all ports.")
+    proxy: bool = option(
+        False, help="Start a gRPC proxy for RocketMQ 5's SDKs; needs pocketmq[grpc].", rule="G-110"
+    )
+    proxy_port: int = option(8081, help="Port on which the proxy answers SDKs.", rule="G-110")
     cluster_name: str = option("DefaultCluster", help="Name of the cluster that brokers report.")
     data: Path | None = option(
         None, help="Keep stores and logs here: DIR/broker-a/ is a RocketMQ store root."
@@ -111,7 +118,7 @@ class ClusterOptions:
 class ProcessSpec:
     """One process to start."""
 
-    role: Literal["nameserver", "controller", "broker", "client"]
+    role: Literal["nameserver", "controller", "broker", "proxy", "client"]
     name: str
     module: str
     arguments: tuple[str, ...] = ()
@@ -134,6 +141,7 @@ class ClusterSpec:
     clock_start_ms: int = 0
     controllers: tuple[ProcessSpec, ...] = ()
     slaves: tuple[ProcessSpec, ...] = ()
+    proxies: tuple[ProcessSpec, ...] = ()
 
     @property
     def logs(self) -> Path:
@@ -183,8 +191,27 @@ def cluster_spec(
     brokers = _brokers(options, data, [*common, *broker_arguments])
     slaves = _slaves(options, data, [*common, *broker_arguments])
     return ClusterSpec(
-        nameservers, brokers, data, options.clock, options.clock_start_ms, controllers, slaves
+        nameservers,
+        brokers,
+        data,
+        options.clock,
+        options.clock_start_ms,
+        controllers,
+        slaves,
+        _proxies(options, common),
     )
+
+
+def _proxies(options: ClusterOptions, common: Sequence[str]) -> tuple[ProcessSpec, ...]:
+    if not options.proxy:
+        return ()
+    arguments = (
+        *("--name", PROXY_NAME, "--host", options.host),
+        *("--port", "0"),  # for tools; SDKs have the other one
+        *("--grpc-port", str(0 if options.any_port else options.proxy_port)),
+        *("--encoding", "msgpack", *common),
+    )
+    return (ProcessSpec("proxy", PROXY_NAME, PROXY_MODULE, arguments),)
 
 
 def _brokers(options: ClusterOptions, data: Path, more: Sequence[str]) -> tuple[ProcessSpec, ...]:

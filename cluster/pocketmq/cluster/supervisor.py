@@ -6,8 +6,8 @@
         await cluster.advance(seconds=126)
 
 It starts all nameservers at once, then all brokers at once, and then waits until every nameserver
-knows every broker. It stops clients, brokers, nameservers in this order. No process is left over,
-whatever fails.
+knows every broker; then it starts the proxy. It stops clients, proxies, brokers, nameservers in
+this order. No process is left over, whatever fails.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from pocketmq.protocol.signing import Credentials
 from pocketmq.protocol.transport.remoting import RemotingClient
 from pocketmq.protocol.transport.tcp import TcpNetwork
 from pocketmq.runtime import lock_step
+from pocketmq.runtime.addresses import address_text
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.clock_members import ClockMember
 from pocketmq.runtime.errors import ClockMemberError, PeerError
@@ -101,6 +102,14 @@ class Supervisor(StartStop):
         return ";".join(each.address for each in self.of_role("controller") if each.address)
 
     @property
+    def endpoints(self) -> str:
+        """`host:port` that RocketMQ 5's SDKs are given; empty without a proxy."""
+        for process in self.of_role("proxy"):
+            if port := process.facts.get("grpc_port"):
+                return address_text(process.facts.get("host", "127.0.0.1"), int(port))
+        return ""
+
+    @property
     def nameserver_addresses(self) -> list[str]:
         """`host:port` of each nameserver, also of one that has ended."""
         return [process.address for process in self.of_role("nameserver") if process.address]
@@ -135,13 +144,14 @@ class Supervisor(StartStop):
                 await self._start_all(brokers)
             await self.wait_for_brokers([spec.broker_name for spec in self.spec.brokers])
             await self._start_all(self.spec.slaves)  # they learn their masters by registering (H-8)
+            await self._start_all(self.spec.proxies)
         except BaseException:
             await self.stop()
             raise
 
     async def stop(self) -> None:
-        """Stop clients, then brokers, then nameservers; kill those that do not stop."""
-        for role in ("client", "broker", "controller", "nameserver"):
+        """Stop clients, proxies, brokers, nameservers in turn; kill those that do not stop."""
+        for role in ("client", "proxy", "broker", "controller", "nameserver"):
             await asyncio.gather(*(process.stop() for process in self.of_role(role)))
         watchers = list(self._watchers.values())
         if watchers:
@@ -304,6 +314,8 @@ class Supervisor(StartStop):
         process.command = [*spec.command(), "--exit-with-parent"]
         if process.port:  # a restart: peers know it by its old port
             process.command += ["--port", str(process.port)]
+        if grpc_port := process.facts.get("grpc_port"):
+            process.command += ["--grpc-port", grpc_port]
         if self.spec.clock == "manual":
             process.command += ["--clock", "manual"]
             process.command += ["--clock-start-ms", str(await self._time_ms())]

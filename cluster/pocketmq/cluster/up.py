@@ -206,6 +206,7 @@ def _write_ports(path: Path, cluster: Supervisor, address: ControlFile | None) -
     content = {
         "nameservers": cluster.namesrv_addr,
         "control": None if address is None else address.url,
+        "endpoints": cluster.endpoints or None,
         "roles": ports,
     }
     beside = path.with_name(f".{path.name}.{os.getpid()}")
@@ -225,8 +226,11 @@ def _introduce(cluster: Supervisor, options: ClusterOptions, address: ControlFil
             _say(f"{TOKEN_VARIABLE}={address.token}")
     if cluster.controller_addr:
         _say(f"CONTROLLER_ADDR={cluster.controller_addr}")
+    if cluster.endpoints:
+        _say(f"POCKETMQ_PROXY={cluster.endpoints}")
     for process in cluster.processes:
-        _say(f"{process.name:14} {process.address:21} pid {process.pid}")
+        listens = cluster.endpoints if process.role == "proxy" else process.address
+        _say(f"{process.name:14} {listens:21} pid {process.pid}")
     if not options.brokers:
         _say(
             "no broker: nothing can be sent; write --brokers 1, or start one with `pocketmq broker "

@@ -49,7 +49,7 @@ def _prepare(command: RoleCommand) -> tuple[str, RoleMain]:
 
         check_port_free(config.host, config.port)
         check_port_free(config.host, config.grpc_port)
-        seams = seams_of(config.name, role.clock, command.options)
+        seams = seams_of(config.name, role, command)
         proxy = Proxy(
             config,
             role.clock,

@@ -66,7 +66,7 @@ from pocketmq.operation.faults.rule import Deed, FaultRule, Firing, WrongFaultEr
 from pocketmq.protocol.scalars import MessageType
 from pocketmq.protocol.signing import Credentials
 from pocketmq.runtime.addresses import host_of
-from pocketmq.runtime.errors import CallerError, DiskError, PocketMQError
+from pocketmq.runtime.errors import CallerError, ConfigError, DiskError, PocketMQError
 from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName
 from pocketmq.testing.fault_options import FaultOptions
 from pocketmq.testing.loop_thread import LoopThread
@@ -112,6 +112,18 @@ class Cluster:
     def super_user(self) -> Credentials | None:
         """Who may do all, where the cluster was started with `users`; for `Admin` in a test."""
         return self.control.roles.credentials
+
+    @property
+    def endpoints(self) -> str:
+        """`host:port` for RocketMQ 5's SDKs, of a cluster with `proxy=True`.
+
+        Raises:
+            ConfigError: It has no proxy.
+        """
+        found = self.control.roles.endpoints
+        if not found:
+            raise ConfigError("proxy", "this cluster has none", advice="start it with proxy=True")
+        return found
 
     @property
     def roles(self) -> list[str]:
@@ -674,6 +686,7 @@ def start_cluster(
     *,
     brokers: int = 1,
     nameservers: int = 1,
+    proxy: bool = False,
     clock: ClockKind = "real",
     mode: Mode = "in-process",
     profile: ProfileName = DEFAULT_PROFILE,
@@ -687,6 +700,7 @@ def start_cluster(
     Args:
         brokers: broker-a, broker-b, ...
         nameservers: nameserver-1, ...
+        proxy: A gRPC proxy for RocketMQ 5's SDKs, at `endpoints`; needs `pocketmq[grpc]`.
         clock: With `manual`, time only moves by `advance`.
         mode: `in-process`: each role in a thread of this process, on real sockets; `processes`:
             each one a process.
@@ -706,6 +720,7 @@ def start_cluster(
         mode=mode,
         nameservers=nameservers,
         brokers=brokers,
+        proxy=proxy,
         clock=clock,
         profile=profile,
         host=host,

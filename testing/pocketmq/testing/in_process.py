@@ -11,23 +11,25 @@ from pathlib import Path
 from typing import Any
 
 from pocketmq.broker import Broker, BrokerConfig
-from pocketmq.cluster.spec import broker_names, nameserver_names
+from pocketmq.cluster.spec import PROXY_NAME, broker_names, nameserver_names
 from pocketmq.cluster.steering.shape import ClusterShape
 from pocketmq.nameserver import NameServer, NameServerConfig
 from pocketmq.protocol.transport.traffic import LoopInbox
+from pocketmq.runtime.addresses import address_text
 from pocketmq.runtime.clock import Clock, SystemClock
 from pocketmq.runtime.clock_members import ClockMember, NearMember
 from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.ports import free_ports
 from pocketmq.runtime.profile import profile_named
 from pocketmq.testing import role_logs
 from pocketmq.testing.one_processor import on_one_processor
-from pocketmq.testing.role_thread import MakeServer, RoleSeams, RoleThread
+from pocketmq.testing.role_thread import MakeServer, RoleSeams, RoleThread, Server
 
 _numbers = itertools.count(1)
 
 
 class RoleThreads:
-    """Nameservers and brokers of one cluster, as threads.
+    """Nameservers, brokers and proxy of one cluster, as threads.
 
     Args:
         shape: The roles of the cluster.
@@ -43,11 +45,14 @@ class RoleThreads:
         self._profile = profile_named(shape.profile)
         self._start_ms = SystemClock().time_ms()
         self._number = next(_numbers)
+        self._grpc_port = 0
         self._roles: dict[str, RoleThread] = {}
         for name in nameserver_names(shape.nameservers):
             self._add(name, "nameserver", partial(self.nameserver, name))
         for name in broker_names(shape.brokers):
             self._add(name, "broker", partial(self.broker, name))
+        if shape.proxy:
+            self._add(PROXY_NAME, "proxy", self.proxy)
 
     # -- reading ----------------------------------------------------------------------------
 
@@ -72,6 +77,11 @@ class RoleThreads:
         return [each.address for each in self._of("nameserver")]
 
     @property
+    def endpoints(self) -> str:
+        """`host:port` of the proxy for SDKs; empty without one."""
+        return address_text(self._shape.host, self._grpc_port) if self._grpc_port else ""
+
+    @property
     def running_brokers(self) -> list[str]:
         """Names of the brokers that are neither frozen nor ended."""
         return [n for n, each in self._roles.items() if each.role == "broker" and _runs(each)]
@@ -82,7 +92,7 @@ class RoleThreads:
         return {name: each.address for name, each in self._roles.items()}
 
     def role(self, name: str) -> str:
-        """`nameserver` or `broker`."""
+        """`nameserver`, `broker` or `proxy`."""
         return self._roles[name].role
 
     def broker_name(self, name: str) -> str:
@@ -106,13 +116,14 @@ class RoleThreads:
         try:
             await asyncio.gather(*(each.start() for each in self._of("nameserver")))
             await asyncio.gather(*(each.start() for each in self._of("broker")))
+            await asyncio.gather(*(each.start() for each in self._of("proxy")))
         except BaseException:
             await self.stop()
             raise
 
     async def stop(self) -> None:
-        """Stop all roles, brokers first."""
-        for role in ("broker", "nameserver"):
+        """Stop all roles, proxies first, then brokers."""
+        for role in ("proxy", "broker", "nameserver"):
             await asyncio.gather(*(each.stop() for each in self._of(role)))
         for name in self.names:
             role_logs.forget(self._thread_name(name))
@@ -181,6 +192,29 @@ class RoleThreads:
             kv_config_path=self.data / name / "kvConfig.json",
         )
         return NameServer(config, seams.clock, seams.network, self._profile, events=seams.events)
+
+    def proxy(self, seams: RoleSeams, port: int) -> Server:
+        """Make a proxy for a start of its role; SDKs find it on the same port as before.
+
+        Raises:
+            MissingToolError: gRPC is not installed.
+        """
+        from pocketmq.proxy.__main__ import check_installed
+
+        check_installed()
+        from pocketmq.proxy.assembly.proxy import Proxy
+        from pocketmq.proxy.config import ProxyConfig
+
+        self._grpc_port = self._grpc_port or free_ports(self._shape.host, 1)[0]
+        config = ProxyConfig(
+            name=PROXY_NAME,
+            host=self._shape.host,
+            port=port,
+            grpc_port=self._grpc_port,
+            nameservers=tuple(self.nameserver_addresses),
+            encoding="msgpack",
+        )
+        return Proxy(config, seams.clock, seams.network, self._profile, events=seams.events)
 
     def broker(self, name: str, seams: RoleSeams, port: int) -> Broker:
         """Make a broker for a start of its role."""

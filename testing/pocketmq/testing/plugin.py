@@ -28,6 +28,7 @@ _INI = {
     "pocketmq_mode": "in-process (each role in a thread of the test's process) or processes",
     "pocketmq_brokers": "number of brokers in a cluster",
     "pocketmq_nameservers": "number of nameservers in a cluster",
+    "pocketmq_proxy": "true or false: a gRPC proxy for RocketMQ 5's SDKs, at cluster.endpoints",
     "pocketmq_profile": "RocketMQ release whose rules apply: 5.x or 4.9",
     "pocketmq_host": "address on which clusters listen",
 }
@@ -35,6 +36,7 @@ _DEFAULTS = {
     "pocketmq_mode": "in-process",
     "pocketmq_brokers": "1",
     "pocketmq_nameservers": "1",
+    "pocketmq_proxy": "false",
     "pocketmq_profile": "5.x",
     "pocketmq_host": "127.0.0.1",
 }
@@ -171,6 +173,7 @@ def _shape(config: pytest.Config, clock: ClockKind = "real") -> ClusterShape:
         mode=cast("Mode", mode),
         brokers=_number(config, "pocketmq_brokers"),
         nameservers=_number(config, "pocketmq_nameservers"),
+        proxy=_flag(config, "pocketmq_proxy"),
         clock=clock,
         profile=profile_named(_option(config, "pocketmq_profile")).name,
         host=_option(config, "pocketmq_host"),
@@ -187,6 +190,13 @@ def _number(config: pytest.Config, name: str) -> int:
     if not text.isascii() or not text.isdigit() or not 0 < int(text) <= 20:
         raise pytest.UsageError(f"{name} is {text!r}; write a number from 1 to 20")
     return int(text)
+
+
+def _flag(config: pytest.Config, name: str) -> bool:
+    text = _option(config, name)
+    if text not in ("true", "false"):
+        raise pytest.UsageError(f"{name} is {text!r}; write true or false")
+    return text == "true"
 
 
 def _prefix(request: pytest.FixtureRequest) -> str:

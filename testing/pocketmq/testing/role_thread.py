@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class Server(Protocol):
-    """A nameserver or a broker."""
+    """A nameserver, a broker or a proxy."""
 
     @property
     def port(self) -> int: ...
@@ -75,7 +75,7 @@ class RoleThread:
 
     Args:
         name: Name of the role, such as `broker-a`.
-        role: `broker` or `nameserver`.
+        role: `broker`, `nameserver` or `proxy`.
         thread_name: Name of its threads, by which log lines are assigned to the role.
         make: Makes a server for each start.
         make_clock: Makes the clock for each start, inside the role's loop.
@@ -185,6 +185,9 @@ class RoleThread:
             stillness.end(seams.cut)  # before any other callback of the loop
         await asyncio.to_thread(seams.disk.close_workers)
         await self._thread.run(seams.network.gone())
+        abort = getattr(self._server, "abort", None)  # a proxy has sockets beside the network's
+        if abort is not None:
+            await self._thread.run(abort())
         await self._end()
 
     async def run(self, coroutine: Coroutine[Any, Any, T]) -> T:

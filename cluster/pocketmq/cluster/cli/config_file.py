@@ -15,7 +15,7 @@ from pocketmq.runtime.options import describe, section_of
 from pocketmq.runtime.process import RoleOptions
 from pocketmq.runtime.toml_keys import Key, refuse_unused
 
-Role = Literal["nameserver", "controller", "broker", "up"]
+Role = Literal["nameserver", "controller", "broker", "proxy", "up"]
 
 _BY_SUPERVISOR: Final = frozenset({"--port", "--exit-with-parent", "--clock", "--clock-start-ms"})
 """Flags that every role is given when it is started."""
@@ -37,6 +37,7 @@ _ELSEWHERE: Final = {
     "broker_role": "slaves",
     "broker_id": "slaves",
     "in_sync_replicas": "sync_slaves",
+    "grpc_port": "proxy_port",
 }
 """Option of a role -> what says so of the whole cluster, where it is called otherwise."""
 
@@ -53,6 +54,10 @@ def config_classes(role: Role) -> list[type[Any]]:
         from pocketmq.controller.config import ControllerConfig
 
         return [ControllerConfig, Budget, TlsOptions, RoleOptions]
+    if role == "proxy":
+        from pocketmq.proxy.config import ProxyConfig
+
+        return [ProxyConfig, Budget, TlsOptions, RoleOptions]
     from pocketmq.broker.config import BrokerConfig
     from pocketmq.broker.store.config import StoreConfig
 
@@ -96,6 +101,7 @@ def refuse_unused_by_up(path: Path, options: ClusterOptions) -> None:
         ("nameserver", spec.nameservers, common),
         ("broker", brokers, common | of_brokers),
         ("controller", spec.controllers, common),
+        ("proxy", spec.proxies, common | {"--nameservers"}),
     )
     for role, processes, more in roles:
         if not processes:

@@ -32,7 +32,7 @@ import typer  # isort: skip
 from pocketmq.cluster.cli import version  # isort: skip
 
 COMMANDS: Mapping[str, tuple[str, ...]] = {
-    "server": ("nameserver", "controller", "broker", "up"),
+    "server": ("nameserver", "controller", "broker", "proxy", "up"),
     "demo": ("demo",),
     "clock": ("clock",),
     "topic": ("topic",),

@@ -1,4 +1,4 @@
-"""`pocketmq nameserver`, `controller`, `broker`, `up`: commands that run servers."""
+"""`pocketmq nameserver`, `controller`, `broker`, `proxy`, `up`: commands that run servers."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pocketmq.cluster.spec import (
     BROKER_MODULE,
     CONTROLLER_MODULE,
     NAMESERVER_MODULE,
+    PROXY_MODULE,
     ClusterOptions,
 )
 from pocketmq.runtime.config import load, unknown_names
@@ -76,6 +77,20 @@ Examples:
   pocketmq broker --help                     every option
 """
 
+PROXY_HELP = """Run one gRPC proxy in the foreground (default port 8081).
+
+RocketMQ 5's SDKs speak gRPC to it, and it asks brokers: PocketMQ's, or RocketMQ's own.
+It needs pocketmq[grpc] (docs/grpc.md).
+
+\b
+Examples:
+  pocketmq proxy --nameservers 127.0.0.1:9876
+  pocketmq proxy --host 0.0.0.0 --grpc-port 18081
+  pocketmq proxy --advertise mq.example:8081
+      what routes say, where SDKs cannot use the address they came by
+  pocketmq proxy --help                      every option
+"""
+
 NAMESERVER_PROCESS = "pocketmq.cluster.nameserver_process"
 """In place of the nameserver's own, where a controller runs beside it."""
 
@@ -93,6 +108,7 @@ def register(app: typer.Typer) -> None:
     app.command("broker", help=BROKER_HELP, context_settings=_PASS_ON, add_help_option=False)(
         broker
     )
+    app.command("proxy", help=PROXY_HELP, context_settings=_PASS_ON, add_help_option=False)(proxy)
     app.command("up", help=UP_HELP)(up)
 
 
@@ -109,6 +125,10 @@ def controller(context: typer.Context) -> None:
 
 def broker(context: typer.Context) -> None:
     _become(BROKER_MODULE, BROKER_HELP, context.args)
+
+
+def proxy(context: typer.Context) -> None:
+    _become(PROXY_MODULE, PROXY_HELP, context.args)
 
 
 def _become(module: str, help_text: str, arguments: list[str]) -> None:
@@ -148,6 +168,10 @@ def up(
         typer.Option(
             "--acting-master", help="A slave acts as master, read only, while there is none."
         ),
+    ] = None,
+    proxy: Annotated[
+        bool | None,
+        typer.Option("--proxy", help="Start a gRPC proxy for RocketMQ 5's SDKs, on port 8081."),
     ] = None,
     host: Annotated[
         str | None,
@@ -225,6 +249,7 @@ def up(
         "slaves": slaves,
         "sync_slaves": sync_slaves,
         "acting_master": acting_master,
+        "proxy": proxy,
         "host": host,
         "any_port": any_port,
         "data": data,

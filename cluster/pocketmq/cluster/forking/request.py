@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 NAMESERVER = "pocketmq.nameserver"
 CONTROLLER = "pocketmq.controller"
 BROKER = "pocketmq.broker"
+PROXY = "pocketmq.proxy"
 
 _FAULTS = ("pocketmq.operation.control.processor", "pocketmq.operation.faulty_network.faulty_tcp")
 
@@ -19,6 +20,8 @@ IMPORTS: Mapping[str, tuple[str, ...]] = {
         *(f"{BROKER}.__main__", f"{BROKER}.server", *_FAULTS, "uvloop"),
         *(f"{BROKER}.store.fault_disk", f"{BROKER}.store.ruled_disk", "encodings.idna"),
     ),
+    # gRPC starts threads with its first server or channel, and none when it is imported
+    PROXY: (f"{PROXY}.__main__", f"{PROXY}.assembly.proxy", *_FAULTS, "uvloop"),
 }
 """The roles that can be forked, as `python -m` knows them, and the modules that each one needs."""
 

@@ -44,6 +44,7 @@ class RoleProcesses:
         options = ClusterOptions(
             nameservers=shape.nameservers,
             brokers=shape.brokers,
+            proxy=shape.proxy,
             host=shape.host,
             any_port=True,
             clock=shape.clock,
@@ -66,13 +67,19 @@ class RoleProcesses:
     def names(self) -> list[str]:
         """Names of all roles, nameservers first."""
         spec = self.supervisor.spec
-        all_roles = (*spec.nameservers, *spec.controllers, *spec.brokers, *spec.slaves)
+        servers = (*spec.nameservers, *spec.controllers, *spec.brokers, *spec.slaves)
+        all_roles = (*servers, *spec.proxies)
         return [each.name for each in all_roles]
 
     @property
     def nameserver_addresses(self) -> list[str]:
         """`127.0.0.1:port` of each nameserver."""
         return self.supervisor.nameserver_addresses
+
+    @property
+    def endpoints(self) -> str:
+        """`host:port` of the proxy for SDKs; empty without one."""
+        return self.supervisor.endpoints
 
     @property
     def running_brokers(self) -> list[str]:
@@ -108,7 +115,7 @@ class RoleProcesses:
         return {each.name for each in self.supervisor.processes if each.state is State.STARTING}
 
     def role(self, name: str) -> str:
-        """`nameserver`, `controller` or `broker`."""
+        """`nameserver`, `controller`, `broker` or `proxy`."""
         return self.supervisor[name].role
 
     def broker_name(self, name: str) -> str:

@@ -29,6 +29,8 @@ class ClusterShape:
     nameservers: int = 1
     brokers: int = 1
     """Number of brokers: broker-a, broker-b, ..."""
+    proxy: bool = False
+    """Whether there is a gRPC proxy for RocketMQ 5's SDKs: proxy-1."""
     clock: ClockKind = "real"
     """`manual`: time stands still until `advance`."""
     profile: ProfileName = DEFAULT_PROFILE

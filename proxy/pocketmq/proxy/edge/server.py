@@ -18,7 +18,7 @@ from pocketmq.proxy.codes.refusals import status_of
 from pocketmq.proxy.edge.callers import Caller
 from pocketmq.proxy.edge.telemetry import Telemetry
 from pocketmq.proxy.protos.classes import pb
-from pocketmq.proxy.protos.shapes import PACKAGE, SERVICE
+from pocketmq.proxy.protos.shapes import ANSWERED_BY_STREAM, PACKAGE, SERVICE, UNARY
 from pocketmq.runtime.addresses import address_text
 from pocketmq.runtime.errors import PocketMQError, PortInUseError
 
@@ -56,6 +56,8 @@ class GrpcServer:
 
     def __init__(self, unary: Mapping[str, Unary], telemetry: Telemetry, receive: Receive) -> None:
         self._handlers = {name: _unary(name, answer) for name, answer in unary.items()}
+        for name in (*UNARY, *ANSWERED_BY_STREAM):
+            self._handlers.setdefault(name, _unanswered(name))
         self._handlers["Telemetry"] = grpc.stream_stream_rpc_method_handler(
             telemetry.telemetry,
             request_deserializer=pb.TelemetryCommand.FromString,
@@ -94,6 +96,17 @@ class GrpcServer:
         server, self._server = self._server, None
         if server is not None:
             await server.stop(grace_s)
+
+
+def _unanswered(name: str) -> Any:
+    """Says what gRPC for Java says of an RPC that nobody answers."""
+
+    async def refuse(_request: bytes, context: Any) -> None:
+        await context.abort(
+            grpc.StatusCode.UNIMPLEMENTED, f"Method {PACKAGE}.{SERVICE}/{name} is unimplemented"
+        )
+
+    return grpc.unary_unary_rpc_method_handler(refuse)
 
 
 def _unary(name: str, answer: Unary) -> Any:
