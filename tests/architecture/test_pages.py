@@ -28,6 +28,9 @@ PAGES = [
 
 COMMAND = re.compile(r"^(?: {4}|\$ )((?:pocketmq|python -m pocketmq\.\w+|make|\.venv/bin/\w+) .*)$")
 
+BECOMES_A_ROLE = ("broker", "nameserver", "controller", "proxy")
+"""Commands that replace their process by the role's."""
+
 GROUPED = frozenset(str(group.name) for group in make_app().registered_groups)
 """Commands that have commands of their own."""
 
@@ -56,7 +59,7 @@ def programs(page: Path) -> list[str]:
 
 @cache
 def help_of(*command: str) -> str:
-    if command[0] == "pocketmq" and command[1] not in ("broker", "nameserver", "controller", "proxy"):
+    if command[0] == "pocketmq" and command[1] not in BECOMES_A_ROLE:
         shown = io.StringIO()
         with contextlib.redirect_stdout(shown):
             assert main([*command[1:], "--help"]) == 0, f"there is no command `{' '.join(command)}`"

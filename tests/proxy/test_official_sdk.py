@@ -1,4 +1,4 @@
-"""RocketMQ's official Python SDK, as published, sends to clusters that have a proxy."""
+"""RocketMQ's official Python SDK, as published, with clusters that have a proxy."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from pocketmq.client import Admin
 from pocketmq.cluster.local import local_cluster
 from pocketmq.protocol import properties as names
+from pocketmq.protocol.scalars import MessageType
 from pocketmq.runtime.errors import ConfigError
 from pocketmq.testing import start_cluster
 from pocketmq.testing.cluster import Cluster
@@ -61,7 +62,21 @@ for resolution in ("commit", "rollback"):
 producer.shutdown()
 print(json.dumps(sent))
 """
-TOPICS = {
+RECEIVES = """
+import sys
+from rocketmq import ClientConfiguration, Credentials, FilterExpression, SimpleConsumer
+
+where = ClientConfiguration(sys.argv[1], Credentials(), request_timeout=10)
+consumer = SimpleConsumer(where, "billing", {"normal": FilterExpression("t")}, 10)
+consumer.startup()
+while not (received := consumer.receive(1, 30)):
+    pass
+[message] = received
+print(message.message_id, message.body.decode(), message.tag, *message.keys, message.properties)
+consumer.ack(message)
+consumer.shutdown()
+"""
+TOPICS: dict[str, MessageType] = {
     "normal": "NORMAL", "fifo": "FIFO", "delay": "DELAY", "transaction": "TRANSACTION",
 }  # fmt: skip
 
@@ -89,13 +104,15 @@ def check_sent(cluster: Cluster, sent: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("mode", ["in-process", "processes"])
-def test_it_sends_messages_of_each_type(mode: Any) -> None:
+def test_it_sends_messages_of_each_type_and_receives(mode: Any) -> None:
     with start_cluster(proxy=True, mode=mode) as cluster:
         for topic, kind in TOPICS.items():
             cluster.sync.create_topic(topic, message_type=kind)
         sent = json.loads(run_sdk(SENDS, cluster.endpoints).splitlines()[-1])
         assert "fifo" in sent.pop("refused")  # the SDK itself refuses, by the route's types
         check_sent(cluster, sent)
+        shown = run_sdk(RECEIVES, cluster.endpoints)
+        assert shown == f"{sent['normal']} normal t k {{'color': 'red'}}\n"
         if mode == "in-process":  # once more, after the proxy was killed
             cluster.sync.kill("proxy-1")
             cluster.sync.restart("proxy-1")
@@ -136,6 +153,14 @@ def test_the_fixture_has_one_when_the_ini_file_says_so(tmp_path: Path) -> None:
         pytest_command(tmp_path), cwd=tmp_path, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_cluster_that_checks_users_has_no_proxy_yet() -> None:
+    with (
+        pytest.raises(ConfigError, match="it signs no requests"),
+        start_cluster(proxy=True, users={"shop": "secret"}),
+    ):
+        pass
 
 
 def test_a_cluster_without_a_proxy_says_how_to_have_one() -> None:

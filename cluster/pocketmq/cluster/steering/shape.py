@@ -21,7 +21,8 @@ class ClusterShape:
     """How many roles, where they run, and on which time.
 
     Raises:
-        ConfigError: A word is none of those that are known, or a number is too small.
+        ConfigError: A word is none of those that are known, a number is too small, or a proxy would
+            meet brokers that check signatures.
     """
 
     mode: Mode = "in-process"
@@ -40,6 +41,10 @@ class ClusterShape:
     """Who may do what; None: brokers look at no signature."""
 
     def __post_init__(self) -> None:
+        if self.proxy and self.access is not None:
+            raise ConfigError(
+                "proxy", "it signs no requests", advice="leave out proxy, or the users"
+            )
         for name, given, known in (
             ("mode", self.mode, get_args(Mode)),
             ("clock", self.clock, get_args(ClockKind)),
