@@ -46,6 +46,11 @@ MOST_RECEIVES: Final = 20_000
 """Receives that wait at once, each of which costs a pop that waits at a broker; a further one is
 refused as RocketMQ's proxy does when its queues are full."""
 
+MAX_EXPRESSION_CHARS: Final = 65_536
+MAX_WORD_CHARS: Final = 1_024
+"""Of an attempt's or a message's id. RocketMQ's proxy sends on what comes, however long it is; but
+a broker closes a connection for too long a frame, and all clients share it."""
+
 ACKS_AT_ONCE: Final = 256
 """Of one AckMessage; the others wait until these are answered."""
 
@@ -149,6 +154,10 @@ class Consuming:
         if not request.auto_renew:
             invisible_ms = request.invisible_duration.ToMilliseconds()
             _check_invisible(invisible_ms, SHORTEST_INVISIBLE_MS)
+        if len(request.attempt_id) > MAX_WORD_CHARS:
+            raise Refusal(
+                Code.BAD_REQUEST, f"the attempt id has more than {MAX_WORD_CHARS} characters"
+            )
         subscription = _subscription(topic, request.filter_expression)
         return Receive(
             client_id=caller.client_id,
@@ -264,6 +273,10 @@ class Consuming:
     async def forward_message_to_dead_letter_queue(self, caller: Caller, request: Any) -> Any:
         """A message is given up (G-94)."""
         topic, group = _names(request.topic, request.group)
+        if len(request.message_id) > MAX_WORD_CHARS:
+            raise Refusal(
+                Code.ILLEGAL_MESSAGE_ID, f"the message id has more than {MAX_WORD_CHARS} characters"
+            )
         receipt = await self.renewing.newest(
             caller.client_id, group, request.message_id, request.receipt_handle
         )
@@ -287,6 +300,11 @@ def _check_invisible(invisible_ms: int, shortest_ms: int) -> None:
 
 
 def _subscription(topic: str, expression: Any) -> SubscriptionData:
+    if len(expression.expression) > MAX_EXPRESSION_CHARS:
+        raise Refusal(
+            Code.ILLEGAL_FILTER_EXPRESSION,
+            f"the expression has more than {MAX_EXPRESSION_CHARS} characters",
+        )
     kind = SQL92 if expression.type == FilterType.SQL else TAG
     try:
         return SubscriptionData.parse(topic, expression.expression, 0, expression_type=kind)

@@ -21,6 +21,9 @@ from pocketmq.protocol.scalars import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
 NO_LOG_OFFSET: Final = -1
 """What a handle of eight words has for the ninth."""
 
+MAX_CHARS: Final = 1_024
+"""No broker's name and numbers take so many; a longer one would be sent on to a broker."""
+
 _WORDS: Final = 8
 _RETRY_V1, _RETRY_V2 = "1", "2"
 
@@ -72,6 +75,11 @@ class Receipt(msgspec.Struct, frozen=True, gc=False):
         Raises:
             BadRequestError: it is no handle; with the words of RocketMQ's proxy.
         """
+        if len(text) > MAX_CHARS:
+            raise BadRequestError(
+                f"Parse failed, a receipt handle has at most {MAX_CHARS} characters and not "
+                f"{len(text)}"
+            )
         words = text.split(" ")
         while len(words) > 1 and not words[-1]:  # as Java splits
             words.pop()
