@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,9 +13,9 @@ from broker.transactions.test_halves_and_masters import asked, producer, send_ha
 from pocketmq.broker.replication.role_changes import MasterAddresses
 from pocketmq.broker.role_names import BrokerRole
 from pocketmq.broker.server import Broker
-from pocketmq.broker.store import GetStatus
-from pocketmq.broker.transactions.check_round import CheckLimits
-from pocketmq.broker.transactions.check_service import GROUP, TransactionCheck
+from pocketmq.broker.store import GetStatus, PutResult, StoredMessage
+from pocketmq.broker.transactions.check_round import PAUSE_AFTER, CheckLimits
+from pocketmq.broker.transactions.check_service import GROUP, HALVES_AT_ONCE, TransactionCheck
 from pocketmq.broker.transactions.decisions import Decisions
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.headers.transactions import EndTransactionRequestHeader
@@ -134,6 +134,58 @@ async def test_a_half_message_that_could_not_be_stored_again_is_asked_for_later(
     broker.subjects.replication.roles.unfence()
     await rig.advance(ROUND_S)
     assert [key for _, key in asked(voice)] == ["k"]
+
+
+async def test_a_slave_ends_nothing(rig: ReplicaRig) -> None:  # B-101, H-15
+    leading = await rig.start("a")
+    following = await rig.start("b", broker_role=BrokerRole.SLAVE, broker_id=1)
+    place = await send_half(await rig.voice(leading), "k", rig.clock.time_ms())
+    await rig.same_logs()
+    voice = await rig.voice(following)
+    for outcome in (COMMIT, ROLLBACK):
+        reply = await voice.ask(end_of(place, outcome))
+        assert reply.code == ResponseCode.SLAVE_NOT_AVAILABLE
+    assert (await (await rig.voice(leading)).ask(end_of(place, COMMIT))).code == 0
+
+
+async def test_an_end_that_does_not_know_gets_no_answer(rig: ReplicaRig) -> None:
+    broker = await rig.start("a")
+    voice = await producer(rig, broker)
+    place = await send_half(voice, "k", rig.clock.time_ms())
+    unknown = voice.channel.request(end_of(place, 0))
+    reply = await voice.ask(end_of(place, COMMIT))
+    assert reply.code == ResponseCode.SUCCESS
+    assert not unknown.done()
+    unknown.cancel()
+
+
+async def test_a_round_over_many_lets_others_have_their_turns(
+    rig: ReplicaRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = await rig.start("a")
+    voice = await producer(rig, broker)
+    count, turns, stored, most_stored = 450, 0, 0, 0
+    for number in range(count):
+        await send_half(voice, f"k{number}", rig.clock.time_ms())
+    sleep, put = rig.clock.sleep, broker.store.put_messages
+
+    async def counted_sleep(seconds: float) -> None:
+        nonlocal turns, stored
+        turns, stored = turns + 1, 0
+        await sleep(seconds)
+
+    def counted_put(messages: Sequence[StoredMessage]) -> list[PutResult]:
+        nonlocal stored, most_stored
+        stored += len(messages)
+        most_stored = max(stored, most_stored)
+        return put(messages)
+
+    monkeypatch.setattr(rig.clock, "sleep", counted_sleep)
+    monkeypatch.setattr(broker.store, "put_messages", counted_put)
+    await rig.advance(ROUND_S)
+    assert len(asked(voice)) == count
+    assert most_stored <= PAUSE_AFTER, "halves stored again in one turn"
+    assert turns >= count // HALVES_AT_ONCE, "halves read at once"
 
 
 async def test_a_delayed_message_is_no_half_message(rig: ReplicaRig) -> None:
