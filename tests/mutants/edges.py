@@ -30,6 +30,9 @@ EFFECTS = frozenset(
 )
 """Words in the name of a call that is made for what it does; `put_back` is one by itself."""
 
+IN_MEMORY = frozenset({"clear", "discard", "forget"})
+"""Two of them beside each other may come in either order."""
+
 WHOLE_NAMES = frozenset({"put_back", "still_dirty", "answer_later", "call_soon", "set"})
 
 GUARDS = re.compile(
@@ -221,6 +224,14 @@ def _call_of(statement: ast.stmt) -> tuple[ast.Call | None, bool]:
             return None, False
 
 
+def _name_of(statement: ast.stmt) -> str:
+    """Of the function that a statement calls; empty if it is no call."""
+    call, _ = _call_of(statement)
+    if call is None:
+        return ""
+    return call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
+
+
 def _held(statement: ast.stmt) -> list[ast.stmt]:
     """What an `if` without `else` or a loop does."""
     match statement:
@@ -237,7 +248,7 @@ def _is_effect(statement: ast.stmt) -> bool:
         return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Await)
     if is_awaited:
         return True
-    name = call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
+    name = _name_of(statement)
     return name in WHOLE_NAMES or bool(EFFECTS.intersection(name.strip("_").split("_")))
 
 
@@ -248,6 +259,8 @@ def _is_quiet(statement: ast.stmt) -> bool:
 def _may_swap(first: ast.stmt, second: ast.stmt) -> bool:
     """Whether two neighbours both do something, and one of them is waited for or undoes."""
     if is_left_alone(second) or ast.dump(first) == ast.dump(second):
+        return False
+    if IN_MEMORY.issuperset([_name_of(first), _name_of(second)]):
         return False
     return _does(first) and _does(second) and (_holds_effect(first) or _holds_effect(second))
 

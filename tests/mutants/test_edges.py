@@ -64,6 +64,11 @@ def test_an_effect_is_left_out_or_changes_places_with_its_neighbour() -> None:
     ]
 
 
+def test_what_is_forgotten_in_memory_may_be_in_any_order() -> None:
+    source = "def f(self):\n    self.ops.forget()\n    self.ahead.clear()\n"
+    assert changes(source) == ["self.ops.forget() -> pass", "self.ahead.clear() -> pass"]
+
+
 def test_what_is_sent_comes_before_what_is_written() -> None:
     source = (
         "async def f(self):\n"
