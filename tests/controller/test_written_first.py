@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from pocketmq.controller.consensus import Consensus
+from pocketmq.controller.outlet import Written
 from pocketmq.controller.raft.group import Group
 from pocketmq.controller.raft.messages import (
     Append,
@@ -39,11 +40,12 @@ class HeldStorage:
     async def load(self) -> Stored:
         return Stored(self.term, self.vote, Snapshot(0, 0, ""), list(self.entries))
 
-    async def write(self, write: Write) -> None:
+    async def write(self, write: Write) -> Written:
         self.asked.append(write)
         await self._may_end.wait()
         self.term, self.vote = write.term, write.vote
         self.entries += write.entries
+        return Written(write.number)
 
     def go_on(self) -> None:
         self._may_end.set()

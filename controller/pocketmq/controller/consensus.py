@@ -1,7 +1,8 @@
 """`Consensus`: carries out what `Raft` decides: timer, journal, messages, and who waits for what.
 
 Start reading at `_pump`: every event ends there. Nothing that follows from a write leaves before
-the write is on the disk; writes that come while one is under way share the next one.
+the write is on the disk, which `outlet.py` holds; writes that come while one is under way share the
+next one.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ import structlog
 
 from pocketmq.controller import commands
 from pocketmq.controller.errors import ForeignLogError, NotLeadingError, UndecidedError
+from pocketmq.controller.outlet import Outlet, Written
 from pocketmq.controller.raft import journal
 from pocketmq.controller.raft.core import Raft
-from pocketmq.controller.raft.group import Group, Role, Step
+from pocketmq.controller.raft.group import Group, Role
 from pocketmq.controller.raft.messages import Entry, Envelope, Message, Snapshot, Stored, Write
 from pocketmq.controller.replicas import Outcome, Replicas
 from pocketmq.protocol.codes import ResponseCode
@@ -41,8 +43,8 @@ class Storage(Protocol):
     async def load(self) -> Stored:
         """What is there."""
 
-    async def write(self, write: Write) -> None:
-        """Return when it survives a power cut."""
+    async def write(self, write: Write) -> Written:
+        """Return, with the proof, when it survives a power cut."""
 
 
 class Consensus:
@@ -76,12 +78,13 @@ class Consensus:
         self.applied_index = 0
         self._storage = storage
         self._clock = clock
-        self._send = send
+        self._outlet = Outlet(send)
+        self._written: Written | None = None
+        """Of the last write that ended."""
         self._on_outcome = on_outcome
         self._on_leading = on_leading
         self._random = Random(seed)
         self._raft: Raft | None = None
-        self._unsent: list[Step] = []
         self._latch = Latch()
         self._tasks = TaskOwner("consensus", on_failure=on_failure)
         self._on_failure = on_failure
@@ -186,7 +189,7 @@ class Consensus:
         if self.applied_index - self.raft.log.snapshot.index >= COMPACT_EVERY:
             self.raft.compact(self.applied_index, self.replicas.snapshot())
         if step.write is not None or step.messages:
-            self._unsent.append(step)
+            self._outlet.put(step)
             self._latch.wakeup()
         self._tell_role()
         self._set_timer()
@@ -207,17 +210,12 @@ class Consensus:
         """Write, then send, for ever; a disk that fails ends it, and with it the process."""
         while True:
             await self._clock.wait(self._latch, None)
-            while self._unsent:
-                steps, self._unsent = self._unsent, []
-                writes = [step.write for step in steps if step.write is not None]
-                if writes:
-                    await self._storage.write(journal.merged(writes))
-                for step in steps:
-                    for envelope in step.messages:
-                        self._send(envelope)
-                if writes:
-                    self.raft.stored(writes[-1].number)
-                    self._pump()
+            while writes := self._outlet.to_write():
+                self._written = await self._storage.write(journal.merged(writes))
+                self._outlet.let_go(self._written)
+                self.raft.stored(self._written.number)
+                self._pump()
+            self._outlet.let_go(self._written)
 
     def _apply(self, each: Entry | Snapshot) -> None:
         self.applied_index = each.index

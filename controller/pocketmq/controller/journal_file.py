@@ -7,6 +7,7 @@ from pathlib import Path
 import structlog
 
 from pocketmq.controller.errors import JournalError
+from pocketmq.controller.outlet import Written
 from pocketmq.controller.raft import journal
 from pocketmq.controller.raft.messages import Stored, Write
 from pocketmq.runtime.text_files import AppendFiles
@@ -54,8 +55,8 @@ class JournalFile:
             await self._replace(journal.line_of(whole))
         return stored
 
-    async def write(self, write: Write) -> None:
-        """Return when the write survives a power cut.
+    async def write(self, write: Write) -> Written:
+        """Return, with the proof, when the write survives a power cut.
 
         Raises:
             DiskError: it failed. What is stored is unknown then: the process has to stop.
@@ -65,6 +66,7 @@ class JournalFile:
             await self._files.append_text(str(self.path), line)
         else:
             await self._replace(line)
+        return Written(write.number)
 
     async def _replace(self, lines: str) -> None:
         beside = f"{self.path}.tmp"
