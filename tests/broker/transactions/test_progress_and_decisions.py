@@ -13,17 +13,23 @@ from broker.transactions.test_halves_and_masters import asked, producer, send_ha
 from pocketmq.broker.replication.role_changes import MasterAddresses
 from pocketmq.broker.role_names import BrokerRole
 from pocketmq.broker.server import Broker
-from pocketmq.broker.store import GetStatus, PutResult, StoredMessage
+from pocketmq.broker.store import GetStatus, PutResult, PutStatus, StoredMessage
 from pocketmq.broker.transactions.check_round import PAUSE_AFTER, CheckLimits
 from pocketmq.broker.transactions.check_service import GROUP, HALVES_AT_ONCE, TransactionCheck
 from pocketmq.broker.transactions.decisions import Decisions
+from pocketmq.broker.transactions.half_messages import op_record
+from pocketmq.broker.transactions.op_history import OpHistory
+from pocketmq.broker.transactions.questions import Questions
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.headers.transactions import EndTransactionRequestHeader
+from pocketmq.protocol.properties import encode_properties
 from pocketmq.protocol.validation import HALF_TOPIC
 from pocketmq.runtime.manual_clock import ManualClock
 from support.broker_rig import PATIENCE_S, send_header
 from support.eventually import eventually
+from support.messages import pulled_message
 from support.replicas import ReplicaRig
+from support.tiny_store import HOST
 
 COMMIT, ROLLBACK = 8, 12
 ROUND_S = 36.0
@@ -45,12 +51,12 @@ def end_of(place: tuple[int, int], outcome: int) -> EndTransactionRequestHeader:
     )
 
 
-async def lose_from(broker: Broker, offset: int) -> None:
+async def lose_from(broker: Broker, offset: int, epoch: int = 1) -> None:
     """Another broker led in an epoch in which this log was cut; now this one leads again."""
     roles = broker.subjects.replication.roles
-    await roles.become_slave(1, MasterAddresses(None, None), epoch=1)
+    await roles.become_slave(1, MasterAddresses(None, None), epoch=epoch)
     await broker.store.replica.truncate(offset)
-    await roles.become_master(epoch=2)
+    await roles.become_master(epoch=epoch + 1)
 
 
 @pytest.mark.parametrize("first", [COMMIT, ROLLBACK])
@@ -134,6 +140,82 @@ async def test_a_half_message_that_could_not_be_stored_again_is_asked_for_later(
     broker.subjects.replication.roles.unfence()
     await rig.advance(ROUND_S)
     assert [key for _, key in asked(voice)] == ["k"]
+
+
+async def test_what_another_master_rolled_back_is_not_committed_here(rig: ReplicaRig) -> None:
+    broker = await rig.start("a")
+    voice = await producer(rig, broker)
+    places = [await send_half(voice, key, rig.clock.time_ms()) for key in ("k", "other")]
+    log_end = broker.store.commit_log.max_offset
+    await lose_from(broker, log_end)  # what it knows of its producer's halves is gone
+    assert (await voice.ask(end_of(places[0], COMMIT))).code == ResponseCode.SUCCESS
+    rolled_back = op_record(f"{places[1][0]},", 0, rig.clock.time_ms(), HOST)
+    [put] = broker.store.put_messages([rolled_back])  # as it comes with the master's log
+    assert put.status is PutStatus.PUT_OK
+    await lose_from(broker, broker.store.commit_log.max_offset, epoch=3)
+    refused = await voice.ask(end_of(places[1], COMMIT))
+    assert refused.code == ResponseCode.ILLEGAL_OPERATION
+    assert broker.store.max_offset("orders", 0) == 1
+
+
+async def test_a_commit_that_could_not_be_stored_leaves_the_half_message_open(
+    rig: ReplicaRig,
+) -> None:
+    broker = await rig.start("a")
+    voice = await producer(rig, broker)
+    place = await send_half(voice, "k", rig.clock.time_ms())
+    broker.subjects.replication.roles.fence()
+    assert (await voice.ask(end_of(place, COMMIT))).code != ResponseCode.SUCCESS
+    broker.subjects.replication.roles.unfence()
+    assert broker.store.max_offset("orders", 0) == 0
+    assert (await voice.ask(end_of(place, COMMIT))).code == ResponseCode.SUCCESS
+    assert broker.store.max_offset("orders", 0) == 1
+
+
+async def test_the_next_member_is_asked_where_one_has_just_gone() -> None:  # X-46
+    class Member:
+        def __init__(self, *, is_open: bool) -> None:
+            self.is_open = is_open
+            self.heard = 0
+
+        def oneway(self, *_: object) -> None:
+            self.heard += 1
+
+    gone, here = Member(is_open=False), Member(is_open=True)
+    members = [SimpleNamespace(channel=each) for each in (gone, here)]
+    text = encode_properties({"PGROUP": "writers", "REAL_TOPIC": "orders"})
+    made: Any = Questions
+    questions = made(SimpleNamespace(members=lambda _: members), "broker-a")
+    for _ in range(4):
+        questions.ask(pulled_message(properties=text))
+    assert (gone.heard, here.heard) == (0, 4)
+
+
+def test_op_records_that_cannot_be_read_end_the_look_back() -> None:
+    class Unreadable:
+        reads = 0
+        consume_queues = SimpleNamespace(get=lambda *_: None)
+
+        def max_offset(self, topic: str, queue_id: int) -> int:
+            return 5
+
+        def min_offset(self, topic: str, queue_id: int) -> int:
+            return 0
+
+        def physical_offset(self, topic: str, queue_id: int, offset: int) -> None:
+            return None
+
+        def get_message(self, topic: str, queue_id: int, offset: int, most: int) -> object:
+            self.reads += 1
+            assert self.reads < 100, "it never ends"
+            return SimpleNamespace(
+                status=GetStatus.OFFSET_FOUND_NULL, records=[], next_begin_offset=offset
+            )
+
+    store = Unreadable()
+    made: Any = OpHistory
+    assert not made(store).names(pulled_message())
+    assert store.reads
 
 
 async def test_a_slave_ends_nothing(rig: ReplicaRig) -> None:  # B-101, H-15

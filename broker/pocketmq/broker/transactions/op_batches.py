@@ -15,6 +15,8 @@ class _Waiting:
     text: list[str] = field(default_factory=list)
     chars: int = 0
     written_at: float = 0.0
+    was_refused: bool = False
+    """Whether the store did not take what was tried last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,8 @@ class OpBatches:
             for queue_id, waiting in self._queues.items()
             if waiting.text
             and (
-                waiting.chars > limits.max_chars
+                waiting.was_refused
+                or waiting.chars > limits.max_chars
                 or now >= waiting.written_at + limits.interval_s - EPSILON_S
             )
         ]
@@ -93,10 +96,12 @@ class OpBatches:
         del waiting.text[:count]
         waiting.chars -= chars
         waiting.written_at = now
+        waiting.was_refused = False
         return body
 
     def put_back(self, queue_id: int, body: str) -> None:
-        """What `take` gave could not be stored."""
+        """What `take` gave could not be stored; the queue is due at once."""
         waiting = self._queues[queue_id]
+        waiting.was_refused = True
         waiting.text.insert(0, body)
         waiting.chars += len(body)
