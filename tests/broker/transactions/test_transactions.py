@@ -376,6 +376,19 @@ async def test_a_rollback_of_an_earlier_process_is_not_forgotten(tmp_path: Path)
         assert await delivered(rig) == ["open"]
 
 
+async def test_without_an_index_op_records_tell_of_a_rollback(tmp_path: Path) -> None:
+    clock = ManualClock(1_700_000_000_000)
+    options: dict[str, Any] = {"clock": clock, "message_index_enable": False}
+    async with running_broker(tmp_path, **options) as rig:
+        sent = await send_half(rig, voice := await producer(rig), "a")
+        assert (await end(voice, sent, ROLLBACK)).code == 0
+        await rig.advance(4)
+    async with running_broker(tmp_path, **options) as rig:
+        refused = await end(await producer(rig), sent, COMMIT)
+        assert (refused.code, "rollback" in (refused.remark or "")) == (604, True)
+        assert await delivered(rig) == []
+
+
 async def test_open_half_messages_are_counted_in_rocketmq_s_file(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as rig:
         voice = await producer(rig)
