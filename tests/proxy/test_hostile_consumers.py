@@ -11,8 +11,8 @@ import pytest
 
 from pocketmq.proxy.protos.classes import pb
 from pocketmq.proxy.protos.enums import Code, FilterType
-from proxy.test_consuming import about, ack, asked, consumer, entry, receive, received, send
 from support.eventually import eventually
+from support.grpc_consuming import about, ack, asked, consumer, entry, receive, received, send
 from support.proxy_rig import ProxyRig, proxy_rig
 
 LONG = "x" * 2_000_000
