@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from controller.test_written_first import HeldStorage, member
+from controller.test_written_first import HeldStorage, Member, member
 from pocketmq.controller import commands
 from pocketmq.controller.config import ControllerConfig
 from pocketmq.controller.consensus import COMPACT_EVERY, Consensus
 from pocketmq.controller.errors import NotLeadingError, UndecidedError
 from pocketmq.controller.outlet import Written
 from pocketmq.controller.raft.group import Group
-from pocketmq.controller.raft.messages import Append, Stored, VoteRequest, Write
+from pocketmq.controller.raft.messages import (
+    Append,
+    AppendReply,
+    Entry,
+    Install,
+    Message,
+    Snapshot,
+    Stored,
+    VoteReply,
+    VoteRequest,
+    Write,
+)
+from pocketmq.controller.replicas import Replicas
 from pocketmq.runtime.clock import Latch
 from pocketmq.runtime.errors import ConfigError
 from pocketmq.runtime.manual_clock import ManualClock
@@ -185,3 +199,40 @@ def test_peers_that_are_no_group_are_refused(options: dict[str, Any], reason: st
 def test_without_peers_a_controller_is_its_group() -> None:
     config = ControllerConfig(self_id="n0", store_path=Path("/c"), host="127.0.0.1", port=5)
     assert config.members() == {"n0": "127.0.0.1:5"}
+
+
+@asynccontextmanager
+async def leader() -> AsyncIterator[Member]:
+    """Member `a`, which leads in term 1 and serves; its first entry is its own."""
+    storage = HeldStorage()
+    storage.go_on()
+    async with member(storage) as a:
+        while not a.said("b"):
+            await a.clock.move_to(a.clock.time_ms() + 50)
+            await a.settle()
+        await a.hear("b", VoteReply(1, True, True))
+        await a.hear("b", VoteReply(1, True, False))
+        [asked, *_] = [each for each in a.said("b") if isinstance(each, Append)]
+        await a.hear("b", AppendReply(1, True, 1, asked.sent_at))
+        assert a.consensus.serves
+        yield a
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Append(2, 1, 1, [Entry(2, 2, "")], 2, 0.0),
+        Install(2, Snapshot(2, 2, Replicas().snapshot()), 0.0),
+    ],
+    ids=["entries", "snapshot"],
+)
+async def test_who_waits_for_a_command_that_another_leader_replaced_is_told(
+    message: Message,
+) -> None:
+    async with leader() as a:
+        waiting = a.consensus.decide(COMMAND)
+        await a.settle()
+        assert not waiting.done()
+        await a.hear("c", message)
+        with pytest.raises(NotLeadingError):
+            await waiting
