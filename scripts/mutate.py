@@ -317,6 +317,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.edges and options.state == ROOT / ".mutation":
         options.state = ROOT / ".mutation" / "edges"
+    options.state = options.state.absolute()  # its processes run in the copy
     options.state.mkdir(parents=True, exist_ok=True)
     copy = options.state / "copy"
     # In a copy of the code and its tests, so that both may be edited meanwhile.

@@ -46,7 +46,8 @@ class Scene:
         return self.futures[-1]
 
     def beat(self, name: str, at: int) -> None:
-        peer = self.peers[name, at] = FakePeer()
+        peer: Any = FakePeer()
+        self.peers[name, at] = peer
         key, now = LiveKey(name, at), self.clock.monotonic()
         self.live.put(LiveBroker(key, "h:1", Candidate(at, 1, 0), 0, now, 10.0, peer))
 

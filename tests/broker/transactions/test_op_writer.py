@@ -59,6 +59,7 @@ async def test_what_was_refused_at_the_end_of_a_turn_is_written_later() -> None:
     puts, clock, deferred = Puts(), ManualClock(0), list[Callable[[], None]]()
     ops = writer(puts, clock, deferred.append)
     await ops.start()
+    await move(clock, 5)  # it is at rest
     puts.takes = False
     ops.add(0, [7])
     ops.add(1, [9])
