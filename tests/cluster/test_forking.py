@@ -203,6 +203,8 @@ def test_a_forked_role_finds_everything_imported(tmp_path: Path, module: str) ->
     words = ["--port", "0"]
     if module == "pocketmq.controller":
         words = ["--self-id", "n0", "--peers", "n0-127.0.0.1:0"]
+    if module == "pocketmq.proxy":
+        words += ["--grpc-port", "0"]
     ran = subprocess.run(
         [sys.executable, "-c", code, *words], cwd=tmp_path,
         env=os.environ | {"HOME": str(tmp_path)}, capture_output=True, text=True, check=False,

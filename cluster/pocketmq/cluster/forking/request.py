@@ -11,17 +11,22 @@ CONTROLLER = "pocketmq.controller"
 BROKER = "pocketmq.broker"
 PROXY = "pocketmq.proxy"
 
-_FAULTS = ("pocketmq.operation.control.processor", "pocketmq.operation.faulty_network.faulty_tcp")
+_SEAMS = (
+    "pocketmq.operation.control.processor",
+    "pocketmq.operation.faulty_network.faulty_tcp",
+    "pocketmq.protocol.transport.tls.role_tls",
+)
+"""What `seams_of` imports while a role starts."""
 
 IMPORTS: Mapping[str, tuple[str, ...]] = {
-    NAMESERVER: (f"{NAMESERVER}.__main__", f"{NAMESERVER}.server", *_FAULTS, "uvloop"),
-    CONTROLLER: (f"{CONTROLLER}.__main__", f"{CONTROLLER}.server", *_FAULTS, "uvloop"),
+    NAMESERVER: (f"{NAMESERVER}.__main__", f"{NAMESERVER}.server", *_SEAMS, "uvloop"),
+    CONTROLLER: (f"{CONTROLLER}.__main__", f"{CONTROLLER}.server", *_SEAMS, "uvloop"),
     BROKER: (
-        *(f"{BROKER}.__main__", f"{BROKER}.server", *_FAULTS, "uvloop"),
+        *(f"{BROKER}.__main__", f"{BROKER}.server", *_SEAMS, "uvloop"),
         *(f"{BROKER}.store.fault_disk", f"{BROKER}.store.ruled_disk", "encodings.idna"),
     ),
     # gRPC starts threads with its first server or channel, and none when it is imported
-    PROXY: (f"{PROXY}.__main__", f"{PROXY}.assembly.proxy", *_FAULTS, "uvloop"),
+    PROXY: (f"{PROXY}.__main__", f"{PROXY}.assembly.proxy", *_SEAMS, "uvloop"),
 }
 """The roles that can be forked, as `python -m` knows them, and the modules that each one needs."""
 
