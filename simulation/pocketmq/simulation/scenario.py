@@ -126,6 +126,10 @@ class ServicePlan:
     checks_every_s: float | None = None
     """How often brokers look for undecided transactions; None for the profile's default."""
 
+    pop_threshold: int | None = None
+    """The push consumer pops alone, and keeps so many messages of a queue at most; None for the
+    default, which no seed sends enough messages to reach, beside two other members."""
+
     def __str__(self) -> str:
         names = ("transactions", "pops", "timers", "requests")
         return " ".join(name for name in names if getattr(self, name))

@@ -12,6 +12,8 @@ from pocketmq.simulation.workload import Workload
 SERVICE_SEEDS: Final = (7, 3)
 """A seed that leaves the second when divided by the first has services; the others have none, so
 that they run as they always did."""
+LONE_POP_SEEDS: Final = (70, 10)
+"""Of these, seeds in which a push consumer pops alone and is soon full."""
 DURATION_S: Final = 60.0
 
 TRANSACTION_CLIENTS: Final = ("tx1", "tx2")
@@ -53,6 +55,14 @@ def with_services(made: Scenario) -> Scenario:
         invisible_s=rng.choice([5.0, 10.0, 20.0]),
         buffer_merge=rng.random() < 0.5,
     )
+    if made.seed % LONE_POP_SEEDS[0] == LONE_POP_SEEDS[1]:
+        plan = ServicePlan(
+            pops=True,
+            gap_s=1.5,
+            invisible_s=5.0,
+            buffer_merge=plan.buffer_merge,
+            pop_threshold=rng.choice([2, 4, 8]),
+        )
     events = [
         event for event in made.events if event.at_s < DURATION_S - 10.0 and event.kind in _KINDS
     ]
@@ -77,10 +87,15 @@ def clients(plan: ServicePlan) -> tuple[str, ...]:
     """Names of the services' processes."""
     return (
         *(TRANSACTION_CLIENTS if plan.transactions else ()),
-        *(POP_CLIENTS if plan.pops else ()),
+        *(pop_clients(plan) if plan.pops else ()),
         *(TIMER_CLIENTS if plan.timers else ()),
         *(REQUEST_CLIENTS if plan.requests else ()),
     )
+
+
+def pop_clients(plan: ServicePlan) -> tuple[str, ...]:
+    """Names of the members of the group that pops; the last one has a listener."""
+    return POP_CLIENTS if plan.pop_threshold is None else POP_CLIENTS[2:]
 
 
 def is_fair(made: Scenario) -> bool:

@@ -128,6 +128,7 @@ class PopListener(_Member):
     """A push consumer whose brokers say that it pops."""
 
     async def live(self) -> None:
+        threshold = self.stage.plan.pop_threshold
         consumer = self.kept(
             PushConsumer(
                 GROUP,
@@ -135,6 +136,7 @@ class PopListener(_Member):
                 pop_invisible_time_ms=round(self.stage.plan.invisible_s * 1000),
                 consume_from_where=ConsumeFromWhere.FIRST_OFFSET,
                 threads=InlineThreads(),
+                pop_threshold_for_queue=96 if threshold is None else threshold,
                 **self.options,
             )
         )

@@ -29,6 +29,7 @@ from pocketmq.simulation.services.plan import (
     TIMER_CLIENTS,
     TRANSACTION_CLIENTS,
     is_fair,
+    pop_clients,
 )
 
 QUEUES = 2
@@ -109,9 +110,10 @@ class Services:
         self.ledgers.append(ledger)
         self._names.append(pops.TOPIC)
         self._clients[PRODUCER] = pops.PopProducer(PRODUCER, stage, ledger)
-        for name in POP_CLIENTS[:2]:
-            self._clients[name] = pops.PopMember(name, stage, ledger)
-        self._clients[POP_CLIENTS[2]] = pops.PopListener(POP_CLIENTS[2], stage, ledger)
+        for name in pop_clients(self._plan):
+            listens = name == POP_CLIENTS[2]
+            member = pops.PopListener if listens else pops.PopMember
+            self._clients[name] = member(name, stage, ledger)
 
     def _add_timers(self, stage: Stage, ledger: TimerLedger) -> None:
         self.ledgers.append(ledger)
