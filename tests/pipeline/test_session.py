@@ -6,6 +6,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -23,6 +24,7 @@ Started = Callable[..., dict[str, str]]
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> Started:
     """Calls `session`; the settings with which it would have started Spark."""
+    monkeypatch.setenv("PATH", os.environ["PATH"])
     for name in (*OF_WORKERS, "PYSPARK_DRIVER_PYTHON"):
         monkeypatch.setenv(name, "")  # so that what is set is taken back after the test
         monkeypatch.delenv(name)
@@ -54,7 +56,9 @@ def test_executors_of_a_cluster_reach_the_driver_and_take_a_python_of_their_own(
     settings = started(master=master)
     assert settings["spark.master"] == master
     assert not [name for name in settings if name.startswith("spark.driver.")]
-    assert not [name for name in OF_WORKERS if name in os.environ]
+    assert not [name for name in (*OF_WORKERS, "PYSPARK_DRIVER_PYTHON") if name in os.environ]
+    # Where nothing is said, Spark starts `python3`: this one here, their own on the executors.
+    assert os.environ["PATH"].split(os.pathsep)[0] == str(Path(sys.executable).parent)
     # Four partitions are for one machine, and a cluster's user wants Spark's pages.
     assert not {"spark.sql.shuffle.partitions", "spark.ui.enabled"} & settings.keys()
     # What makes the sources work as documented stays.

@@ -69,7 +69,12 @@ def where(_):
     return [pocketmq.client.__file__, msgspec.__file__]
 
 context = spark.sparkContext
-print("FOUND", json.dumps([context.master, context.parallelize([0], 1).map(where).collect()]))
+read = spark.read.format("pocketmq").options(nameServer=sys.argv[3], topic="Session").load()
+rows = sorted(int(row.body) for row in read.select("body").collect())
+print(
+    "FOUND",
+    json.dumps([context.master, context.parallelize([0], 1).map(where).collect(), rows]),
+)
 spark.stop()
 """
 
@@ -89,9 +94,11 @@ def test_executors_of_a_standalone_cluster_need_no_installation(
         spark_brokers.create_topic(topic)
     spark_brokers.send([Message("Far", str(n).encode(), keys=str(n)) for n in range(400)])
     packed = package(tmp_path / "package")
+    before = cluster.started.read_text() if cluster.started.exists() else ""
     printed = cluster.submit(
         JOB, spark_brokers.nameservers, "Far", "FarCopy", options=packed.arguments
     )
+    assert cluster.started.read_text() != before, "executors ran their own Python"
     found = found_by(printed)
     assert found["topic"] == found["copy"] == list(range(400))
     for place in found["places"]:
@@ -128,18 +135,25 @@ def test_a_driver_that_lacks_the_package_too_registers_the_sources(
 @pytest.mark.java
 @pytest.mark.cluster
 def test_session_starts_on_a_cluster_from_python_with_the_packed_files(
-    cluster: Standalone, tmp_path: Path
+    cluster: Standalone, spark_brokers: SparkCluster, tmp_path: Path
 ) -> None:
+    """Neither is the driver's Python on its PATH, nor can executors start it by its path."""
+    spark_brokers.create_topic("Session")
+    spark_brokers.send([Message("Session", str(n).encode()) for n in range(40)])
     ran = subprocess.run(
-        [sys.executable, "-c", FROM_PYTHON, cluster.master, str(tmp_path / "package")],
+        [
+            *(str(cluster.driver_python), "-c", FROM_PYTHON, cluster.master),
+            *(str(tmp_path / "package"), spark_brokers.nameservers),
+        ],
         capture_output=True,
         text=True,
         timeout=500,
-        env=dict(cluster.driver_env),
+        env=dict(cluster.strange_env),
         check=False,
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    master, [[code, compiled]] = found_by(ran.stdout)
+    master, [[code, compiled]], rows = found_by(ran.stdout)
+    assert rows == list(range(40))
     assert master == cluster.master
     assert "pocketmq-spark.zip/" in code
     assert "/pocketmq-deps/" in compiled

@@ -1,5 +1,9 @@
 """A standalone Spark cluster on loopback, a master and workers in processes of their own, whose
-Python has what PySpark needs and nothing of ours."""
+Python has what PySpark needs and nothing of ours.
+
+Driver and executors have a `python3` each, as Spark calls it where nothing is said. The driver's
+cannot be started by executors, as on another machine, where its path leads nowhere.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +25,10 @@ from pocketmq.pipeline.package import UNPACKED
 from support.real_rocketmq import free_port
 from support.spark_home import spark_home
 
-COMMAND = "python-of-the-test"
-"""What PYSPARK_PYTHON says; another program on the driver and on the executors."""
+COMMAND = "python3"
+"""What Spark starts; another program on the driver and on the executors."""
+OF_EXECUTORS = "OF_THE_EXECUTORS"
+"""In the environment of what does not run on the driver's machine."""
 LENT = ("pyspark", "py4j", "pyarrow", "numpy", "pandas", "dateutil", "pytz", "six.py", "tzdata")
 
 
@@ -34,6 +40,12 @@ class Standalone:
     master: str
     driver_env: Mapping[str, str]
     bare_env: Mapping[str, str]
+    driver_python: Path
+    """Has the package; refuses to run on executors."""
+    strange_env: Mapping[str, str]
+    """A driver's, whose PATH leads to a Python without anything."""
+    started: Path
+    """Has a line for each time that executors started their Python."""
 
     def submit(
         self,
@@ -77,14 +89,18 @@ def standalone(folder: Path, *, workers: int = 2) -> Iterator[Standalone]:
     home = spark_home(folder)
     env = {**os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1"}
     env.pop("PYTHONPATH", None)
-    env["PYSPARK_PYTHON"] = COMMAND
-    env["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    driver = _on_path(env, folder / "driver-bin", Path(sys.executable))
-    executor = _on_path(env, folder / "executor-bin", bare_python(folder / "bare"))
+    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        env.pop(name, None)
+    driver_python, started = full_python(folder / "driver"), folder / "started.txt"
+    driver = {**env, "PATH": f"{driver_python.parent}:{env['PATH']}"}
+    note = f"echo $$ >> {started}\n"
+    executor = _on_path(env, folder / "executor-bin", bare_python(folder / "bare"), note)
+    strange = _on_path(env, folder / "strange-bin", Path("/bin/false"))
+    executors = {**executor, OF_EXECUTORS: "1"}
     with ExitStack() as stack:
         master = _started(
             stack,
-            executor,
+            executors,
             ["master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"],
             folder / "master.log",
             r"Starting Spark master at (spark://\S+)",
@@ -92,7 +108,7 @@ def standalone(folder: Path, *, workers: int = 2) -> Iterator[Standalone]:
         for number in range(workers):
             _started(
                 stack,
-                executor,
+                executors,
                 [
                     *("worker.Worker", "--host", "127.0.0.1", "--webui-port", "0", "-c", "1"),
                     *("-m", "800m", "-d", str(folder / f"work-{number}"), master),
@@ -100,16 +116,37 @@ def standalone(folder: Path, *, workers: int = 2) -> Iterator[Standalone]:
                 folder / f"worker-{number}.log",
                 r"Successfully registered with master (\S+)",
             )
-        bare = {**executor, "PYSPARK_DRIVER_PYTHON": COMMAND, "PYTHONPATH": UNPACKED}
-        yield Standalone(home, master, driver, bare)
+        bare = {**executor, "PYTHONPATH": UNPACKED}
+        yield Standalone(home, master, driver, bare, driver_python, strange, started)
 
 
-def _on_path(env: Mapping[str, str], folder: Path, python: Path) -> dict[str, str]:
+def _on_path(
+    env: Mapping[str, str], folder: Path, python: Path, before: str = ""
+) -> dict[str, str]:
     folder.mkdir()
-    command = folder / COMMAND
-    command.write_text(f'#!/bin/sh\nexec {python} "$@"\n')
-    command.chmod(0o755)
+    _script(folder / COMMAND, f'{before}exec {python} "$@"\n')
     return {**env, "PATH": f"{folder}:{env['PATH']}"}
+
+
+def _script(path: Path, text: str) -> None:
+    path.unlink(missing_ok=True)
+    path.write_text(f"#!/bin/bash\n{text}")
+    path.chmod(0o755)
+
+
+def full_python(folder: Path) -> Path:
+    """A Python with all that this one has, at a path of its own; executors cannot start it."""
+    venv.create(folder, with_pip=False)
+    (packages,) = (folder / "lib").glob("python*/site-packages")
+    roots = "".join(f"import site; site.addsitedir({root!r})\n" for root in site.getsitepackages())
+    (packages / "all.pth").write_text(roots)
+    python = folder / "bin" / COMMAND
+    refused = (
+        f'if [ -n "${OF_EXECUTORS}" ]; then echo "$0: no such Python here" >&2; exit 127; fi\n'
+    )
+    base = Path(sys.executable).resolve()
+    _script(python, f'{refused}exec -a "$0" {base} "$@"\n')
+    return python
 
 
 def bare_python(folder: Path) -> Path:

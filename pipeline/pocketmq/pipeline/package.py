@@ -1,10 +1,12 @@
 """What a Spark cluster needs whose executors do not have PocketMQ installed, as two files.
 
     pocketmq-spark.zip      our code and its dependencies in pure Python: --py-files
-    pocketmq-deps.tar.gz    dependencies with compiled parts: --archives
+    pocketmq-deps.tar.gz    the same, and dependencies with compiled parts: --archives
 
 Spark puts a zip file on the path of its workers, and Python imports from it, but never a compiled
-module. So those travel as an archive that Spark unpacks beside each executor. Executors need the
+module. So those travel as an archive that Spark unpacks beside each executor. Workers of a source
+that Spark has found by its name do not get the zip file either (their function was made by Spark,
+not by the driver's Python), so the archive has our code too. Executors need the
 same Python version and platform as this machine, and PyArrow and NumPy, as PySpark itself does.
 
 A driver in cluster mode needs both too, and Spark has a setting of its own for its environment.
@@ -104,7 +106,7 @@ def package(folder: Path, also: Sequence[str] = ()) -> Packed:
         MissingToolError: A dependency, or one of these packages, is not installed here.
     """
     code = dict(_code())
-    compiled = dict(_compiled())
+    compiled = code | dict(_compiled())
     for each in _with_needs(also):
         compiled.update(_files_of(each))
     folder.mkdir(parents=True, exist_ok=True)

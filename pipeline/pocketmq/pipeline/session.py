@@ -6,7 +6,8 @@
 Any other session works too. This one has the settings that are easily forgotten: times are UTC, and
 filters reach the sources. Where Spark runs on this machine, workers also run the same Python, and
 it listens on loopback only. On a cluster its executors have to reach the driver and have a Python
-of their own, so both is left to Spark, as is all that spark-submit was given.
+of their own, so both is left to Spark, as is all that spark-submit was given; only the driver's
+`python3` becomes the Python that calls this.
 """
 
 from __future__ import annotations
@@ -102,7 +103,13 @@ def session(
     if is_on_this_machine(place):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    elif "PYSPARK_PYTHON" not in os.environ:
+        # Spark starts `python3` then, and for sources on the driver too. Executors have one of
+        # their own. PYSPARK_DRIVER_PYTHON is no help: with sources that Spark finds by their name
+        # it has executors start that path as well.
+        own_folder = str(Path(sys.executable).parent)
+        os.environ["PATH"] = os.pathsep.join((own_folder, os.environ.get("PATH", os.defpath)))
     builder = SparkSession.builder.appName(app_name)
     for name, value in settings_for(place).items():
         if name not in submitted:
