@@ -96,7 +96,7 @@ WORLDS: Final = (
             *("lab start", "lab check"),
         ),
     ),
-    World((), ("nameserver", "broker", "controller")),
+    World((), ("nameserver", "broker", "proxy", "controller")),
     World((), ("up",)),
 )
 FIRST: Final = {

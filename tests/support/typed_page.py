@@ -47,7 +47,10 @@ SERVERS: Final = (
     (r"pocketmq watch\b(?!.*--(?:export|record))", "/watch"),
     (r"pocketmq watch\b(?!.*--(?:from|seconds))", "recording"),
     (r"pocketmq consume\b(?!.*--count)", ""),
-    (r"(?:python -m pocketmq\.|pocketmq )(?:nameserver|broker|controller)\b(?!.*--help)", "READY"),
+    (
+        r"(?:python -m pocketmq\.|pocketmq )(?:nameserver|broker|controller|proxy)\b(?!.*--help)",
+        "READY",
+    ),
     (r"pocketmq fault-proxy\b", "127.0.0.2:10911"),
     (r"\S+ java .*ProxyStartup", "startup successfully"),
     (r"pocketmq message tail (?!.*(?:--no-follow|--count|-c|--until) ?)", ""),
