@@ -31,12 +31,12 @@ _WORD: Final = struct.Struct(">i")
 class BlockNetwork(TcpNetwork):
     """Real sockets whose connections are read into blocks."""
 
-    def socket_protocol(self, channel: Channel, target: str) -> asyncio.BaseProtocol:
+    def socket_protocol(self, channel: Channel, target: str) -> asyncio.Protocol:
         """Connections of ours are read into blocks; those of others as they always are."""
         return BlockReader(channel) if target else channel
 
 
-class BlockReader(asyncio.BufferedProtocol):
+class BlockReader(asyncio.BufferedProtocol, asyncio.Protocol):
     """Reads a connection for its channel, which is given whole frames.
 
     Args:
@@ -82,6 +82,16 @@ class BlockReader(asyncio.BufferedProtocol):
         if at > self._begin:
             whole, self._begin = block[self._begin : at], at
             self._channel.data_received(cast("bytes", whole))  # which it only takes slices of
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes from whoever has read the socket itself: TLS, which deciphers them."""
+        rest = memoryview(data)
+        while rest:
+            room = self.get_buffer(len(rest))
+            part = rest[: len(room)]
+            room[: len(part)] = part
+            self.buffer_updated(len(part))
+            rest = rest[len(part) :]
 
     def pause_writing(self) -> None:
         self._channel.pause_writing()
