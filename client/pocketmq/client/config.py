@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import itertools
 import os
+import ssl
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Final, TypedDict, TypeVar
 
 from pocketmq.client.joined_clocks import clock_for
@@ -18,9 +21,11 @@ from pocketmq.protocol.errors import ConnectError
 from pocketmq.protocol.signing import Credentials
 from pocketmq.protocol.transport.network import Network
 from pocketmq.protocol.transport.tcp import TcpNetwork
+from pocketmq.protocol.transport.tls.client_tls import client_tls
 from pocketmq.runtime.addresses import split_address
 from pocketmq.runtime.clock import Clock, SystemClock
 from pocketmq.runtime.errors import ConfigError
+from pocketmq.runtime.option_types import as_type
 from pocketmq.runtime.profile import DEFAULT_PROFILE, Profile, profile_named
 
 NAMESRV_ADDR: Final = "NAMESRV_ADDR"
@@ -28,6 +33,9 @@ NAMESRV_ADDR: Final = "NAMESRV_ADDR"
 
 ACCESS_KEY_VARIABLE: Final = "POCKETMQ_ACCESS_KEY"
 SECRET_KEY_VARIABLE: Final = "POCKETMQ_SECRET_KEY"  # noqa: S105 - the name of a variable
+
+TLS_VARIABLE: Final = "POCKETMQ_TLS"
+CA_FILE_VARIABLE: Final = "POCKETMQ_TLS_CA_FILE"
 
 DEFAULT_INSTANCE_NAME: Final = "DEFAULT"
 
@@ -54,6 +62,9 @@ class ClientOptions(TypedDict, total=False):
     profile: Profile | str | None
     encoding: str
     credentials: Credentials | tuple[str, str] | None
+    tls: bool | ssl.SSLContext | None
+    tls_ca_file: Path | str | None
+    tls_server_name: str | None
     client_ip: str | None
     instance_name: str
     unit_name: str | None
@@ -82,6 +93,14 @@ class ClientConfig:
     credentials: Credentials | None = None
     """Sign all requests (docs/security.md): `("access key", "secret key")`; by default the
     environment's POCKETMQ_ACCESS_KEY and POCKETMQ_SECRET_KEY."""
+    tls: bool | ssl.SSLContext = False
+    """Speak TLS with nameservers and brokers (docs/security.md): True, or a context of one's own;
+    by default the environment's POCKETMQ_TLS, `true` or `false`."""
+    tls_ca_file: Path | str | None = None
+    """PEM file that servers' certificates must come from; by default the environment's
+    POCKETMQ_TLS_CA_FILE. Without one any server is taken, as by RocketMQ's clients."""
+    tls_server_name: str | None = None
+    """Name that servers' certificates must be for; by default names are not looked at."""
     client_ip: str = ""
     """First part of the client id; by default the address from which name servers are reached."""
     instance_name: str = DEFAULT_INSTANCE_NAME
@@ -132,6 +151,13 @@ class ClientConfig:
             )
         given["encoding"] = ENCODINGS[encoding]
         given["credentials"] = credentials_of(options.get("credentials"), env)
+        given["network"] = network_of(
+            options.get("network"),
+            options.get("tls"),
+            options.get("tls_ca_file"),
+            options.get("tls_server_name"),
+            env,
+        )
         return cls(**given)  # type: ignore[arg-type]  # the names were checked just above
 
     @property
@@ -153,6 +179,59 @@ class ClientConfig:
             nanos = self.clock.time_ms() * 1_000_000 + next(_counter)
             name = f"{os.getpid()}#{nanos}"
         return replace(self, instance_name=name, client_ip=self.client_ip or await local_ip(self))
+
+
+def network_of(
+    network: Network | None,
+    tls: bool | ssl.SSLContext | None,
+    ca_file: Path | str | None,
+    server_name: str | None,
+    env: Mapping[str, str],
+) -> Network:
+    """The network that a client uses: its own, or sockets, with TLS as it or the environment says.
+
+    Clients that say the same share one: by it and the client id they share their connections.
+
+    Raises:
+        ConfigError: a file or a word cannot be used, or options contradict each other.
+    """
+    if network is not None:
+        if tls or ca_file or server_name:
+            raise ConfigError("tls", "the network that is given says already how it connects")
+        return network
+    if tls is None and not (ca_file or server_name):
+        word = env.get(TLS_VARIABLE, "").strip()
+        try:
+            tls = bool(word) and bool(as_type(word, bool))
+        except ValueError as exc:
+            raise ConfigError(
+                "tls", f"{word!r} is not {exc}", origin=f"environment {TLS_VARIABLE}"
+            ) from exc
+        ca_file = (env.get(CA_FILE_VARIABLE) or None) if tls else None
+    elif tls is None:
+        tls = True  # who names a CA wants its servers
+    elif tls is False and (ca_file or server_name):
+        raise ConfigError("tls", "it is False, beside what only TLS has a use for")
+    elif not isinstance(tls, bool) and ca_file:
+        raise ConfigError("tls_ca_file", "a context says already whom it trusts")
+    if tls is False:
+        return _TCP
+    if ca_file is None:
+        return _secured(tls, None, server_name, None)
+    path = Path(ca_file).expanduser()
+    try:
+        found = path.stat()
+    except OSError as exc:
+        raise ConfigError("tls_ca_file", f"{path} cannot be read: {exc.strerror or exc}") from exc
+    return _secured(tls, path, server_name, (found.st_ino, found.st_mtime_ns))
+
+
+@functools.lru_cache(maxsize=64)
+def _secured(
+    tls: bool | ssl.SSLContext, ca_file: Path | None, server_name: str | None, _version: object
+) -> TcpNetwork:
+    """A network; `_version` is another where the CA file has changed."""
+    return TcpNetwork(client_tls=client_tls(tls, ca_file=ca_file, server_name=server_name))
 
 
 def credentials_of(

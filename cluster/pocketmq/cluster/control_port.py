@@ -5,9 +5,11 @@ Clients have no other port; one that runs on the real clock and tells no events 
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
+from pocketmq.client.config import network_of
 from pocketmq.cluster.control import announce, withdraw
 from pocketmq.operation.control.processor import ControlProcessor
 from pocketmq.operation.events.sink import NO_EVENTS, EventSink
@@ -44,7 +46,7 @@ async def control_port(
     dispatcher = Dispatcher()
     dispatcher.add(control)
     listener = await network.serve("127.0.0.1", 0, dispatcher)
-    remoting = RemotingClient(network)
+    remoting = RemotingClient(network_of(None, None, None, None, os.environ))
     try:
         await announce(name, f"127.0.0.1:{listener.port}", announce_to, remoting)
         yield listener.port

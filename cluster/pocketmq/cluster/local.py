@@ -35,6 +35,7 @@ async def local_cluster(
     proxy: bool = False,
     clock: Literal["real", "manual"] = "real",
     host: str = "127.0.0.1",
+    tls: bool = False,
     data: Path | None = None,
     broker_arguments: Sequence[str] = (),
 ) -> AsyncIterator[Supervisor]:
@@ -48,6 +49,7 @@ async def local_cluster(
         proxy: A gRPC proxy for RocketMQ 5's SDKs, at `cluster.endpoints`; needs `pocketmq[grpc]`.
         clock: With `manual`, time only moves by `cluster.advance(seconds)`.
         host: Address on which all of them listen, such as `::1`.
+        tls: TLS on every port, and nothing else; clients trust `cluster.spec.tls.certificate`.
         data: Folder for stores and logs; by default they are removed at the end.
         broker_arguments: Added to each broker's command line: `--flush-disk-type SYNC_FLUSH`.
 
@@ -62,6 +64,7 @@ async def local_cluster(
         replicas=replicas,
         proxy=proxy,
         host=host,
+        tls=tls,
         any_port=True,
         clock=clock,
     )

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
+from pocketmq.protocol.transport.tls.contexts import KeyPair, certificate_in
 from pocketmq.runtime.addresses import address_text
 from pocketmq.runtime.options import option
 from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName
@@ -66,6 +67,11 @@ class ClusterOptions:
     cluster_name: str = option("DefaultCluster", help="Name of the cluster that brokers report.")
     data: Path | None = option(
         None, help="Keep stores and logs here: DIR/broker-a/ is a RocketMQ store root."
+    )
+    tls: bool = option(
+        False,
+        help="TLS on every port of the roles, and nothing else; a certificate is made for it.",
+        rule="Y-1",
     )
     clock: Literal["real", "manual"] = option(
         "real", help="manual: time only moves by `pocketmq clock advance`."
@@ -142,6 +148,8 @@ class ClusterSpec:
     controllers: tuple[ProcessSpec, ...] = ()
     slaves: tuple[ProcessSpec, ...] = ()
     proxies: tuple[ProcessSpec, ...] = ()
+    tls: KeyPair | None = None
+    """What all roles show and trust, if they speak TLS only; the supervisor makes it."""
 
     @property
     def logs(self) -> Path:
@@ -172,6 +180,9 @@ def cluster_spec(
         common += ["--events"]
     if config_path is not None:
         common += ["--shared-config", str(config_path)]
+    tls = certificate_in(data / "tls") if options.tls else None
+    if tls is not None:
+        common += _tls(tls)
     shown = ["--support-acting-master", "--notify-min-broker-id-changed"]
     nameservers = tuple(
         ProcessSpec(
@@ -199,6 +210,7 @@ def cluster_spec(
         controllers,
         slaves,
         _proxies(options, common),
+        tls,
     )
 
 
@@ -212,6 +224,16 @@ def _proxies(options: ClusterOptions, common: Sequence[str]) -> tuple[ProcessSpe
         *("--encoding", "msgpack", *common),
     )
     return (ProcessSpec("proxy", PROXY_NAME, PROXY_MODULE, arguments),)
+
+
+def _tls(own: KeyPair) -> list[str]:
+    """What has a role take TLS only, use it, and trust nobody but the cluster's roles."""
+    certificate, key = str(own.certificate), str(own.key)
+    return [
+        *("--tls-server-mode", "enforcing", "--tls-enable", "--no-tls-test-mode-enable"),
+        *("--tls-server-cert-path", certificate, "--tls-server-key-path", key),
+        *("--tls-client-auth-server", "--tls-client-trust-cert-path", certificate),
+    ]
 
 
 def _brokers(options: ClusterOptions, data: Path, more: Sequence[str]) -> tuple[ProcessSpec, ...]:

@@ -22,6 +22,7 @@ import structlog
 from pocketmq.cluster.control import ControlledProcess, cluster_info
 from pocketmq.cluster.errors import ProcessDiedError
 from pocketmq.cluster.limits import ROUTE_LIMIT_S
+from pocketmq.cluster.own_tls import cluster_tls
 from pocketmq.cluster.process import ChildProcess, OnLine, State
 from pocketmq.cluster.spec import ClusterSpec, ProcessSpec
 from pocketmq.protocol.errors import BrokerError, RemotingError
@@ -65,7 +66,10 @@ class Supervisor(StartStop):
         credentials: Credentials | None = None,
     ) -> None:
         self.spec = spec
-        self.remoting = RemotingClient(TcpNetwork(), credentials=credentials)
+        self.client_tls = cluster_tls(spec.tls)
+        """Of connections to its roles; None: they are in plaintext."""
+        network = TcpNetwork(client_tls=self.client_tls)
+        self.remoting = RemotingClient(network, credentials=credentials)
         self.clock_start_ms = spec.clock_start_ms or SystemClock().time_ms()
         """Start time of manual clocks of the first processes, in epoch ms."""
         self._env = dict(env or {})

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from pocketmq.client.config import CA_FILE_VARIABLE, TLS_VARIABLE
 from pocketmq.cluster.background import leave_terminal, until_gone
 from pocketmq.cluster.control_address.client import (
     FILE,
@@ -228,6 +229,9 @@ def _introduce(cluster: Supervisor, options: ClusterOptions, address: ControlFil
         _say(f"CONTROLLER_ADDR={cluster.controller_addr}")
     if cluster.endpoints:
         _say(f"POCKETMQ_PROXY={cluster.endpoints}")
+    if cluster.spec.tls is not None:
+        _say(f"{TLS_VARIABLE}=true")
+        _say(f"{CA_FILE_VARIABLE}={cluster.spec.tls.certificate}")
     for process in cluster.processes:
         listens = cluster.endpoints if process.role == "proxy" else process.address
         _say(f"{process.name:14} {listens:21} pid {process.pid}")

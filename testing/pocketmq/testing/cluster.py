@@ -65,6 +65,7 @@ from pocketmq.operation.control.processor import real_us
 from pocketmq.operation.faults.rule import Deed, FaultRule, Firing, WrongFaultError, check_deed
 from pocketmq.protocol.scalars import MessageType
 from pocketmq.protocol.signing import Credentials
+from pocketmq.protocol.transport.tls.contexts import certificate_in
 from pocketmq.runtime.addresses import host_of
 from pocketmq.runtime.errors import CallerError, ConfigError, DiskError, PocketMQError
 from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName
@@ -134,6 +135,17 @@ class Cluster:
     def data(self) -> Path:
         """Folder with the brokers' stores."""
         return self.control.roles.data
+
+    @property
+    def ca_file(self) -> Path:
+        """What clients trust where the cluster speaks TLS: `tls=True, tls_ca_file=...ca_file`.
+
+        Raises:
+            WrongClusterError: It does not.
+        """
+        if self.control.roles.client_tls is None:
+            raise WrongClusterError("this cluster speaks no TLS; start it with tls=True")
+        return certificate_in(self.data / "tls").certificate
 
     @property
     def clock(self) -> ClockKind:
@@ -623,6 +635,7 @@ class SyncCluster:
         """A producer, to be used in `with`. Options are those of `pocketmq.client.Producer`."""
         options.setdefault("nameservers", self.nameservers)
         options.setdefault("events", self._cluster.control.events.clients.sink)
+        self._trust(options)
         return SyncProducer(self._thread, group, **options)
 
     def consumer(
@@ -640,7 +653,15 @@ class SyncCluster:
         options.setdefault("nameservers", self.nameservers)
         options.setdefault("events", self._cluster.control.events.clients.sink)
         options.setdefault("consume_from_where", ConsumeFromWhere.FIRST_OFFSET)
+        self._trust(options)
         return SyncConsumer(self._thread, group, topic, expression, hint=self._hint, **options)
+
+    def _trust(self, options: dict[str, Any]) -> None:
+        """Have a client speak TLS where the cluster does, unless the caller says how."""
+        if self._cluster.control.roles.client_tls is None:
+            return
+        if not options.keys() & {"tls", "tls_ca_file", "network"}:
+            options.update(tls=True, tls_ca_file=self._cluster.ca_file)
 
     async def _hint(self) -> str:
         return await self._cluster.thread.run(self._cluster.control.hint())
@@ -693,6 +714,7 @@ def start_cluster(
     host: str = "127.0.0.1",
     users: Mapping[str, str] | None = None,
     acl: Sequence[Rule] | None = None,
+    tls: bool = False,
     data: Path | None = None,
 ) -> Iterator[Cluster]:
     """Start a cluster for a `with` block; it begins when every nameserver knows every broker.
@@ -709,6 +731,7 @@ def start_cluster(
         users: Name -> password (access key -> secret key) of those whose signed requests brokers
             take, and no others (docs/security.md); None: brokers look at no signature.
         acl: What each of these users may do, as `("shop", "Topic:orders", "Pub,Sub")`; None: all.
+        tls: TLS on every port, and nothing else; `cluster.ca_file` is for its clients.
         data: Folder for the stores; by default they are removed at the end.
 
     Raises:
@@ -725,6 +748,7 @@ def start_cluster(
         profile=profile,
         host=host,
         access=ClusterAccess.of(users, acl),
+        tls=tls,
     )
     folder = Path(tempfile.mkdtemp(prefix="pocketmq-")) if data is None else data
     try:

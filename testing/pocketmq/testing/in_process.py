@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from pocketmq.broker import Broker, BrokerConfig
+from pocketmq.cluster.own_tls import cluster_tls, only_tls
 from pocketmq.cluster.spec import PROXY_NAME, broker_names, nameserver_names
 from pocketmq.cluster.steering.shape import ClusterShape
 from pocketmq.nameserver import NameServer, NameServerConfig
+from pocketmq.protocol.transport.tls.contexts import certificate_in
 from pocketmq.protocol.transport.traffic import LoopInbox
 from pocketmq.runtime.addresses import address_text
 from pocketmq.runtime.clock import Clock, SystemClock
@@ -23,7 +25,7 @@ from pocketmq.runtime.ports import free_ports
 from pocketmq.runtime.profile import profile_named
 from pocketmq.testing import role_logs
 from pocketmq.testing.one_processor import on_one_processor
-from pocketmq.testing.role_thread import MakeServer, RoleSeams, RoleThread, Server
+from pocketmq.testing.role_thread import PERMISSIVE, MakeServer, RoleSeams, RoleThread, Server
 
 _numbers = itertools.count(1)
 
@@ -46,6 +48,10 @@ class RoleThreads:
         self._start_ms = SystemClock().time_ms()
         self._number = next(_numbers)
         self._grpc_port = 0
+        own = certificate_in(data / "tls") if shape.tls else None
+        self.client_tls = cluster_tls(own)
+        """Of connections to the roles; None: they are in plaintext."""
+        self._tls = PERMISSIVE if own is None else only_tls(own)
         self._roles: dict[str, RoleThread] = {}
         for name in nameserver_names(shape.nameservers):
             self._add(name, "nameserver", partial(self.nameserver, name))
@@ -175,7 +181,7 @@ class RoleThreads:
     def _add(self, name: str, role: str, make: MakeServer) -> None:
         thread_name = self._thread_name(name)
         self._roles[name] = RoleThread(
-            name, role, thread_name, make, self._clock, host=self._shape.host
+            name, role, thread_name, make, self._clock, host=self._shape.host, tls=self._tls
         )
 
     def _thread_name(self, name: str) -> str:

@@ -31,6 +31,7 @@ _INI = {
     "pocketmq_proxy": "true or false: a gRPC proxy for RocketMQ 5's SDKs, at cluster.endpoints",
     "pocketmq_profile": "RocketMQ release whose rules apply: 5.x or 4.9",
     "pocketmq_host": "address on which clusters listen",
+    "pocketmq_tls": "TLS on every port of a cluster, and nothing else: true or false",
 }
 _DEFAULTS = {
     "pocketmq_mode": "in-process",
@@ -39,6 +40,7 @@ _DEFAULTS = {
     "pocketmq_proxy": "false",
     "pocketmq_profile": "5.x",
     "pocketmq_host": "127.0.0.1",
+    "pocketmq_tls": "false",
 }
 
 _REPORTS = pytest.StashKey[list["_Report"]]()
@@ -177,7 +179,15 @@ def _shape(config: pytest.Config, clock: ClockKind = "real") -> ClusterShape:
         clock=clock,
         profile=profile_named(_option(config, "pocketmq_profile")).name,
         host=_option(config, "pocketmq_host"),
+        tls=_flag(config, "pocketmq_tls"),
     )
+
+
+def _flag(config: pytest.Config, name: str) -> bool:
+    text = _option(config, name)
+    if text not in ("true", "false"):
+        raise pytest.UsageError(f"{name} is {text!r}; write true or false")
+    return text == "true"
 
 
 def _option(config: pytest.Config, name: str) -> str:

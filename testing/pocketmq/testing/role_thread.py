@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from pocketmq.broker.store.disk_worker import DiskWorker
 from pocketmq.broker.store.ruled_disk import RuledDisk
@@ -26,12 +26,17 @@ from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.network import MakeProtocol, OnChannel
 from pocketmq.protocol.transport.tcp import TcpListener, TcpStreams
+from pocketmq.protocol.transport.tls.options import TlsOptions
+from pocketmq.protocol.transport.tls.role_tls import RoleTls
 from pocketmq.runtime.addresses import address_text
 from pocketmq.runtime.clock import Clock
 from pocketmq.testing.killable_stream import KillableStream
 from pocketmq.testing.loop_thread import LoopThread
 
 T = TypeVar("T")
+
+PERMISSIVE: Final = TlsOptions()
+"""TLS and plaintext on each port, as RocketMQ's roles have them."""
 
 
 class Server(Protocol):
@@ -55,13 +60,14 @@ class RoleSeams:
     Args:
         name: Name of the role, also in fault rules.
         clock: The role's own clock; a cluster's clocks are moved together.
+        tls: Of its ports and connections.
     """
 
-    def __init__(self, name: str, clock: Clock) -> None:
+    def __init__(self, name: str, clock: Clock, tls: TlsOptions) -> None:
         self.clock = clock
         self.events = event_log(name, clock, always=True)
         book = RuleBook(name, clock.time_ms, self.events)
-        self.network = TrackedNetwork(book)
+        self.network = TrackedNetwork(book, RoleTls(tls))
         self.disk = KillableDisk(book)
 
     def cut(self) -> None:
@@ -80,6 +86,7 @@ class RoleThread:
         make: Makes a server for each start.
         make_clock: Makes the clock for each start, inside the role's loop.
         host: Where its server listens.
+        tls: Of its ports and connections.
     """
 
     def __init__(
@@ -91,7 +98,9 @@ class RoleThread:
         make_clock: Callable[[], Clock],
         *,
         host: str = "127.0.0.1",
+        tls: TlsOptions = PERMISSIVE,
     ) -> None:
+        self._tls = tls
         self.name = name
         self.role = role
         self.port = 0
@@ -198,7 +207,7 @@ class RoleThread:
         return await self._thread.run(coroutine)
 
     async def _begin(self) -> None:
-        self._seams = RoleSeams(self.name, self._make_clock())
+        self._seams = RoleSeams(self.name, self._make_clock(), self._tls)
         self._server = self._make(self._seams, self.port)
         await self._server.start()
         self.port = self._server.port
@@ -233,8 +242,8 @@ class _Stillness:
 class TrackedNetwork(FaultyTcp):
     """Real sockets with fault rules; all of them can be reset at once."""
 
-    def __init__(self, book: RuleBook) -> None:
-        super().__init__(book)
+    def __init__(self, book: RuleBook, tls: RoleTls) -> None:
+        super().__init__(book, server_tls=tls.server, client_tls=tls.client)
         self._is_cut = False
         self._channels: set[Channel] = set()
         self._listeners: list[TcpListener] = []

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
 
+from pocketmq.client.config import network_of
 from pocketmq.cluster.cli.complete import complete_broker
 from pocketmq.cluster.cli.output import Sentences, tell
 from pocketmq.cluster.cli.run import addresses, run
@@ -19,7 +21,6 @@ from pocketmq.protocol.headers.controller import (
     GetMetaDataResponseHeader,
 )
 from pocketmq.protocol.transport.remoting import RemotingClient, expect
-from pocketmq.protocol.transport.tcp import TcpNetwork
 from pocketmq.runtime.errors import CallerError
 
 DEFAULT_CONTROLLERS = "127.0.0.1:9881;127.0.0.1:9882;127.0.0.1:9883"
@@ -59,7 +60,7 @@ def failover(
     asked = addresses(controllers, "controllers")
 
     async def main() -> None:
-        client = RemotingClient(TcpNetwork())
+        client = RemotingClient(network_of(None, None, None, None, os.environ))
         try:
             leader = await _leader(client, asked)
             before = await _replicas(client, leader, broker)

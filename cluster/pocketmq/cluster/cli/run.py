@@ -15,8 +15,8 @@ from typing import Annotated, Any, Final, TypeVar
 
 import typer
 
+from pocketmq.client.config import network_of
 from pocketmq.protocol.transport.remoting import RemotingClient
-from pocketmq.protocol.transport.tcp import TcpNetwork
 from pocketmq.runtime.addresses import split_address
 from pocketmq.runtime.errors import ConfigError, PocketMQError
 from pocketmq.runtime.logs import go_nowhere
@@ -153,7 +153,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 @asynccontextmanager
 async def remoting() -> AsyncIterator[RemotingClient]:
     """A remoting client for a few requests."""
-    client = RemotingClient(TcpNetwork())
+    client = RemotingClient(network_of(None, None, None, None, os.environ))
     try:
         yield client
     finally:

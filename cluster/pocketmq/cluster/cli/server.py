@@ -177,6 +177,10 @@ def up(
         str | None,
         typer.Option(help="Address to listen on, such as ::1.", show_default="127.0.0.1"),
     ] = None,
+    tls: Annotated[
+        bool | None,
+        typer.Option("--tls", help="TLS on every port of the roles, and nothing else."),
+    ] = None,
     any_port: Annotated[
         bool | None,
         typer.Option(
@@ -251,6 +255,7 @@ def up(
         "acting_master": acting_master,
         "proxy": proxy,
         "host": host,
+        "tls": tls,
         "any_port": any_port,
         "data": data,
         "clock": clock,

@@ -163,7 +163,10 @@ class Operations:
         description = await self._topic(parameters["topic"])
         found: list[MessageExt] = []
         consumer = PullConsumer(
-            SEND_GROUP, nameservers=self._control.nameservers, clock=SystemClock()
+            SEND_GROUP,
+            nameservers=self._control.nameservers,
+            clock=SystemClock(),
+            network=self._control.view.network,
         )
         async with consumer, self._control.admin() as admin:
             for queue in await admin.subscribe_queues(description.name):
@@ -311,7 +314,12 @@ class Operations:
     # -- inside -----------------------------------------------------------------------------
 
     def _producer(self) -> Producer:
-        return Producer(SEND_GROUP, nameservers=self._control.nameservers, clock=SystemClock())
+        return Producer(
+            SEND_GROUP,
+            nameservers=self._control.nameservers,
+            clock=SystemClock(),
+            network=self._control.view.network,
+        )
 
     async def _topic(self, name: str) -> TopicDescription:
         async with self._control.admin() as admin:

@@ -10,6 +10,7 @@ from pocketmq.cluster.steering.asking import ask_group_state
 from pocketmq.cluster.steering.group_state import GroupState
 from pocketmq.cluster.steering.roles import Roles, addresses_of
 from pocketmq.cluster.steering.shape import ClockKind
+from pocketmq.protocol.transport.tcp import TcpNetwork
 from pocketmq.runtime.clock import SystemClock
 
 
@@ -26,6 +27,8 @@ class ClusterView:
         self.clock: ClockKind = clock
         self.real_time = SystemClock()
         self._time_ms = 0
+        self.network = TcpNetwork(client_tls=roles.client_tls)
+        """Connects to the roles as they want it."""
 
     @property
     def nameservers(self) -> str:
@@ -40,6 +43,7 @@ class ClusterView:
             nameservers=nameservers or alive or self.nameservers,
             clock=self.real_time,
             credentials=self.roles.credentials,
+            network=self.network,
         )
 
     async def group_state(self, group: str) -> GroupState:

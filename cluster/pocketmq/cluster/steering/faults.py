@@ -153,6 +153,17 @@ class ClusterFaults:
         reply = await self._ask(remoting, name, GetFaultsRequestHeader(after=after))
         return decode_body(reply.body_view, FaultReport, reply.encoding)
 
+    @contextlib.asynccontextmanager
+    async def _remoting(self) -> AsyncIterator[RemotingClient]:
+        """Connections for a few questions."""
+        client = RemotingClient(
+            TcpNetwork(client_tls=self._roles.client_tls), credentials=self._roles.credentials
+        )
+        try:
+            yield client
+        finally:
+            await client.close()
+
     async def _ask(
         self,
         remoting: RemotingClient,
@@ -162,12 +173,3 @@ class ClusterFaults:
     ) -> Command:
         address = self._roles.addresses[name]
         return expect(await remoting.call(address, header, body, timeout_s=ANSWER_LIMIT_S))
-
-    @contextlib.asynccontextmanager
-    async def _remoting(self) -> AsyncIterator[RemotingClient]:
-        """Connections for a few questions."""
-        client = RemotingClient(TcpNetwork(), credentials=self._roles.credentials)
-        try:
-            yield client
-        finally:
-            await client.close()

@@ -15,6 +15,7 @@ from pocketmq.cluster.spec import ClusterOptions, cluster_spec
 from pocketmq.cluster.steering.shape import ClusterShape
 from pocketmq.cluster.supervisor import Supervisor
 from pocketmq.protocol.signing import Credentials
+from pocketmq.protocol.transport.tls.client_tls import ClientTls
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.clock_members import ClockMember
 from pocketmq.runtime.logs import configure_if_unset
@@ -50,6 +51,7 @@ class RoleProcesses:
             clock=shape.clock,
             profile=shape.profile,
             events=True,
+            tls=shape.tls,
         )
         access = shape.access
         if access is None:
@@ -62,6 +64,11 @@ class RoleProcesses:
         return cls(supervisor, access.steering)
 
     # -- reading ----------------------------------------------------------------------------
+
+    @property
+    def client_tls(self) -> ClientTls | None:
+        """Of connections to the roles; None: they are in plaintext."""
+        return self.supervisor.client_tls
 
     @property
     def names(self) -> list[str]:

@@ -80,7 +80,9 @@ class RoleEvents:
         self._looked_us = 0
         """When the last look began."""
         self._merge = EventMerge()
-        self._remoting = RemotingClient(TcpNetwork(), credentials=roles.credentials)
+        self._remoting = RemotingClient(
+            TcpNetwork(client_tls=roles.client_tls), credentials=roles.credentials
+        )
         self._decoder = msgspec.json.Decoder(AnyEvent)
 
     async def __aenter__(self) -> RoleEvents:

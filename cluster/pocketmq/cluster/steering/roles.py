@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from pocketmq.protocol.signing import Credentials
+from pocketmq.protocol.transport.tls.client_tls import ClientTls
 from pocketmq.runtime.clock_members import ClockMember
 
 
@@ -20,6 +21,9 @@ class Roles(Protocol):
     def credentials(self) -> Credentials | None:
         """Of the super user by which brokers are steered; None where they check nothing."""
         ...
+
+    @property
+    def client_tls(self) -> ClientTls | None: ...
 
     @property
     def addresses(self) -> Mapping[str, str]: ...

@@ -39,6 +39,8 @@ class ClusterShape:
     """Address on which all roles listen."""
     access: ClusterAccess | None = None
     """Who may do what; None: brokers look at no signature."""
+    tls: bool = False
+    """TLS on every port, and nothing else."""
 
     def __post_init__(self) -> None:
         if self.proxy and self.access is not None:

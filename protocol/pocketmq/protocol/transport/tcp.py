@@ -111,7 +111,10 @@ class TcpNetwork:
                 channel = Channel(dispatcher, encoding=encoding, version=version, on_close=on_close)
                 inner = self.socket_protocol(channel, address)
                 tls = self._client_tls
-                line = None if tls is None else ClientTlsLine(inner, tls)
+                line = None
+                if tls is not None:  # what reads into buffers of its own cannot be decrypted for
+                    reader = inner if isinstance(inner, asyncio.Protocol) else channel
+                    line = ClientTlsLine(reader, tls)
                 await asyncio.get_running_loop().create_connection(
                     lambda: line or inner, host, port, family=socket.AF_UNSPEC
                 )
@@ -121,12 +124,14 @@ class TcpNetwork:
             raise ConnectError(address, str(exc) or type(exc).__name__) from exc
         return channel
 
-    def _accepted(self, channel: Channel) -> asyncio.Protocol:
+    def _accepted(self, channel: Channel) -> asyncio.BaseProtocol:
         inner = self.socket_protocol(channel, "")
         tls = self._server_tls
-        return inner if tls is None else ServerTlsLine(channel, inner, tls)
+        if tls is None or not isinstance(inner, asyncio.Protocol):
+            return inner
+        return ServerTlsLine(channel, inner, tls)
 
-    def socket_protocol(self, channel: Channel, target: str) -> asyncio.Protocol:
+    def socket_protocol(self, channel: Channel, target: str) -> asyncio.BaseProtocol:
         """What reads the socket of a channel: the channel itself, unless a subclass knows better.
 
         Args:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from pocketmq.protocol.transport.tls.contexts import KeyPair
+from pocketmq.protocol.transport.tls.contexts import KeyPair, certificate_in
 from pocketmq.runtime.errors import MissingToolError
 
 HERE: Final = ("localhost", "127.0.0.1", "::1")
@@ -36,13 +36,31 @@ def make_certificate(folder: Path, hosts: Iterable[str] = ()) -> KeyPair:
         OSError: the files cannot be written.
     """
     certificate, key = _made(dict.fromkeys([*HERE, socket.gethostname(), *hosts]))
-    pair = KeyPair(folder / "certificate.pem", folder / "key.pem")
+    pair = certificate_in(folder)
     for path, data in ((pair.certificate, certificate), (pair.key, key)):
         path.unlink(missing_ok=True)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with open(descriptor, "wb") as file:
             file.write(data)
     return pair
+
+
+def kept_certificate(folder: Path, hosts: Iterable[str] = ()) -> KeyPair:
+    """The certificate that `make_certificate` made in this folder, else a new one.
+
+    Args:
+        folder: Is made if it is not there.
+        hosts: See `make_certificate`.
+
+    Raises:
+        MissingToolError: `cryptography` is not installed.
+        OSError: the files cannot be written.
+    """
+    pair = certificate_in(folder)
+    if pair.certificate.is_file() and pair.key.is_file():
+        return pair
+    folder.mkdir(parents=True, exist_ok=True)
+    return make_certificate(folder, hosts)
 
 
 def _made(hosts: Iterable[str]) -> tuple[bytes, bytes]:

@@ -31,6 +31,11 @@ class KeyPair:
     """Of the key; empty: it has none."""
 
 
+def certificate_in(folder: Path) -> KeyPair:
+    """Where a certificate that PocketMQ makes stands in a folder."""
+    return KeyPair(folder / "certificate.pem", folder / "key.pem")
+
+
 def server_context(
     own: KeyPair, *, client_auth: ClientAuth = "none", trust: Path | None = None
 ) -> ssl.SSLContext:
