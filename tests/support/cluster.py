@@ -159,6 +159,7 @@ async def running(
     sync_slaves: bool = False,
     acting_master: bool = False,
     clock: Literal["real", "manual"] = "real",
+    tls: bool = False,
     env: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Cluster]:
     """A cluster on free ports, with its files below `data`; `env` is added for each process."""
@@ -170,6 +171,7 @@ async def running(
         acting_master=acting_master,
         any_port=True,
         clock=clock,
+        tls=tls,
         log_level="debug",
     )
     spec = cluster_spec(options, data, broker_arguments=broker_arguments)

@@ -42,6 +42,9 @@ public final class SendMessages {
         producer.setNamesrvAddr(arguments.text(0));
         producer.setSendMsgTimeout(60_000);
         producer.setMqClientApiTimeout(60_000);
+        if (arguments.option("tls", 0) > 0) {
+            producer.setUseTLS(true);
+        }
         producer.start();
         try {
             new SendMessages().run(producer, arguments);
