@@ -24,6 +24,7 @@ class ClientProcesses:
     """What `RoleEvents` asks of its roles: here there are client processes only."""
 
     credentials = None
+    client_tls = None
 
     clients: dict[str, str] = field(default_factory=dict)
     starting: set[str] = field(default_factory=set)
