@@ -183,13 +183,6 @@ def _shape(config: pytest.Config, clock: ClockKind = "real") -> ClusterShape:
     )
 
 
-def _flag(config: pytest.Config, name: str) -> bool:
-    text = _option(config, name)
-    if text not in ("true", "false"):
-        raise pytest.UsageError(f"{name} is {text!r}; write true or false")
-    return text == "true"
-
-
 def _option(config: pytest.Config, name: str) -> str:
     given = config.getoption(name)
     return str(config.getini(name) if given is None else given)
