@@ -28,7 +28,7 @@ from pocketmq.simulation.disk_work import DiskTrouble
 from pocketmq.simulation.invariants.durability import DurabilityLedger
 from pocketmq.simulation.loop import SimProcess, VirtualLoop
 from pocketmq.simulation.network import SimNetwork
-from pocketmq.simulation.scenario import Mode, Scenario
+from pocketmq.simulation.scenario import Mode, Scenario, ServicePlan
 from pocketmq.simulation.trace import Trace
 
 TOPIC = "T"
@@ -224,6 +224,7 @@ def _service_options(plan: Scenario) -> dict[str, Any]:
 
 
 def _store_config(plan: Scenario) -> StoreConfig:
+    services = plan.services or ServicePlan()
     return StoreConfig(
         mapped_file_size_commit_log=SMALL_FILE if plan.small_files or plan.sync_flush else MIB,
         mapped_file_size_consume_queue=QUEUE_FILE,
@@ -235,6 +236,7 @@ def _store_config(plan: Scenario) -> StoreConfig:
         ),
         # With services, a half message that waits must not count as too old to be asked for.
         file_reserved_time_h=0 if plan.services is None else 72,
+        timer_roll_window_slot=services.roll_window_slots,
         delete_when="",  # only by an operator's command: the hour would depend on the time zone
     )
 

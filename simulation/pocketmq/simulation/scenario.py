@@ -130,6 +130,10 @@ class ServicePlan:
     """The push consumer pops alone, and keeps so many messages of a queue at most; None for the
     default, which no seed sends enough messages to reach, beside two other members."""
 
+    roll_window_slots: int = 172_800
+    """Timers further ahead, in seconds, are put into the wheel again on the way. By default that is
+    further than any run lasts."""
+
     def __str__(self) -> str:
         names = ("transactions", "pops", "timers", "requests")
         return " ".join(name for name in names if getattr(self, name))

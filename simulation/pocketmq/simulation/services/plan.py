@@ -14,6 +14,8 @@ SERVICE_SEEDS: Final = (7, 3)
 that they run as they always did."""
 LONE_POP_SEEDS: Final = (70, 10)
 """Of these, seeds in which a push consumer pops alone and is soon full."""
+ROLLING_TIMER_SEEDS: Final = (70, 45)
+"""Of these, seeds in which most timers roll, some of them several times."""
 DURATION_S: Final = 60.0
 
 TRANSACTION_CLIENTS: Final = ("tx1", "tx2")
@@ -63,6 +65,10 @@ def with_services(made: Scenario) -> Scenario:
             buffer_merge=plan.buffer_merge,
             pop_threshold=rng.choice([2, 4, 8]),
         )
+    if made.seed % ROLLING_TIMER_SEEDS[0] == ROLLING_TIMER_SEEDS[1]:
+        # A window of 2 s, the least, has legs of 1 s, in which a recall may not overtake.
+        window = rng.choice([5, 12, 20])
+        plan = ServicePlan(timers=True, gap_s=plan.gap_s, roll_window_slots=window)
     events = [
         event for event in made.events if event.at_s < DURATION_S - 10.0 and event.kind in _KINDS
     ]
@@ -70,6 +76,11 @@ def with_services(made: Scenario) -> Scenario:
     if calm:
         events = [event for event in events if event.kind not in _HARD]
     extra = [] if rng.random() < 0.2 else _events(rng, made, clients(plan), calm=calm)
+    if made.seed % ROLLING_TIMER_SEEDS[0] == ROLLING_TIMER_SEEDS[1]:
+        # Both a timer and its recall are late then, and the timer, which comes first, is due.
+        late = (*OF_DISKS, Kind.BROKER_RESTART)
+        events = [event for event in events if event.kind not in late]
+        extra = [event for event in extra if event.kind not in late]
     return replace(
         made,
         profile="5.x",
