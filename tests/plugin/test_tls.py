@@ -8,7 +8,7 @@ import pytest
 
 from pocketmq.client import Admin, Message, Producer, PullConsumer
 from pocketmq.cluster.steering.errors import WrongClusterError
-from pocketmq.protocol.errors import PocketMQError
+from pocketmq.runtime.errors import PocketMQError
 from pocketmq.testing.cluster import start_cluster
 
 
