@@ -12,7 +12,7 @@ from durability.table import TABLES, WRITERS
 ROOT: Final = Path(__file__).resolve().parents[2]
 FOLDERS: Final = (
     *("runtime", "protocol", "nameserver", "controller", "broker", "client", "pipeline"),
-    *("cluster", "testing"),
+    *("cluster", "proxy", "testing"),
 )
 CALLS: Final = {
     *("write_text", "write_bytes", "append_text", "write_file", "create_file", "resize_file"),
@@ -62,6 +62,8 @@ EXCEPTIONS: Final = {
     "pipeline/jobs/schemas/tables.py": "as a job's result: synced, then renamed",
     "pipeline/lake/delta.py": _OTHERS,
     "pipeline/package.py": _ASKED,
+    "protocol/transport/tls/certificate.py": "whoever made it throws it away: open, as one that is"
+    " kept beside a cluster's data may be empty after a cut, and has to be removed",
     "testing/role_thread.py": _SEAM,
 }
 """Files that write and have no entry, with the reason."""
@@ -79,7 +81,7 @@ def test_each_file_that_writes_has_an_entry_or_says_why_not() -> None:
     assert not EXCEPTIONS.keys() - found.keys(), "writes no more: take the exception out"
     assert not EXCEPTIONS.keys() & covered
     assert not {file for file in covered if not (ROOT / _place(file)).exists()}
-    assert len(EXCEPTIONS) == 32, "an exception is counted here, so that a new one is noticed"
+    assert len(EXCEPTIONS) == 33, "an exception is counted here, so that a new one is noticed"
 
 
 def test_each_table_of_a_broker_has_its_power_cuts() -> None:
