@@ -55,8 +55,8 @@ _LANGUAGES = frozenset(int(code) for code in LanguageCode)
 _ENCODINGS = {int(encoding): encoding for encoding in Encoding}
 
 _GRPC = (
-    "it is HTTP/2: RocketMQ's gRPC clients connect to its proxy, which PocketMQ does not have; "
-    "take a client of the remoting protocol (docs/compatibility.md)"
+    "it is HTTP/2: RocketMQ's gRPC clients connect to a proxy; point them at that of "
+    "`pocketmq up --proxy` or `pocketmq proxy` (docs/grpc.md)"
 )
 _HTTP = "it is HTTP, which this port does not speak; the control address has a port of its own"
 _TLS = "it is TLS, which is switched off here (tls.server.mode=disabled)"
