@@ -9,6 +9,7 @@ from pocketmq.client import Message
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
 from pocketmq.proxy.protos.classes import pb
 from pocketmq.proxy.protos.enums import ClientType, Code, FilterType
+from support.eventually import LOOK_S
 from support.proxy_rig import ProxyRig, Sdk
 
 
@@ -30,7 +31,7 @@ async def receive(rig: ProxyRig, sdk: Sdk, **changes: Any) -> list[Any]:
     """What a receive streams, while time passes; but none while gRPC is at work."""
     task = asyncio.ensure_future(sdk.receive(**asked(sdk, **changes)))
     while not task.done():  # at its deadline it is
-        await asyncio.wait({task}, timeout=0.05)
+        await asyncio.wait({task}, timeout=LOOK_S)
         if rig.proxy.receives_waiting:
             await rig.cluster.advance(0.5)
     return await task
