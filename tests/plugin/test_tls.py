@@ -10,6 +10,7 @@ from pocketmq.client import Admin, Message, Producer, PullConsumer
 from pocketmq.cluster.steering.errors import WrongClusterError
 from pocketmq.runtime.errors import PocketMQError
 from pocketmq.testing.cluster import start_cluster
+from support.eventually import PATIENCE_MS
 
 
 @pytest.mark.parametrize(
@@ -19,7 +20,7 @@ async def test_only_clients_with_tls_get_in(mode: str, tmp_path: Path) -> None:
     with start_cluster(tls=True, mode=mode, data=tmp_path / "data") as cluster:  # type: ignore[arg-type]
         await cluster.create_topic("orders")
         secured = {"nameservers": cluster.nameservers, "tls": True, "tls_ca_file": cluster.ca_file}
-        async with Producer("shop", **secured) as producer:  # type: ignore[arg-type]
+        async with Producer("shop", send_timeout_ms=PATIENCE_MS, **secured) as producer:  # type: ignore[arg-type]
             sent = await producer.send(Message("orders", b"paid"))
         async with PullConsumer("billing", **secured) as consumer:  # type: ignore[arg-type]
             pulled = await consumer.pull(sent.queue, "*", sent.queue_offset, 1)
@@ -54,5 +55,7 @@ async def test_a_cluster_in_plaintext_takes_clients_with_tls_too() -> None:
     # Y-1: permissive
     with start_cluster() as cluster:
         await cluster.create_topic("orders")
-        async with Producer("shop", nameservers=cluster.nameservers, tls=True) as producer:
+        async with Producer(
+            "shop", nameservers=cluster.nameservers, tls=True, send_timeout_ms=PATIENCE_MS
+        ) as producer:
             assert (await producer.send(Message("orders", b"paid"))).queue_offset == 0
