@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import threading
 from pathlib import Path
@@ -148,7 +149,7 @@ async def test_a_relative_path_is_below_the_working_directory(
 
 async def test_the_folder_above_may_be_closed_to_us_but_not_fail(tmp_path: Path) -> None:
     files = NotedFiles()
-    files.refused["sync"] = PermissionError("not yours")  # `/home` may have mode 0711
+    files.refused["sync"] = PermissionError(errno.EACCES, "not yours")  # `/home` may have mode 0711
     file = DurableFile(tmp_path / "a" / "x.json", files)
     with pytest.raises(DiskError):
         await file.replace("one")  # the rename has to sync its own folder
