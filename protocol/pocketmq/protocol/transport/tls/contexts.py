@@ -1,8 +1,8 @@
 """SSL contexts from files, as RocketMQ takes them (Y-4, Y-5): TLS 1.2 and 1.3.
 
 Nothing is renegotiated: each time would cost a signature, and a peer could ask for it without end.
-ALPN `h2` is taken where it is offered, since gRPC clients hang up otherwise, and can be told then
-what they met (G-133).
+ALPN `h2` is taken where it is offered: gRPC clients hang up otherwise, and nobody would read in the
+log what they are and where they belong (G-133).
 """
 
 from __future__ import annotations
