@@ -112,7 +112,7 @@ def test_the_number_is_read_where_the_store_writes_it() -> None:
 def test_the_checkpoint_confirms_what_log_and_queues_have_on_the_disk(medium: Medium) -> None:
     medium.write(b"m0")
     end = medium.write(b"m1")
-    note = bytes(64) + struct.pack(">q", end)
+    note = bytes(DURABLE_AT) + struct.pack(">q", end)
     medium.ledger.noted("/a/checkpoint", note)
     assert f"log offset {end}, the log is safe to 0" in medium.found()[0]
     medium.sync()
@@ -125,7 +125,7 @@ def test_queue_entries_of_what_is_confirmed_are_compared(medium: Medium) -> None
     end = medium.write(b"m1")
     medium.sync()
     medium.keep("/a/consumequeue/T/0/" + "0" * 20, struct.pack(">qiq", 0, end, 0))
-    medium.ledger.noted("/a/checkpoint", bytes(64) + struct.pack(">q", end))
+    medium.ledger.noted("/a/checkpoint", bytes(DURABLE_AT) + struct.pack(">q", end))
     assert medium.found() == []
 
 

@@ -62,6 +62,26 @@ def test_progress_that_an_older_pocketmq_kept_in_rocketmqs_field_is_found(tmp_pa
     assert checkpoint.boot_id == b"boot id of 16 by"
 
 
+def test_progress_that_an_older_pocketmq_kept_where_rocketmq_5_5_reads_is_moved(
+    tmp_path: Path,
+) -> None:
+    """5.5 takes the number at byte 40 for an offset of the log, and may cut the log there."""
+    path = tmp_path / "checkpoint"
+    head = struct.pack(">5qq16sq", 1, 2, 3, 0, 5, 12, b"boot id of 16 by", 4096)
+    path.write_bytes((head + struct.pack(">I", crc32(head))).ljust(SIZE, b"\0"))
+    checkpoint = StoreCheckpoint(OsDisk(), str(tmp_path))
+    checkpoint.load()
+    assert checkpoint.is_ours
+    assert (checkpoint.durable_offset, checkpoint.durable_entries) == (4096, 12)
+    assert (checkpoint.confirm_phy_offset, checkpoint.boot_id) == (5, b"boot id of 16 by")
+    checkpoint.write()
+    checkpoint.close()
+    assert struct.unpack_from(">6q", path.read_bytes()) == (1, 2, 3, 0, 5, 0)
+    again = StoreCheckpoint(OsDisk(), str(tmp_path))
+    again.load()
+    assert (again.is_ours, again.durable_offset, again.durable_entries) == (True, 4096, 12)
+
+
 NUMBERS = (
     "physic_msg_timestamp",
     "logics_msg_timestamp",
@@ -114,7 +134,7 @@ def test_what_is_written_is_read_again_and_fills_one_page(tmp_path: Path) -> Non
     assert (again.is_ours, again.boot_id) == (True, b"boot id of 16 by")
     content = path.read_bytes()
     assert len(content) == 4096
-    assert content[80:] == bytes(4016)
+    assert content[84:] == bytes(4012)
     assert path.stat().st_blocks * 512 >= 4096, "its space is reserved: a write cannot fail"
 
 

@@ -1,16 +1,19 @@
 """How much of the store is known to survive a power cut (S-54).
 
-RocketMQ reads and writes the first 40 bytes and leaves the rest alone. When RocketMQ has used the
-store in between, the CRC no longer fits, and recovery follows RocketMQ's own rule (S-63).
+RocketMQ reads and writes the first 40 bytes, from 5.5 on 48, and leaves the rest alone. When
+RocketMQ has used the store in between, the CRC no longer fits, and recovery follows RocketMQ's own
+rule (S-63).
 
 `confirmPhyOffset` is RocketMQ's: how far a replicated log is confirmed (H-143). It says nothing of
-this disk. Until 2026-11-22 PocketMQ kept its own progress there, and the CRC behind 64 bytes; such
-a file is still read.
+this disk. Two older layouts are still read. Until 2026-11-29 `logicsPhysicalOffset` was not there,
+so that RocketMQ 5.5 took our count of entries for an offset of the log. Until 2026-11-22 our
+progress stood where `confirmPhyOffset` is, and the CRC behind 64 bytes.
 """
 
 from __future__ import annotations
 
 import os
+import struct
 from zlib import crc32
 
 from pocketmq.broker.store.disk import Disk
@@ -23,15 +26,20 @@ CHECKPOINT = Layout(
     Field("indexMsgTimestamp", "q", "... whose index file is flushed"),
     Field("masterFlushedOffset", "q", "used by replication"),
     Field("confirmPhyOffset", "q", "replication: all in-sync replicas have the log below it"),
+    Field("logicsPhysicalOffset", "q", "5.5 and later; 0: it recovers by the times above"),
     Field("durable entries", "q", "PocketMQ's: queue entries below the durable offset"),
     Field("boot id", "16s", "PocketMQ's: of the machine's run, so that a power cut shows"),
     Field("durable offset", "q", "PocketMQ's: log, queues and index below it are flushed"),
 )
-"""The first 72 of the file's 4096 bytes; `CHECKPOINT_CRC` follows."""
-CHECKPOINT_CRC = Layout(Field("CRC", "I", "PocketMQ's: CRC32 of the 72 bytes before it"))
+"""The first 80 of the file's 4096 bytes; `CHECKPOINT_CRC` follows."""
+CHECKPOINT_CRC = Layout(Field("CRC", "I", "PocketMQ's: CRC32 of the 80 bytes before it"))
 _FIELDS = CHECKPOINT.struct
 _CRC = CHECKPOINT_CRC.struct
-_OLD_SIZE = 64
+_OURS_AT = 40
+"""Where our own fields began before `logicsPhysicalOffset` was known."""
+_OLD_OURS = struct.Struct(">q16sq")
+_OLD_SIZE = _OURS_AT + _OLD_OURS.size
+_OLDEST_SIZE = 64
 """Of the fields before the durable offset got its own: it stood where confirmPhyOffset is."""
 
 
@@ -69,6 +77,7 @@ class StoreCheckpoint:
             self.index_msg_timestamp,
             self.master_flushed_offset,
             self.confirm_phy_offset,
+            _,
             self.durable_entries,
             self.boot_id,
             self.durable_offset,
@@ -76,9 +85,16 @@ class StoreCheckpoint:
         self.is_ours = _has_crc(content, _FIELDS.size)
         if not self.is_ours:
             self.durable_offset = 0
-            if _has_crc(content, _OLD_SIZE):
-                self.is_ours = True
-                self.durable_offset = self.confirm_phy_offset
+            self._load_older(content)
+
+    def _load_older(self, content: bytes) -> None:
+        """Our own fields, where an earlier version of PocketMQ wrote them."""
+        has_durable_offset = _has_crc(content, _OLD_SIZE)
+        if not has_durable_offset and not _has_crc(content, _OLDEST_SIZE):
+            return
+        self.is_ours = True
+        self.durable_entries, self.boot_id, offset = _OLD_OURS.unpack_from(content, _OURS_AT)
+        self.durable_offset = offset if has_durable_offset else self.confirm_phy_offset
 
     def write(self) -> None:
         """Write the numbers into the file; `sync` makes them durable."""
@@ -98,6 +114,7 @@ class StoreCheckpoint:
             self.index_msg_timestamp,
             self.master_flushed_offset,
             self.confirm_phy_offset,
+            0,  # of the queues we promise nothing to RocketMQ but the times
             self.durable_entries,
             self.boot_id,
             self.durable_offset,

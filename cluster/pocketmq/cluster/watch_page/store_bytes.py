@@ -66,7 +66,7 @@ def store_bytes(root: Path, offset: int) -> StoreBytes:
         record,
         list(_at(queue, QUEUE_ENTRY, entry_at)),
         list(_fields(INDEX_HEADER, _read(index[-1], 0, 40), 0)) if index else [],
-        list(_fields(CHECKPOINT, _read(root / "checkpoint", 0, 72), 0)),
+        list(_fields(CHECKPOINT, _read(root / "checkpoint", 0, CHECKPOINT.struct.size), 0)),
     )
 
 

@@ -12,8 +12,8 @@ from pocketmq.simulation.invariants.medium import Kept, Medium
 from pocketmq.simulation.invariants.rule import DurabilityRule
 
 DURABLE = Struct(">q")
-DURABLE_AT = 64
-"""Behind RocketMQ's five numbers, the entries and the boot id (docs/store.md)."""
+DURABLE_AT = 72
+"""Behind RocketMQ's six numbers, the entries and the boot id (docs/store.md)."""
 ENTRY = Struct(">qiq")
 """An entry of a consume queue: log offset, size, tags code (S-30)."""
 
