@@ -78,7 +78,7 @@ def test_a_closed_connection_is_not_woken_and_forgotten() -> None:
 
 
 def test_too_many_or_too_late_does_not_wait() -> None:
-    pops = table(waiting(), waiting(), per_key=2, most=3)
+    pops = table(waiting(), waiting(), per_key=1, most=3)
     assert pops.refusal(KEY, 9000, 0) is ResponseCode.POLLING_FULL
     assert pops.refusal(ONE, 9000, 0) is None
     assert pops.refusal(ONE, 9000, 8950) is ResponseCode.POLLING_TIMEOUT
@@ -135,7 +135,7 @@ def test_a_pop_is_answered_50_ms_before_its_deadline() -> None:  # K-131
 
 def test_as_many_wait_as_in_rocketmq() -> None:  # K-130
     pops: WaitingPops[None] = WaitingPops()
-    for _ in range(1023):
+    for _ in range(1024):
         pops.hold(waiting())
     assert pops.refusal(KEY, 9000, 0) is None
     pops.hold(waiting())

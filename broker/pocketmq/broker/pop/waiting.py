@@ -61,7 +61,7 @@ class WaitingPops(Generic[HeaderT]):
 
     Args:
         most: in all.
-        most_per_key: with the same topic, group and queue id.
+        most_per_key: with the same topic, group and queue id, and one more.
     """
 
     def __init__(self, most: int = 100_000, most_per_key: int = 1024) -> None:
@@ -92,7 +92,7 @@ class WaitingPops(Generic[HeaderT]):
             return ResponseCode.POLLING_FULL
         if now_ms >= deadline_ms - EARLY_MS:
             return ResponseCode.POLLING_TIMEOUT
-        if self.count(key) >= self._most_per_key:
+        if self.count(key) > self._most_per_key:  # RocketMQ compares so: one more may wait
             return ResponseCode.POLLING_FULL
         return None
 
