@@ -55,8 +55,9 @@ def open_store(tmp_path: Path, clock: ManualClock) -> Iterator[StoreMaker]:
         }
         disk = options.pop("disk", None) or OsDisk()
         on_arrival = options.pop("on_arrival", None)
+        profile = options.pop("profile", PROFILE_5_X.broker)
         config = StoreConfig(**{**defaults, **options})
-        store = MessageStore(config, disk, clock, PROFILE_5_X.broker, on_arrival=on_arrival)
+        store = MessageStore(config, disk, clock, profile, on_arrival=on_arrival)
         store.load()
         opened.append(store)
         return store

@@ -17,6 +17,7 @@ from pocketmq.broker.store.disk_worker import Done, InlineWorker, Job
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import DiskError
 from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.profile import PROFILE_4_9, PROFILE_5_3, PROFILE_5_5, Profile
 from support.disks import SteppedDisk
 from support.eventually import eventually
 from support.tiny_store import HOST
@@ -135,6 +136,24 @@ def test_a_full_disk_takes_no_messages_until_it_has_space(  # B-163, B-166, faul
     disk.used = 0.5
     cleaned(store, NOON)
     assert store.put_messages([message(b"yes")])[0].status is PutStatus.PUT_OK
+
+
+@pytest.mark.parametrize(
+    ("profile", "full_above"),
+    [(PROFILE_4_9, 0.9), (PROFILE_5_3, 0.85), (PROFILE_5_5, 0.85)],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_a_disk_that_was_full_has_space_at_the_level_of_the_release(
+    open_store: Make, disk: RoomyDisk, profile: Profile, full_above: float
+) -> None:  # B-166
+    store = open_store(disk=disk, profile=profile.broker)
+    for used in (0.91, 0.9, 0.851, 0.85):
+        disk.used = used
+        cleaned(store, NOON)
+        assert store.blocked_by == ({DISK_FULL} if used > full_above else set()), used
+    disk.used = 0.9  # it was not full just before
+    cleaned(store, NOON)
+    assert store.blocked_by == set()
 
 
 def test_queues_and_index_follow_the_log(store: MessageStore) -> None:  # S-73, S-34

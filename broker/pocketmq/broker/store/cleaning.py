@@ -65,6 +65,7 @@ class Cleaner:
         index: cut likewise; None when there is none.
         checkpoint: a log file stays until the queues' entries of its records are on the disk.
         blocked_by: where a full disk is noted, so that no message is taken.
+        full_down_to_forcible: a disk that was full is so until the forcible level, by profile.
     """
 
     def __init__(
@@ -77,6 +78,8 @@ class Cleaner:
         index: IndexService | None,
         checkpoint: StoreCheckpoint,
         blocked_by: set[str],
+        *,
+        full_down_to_forcible: bool,
     ) -> None:
         self._checkpoint = checkpoint
         self._disk = disk
@@ -86,6 +89,7 @@ class Cleaner:
         self._queues = queues
         self._index = index
         self._blocked_by = blocked_by
+        self._full_down_to_forcible = full_down_to_forcible
         self._manual_rounds = 0
 
     def delete_soon(self) -> None:
@@ -118,12 +122,14 @@ class Cleaner:
         return _PAUSE_S if len(doomed) == _FILES_PER_ROUND else None
 
     def _note_level(self, usage: DiskUsage, config: StoreConfig) -> None:
-        """Take no more messages above the warning level, and take them again below it."""
+        """Take no more messages above the warning level, and take them again with space (B-166)."""
         if usage.used_ratio > config.warning_ratio:
             if DISK_FULL not in self._blocked_by:
                 log.error("disk.full", used_ratio=round(usage.used_ratio, 3), path=self._root)
             self._blocked_by.add(DISK_FULL)
-        elif DISK_FULL in self._blocked_by:
+        elif DISK_FULL in self._blocked_by and not (
+            self._full_down_to_forcible and usage.used_ratio > config.forcible_ratio
+        ):
             log.info("disk.has_space", used_ratio=round(usage.used_ratio, 3), path=self._root)
             self._blocked_by.discard(DISK_FULL)
 

@@ -215,6 +215,7 @@ class MessageStore(QueueReads):
             self.index,
             self.checkpoint,
             self.blocked_by,
+            full_down_to_forcible=profile.full_down_to_forcible,
         )
         self._cleaning = cleaning_service(self._cleaner, disk, clock, lambda: self.config)
         pages = None if synced_often else PagesAhead(disk, commit_log.files)

@@ -105,6 +105,9 @@ class BrokerProfile:
     """Offset by time takes the neighbour nearer in time, not a boundary (S-40, S-41)."""
     pid_in_abort_file: bool
     """The `abort` file holds the process id (S-60)."""
+    full_down_to_forcible: bool
+    """A disk that was full takes messages again at the forcible level (85 %), not as soon as it is
+    below the warning level (90 %) (B-166)."""
 
 
 BROKER_4_9 = BrokerProfile(
@@ -148,6 +151,7 @@ BROKER_4_9 = BrokerProfile(
     slave_sync_s=10.0,
     search_nearest_time=True,
     pid_in_abort_file=False,
+    full_down_to_forcible=False,
 )
 """RocketMQ 4.9.8."""
 
@@ -192,6 +196,7 @@ BROKER_5_3 = BrokerProfile(
     slave_sync_s=60.0,
     search_nearest_time=False,
     pid_in_abort_file=True,
+    full_down_to_forcible=True,
 )
 """RocketMQ 5.2.0 to 5.3."""
 
