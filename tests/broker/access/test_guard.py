@@ -34,6 +34,7 @@ from pocketmq.protocol.headers.settings import (
 )
 from pocketmq.protocol.headers.topics import UpdateAndCreateTopicRequestHeader
 from pocketmq.protocol.signing import Credentials, signature
+from pocketmq.runtime.profile import PROFILE_5_X, PROFILES, Profile
 from support.broker_rig import (
     BrokerRig,
     Voice,
@@ -92,8 +93,10 @@ class Secured:
 
 
 @asynccontextmanager
-async def secured(folder: Path, **options: Any) -> AsyncIterator[Secured]:
-    async with running_broker(folder, **{**ON, **options}) as rig:
+async def secured(
+    folder: Path, profile: Profile = PROFILE_5_X, **options: Any
+) -> AsyncIterator[Secured]:
+    async with running_broker(folder, profile, **{**ON, **options}) as rig:
         yield Secured(rig)
 
 
@@ -270,6 +273,25 @@ async def test_a_retry_topic_counts_as_its_group(broker: Secured) -> None:
 
     assert "permission" not in str(taken.remark)
     assert "Group:other" in str(refused.remark)
+
+
+@pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
+async def test_whose_sub_a_send_to_a_retry_topic_needs(
+    tmp_path: Path, profile: Profile
+) -> None:  # Y-43
+    async with secured(tmp_path, profile) as broker:
+        broker.user("shop", "s3cret")
+        broker.allow("shop", ("Group:g", "Sub"))
+        voice = await broker.voice(SHOP)
+
+        foreign = await voice.try_send("%RETRY%other", producer_group="g")
+        nameless = await voice.try_send("%RETRY%other", producer_group="")
+        own = await voice.try_send("%RETRY%g", producer_group="other")
+
+    takes_named = profile.name != "5.5"
+    assert ("Group:other" in str(foreign.remark)) is not takes_named
+    assert "Group:other" in str(nameless.remark)
+    assert ("Group:other" in str(own.remark)) is takes_named
 
 
 async def test_codes_of_the_white_lists_pass(tmp_path: Path) -> None:

@@ -67,6 +67,7 @@ def assemble_access(core: BrokerCore) -> Access:
         unauthorized_codes=config.white_codes("authorization_whitelist"),
         cluster=config.cluster_name,
         longest_prefix_first=core.profile.broker.longest_prefix_decides,
+        retry_sends_may_name_group=core.profile.broker.retry_sends_may_name_group,
     )
     is_on = rules.authentication or rules.authorization
     return Access(

@@ -46,6 +46,7 @@ class AccessRules:
     unauthorized_codes: frozenset[int] = frozenset()
     cluster: str = ""
     longest_prefix_first: bool = True
+    retry_sends_may_name_group: bool = False
 
 
 class AccessGuard:
@@ -95,7 +96,12 @@ class AccessGuard:
         if not fields:
             return  # as RocketMQ: what carries no field needs nothing
         try:
-            needs = needs_of(request, fields, self._rules.cluster)
+            needs = needs_of(
+                request,
+                fields,
+                self._rules.cluster,
+                retry_sends_may_name_group=self._rules.retry_sends_may_name_group,
+            )
         except BadRequestError as exc:
             raise AuthError("parse authorization context error.") from exc
         if not needs:

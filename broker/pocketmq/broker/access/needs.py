@@ -1,6 +1,6 @@
 """What a request needs: RocketMQ's table, code -> resources and actions (Y-43, Y-44).
 
-    310 SEND_MESSAGE_V2    Topic b: Pub; of a retry topic Group a: Sub
+    310 SEND_MESSAGE_V2    Topic b: Pub; of a retry topic its group: Sub (up to 5.3 Group a)
     11  PULL_MESSAGE       Topic: Sub, and Group: Sub
     34  HEART_BEAT         each consumer group: Sub, and each of its topics: Sub
     17                     Topic: Create
@@ -42,14 +42,12 @@ def _text(fields: Fields, name: str) -> str | None:
     return None if value is None else to_text_value(value)
 
 
-def _send(topic_field: str, group_field: str) -> Callable[[Fields], list[Need]]:
-    def needs(fields: Fields) -> list[Need]:
-        name = _text(fields, topic_field)
-        if is_retry(name):
-            return [Need(group((_text(fields, group_field) or "").strip() or name), SUB)]
+def _send(fields: Fields, topic_field: str, group_field: str, may_name_group: bool) -> list[Need]:
+    name = _text(fields, topic_field)
+    if not is_retry(name):
         return [Need(topic(name), PUB)]
-
-    return needs
+    named = (_text(fields, group_field) or "").strip() if may_name_group else ""
+    return [Need(group(named or name), SUB)]
 
 
 def _topic_only(actions: tuple[Action, ...]) -> Callable[[Fields], list[Need]]:
@@ -79,10 +77,14 @@ def _unregister(fields: Fields) -> list[Need]:
     return [Need(group(name), SUB)] if name and name.strip() else []
 
 
+_SENDS: Final[Mapping[int, tuple[str, str]]] = {
+    RequestCode.SEND_MESSAGE: ("topic", "group"),
+    RequestCode.SEND_MESSAGE_V2: ("b", "a"),
+    RequestCode.SEND_BATCH_MESSAGE: ("b", "a"),
+}
+"""Where they have their topic and the producer's group."""
+
 _BY_FIELDS: Final[Mapping[int, Callable[[Fields], list[Need]]]] = {
-    RequestCode.SEND_MESSAGE: _send("topic", "group"),
-    RequestCode.SEND_MESSAGE_V2: _send("b", "a"),
-    RequestCode.SEND_BATCH_MESSAGE: _send("b", "a"),
     RequestCode.RECALL_MESSAGE: _topic_only(PUB),
     RequestCode.END_TRANSACTION: _end_transaction,
     RequestCode.CONSUMER_SEND_MSG_BACK: _group_only("group", SUB),
@@ -133,18 +135,24 @@ _MARKED: Final[Mapping[int, tuple[Action, tuple[str, ...]]]] = {
 """What RocketMQ marks at its header classes; a field that is not sent needs nothing."""
 
 
-def needs_of(request: Command, fields: Fields, cluster: str) -> list[Need]:
+def needs_of(
+    request: Command, fields: Fields, cluster: str, *, retry_sends_may_name_group: bool
+) -> list[Need]:
     """What a request needs; all of it has to be allowed, and an empty list is.
 
     Args:
         request: As received.
         fields: Of its header.
         cluster: The broker's.
+        retry_sends_may_name_group: A send to a retry topic needs Sub of the group that it names, if
+            any; else of the topic's own.
 
     Raises:
         BadRequestError: its body cannot be read.
     """
     code = request.code
+    if code in _SENDS:
+        return _send(fields, *_SENDS[code], retry_sends_may_name_group)
     by_fields = _BY_FIELDS.get(code)
     if by_fields is not None:
         return by_fields(fields)

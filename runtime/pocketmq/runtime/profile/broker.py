@@ -78,6 +78,8 @@ class BrokerProfile:
     longest_prefix_decides: bool
     """Of two rules for prefixes the longer decides, and Deny of two equal ones; in 5.3 the shorter,
     and Allow (Y-45)."""
+    retry_sends_may_name_group: bool
+    """A send to `%RETRY%` needs Sub of the group that it names, not of the topic's own (Y-43)."""
     message_priorities: bool
     """`_SYS_MSG_PRIORITY_` chooses a message's queue, and pops of a topic of type PRIORITY read the
     highest queue first (V-2, V-3)."""
@@ -142,6 +144,7 @@ BROKER_4_9 = BrokerProfile(
     cancel_names_topic=True,
     pulls_tell_sys_flags=False,
     longest_prefix_decides=False,
+    retry_sends_may_name_group=True,
     message_priorities=False,
     pops_can_be_suspended=False,
     revived_names_group=False,
@@ -187,6 +190,7 @@ BROKER_5_3 = BrokerProfile(
     cancel_names_topic=True,
     pulls_tell_sys_flags=True,
     longest_prefix_decides=False,
+    retry_sends_may_name_group=True,
     message_priorities=False,
     pops_can_be_suspended=False,
     revived_names_group=False,
@@ -211,6 +215,7 @@ BROKER_5_5 = replace(
     committed_names_real_topic=False,
     cancel_names_topic=False,
     longest_prefix_decides=True,
+    retry_sends_may_name_group=False,
     message_priorities=True,
     pops_can_be_suspended=True,
     revived_names_group=True,
