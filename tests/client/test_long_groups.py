@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from pocketmq.client import ConsumeFromWhere, Message
+from pocketmq.client import Admin, ConsumeFromWhere, Message
 from pocketmq.cluster.explain.facts import gather_facts
 from pocketmq.cluster.explain.findings import findings
-from pocketmq.cluster.explain.refusals import fault_of_name
+from pocketmq.cluster.explain.refusals import fault_of_name, version_told
 from pocketmq.operation.events.event import Event
 from pocketmq.operation.events.groups import MemberRefused
 from pocketmq.operation.events.recorder import Recorder
@@ -84,6 +84,22 @@ async def test_from_5_4_on_a_group_of_200_characters_gets_nothing_and_explain_sa
             ]
 
 
+async def test_explain_knows_a_broker_that_says_its_version_by_name_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # B-40: RocketMQ's brokers from 5.4.0 on
+    told = Admin.broker_runtime_info
+
+    async def without_number(self: Admin, broker: str) -> dict[str, str]:
+        info = await told(self, broker)
+        del info["brokerVersion"]
+        return info
+
+    async with tcp_cluster(tmp_path, "a", profile="5.5") as cluster:
+        monkeypatch.setattr(Admin, "broker_runtime_info", without_number)
+        [said] = await explained(cluster, "g" * 200)
+        assert "longer than 120 characters" in said
+
+
 async def test_a_group_that_nobody_makes_is_explained(tmp_path: Path) -> None:  # B-40
     async with tcp_cluster(tmp_path, "a", auto_create_subscription_group=False) as cluster:
         [said] = await explained(cluster, "readers")
@@ -146,6 +162,27 @@ def test_what_a_broker_takes_follows_from_its_version(
     assert fault_of_name("g" * (max_chars or 999), version) == ""
     if max_chars is not None:
         assert "longer" in fault_of_name("g" * (max_chars + 1), version)
+
+
+@pytest.mark.parametrize(
+    ("info", "version"),
+    [
+        ({"brokerVersion": "479", "brokerVersionDesc": "V5_3_3"}, version_number(5, 3, 3)),
+        ({"brokerVersionDesc": "V5_4_0"}, version_number(5, 4, 0)),
+        ({"brokerVersionDesc": "V5_5_0"}, version_number(5, 5, 0)),
+        ({"brokerVersionDesc": "V5_4_0_SNAPSHOT"}, version_number(5, 4, 0) - 1),
+        ({"brokerVersionDesc": "HIGHER_VERSION"}, 612),
+        ({"brokerVersionDesc": "180"}, 180),
+        ({"brokerVersionDesc": "a fork's"}, 0),
+        ({"brokerVersion": "a fork's"}, 0),
+        ({"brokerVersion": "9" * 5000}, 0),
+        ({}, 0),
+    ],
+)
+def test_brokers_from_5_4_on_say_their_version_by_name_only(
+    info: dict[str, str], version: int
+) -> None:  # B-40
+    assert version_told(info) == version
 
 
 @by_profile

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
@@ -33,6 +34,7 @@ def _release(since: str) -> tuple[int, ...]:
 _FIRST_REGULAR: Final = 194
 """Earlier releases, from before 2014, are not numbered evenly."""
 _HIGHEST: Final = 612
+_NAMED: Final = re.compile(r"V(\d)_(\d)_(\d)(_SNAPSHOT)?", re.ASCII)
 
 
 def version_number(major: int, minor: int, patch: int) -> int:
@@ -49,3 +51,14 @@ def version_name(version: int) -> str:
     number, is_snapshot = (version + 588) // 2, version % 2 == 0
     name = f"V{number // 100}_{number // 10 % 10}_{number % 10}"
     return f"{name}_SNAPSHOT" if is_snapshot else name
+
+
+def version_named(name: str) -> int | None:
+    """The number of a version that is called so by `version_name`; None: it is no such name."""
+    if name == "HIGHER_VERSION":
+        return _HIGHEST
+    found = _NAMED.fullmatch(name)
+    if found is None:
+        return int(name) if name.isascii() and name.isdigit() and len(name) < 10 else None
+    major, minor, patch = (int(part) for part in found.groups()[:3])
+    return version_number(major, minor, patch) - (found[4] is not None)

@@ -6,9 +6,11 @@ RocketMQ's own brokers too.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pocketmq.client import Admin
 from pocketmq.protocol.errors import IllegalNameError
-from pocketmq.protocol.releases import version_number
+from pocketmq.protocol.releases import version_named, version_number
 from pocketmq.protocol.validation import check_group, is_system_group
 from pocketmq.runtime.profile.broker import BROKER_4_9, BROKER_5_3, BROKER_5_5
 
@@ -37,6 +39,18 @@ def fault_of_name(group: str, version: int) -> str:
     return ""
 
 
+def version_told(info: Mapping[str, str]) -> int:
+    """The version of a broker by its runtime info; 0 if it says none.
+
+    RocketMQ's brokers have no `brokerVersion` from 5.4.0 on, only the name of it.
+    """
+    for key in ("brokerVersion", "brokerVersionDesc"):
+        version = version_named(info.get(key, ""))
+        if version is not None:
+            return version
+    return 0
+
+
 async def refusals(admin: Admin, group: str) -> tuple[dict[str, str], tuple[str, ...]]:
     """Broker -> what it finds wrong with the name; and those that make no group at all.
 
@@ -50,7 +64,7 @@ async def refusals(admin: Admin, group: str) -> tuple[dict[str, str], tuple[str,
         if options.get("autoCreateSubscriptionGroup") == "false" and not is_system_group(group):
             not_made.append(broker)
             continue
-        version = int((await admin.broker_runtime_info(broker)).get("brokerVersion", "0"))
+        version = version_told(await admin.broker_runtime_info(broker))
         if fault := fault_of_name(group, version):
             wrong[broker] = fault
     return wrong, tuple(not_made)
