@@ -10,7 +10,7 @@ from pocketmq.protocol import properties as names
 from pocketmq.protocol.headers.send import SendMessageResponseHeader
 from pocketmq.protocol.headers.timers import RecallMessageRequestHeader
 from pocketmq.protocol.headers.topics import GetTopicConfigRequestHeader
-from pocketmq.protocol.validation import TIMER_TOPIC
+from pocketmq.protocol.validation import HALF_TOPIC, TIMER_TOPIC
 from pocketmq.runtime.profile import PROFILE_4_9, PROFILE_5_3, PROFILE_5_5, PROFILES, Profile
 from support.broker_rig import running_broker
 
@@ -58,6 +58,19 @@ async def test_a_resend_that_is_given_up_waits_by_its_delay_in_4_9_only(
         assert (waits, dead.properties["DELAY"]) == (
             (True, "2") if profile is PROFILE_4_9 else (False, "-1")
         )
+
+
+@pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
+async def test_a_delayed_retry_with_tran_msg_is_a_half_message_in_4_9_only(
+    tmp_path: Path, profile: Profile
+) -> None:  # B-100, X-10
+    async with running_broker(tmp_path, profile) as rig:
+        voice = await rig.voice()
+        properties = {names.TRANSACTION_PREPARED: "true", names.DELAY: "1"}
+        await voice.send("orders", properties=properties, reconsume_times=1)
+        await rig.advance(10)
+        halves, plain = await rig.queue(HALF_TOPIC), await rig.queue("orders")
+        assert (len(halves), len(plain)) == ((1, 0) if profile is PROFILE_4_9 else (0, 1))
 
 
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)

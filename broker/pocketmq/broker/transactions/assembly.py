@@ -90,7 +90,8 @@ def assemble_transactions(
             topics.configs.ensure_system_topic(topic, queue_nums=1, now_ms=clock.time_ms())
 
     def to_half_topic(message: StoredMessage, properties: dict[str, str], now_ms: int) -> bool:
-        if not is_half(message, properties):
+        delayed_retries = profile.delayed_retries_are_halves
+        if not is_half(message, properties, delayed_retries=delayed_retries):
             return False
         open_half(message, now_ms)
         to_half(message, properties)

@@ -60,10 +60,18 @@ class Outcome(Enum):
 _OUTCOMES: dict[int, Outcome] = {outcome.value: outcome for outcome in Outcome}
 
 
-def is_half(message: StoredMessage, properties: dict[str, str]) -> bool:
-    """Whether a sent message is to wait for its transaction (X-10)."""
-    return properties.get(names.TRANSACTION_PREPARED, "").lower() == "true" and not (
-        message.reconsume_times > 0 and _number(properties.get(names.DELAY)) > 0
+def is_half(
+    message: StoredMessage, properties: dict[str, str], *, delayed_retries: bool = False
+) -> bool:
+    """Whether a sent message is to wait for its transaction (X-10).
+
+    Args:
+        message: What was sent.
+        properties: Of the message.
+        delayed_retries: Whether a retry with a delay may be a half message, by profile.
+    """
+    return properties.get(names.TRANSACTION_PREPARED, "").lower() == "true" and (
+        delayed_retries or message.reconsume_times <= 0 or _number(properties.get(names.DELAY)) <= 0
     )
 
 

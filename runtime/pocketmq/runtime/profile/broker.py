@@ -56,6 +56,8 @@ class BrokerProfile:
     """PULL_OFFSET_MOVED (21) of a master is also stored in OFFSET_MOVED_EVENT (B-65)."""
     transaction_check_interval_ms: int
     """Between two rounds of checks on half messages (B-106)."""
+    delayed_retries_are_halves: bool
+    """A retry with a delay is a half message too when it has TRAN_MSG (B-100, X-10)."""
     half_is_young_at_its_age: bool
     """A half message exactly as old as its immunity time is not checked yet (X-34)."""
     transaction_ops_batched: bool
@@ -134,6 +136,7 @@ BROKER_4_9 = BrokerProfile(
     sends_tell_transaction_id=False,
     write_offset_moved_event=True,
     transaction_check_interval_ms=60_000,
+    delayed_retries_are_halves=True,
     half_is_young_at_its_age=False,
     transaction_ops_batched=False,
     server_side_reset_offset=False,
@@ -180,6 +183,7 @@ BROKER_5_3 = BrokerProfile(
     sends_tell_transaction_id=True,
     write_offset_moved_event=False,
     transaction_check_interval_ms=30_000,
+    delayed_retries_are_halves=False,
     half_is_young_at_its_age=False,
     transaction_ops_batched=True,
     server_side_reset_offset=True,
