@@ -78,15 +78,18 @@ def test_a_half_message_lies_in_the_half_topic_under_its_own_name() -> None:  # 
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("names_transaction", [False, True])
 @pytest.mark.parametrize("key", ["key", None])
-def test_what_is_added_to_encoded_properties_is_what_a_half_message_has(key: str | None) -> None:
+def test_what_is_added_to_encoded_properties_is_what_a_half_message_has(
+    key: str | None, names_transaction: bool
+) -> None:
     properties = {"TRAN_MSG": "true", "PGROUP": "writers", "TAGS": "x"}
     slow, quick = sent(), sent()
     slow.uniq_key = quick.uniq_key = key
     quick.properties = encode_properties(properties).encode()
     quick.sys_flag = 0  # whoever calls has taken the bits off
-    to_half(slow, properties)
-    add_to_half(quick)
+    to_half(slow, properties, names_transaction=names_transaction)
+    add_to_half(quick, names_transaction=names_transaction)
     assert quick == slow
 
 

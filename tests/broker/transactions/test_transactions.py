@@ -28,7 +28,7 @@ from pocketmq.protocol.record import decode_record
 from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.protocol.validation import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
 from pocketmq.runtime.manual_clock import ManualClock
-from pocketmq.runtime.profile import PROFILE_4_9
+from pocketmq.runtime.profile import PROFILE_4_9, PROFILES, Profile
 from support.broker_rig import BrokerRig, Voice, running_broker
 from support.inline_disk import InlineDisk
 
@@ -179,6 +179,22 @@ async def test_op_records_are_written_together_after_three_seconds(rig: BrokerRi
     committed = rig.broker.offsets.queues("CID_RMQ_SYS_TRANS", HALF_TOPIC)
     assert dict(committed) == {0: 3}
     assert dict(rig.broker.offsets.queues("CID_RMQ_SYS_TRANS", OP_HALF_TOPIC)) == {0: 1}
+
+
+@pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
+@pytest.mark.parametrize("more", [{}, {"REAL_QID": "9"}], ids=["quick", "slow"])
+async def test_4_9_adds_no_transaction_id(
+    tmp_path: Path, profile: Profile, more: dict[str, str]
+) -> None:
+    async with running_broker(tmp_path, profile) as rig:
+        voice = await producer(rig)
+        await end(voice, await send_half(rig, voice, "a", **more), COMMIT)
+        half = (await rig.queue(HALF_TOPIC))[0]
+        [committed] = await rig.queue("orders", 1)
+    expected = None if profile.name == "4.9" else "a"
+    assert half.properties.get(names.TRANSACTION_ID) == expected
+    assert committed.properties.get(names.TRANSACTION_ID) == expected
+    assert (half.properties[names.REAL_TOPIC], half.properties["REAL_QID"]) == ("orders", "1")
 
 
 async def test_4_9_writes_an_op_record_for_each(tmp_path: Path) -> None:

@@ -94,12 +94,12 @@ def assemble_transactions(
         if not is_half(message, properties, delayed_retries=delayed_retries):
             return False
         open_half(message, now_ms)
-        to_half(message, properties)
+        to_half(message, properties, names_transaction=profile.half_names_transaction)
         return True
 
     def sent_half(message: StoredMessage, now_ms: int) -> None:
         open_half(message, now_ms)
-        add_to_half(message)
+        add_to_half(message, names_transaction=profile.half_names_transaction)
 
     def open_half(message: StoredMessage, now_ms: int) -> None:
         if core.config.reject_transaction_message:

@@ -75,9 +75,17 @@ def is_half(
     )
 
 
-def to_half(message: StoredMessage, properties: dict[str, str]) -> None:
-    """Turn a message into its half message; changes both arguments."""
-    if message.uniq_key:
+def to_half(
+    message: StoredMessage, properties: dict[str, str], *, names_transaction: bool = True
+) -> None:
+    """Turn a message into its half message; changes both arguments.
+
+    Args:
+        message: as it was sent.
+        properties: its properties.
+        names_transaction: its unique key is added as `__transactionId__`, too (X-10).
+    """
+    if names_transaction and message.uniq_key:
         properties[names.TRANSACTION_ID] = message.uniq_key
     properties[names.REAL_TOPIC] = message.topic
     properties[names.REAL_QUEUE_ID] = str(message.queue_id)
@@ -86,10 +94,10 @@ def to_half(message: StoredMessage, properties: dict[str, str]) -> None:
     message.properties = encode_again(properties).encode()
 
 
-def add_to_half(message: StoredMessage) -> None:
+def add_to_half(message: StoredMessage, *, names_transaction: bool = True) -> None:
     """`to_half` for a message whose properties are encoded and name nothing of what is added."""
     key, topic, queue_id = message.uniq_key, message.topic, message.queue_id
-    added = {names.TRANSACTION_ID: key} if key else {}
+    added = {names.TRANSACTION_ID: key} if names_transaction and key else {}
     added |= {names.REAL_TOPIC: topic, names.REAL_QUEUE_ID: str(queue_id)}
     message.properties = add_to_stored(bytes(message.properties), added)
     message.topic, message.queue_id = HALF_TOPIC, 0

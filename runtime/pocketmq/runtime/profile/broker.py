@@ -70,6 +70,8 @@ class BrokerProfile:
     """And two for half messages in RocksDB, which nothing comes into (E-70)."""
     arbitrary_delay: bool
     """`TIMER_*` properties delay by milliseconds (B-96)."""
+    half_names_transaction: bool
+    """A half message gets its unique key as `__transactionId__` too (X-1, X-10)."""
     committed_names_real_topic: bool
     """A committed message keeps REAL_TOPIC and REAL_QID among its stored properties (X-1)."""
     cancel_names_topic: bool
@@ -143,6 +145,7 @@ BROKER_4_9 = BrokerProfile(
     system_topics_of_5x=False,
     system_topics_of_rocksdb=False,
     arbitrary_delay=False,
+    half_names_transaction=False,
     committed_names_real_topic=True,
     cancel_names_topic=True,
     pulls_tell_sys_flags=False,
@@ -190,6 +193,7 @@ BROKER_5_3 = BrokerProfile(
     system_topics_of_5x=True,
     system_topics_of_rocksdb=False,
     arbitrary_delay=True,
+    half_names_transaction=True,
     committed_names_real_topic=True,
     cancel_names_topic=True,
     pulls_tell_sys_flags=True,
