@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Awaitable
 from typing import Any, cast
 
 import pytest
 
 from pocketmq.client import Message, MessageQueue, SendFailedError, SendStatus, select_by_hash
 from pocketmq.client.instance import DuplicateGroupError
+from pocketmq.client.producer.prepare import Prepared
 from pocketmq.protocol.codes import RequestCode, ResponseCode
+from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import (
     BrokerError,
+    BrokerNotFoundError,
     ClientError,
     IllegalMessageError,
     IllegalNameError,
@@ -21,6 +25,7 @@ from pocketmq.protocol.errors import (
 from pocketmq.protocol.headers.send import SendMessageRequestHeaderV2
 from pocketmq.protocol.java import java_hash
 from pocketmq.runtime.errors import ConfigError
+from pocketmq.runtime.profile import PROFILE_4_9, PROFILES, Profile
 from support.client_rig import client_rig
 
 
@@ -423,3 +428,29 @@ async def test_a_broker_that_answers_a_probe_may_be_chosen_again() -> None:  # P
         del rig.brokers[1].refuse[RequestCode.GET_MAX_OFFSET]
         await rig.advance(3.1)
         assert set(producer.fault_strategy.unreachable_brokers()) == {"a"}
+
+
+@pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
+async def test_a_try_that_failed_in_the_client_isolates_its_broker_in_4_9_only(
+    monkeypatch: pytest.MonkeyPatch, profile: Profile
+) -> None:  # P-37
+    async with (
+        client_rig("a", "b") as rig,
+        rig.producer(send_latency_fault_enable=True, profile=profile.name) as producer,
+    ):
+        delivery = producer._delivery
+        request = delivery.request
+
+        def without_a(
+            prepared: Prepared, queue: MessageQueue, timeout_s: float
+        ) -> Awaitable[Command]:
+            if queue.broker_name == "a":
+                raise BrokerNotFoundError("a")
+            return request(prepared, queue, timeout_s)
+
+        monkeypatch.setattr(delivery, "request", without_a)
+        table = producer.fault_strategy.table
+        while "a" not in table.items:
+            assert (await producer.send(Message("T", b"x"))).queue.broker_name == "b"
+        assert table.is_available("a", rig.clock.monotonic()) is (profile is not PROFILE_4_9)
+        assert table.is_reachable("a")

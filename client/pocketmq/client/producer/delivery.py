@@ -268,7 +268,7 @@ class Delivery:
         elif isinstance(error, BrokerError):
             strategy.broker_failed(broker_name, latency_ms, self._now())
         else:
-            strategy.answered(broker_name, latency_ms, self._now())
+            strategy.client_failed(broker_name, latency_ms, self._now())
 
 
 def result_of(response: Command, prepared: Prepared, queue: MessageQueue) -> SendResult:

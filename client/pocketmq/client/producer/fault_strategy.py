@@ -131,7 +131,7 @@ class FaultStrategy:
         return self._from_better_half(info, now)
 
     def answered(self, broker_name: str, latency_ms: float, now: float) -> None:
-        """The broker answered, with whatever send status; or the fault was our own."""
+        """The broker answered, with whatever send status."""
         if self.enabled:
             self._learn(broker_name, latency_ms, now, isolated=False, reachable=True)
 
@@ -151,6 +151,12 @@ class FaultStrategy:
         """The broker answered with an error code."""
         if self.enabled:
             self._learn(broker_name, latency_ms, now, isolated=True, reachable=False)
+
+    def client_failed(self, broker_name: str, latency_ms: float, now: float) -> None:
+        """The try failed before anything was sent; whether that isolates the broker: P-37."""
+        if self.enabled:
+            isolated = self._profile.fault_of_client_isolates
+            self._learn(broker_name, latency_ms, now, isolated=isolated, reachable=True)
 
     def reached(self, broker_name: str) -> None:
         """A probe was answered: the broker may be chosen again."""

@@ -48,6 +48,8 @@ class ClientProfile:
     """How long a broker of that class is avoided (P-34)."""
     fault_isolation_latency_ms: int
     """Latency that is looked up for an isolated broker (P-35)."""
+    fault_of_client_isolates: bool
+    """A try that failed in the client isolates its broker as one that the broker failed (P-37)."""
     fault_only_extends: bool
     """A good send does not free a broker early (P-36)."""
     fault_filters: bool
@@ -86,6 +88,7 @@ CLIENT_4_9 = ClientProfile(
     fault_latency_max_ms=(50, 100, 550, 1_000, 2_000, 3_000, 15_000),
     fault_not_available_ms=(0, 0, 30_000, 60_000, 120_000, 180_000, 600_000),
     fault_isolation_latency_ms=30_000,
+    fault_of_client_isolates=True,
     fault_only_extends=False,
     fault_filters=False,
 )
@@ -111,6 +114,7 @@ CLIENT_5_3 = ClientProfile(
     fault_latency_max_ms=(50, 100, 550, 1_800, 3_000, 5_000, 15_000),
     fault_not_available_ms=(0, 0, 2_000, 5_000, 6_000, 10_000, 30_000),
     fault_isolation_latency_ms=10_000,
+    fault_of_client_isolates=False,
     fault_only_extends=True,
     fault_filters=True,
 )
