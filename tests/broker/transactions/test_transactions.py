@@ -28,7 +28,7 @@ from pocketmq.protocol.record import decode_record
 from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.protocol.validation import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
 from pocketmq.runtime.manual_clock import ManualClock
-from pocketmq.runtime.profile import PROFILE_4_9, PROFILES, Profile
+from pocketmq.runtime.profile import PROFILE_4_9, PROFILE_5_3, PROFILE_5_5, PROFILES, Profile
 from support.broker_rig import BrokerRig, Voice, running_broker
 from support.inline_disk import InlineDisk
 
@@ -421,6 +421,30 @@ async def test_open_half_messages_are_counted_in_rocketmq_s_file(tmp_path: Path)
         await send_half(rig, await producer(rig), "d")
         await rig.advance(25)
         assert json.loads(file.read_text())["transactionCount"]["orders"]["count"] == 2
+
+
+@pytest.mark.parametrize(("profile", "period_s"), [(PROFILE_5_3, 3), (PROFILE_5_5, 10)])
+async def test_how_often_open_half_messages_are_written(
+    tmp_path: Path, profile: Profile, period_s: int
+) -> None:
+    async with running_broker(tmp_path, profile) as rig:
+        voice = await producer(rig)
+        file = Path(rig.broker.store.root) / "config" / "transactionMetrics"
+        for count in (1, 2):
+            await send_half(rig, voice, str(count))
+            written = file.read_bytes() if file.exists() else None
+            await rig.advance(period_s - 1)
+            assert (file.read_bytes() if file.exists() else None) == written
+            await rig.advance(1)
+            assert json.loads(file.read_text())["transactionCount"]["orders"]["count"] == count
+
+
+async def test_4_9_keeps_no_file_of_open_half_messages(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, PROFILE_4_9) as rig:
+        await send_half(rig, await producer(rig), "a")
+        await rig.advance(25)
+        folder = Path(rig.broker.store.root) / "config"
+    assert not (folder / "transactionMetrics").exists()
 
 
 # -- kills ----------------------------------------------------------------------------------------

@@ -34,8 +34,9 @@ def assemble_metrics(
     def numbers() -> Figures:
         yield Figure(metrics.TOPIC_NUMBER, (), len(topics.configs.table))
         yield Figure(metrics.GROUP_NUMBER, (), len(groups.configs.table))
-        for topic, count in transactions.counts.table().items():
-            yield Figure(metrics.HALF_MESSAGES, (topic,), count.count)
+        if transactions.counts is not None:
+            for topic, count in transactions.counts.table().items():
+                yield Figure(metrics.HALF_MESSAGES, (topic,), count.count)
 
     processor = MetricsProcessor(
         numbers,

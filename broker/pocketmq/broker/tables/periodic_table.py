@@ -28,6 +28,7 @@ class PeriodicTable(Service):
         unsaved: the mark that the table's manager sets.
         clock: says when.
         period_s: between two saves.
+        first_s: until the first.
         first: brings what the table depends on to the disk; False postpones the save. A table must
             not refer to data that a power cut can still take.
     """
@@ -39,13 +40,14 @@ class PeriodicTable(Service):
         clock: Clock,
         period_s: float,
         *,
+        first_s: float = FIRST_SAVE_S,
         first: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
         self._file = file
         self._unsaved = unsaved
         self._first = first
         self._service = PeriodicService(
-            f"save {file.name}", clock, period_s, self.save, initial_delay_s=FIRST_SAVE_S
+            f"save {file.name}", clock, period_s, self.save, initial_delay_s=first_s
         )
         unsaved.began.connect(self._service.resume)
 

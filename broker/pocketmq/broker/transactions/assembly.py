@@ -11,7 +11,7 @@ from pocketmq.broker.offsets.assembly import Offsets
 from pocketmq.broker.store import FlushDiskType
 from pocketmq.broker.store.stored_message import StoredMessage
 from pocketmq.broker.storing.assembly import Storing
-from pocketmq.broker.subject import Periodically, Subject
+from pocketmq.broker.subject import Periodically, Service, Subject
 from pocketmq.broker.tables.periodic_table import PeriodicTable
 from pocketmq.broker.topics.assembly import Topics
 from pocketmq.broker.transactions.check_round import CheckLimits
@@ -34,11 +34,8 @@ from pocketmq.runtime.periodic import PeriodicService
 class Transactions(Subject):
     """The transactions."""
 
-    counts: TransactionCounts
-
-
-METRICS_FLUSH_S = 10.0
-"""Interval at which transactionMetrics is written (X-50)."""
+    counts: TransactionCounts | None
+    """None: no file holds them, so that they are not known after a restart (X-50)."""
 
 
 def assemble_transactions(
@@ -48,12 +45,13 @@ def assemble_transactions(
     profile, clock, store = core.profile.broker, core.clock, core.store
     decisions, counts = Decisions(), TransactionCounts(core.stats.meters)
     core.signals.topic_deleted.connect(counts.forget)
-    saved = PeriodicTable(
-        core.table_file("transactionMetrics", TransactionMetrics, counts.load, counts.wrapper),
-        counts.unsaved,
-        clock,
-        METRICS_FLUSH_S,
-    )
+    flush_s = profile.transaction_counts_flush_s
+    saved: tuple[Service, ...] = ()
+    if flush_s is not None:
+        file = core.table_file(
+            "transactionMetrics", TransactionMetrics, counts.load, counts.wrapper
+        )
+        saved = (PeriodicTable(file, counts.unsaved, clock, flush_s, first_s=flush_s),)
     at_once = store.config.flush_disk_type is FlushDiskType.SYNC_FLUSH
 
     def op_limits() -> OpLimits:
@@ -148,7 +146,7 @@ def assemble_transactions(
 
     core.signals.role_changed.connect(role_changed)
     return Transactions(
-        counts=counts,
+        counts=None if flush_s is None else counts,
         processors=(end,),
-        services=(saved, ops, core.role.while_leading(Periodically(walks))),
+        services=(*saved, ops, core.role.while_leading(Periodically(walks))),
     )

@@ -54,6 +54,9 @@ class BrokerProfile:
     """Answers to sends carry `transactionId`, the message's UNIQ_KEY."""
     write_offset_moved_event: bool
     """PULL_OFFSET_MOVED (21) of a master is also stored in OFFSET_MOVED_EVENT (B-65)."""
+    transaction_counts_flush_s: float | None
+    """Interval at which `transactionMetrics` is written; None: there is no such file, nor a figure
+    of open half messages (X-50)."""
     transaction_check_interval_ms: int
     """Between two rounds of checks on half messages (B-106)."""
     delayed_retries_are_halves: bool
@@ -137,6 +140,7 @@ BROKER_4_9 = BrokerProfile(
     batches_are_stamped=True,
     sends_tell_transaction_id=False,
     write_offset_moved_event=True,
+    transaction_counts_flush_s=None,
     transaction_check_interval_ms=60_000,
     delayed_retries_are_halves=True,
     half_is_young_at_its_age=False,
@@ -185,6 +189,7 @@ BROKER_5_3 = BrokerProfile(
     batches_are_stamped=True,
     sends_tell_transaction_id=True,
     write_offset_moved_event=False,
+    transaction_counts_flush_s=3.0,
     transaction_check_interval_ms=30_000,
     delayed_retries_are_halves=False,
     half_is_young_at_its_age=False,
@@ -218,6 +223,7 @@ BROKER_5_5 = replace(
     created_groups_are_checked=True,
     retry_topic_max_chars=255,
     batches_are_stamped=False,
+    transaction_counts_flush_s=10.0,
     system_topics_of_rocksdb=True,
     half_is_young_at_its_age=True,
     committed_names_real_topic=False,
