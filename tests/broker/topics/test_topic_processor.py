@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pocketmq.broker.store import StoredMessage
 from pocketmq.protocol.bodies.clients import GroupList
 from pocketmq.protocol.bodies.route import TopicList
 from pocketmq.protocol.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
@@ -21,10 +22,18 @@ from pocketmq.protocol.headers.topics import (
     QueryTopicConsumeByWhoRequestHeader,
     UpdateAndCreateTopicRequestHeader,
 )
-from pocketmq.runtime.profile import PROFILE_4_9
+from pocketmq.runtime.profile import PROFILE_4_9, PROFILES, Profile
 from support.broker_rig import BrokerRig, Voice, consumer, running_broker
 from support.eventually import eventually
 from support.model_disk import ModelDisk
+from support.tiny_store import HOST
+
+
+def make_message(topic: str) -> StoredMessage:
+    return StoredMessage(
+        topic=topic, queue_id=0, body=b"x", properties=b"", flag=0, sys_flag=0,
+        born_timestamp_ms=1, born_host=HOST, store_host=HOST,
+    )  # fmt: skip
 
 
 def update(topic: str = "orders", **fields: Any) -> UpdateAndCreateTopicRequestHeader:
@@ -139,6 +148,41 @@ async def test_a_deleted_topic_takes_its_queues_and_offsets_along(  # B-16
     pulled = await voice.pull()
     assert (pulled.bodies, pulled.header.next_begin_offset) == ([b"anew"], 1)
     assert rig.broker.offsets.query("readers", "orders", 0) is None
+
+
+@pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
+async def test_a_deleted_topic_leaves_its_offsets_in_4_9_only(
+    tmp_path: Path, profile: Profile
+) -> None:  # B-16, M-16
+    async with running_broker(tmp_path, profile) as rig:
+        voice = await rig.voice()
+        await voice.send()
+        await voice.heartbeat(consumers=[consumer()])
+        await voice.commit(1)
+        assert (await voice.ask(DeleteTopicRequestHeader(topic="orders"))).code == 0
+        assert await rig.queue("orders") == []
+        left = rig.broker.offsets.query("readers", "orders", 0)
+        assert left == (1 if profile is PROFILE_4_9 else None)
+
+
+@pytest.mark.parametrize("retry", ["%RETRY%readers_orders", "%RETRY%readers+orders"])
+async def test_a_deleted_topic_takes_its_pop_retry_topics_along(
+    rig: BrokerRig, voice: Voice, retry: str
+) -> None:  # M-16
+    others = ["%RETRY%strangers_orders", "%RETRY%readers_bills", "%RETRY%readers"]
+    await voice.heartbeat(consumers=[consumer()])
+    for topic in (retry, *others):
+        rig.broker.topics.put(TopicConfig(topic_name=topic), 0)
+        rig.broker.store.put_messages([make_message(topic=topic)])
+        rig.broker.offsets.commit("readers", topic, 0, 1, 0)
+    await voice.send()
+    await voice.commit(1)
+    assert [len(await rig.queue(topic)) for topic in (retry, *others)] == [1, 1, 1, 1]
+    assert (await voice.ask(DeleteTopicRequestHeader(topic="orders"))).code == 0
+    kept = [topic for topic in (retry, *others) if rig.broker.topics.get(topic) is not None]
+    assert kept == others
+    assert rig.broker.offsets.query("readers", retry, 0) is None
+    assert [topic for topic in (retry, *others) if await rig.queue(topic)] == others
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from pocketmq.broker.subject import Periodically, Service, Subject
 from pocketmq.broker.tables.periodic_table import PeriodicTable
 from pocketmq.broker.topics.assembly import Topics
 from pocketmq.protocol.bodies.offsets import ConsumerOffsetTable
+from pocketmq.protocol.receipts import pop_retry_topic
 from pocketmq.runtime.periodic import PeriodicService
 
 log = structlog.get_logger()
@@ -36,7 +37,7 @@ class Offsets(Subject):
 
 
 def assemble_offsets(core: BrokerCore, topics: Topics, groups: Groups) -> Offsets:
-    """Listens to `topic_deleted` and `group_deleted`."""
+    """Listens to `topic_deleted`, which it emits for pop retry topics, and to `group_deleted`."""
     config, profile, clock, store = core.config, core.profile.broker, core.clock, core.store
     table = ConsumerOffsetManager(core.events, core.config.name)
 
@@ -44,7 +45,17 @@ def assemble_offsets(core: BrokerCore, topics: Topics, groups: Groups) -> Offset
         if with_offsets:
             table.forget_group(group)
 
-    core.signals.topic_deleted.connect(table.forget_topic)
+    def topic_deleted(topic: str) -> None:
+        """What waits in its pop retry topics would come again as a message of the topic (M-16)."""
+        for group in table.groups_of(topic):
+            for v2 in (True, False):
+                retry = pop_retry_topic(topic, group, v2=v2)
+                if topics.configs.delete(retry, clock.time_ms()):
+                    core.signals.topic_deleted.emit(retry)
+        table.forget_topic(topic)
+
+    if profile.deleted_topics_take_offsets:
+        core.signals.topic_deleted.connect(topic_deleted)
     core.signals.group_deleted.connect(group_deleted)
     processor = OffsetProcessor(
         table, store, topics.configs, groups.configs, clock, profile, budget=core.budget

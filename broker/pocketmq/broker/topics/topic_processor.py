@@ -42,7 +42,7 @@ class TopicProcessor:
         topics: the table.
         topics_file: answers wait until a change is on the disk.
         announcements: and until the name servers know it.
-        deleted: signals that a topic was deleted, with its queues, offsets and held pulls.
+        deleted: signals that a topic was deleted, with its queues and held pulls.
         clock: stamps changes.
         attributes: which attributes a topic may have.
         budget: how many queues a topic may have, and how many topics one request may change.
@@ -140,7 +140,7 @@ class TopicProcessor:
 
     @handles(RequestCode.DELETE_TOPIC_IN_BROKER)
     def delete(self, peer: Peer, request: Command) -> Reply:
-        """Remove a topic with its offsets and queues (B-16).
+        """Remove a topic with its queues and, by profile, its offsets (B-16).
 
         Its route stays until DELETE_TOPIC_IN_NAMESRV (216).
         """

@@ -28,6 +28,8 @@ class BrokerProfile:
     """An auto-created topic registers itself alone, not the whole table (B-6)."""
     check_offset_commits: bool
     """UPDATE_CONSUMER_OFFSET (15) refuses unknown groups and topics (B-33)."""
+    deleted_topics_take_offsets: bool
+    """A deleted topic takes its offsets and its pop retry topics along (B-16, M-16)."""
     offset_of_empty_queue: Literal["zero", "not_found"]
     """QUERY_CONSUMER_OFFSET (14) without a stored value, in a queue without messages: 0, or
     QUERY_NOT_FOUND (22) (B-34.3)."""
@@ -129,6 +131,7 @@ BROKER_4_9 = BrokerProfile(
     register_timeout_ms=6_000,
     register_created_topics_incrementally=False,
     check_offset_commits=False,
+    deleted_topics_take_offsets=False,
     offset_of_empty_queue="zero",
     notify_broadcast_groups=True,
     note_broadcast_offsets=False,
@@ -178,6 +181,7 @@ BROKER_5_3 = BrokerProfile(
     register_timeout_ms=24_000,
     register_created_topics_incrementally=True,
     check_offset_commits=True,
+    deleted_topics_take_offsets=True,
     offset_of_empty_queue="not_found",
     notify_broadcast_groups=False,
     note_broadcast_offsets=True,
