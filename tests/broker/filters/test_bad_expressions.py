@@ -19,6 +19,7 @@ from pocketmq.protocol.headers.clients import (
     HeartbeatRequestHeader,
 )
 from pocketmq.protocol.subscription import SQL92, SubscriptionData
+from pocketmq.runtime.profile import PROFILES, Profile
 from support.broker_rig import BrokerRig, pull_header, running_broker
 from support.pop_voice import pop
 
@@ -80,3 +81,18 @@ async def test_a_pull_and_a_pop_with_a_bad_expression_are_refused_with_23(
     assert answer.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
     assert 0 < len(answer.remark) < MOST_REMARK
     assert (await pop(voice)).bodies == [b"kept"]
+
+
+@pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
+async def test_4_9_has_no_tests_of_texts(tmp_path: Path, profile: Profile) -> None:
+    async with running_broker(tmp_path, profile, enable_property_filter=True) as rig:
+        voice = await rig.voice()
+        await voice.send(properties={"a": "abc"})
+        await voice.send(properties={"CONTAINS": "b"})
+        codes = []
+        for text in ("a CONTAINS 'b'", "CONTAINS = 'b'"):
+            header = pull_header("orders", subscription=text, expression_type=SQL92)
+            codes.append((await voice.ask(header)).code)
+    found, none = ResponseCode.SUCCESS, ResponseCode.PULL_RETRY_IMMEDIATELY
+    refused = ResponseCode.SUBSCRIPTION_PARSE_FAILED
+    assert codes == ([none, found] if profile.name == "4.9" else [found, refused])

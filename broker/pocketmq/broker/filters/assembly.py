@@ -21,6 +21,7 @@ class Filters(Subject):
 
 def assemble_filters(core: BrokerCore) -> Filters:
     """By tags, and by SQL92 where `enable_property_filter` allows it."""
-    filters, sql92 = MessageFilters(core.budget), Sql92Filters()
+    filters = MessageFilters(core.budget)
+    sql92 = Sql92Filters(text_tests=core.profile.broker.filters_test_texts)
     filters.add(SQL92, sql92.of, lambda: core.config.enable_property_filter)
     return Filters(message_filters=filters, sql92=sql92)

@@ -13,10 +13,14 @@ _CHARACTER_BYTES = 4
 
 
 class Sql92Filters:
-    """Compiles SQL92 subscriptions to filters; each expression text is compiled once (Q-4)."""
+    """Compiles SQL92 subscriptions to filters; each expression text is compiled once (Q-4).
 
-    def __init__(self) -> None:
-        self._compiled = CompiledFilters()
+    Args:
+        text_tests: CONTAINS, STARTSWITH and ENDSWITH are words of the language (Q-3).
+    """
+
+    def __init__(self, *, text_tests: bool) -> None:
+        self._compiled = CompiledFilters(text_tests=text_tests)
 
     def understands(self, subscription: SubscriptionData) -> bool:
         """Whether it is an SQL92 subscription whose expression can be compiled."""

@@ -67,25 +67,29 @@ MAX_TOKENS: Final = 4000
 """Of one expression; so many take about 30 ms to compile."""
 
 
-def parse(text: str) -> Node:
+def parse(text: str, *, text_tests: bool = True) -> Node:
     """The expression as a node.
+
+    Args:
+        text: the expression.
+        text_tests: See `tokens`.
 
     Raises:
         FilterError: it is none, or too long or too deep.
     """
     try:
-        return _parse(text)
+        return _parse(text, text_tests)
     except FilterError as exc:
         if exc.expression:
             raise
         raise FilterError(text, exc.position, exc.reason) from None  # of a node, which has no text
 
 
-def _parse(text: str) -> Node:
+def _parse(text: str, text_tests: bool) -> Node:
     parser = _PARSER.parse_interactive()
     opened = 0
     beyond: SqlToken | None = None
-    for number, token in enumerate(tokens(text)):
+    for number, token in enumerate(tokens(text, text_tests=text_tests)):
         if number == MAX_TOKENS:
             raise FilterError(text, token.position, f"more than {MAX_TOKENS} words and signs")
         opened += (token.type == "OPEN") - (token.type == "CLOSE")

@@ -41,10 +41,15 @@ class Sql92Filter:
             return False
 
 
-def compile_sql92(text: str) -> Sql92Filter:
+def compile_sql92(text: str, *, text_tests: bool = True) -> Sql92Filter:
     """Compile an expression.
 
     As in RocketMQ it ends where a token cannot go on with it: `a = 1 foo` is `a = 1` (Q-2).
+
+    Args:
+        text: the expression.
+        text_tests: CONTAINS, STARTSWITH and ENDSWITH are words of the language, as from RocketMQ
+            5.1.4 on, and no names (Q-3).
 
     Raises:
         FilterError: it is none; or it is longer than `MAX_CHARS`, or deeper than `nodes.MAX_DEPTH`.
@@ -55,7 +60,7 @@ def compile_sql92(text: str) -> Sql92Filter:
     # lark and its tables take 60 ms, which a broker without such a subscription never spends.
     from pocketmq.protocol.filters.parser import parse
 
-    return Sql92Filter(text, parse(text).evaluate)
+    return Sql92Filter(text, parse(text, text_tests=text_tests).evaluate)
 
 
 class CompiledFilters:
@@ -63,10 +68,12 @@ class CompiledFilters:
 
     Args:
         max_chars: as many characters of expressions are kept.
+        text_tests: See `compile_sql92`.
     """
 
-    def __init__(self, max_chars: int = CACHED_CHARS) -> None:
+    def __init__(self, max_chars: int = CACHED_CHARS, *, text_tests: bool = True) -> None:
         self._max_chars = max_chars
+        self._text_tests = text_tests
         self._chars = 0
         self._filters: OrderedDict[str, Sql92Filter | FilterError] = OrderedDict()
 
@@ -79,7 +86,7 @@ class CompiledFilters:
         found = self._filters.pop(text, None)
         if found is None:
             try:
-                found = compile_sql92(text)
+                found = compile_sql92(text, text_tests=self._text_tests)
             except FilterError as exc:
                 found = exc
             if len(text) > self._max_chars:

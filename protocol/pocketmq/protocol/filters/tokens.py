@@ -12,9 +12,11 @@ from typing import Final, NamedTuple
 
 from pocketmq.protocol.errors import FilterError
 
+TEXT_TESTS: Final = ("CONTAINS", "STARTSWITH", "ENDSWITH")
+"""Keywords from RocketMQ 5.1.4 on; before they are names as any other (Q-3)."""
+
 KEYWORDS: Final = (
-    "NOT", "AND", "OR", "BETWEEN", "IN", "TRUE", "FALSE", "NULL", "IS",
-    "CONTAINS", "STARTSWITH", "ENDSWITH",
+    "NOT", "AND", "OR", "BETWEEN", "IN", "TRUE", "FALSE", "NULL", "IS", *TEXT_TESTS
 )  # fmt: skip
 """In any case; nothing else may be called so."""
 
@@ -57,8 +59,12 @@ class SqlToken(NamedTuple):
     """Of its first character, from 1."""
 
 
-def tokens(text: str) -> Iterator[SqlToken]:
+def tokens(text: str, *, text_tests: bool = True) -> Iterator[SqlToken]:
     """The tokens of an expression, one by one.
+
+    Args:
+        text: the expression.
+        text_tests: `TEXT_TESTS` are keywords, not names.
 
     Raises:
         FilterError: a character begins no token, or a quote is not closed.
@@ -70,8 +76,9 @@ def tokens(text: str) -> Iterator[SqlToken]:
         if match is None:
             raise FilterError(text, at + 1, _why_not(text[at]))
         kind, image = str(match.lastgroup), match.group()
-        if kind == "NAME" and image.upper() in KEYWORDS:
-            kind = image.upper()
+        if kind == "NAME" and (word := image.upper()) in KEYWORDS:
+            if text_tests or word not in TEXT_TESTS:
+                kind = word
         elif kind == "SYMBOL":
             kind = SYMBOLS[image]
         if kind != "SKIP":

@@ -82,6 +82,8 @@ class BrokerProfile:
     cancel_names_topic: bool
     """The cancel of a timer names its message by topic and unique key, not by the key (T-136)."""
 
+    filters_test_texts: bool
+    """SQL92 has CONTAINS, STARTSWITH and ENDSWITH, which are names before 5.1.4 (Q-3)."""
     pulls_tell_sys_flags: bool
     """Answers to pulls carry `topicSysFlag` and `groupSysFlag`."""
     longest_prefix_decides: bool
@@ -155,6 +157,7 @@ BROKER_4_9 = BrokerProfile(
     half_names_transaction=False,
     committed_names_real_topic=True,
     cancel_names_topic=True,
+    filters_test_texts=False,
     pulls_tell_sys_flags=False,
     longest_prefix_decides=False,
     retry_sends_may_name_group=True,
@@ -205,6 +208,7 @@ BROKER_5_3 = BrokerProfile(
     half_names_transaction=True,
     committed_names_real_topic=True,
     cancel_names_topic=True,
+    filters_test_texts=True,
     pulls_tell_sys_flags=True,
     longest_prefix_decides=False,
     retry_sends_may_name_group=True,
