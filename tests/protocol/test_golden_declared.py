@@ -52,6 +52,7 @@ NOT_READ: dict[str, set[str]] = {}
 
 BESIDE_THE_CLASS = {
     "ChangeInvisibleTimeRequestHeader": {"suspend"},  # of 5.5, not yet of 5.3.3
+    "DeleteSubscriptionGroupRequestHeader": {"removeOffset"},  # of 4.9
     "NotificationRequestHeader": {"exp", "expType"},  # of 5.5
     "QueryMessageRequestHeader": {"_UNIQUE_KEY_QUERY"},
     "RecallMessageResponseHeader": {"MSG_REGION"},
@@ -60,7 +61,7 @@ BESIDE_THE_CLASS = {
     "SubscriptionGroupWrapper": {".forbiddenTable"},  # written by the broker's table, which is 201
 }
 """Fields that RocketMQ adds to the request or the reply without declaring them in its class, or
-declares in later releases."""
+declares in other releases."""
 
 NOT_KEPT = {
     "ConsumerRunningInfo": {"userConsumerInfo"},  # of an application's own

@@ -59,3 +59,23 @@ async def test_a_deleted_group_keeps_or_loses_its_offsets(rig: BrokerRig, voice:
     clean = DeleteSubscriptionGroupRequestHeader(group_name="readers", clean_offset=True)
     assert (await voice.ask(clean)).code == 0
     assert rig.broker.offsets.query("readers", "orders", 0) is None
+
+
+async def test_offsets_go_by_the_name_that_4_9_or_5_x_gives_the_wish(
+    rig: BrokerRig, encoding: Encoding
+) -> None:  # M-15
+    voice = await rig.voice(encoding)
+    wishes: list[tuple[dict[str, str], bool]] = [
+        ({"removeOffset": "false"}, False),
+        ({"removeOffset": "true"}, True),
+        ({"cleanOffset": "false"}, False),
+        ({"cleanOffset": "true"}, True),
+        ({"cleanOffset": "false", "removeOffset": "true"}, True),
+    ]
+    for wish, gone in wishes:
+        rig.broker.offsets.commit("readers", "orders", 0, 1, rig.clock.time_ms())
+        fields = {"groupName": "readers"} | wish
+        header = DeleteSubscriptionGroupRequestHeader.from_fields(fields)
+        assert (await voice.ask(header)).code == 0
+        left = rig.broker.offsets.query("readers", "orders", 0)
+        assert left == (None if gone else 1), wish

@@ -105,7 +105,8 @@ class GroupProcessor:
         """Delete a group, and its offsets if the request says so."""
         header = request.header(DeleteSubscriptionGroupRequestHeader)
         self._groups.delete(header.group_name, self._clock.time_ms())
-        self._deleted.emit(header.group_name, header.clean_offset)
+        with_offsets = header.clean_offset or header.remove_offset is True
+        self._deleted.emit(header.group_name, with_offsets)
         return self._answer_when_saved(peer, request)
 
     @handles(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)

@@ -45,7 +45,11 @@ class GroupAdmin(AdminBase):
 
     async def delete_group(self, group: str, *, clean_offset: bool = False) -> None:
         """Delete a subscription group on every master: DELETE_SUBSCRIPTIONGROUP (207)."""
-        header = DeleteSubscriptionGroupRequestHeader(group_name=group, clean_offset=clean_offset)
+        header = DeleteSubscriptionGroupRequestHeader(
+            group_name=group,
+            clean_offset=clean_offset,
+            remove_offset=clean_offset or None,  # a broker's release is not known here
+        )
         await self._masters.tell(await self._masters.all(), header)
 
     async def groups(self, broker_name: str) -> dict[str, SubscriptionGroupConfig]:

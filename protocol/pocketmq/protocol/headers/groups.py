@@ -44,9 +44,12 @@ class GetSubscriptionGroupRequestHeader(Header, kw_only=True):
 
 
 class DeleteSubscriptionGroupRequestHeader(Header, kw_only=True):
-    """DELETE_SUBSCRIPTIONGROUP (207)."""
+    """DELETE_SUBSCRIPTIONGROUP (207, M-15)."""
 
     CODE: ClassVar[int] = RequestCode.DELETE_SUBSCRIPTIONGROUP
 
     group_name: str
     clean_offset: bool = False
+    """As 5.x calls it."""
+    remove_offset: bool | None = None
+    """The same as 4.9 calls it. Neither looks at the other's, so a client may send both."""
