@@ -44,6 +44,9 @@ NUMBERS: dict[str, tuple[str, Any, Any, Any]] = {
     "broker.offset_of_empty_queue": (
         "ConsumerManageProcessor.queryConsumerOffset", "zero", "not_found", "not_found",
     ),
+    "broker.transaction_counts_flush_s": (
+        "BrokerConfig.transactionMetricFlushInterval", None, 3.0, 10.0,
+    ),
     "broker.transaction_check_interval_ms": (
         "BrokerConfig.transactionCheckInterval", 60_000, 30_000, 30_000,
     ),
