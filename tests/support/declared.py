@@ -16,6 +16,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from msgspec import inspect
 
+from pocketmq.operation import control, faults
 from pocketmq.protocol import bodies, headers
 from pocketmq.protocol.body import BodyStruct
 from pocketmq.protocol.header import Header
@@ -90,14 +91,16 @@ def _load_all(package: Any) -> None:
         importlib.import_module(module.name)
 
 
-def _declared(base: type[Any], package: Any) -> list[type[Any]]:
-    _load_all(package)
-    found = {cls for cls in _subclasses(base) if cls.__module__.startswith("pocketmq.protocol")}
+def _declared(base: type[Any], *packages: Any) -> list[type[Any]]:
+    for package in packages:
+        _load_all(package)
+    places = ("pocketmq.protocol.", "pocketmq.operation.")
+    found = {cls for cls in _subclasses(base) if cls.__module__.startswith(places)}
     return sorted(found, key=lambda cls: cls.__name__)
 
 
-HEADERS: list[type[Header]] = _declared(Header, headers)
+HEADERS: list[type[Header]] = _declared(Header, headers, control, faults)
 """Every declared header, of requests and of responses."""
 
-BODIES: list[type[msgspec.Struct]] = [*_declared(BodyStruct, bodies), MessageQueue]
+BODIES: list[type[msgspec.Struct]] = [*_declared(BodyStruct, bodies, faults), MessageQueue]
 """Every declared structured body, and the queue that occurs inside many."""

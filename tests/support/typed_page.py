@@ -39,6 +39,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 PR_SET_CHILD_SUBREAPER: Final = 36
 END: Final = "-- status"
 LIMIT_S: Final = 240.0
+ENDS_S: Final = 60.0
 CLOCK: Final = SystemClock()
 SECONDS: Final = "3"
 """What is typed for the seconds that a recording takes on a page."""
@@ -260,7 +261,7 @@ def nothing_left() -> Iterator[None]:
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     yield
     # What Python's own pools leave (a resource tracker) ends by itself, a moment after its parent.
-    _, left = psutil.wait_procs(psutil.Process().children(recursive=True), timeout=LIMIT_S)
+    _, left = psutil.wait_procs(psutil.Process().children(recursive=True), timeout=ENDS_S)
     for each in left:
         with contextlib.suppress(psutil.NoSuchProcess):
             each.kill()
