@@ -8,6 +8,7 @@ The calls block; a start calls `finish_replacements` before anybody opens what i
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from pathlib import Path
@@ -33,7 +34,8 @@ def replace_folder(new: Path, target: Path) -> None:
         if had_one and not target.exists():
             rename(old, target)
         raise
-    sync(new.parent)
+    with contextlib.suppress(FileNotFoundError):  # another found it empty, and has removed it
+        sync(new.parent)
     shutil.rmtree(old, ignore_errors=True)
 
 

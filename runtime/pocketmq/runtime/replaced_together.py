@@ -79,7 +79,7 @@ def take_own(target: Path) -> str:
         coming = _coming(target.parent)
         if coming is not None and (coming / target.name).is_dir():
             replace_folder(coming / target.name, target)
-            if not any(coming.iterdir()):
+            if _is_empty(coming):
                 _end(target.parent)
             return f"{target.name} has the data of a snapshot load or reset that was cut off"
     except OSError as exc:
@@ -113,6 +113,14 @@ def finish_together(parent: Path) -> list[str]:
     ]
 
 
+def _is_empty(coming: Path) -> bool:
+    """Whether all roles have taken theirs; of a folder that another has removed: they have."""
+    try:
+        return not any(coming.iterdir())
+    except FileNotFoundError:
+        return True
+
+
 def _kept_old(name: str) -> str:
     return f"{name} has its data of before a snapshot load that was cut off"
 
@@ -138,6 +146,7 @@ def _end(parent: Path) -> None:
     coming = _coming(parent)
     (parent / f"{JOURNAL}.tmp").unlink(missing_ok=True)
     if coming is not None:
-        (parent / JOURNAL).unlink()
+        # Two roles that took theirs at the same moment may both find that they were the last.
+        (parent / JOURNAL).unlink(missing_ok=True)
         sync(parent)
         shutil.rmtree(coming, ignore_errors=True)
