@@ -30,6 +30,7 @@ from pocketmq.protocol.headers.send import SendMessageRequestHeaderV2
 from pocketmq.protocol.hosts import pack_host
 from pocketmq.protocol.properties import decode_properties
 from pocketmq.protocol.record import encode_record
+from pocketmq.protocol.signing import Credentials
 from pocketmq.protocol.transport.channel import Channel
 
 NAME_SERVER = "127.0.0.1:9876"
@@ -80,9 +81,16 @@ class ScriptedNetwork:
         version: int = VERSION_5_3_3,
         timeout_s: float = 3.0,
         on_close: Callable[[Channel], None] | None = None,
+        credentials: Credentials | None = None,
     ) -> Channel:
         """An open channel to the peer, whatever the address."""
-        channel = Channel(dispatcher, encoding=encoding, version=version, on_close=on_close)
+        channel = Channel(
+            dispatcher,
+            encoding=encoding,
+            version=version,
+            on_close=on_close,
+            credentials=credentials,
+        )
         channel.connection_made(_Transport(self, channel, address))
         return channel
 

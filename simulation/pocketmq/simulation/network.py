@@ -17,6 +17,7 @@ from pocketmq.protocol.command import VERSION_5_3_3, Encoding
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.errors import ConnectError
 from pocketmq.protocol.frame import FrameDecoder
+from pocketmq.protocol.signing import Credentials
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.network import (
     MakeProtocol,
@@ -104,11 +105,18 @@ class SimNetwork:
         version: int = VERSION_5_3_3,
         timeout_s: float = 3.0,
         on_close: OnChannel | None = None,
+        credentials: Credentials | None = None,
     ) -> Channel:
         listener = await self._reach(address, timeout_s)
         if not isinstance(listener, SimListener):
             raise ConnectError(address, "no remoting port")
-        near = Channel(dispatcher, encoding=encoding, version=version, on_close=on_close)
+        near = Channel(
+            dispatcher,
+            encoding=encoding,
+            version=version,
+            on_close=on_close,
+            credentials=credentials,
+        )
         self._join(near, listener, listener.channels.accept, address)
         return near
 

@@ -23,6 +23,7 @@ from pocketmq.operation.faults.rule_book import RuleBook
 from pocketmq.operation.faulty_network.faulty_tcp import FaultyTcp
 from pocketmq.protocol.command import VERSION_5_3_3, Encoding
 from pocketmq.protocol.dispatch import Dispatcher
+from pocketmq.protocol.signing import Credentials
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.network import MakeProtocol, OnChannel
 from pocketmq.protocol.transport.tcp import TcpListener, TcpStreams
@@ -280,6 +281,7 @@ class TrackedNetwork(FaultyTcp):
         version: int = VERSION_5_3_3,
         timeout_s: float = 3.0,
         on_close: OnChannel | None = None,
+        credentials: Credentials | None = None,
     ) -> Channel:
         channel = await super().connect(
             address,
@@ -288,6 +290,7 @@ class TrackedNetwork(FaultyTcp):
             version=version,
             timeout_s=timeout_s,
             on_close=on_close,
+            credentials=credentials,
         )
         self._track(channel)
         return channel

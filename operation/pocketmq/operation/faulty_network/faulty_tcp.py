@@ -18,6 +18,7 @@ from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import VERSION_5_3_3, Command, Encoding
 from pocketmq.protocol.dispatch import Dispatcher, Peer, Reply, handles
 from pocketmq.protocol.errors import BadRequestError, ConnectError
+from pocketmq.protocol.signing import Credentials
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.network import MakeProtocol, OnChannel
 from pocketmq.protocol.transport.tcp import TcpListener, TcpNetwork, TcpStreams
@@ -73,6 +74,7 @@ class FaultyTcp(TcpNetwork):
         version: int = VERSION_5_3_3,
         timeout_s: float = 3.0,
         on_close: OnChannel | None = None,
+        credentials: Credentials | None = None,
     ) -> Channel:
         self._check(address)
         return await super().connect(
@@ -82,6 +84,7 @@ class FaultyTcp(TcpNetwork):
             version=version,
             timeout_s=timeout_s,
             on_close=on_close,
+            credentials=credentials,
         )
 
     def socket_protocol(self, channel: Channel, target: str) -> asyncio.Protocol:

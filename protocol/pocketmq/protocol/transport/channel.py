@@ -36,6 +36,7 @@ from pocketmq.protocol.dispatch import Dispatcher, error_reply
 from pocketmq.protocol.errors import ConnectionLostError
 from pocketmq.protocol.frame import FrameDecoder
 from pocketmq.protocol.peer_memory import PeerMemory
+from pocketmq.protocol.signing import Credentials
 from pocketmq.protocol.transport.channel_output import ChannelOutput
 from pocketmq.protocol.transport.traffic import TRAFFIC
 from pocketmq.runtime.addresses import address_text
@@ -75,6 +76,7 @@ class Channel(ChannelOutput, asyncio.Protocol):
         version: Stamped on everything we send.
         on_open: Called when the connection is established.
         on_close: Called once when it has ended.
+        credentials: Sign our own requests.
     """
 
     def __init__(
@@ -86,8 +88,9 @@ class Channel(ChannelOutput, asyncio.Protocol):
         version: int = VERSION_5_3_3,
         on_open: Callable[[Channel], None] | None = None,
         on_close: Callable[[Channel], None] | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
-        super().__init__(encoding, version, peers)
+        super().__init__(encoding, version, peers, credentials)
         self.dispatcher = dispatcher
         self.frame_began_at: float | None = None
         self._on_open = on_open

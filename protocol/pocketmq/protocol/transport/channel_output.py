@@ -46,16 +46,22 @@ class ChannelOutput:
         encoding: Of our own requests, until the peer asks in another.
         version: Stamped on everything we send.
         peers: The peer connected to us, and is one of these; such an end never writes early.
+        credentials: Sign our own requests; those to whoever connected to us have none.
     """
 
-    def __init__(self, encoding: Encoding, version: int, peers: PeerMemory | None) -> None:
+    def __init__(
+        self,
+        encoding: Encoding,
+        version: int,
+        peers: PeerMemory | None,
+        credentials: Credentials | None,
+    ) -> None:
         self.encoding = encoding
         self.version = version
         self.address = ""
         self.local_address = ""
         self.last_active_at = 0.0
-        self.credentials: Credentials | None = None
-        """Sign our requests; those that go to whoever connected to us have none."""
+        self.credentials = credentials
         self._accepted = peers is not None
         self._peers = peers
         self._kept_bytes = 0

@@ -14,6 +14,7 @@ from typing import Any, cast
 from pocketmq.protocol.command import VERSION_5_3_3, Encoding
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.errors import ConnectError
+from pocketmq.protocol.signing import Credentials
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.network import (
     MakeProtocol,
@@ -182,6 +183,7 @@ class MemoryNetwork:
         version: int = VERSION_5_3_3,
         timeout_s: float = 3.0,
         on_close: OnChannel | None = None,
+        credentials: Credentials | None = None,
     ) -> Channel:
         try:
             host, port = split_address(address)
@@ -190,7 +192,13 @@ class MemoryNetwork:
         listener = self.listeners.get(port)
         if listener is None:
             raise ConnectError(address, "connection refused")
-        near = Channel(dispatcher, encoding=encoding, version=version, on_close=on_close)
+        near = Channel(
+            dispatcher,
+            encoding=encoding,
+            version=version,
+            on_close=on_close,
+            credentials=credentials,
+        )
         far = listener.accept()
         if self._client_tls is None:
             self._join(near, far, (host, port))

@@ -10,6 +10,7 @@ import structlog
 
 from pocketmq.protocol.command import VERSION_5_3_3, Encoding
 from pocketmq.protocol.dispatch import Dispatcher
+from pocketmq.protocol.signing import Credentials
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.runtime.descriptors import AcceptedConnections
 
@@ -70,8 +71,9 @@ class Network(Protocol):
         version: int = VERSION_5_3_3,
         timeout_s: float = 3.0,
         on_close: OnChannel | None = None,
+        credentials: Credentials | None = None,
     ) -> Channel:
-        """Open a channel to `host:port`.
+        """Open a channel to `host:port`, whose own requests the credentials sign (Y-10).
 
         Raises:
             ConnectError: nobody answers there in time.

@@ -113,16 +113,15 @@ class RemotingClient:
                     channel.abort()
 
     async def _open(self, address: str) -> Channel:
-        channel = await self._network.connect(
+        return await self._network.connect(
             address,
             self.dispatcher,
             encoding=self.encoding,
             version=self._version,
             timeout_s=self._connect_timeout_s,
             on_close=self._on_close,
+            credentials=self._credentials,
         )
-        channel.credentials = self._credentials
-        return channel
 
     def _opened(self, address: str, task: asyncio.Task[Channel]) -> None:
         del self._opening[address]

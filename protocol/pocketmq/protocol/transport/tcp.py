@@ -8,6 +8,7 @@ import socket
 from pocketmq.protocol.command import VERSION_5_3_3, Encoding
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.errors import ConnectError
+from pocketmq.protocol.signing import Credentials
 from pocketmq.protocol.transport.accepted_stream import AcceptedStream
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.network import (
@@ -104,17 +105,21 @@ class TcpNetwork:
         version: int = VERSION_5_3_3,
         timeout_s: float = 3.0,
         on_close: OnChannel | None = None,
+        credentials: Credentials | None = None,
     ) -> Channel:
         try:
             host, port = split_address(address)
             async with asyncio.timeout(timeout_s):  # an I/O deadline: real time
-                channel = Channel(dispatcher, encoding=encoding, version=version, on_close=on_close)
+                channel = Channel(
+                    dispatcher,
+                    encoding=encoding,
+                    version=version,
+                    on_close=on_close,
+                    credentials=credentials,
+                )
                 inner = self.socket_protocol(channel, address)
                 tls = self._client_tls
-                line = None
-                if tls is not None:  # what reads into buffers of its own cannot be decrypted for
-                    reader = inner if isinstance(inner, asyncio.Protocol) else channel
-                    line = ClientTlsLine(reader, tls)
+                line = None if tls is None else ClientTlsLine(inner, tls)
                 await asyncio.get_running_loop().create_connection(
                     lambda: line or inner, host, port, family=socket.AF_UNSPEC
                 )
@@ -124,14 +129,12 @@ class TcpNetwork:
             raise ConnectError(address, str(exc) or type(exc).__name__) from exc
         return channel
 
-    def _accepted(self, channel: Channel) -> asyncio.BaseProtocol:
+    def _accepted(self, channel: Channel) -> asyncio.Protocol:
         inner = self.socket_protocol(channel, "")
         tls = self._server_tls
-        if tls is None or not isinstance(inner, asyncio.Protocol):
-            return inner
-        return ServerTlsLine(channel, inner, tls)
+        return inner if tls is None else ServerTlsLine(channel, inner, tls)
 
-    def socket_protocol(self, channel: Channel, target: str) -> asyncio.BaseProtocol:
+    def socket_protocol(self, channel: Channel, target: str) -> asyncio.Protocol:
         """What reads the socket of a channel: the channel itself, unless a subclass knows better.
 
         Args:
