@@ -16,6 +16,8 @@ import pyarrow.parquet as pq
 from durability.harness import PAGE, Say, Writer, broken, versions
 from pocketmq.cluster.steering.roles import Roles
 from pocketmq.cluster.steering.snapshots import SnapshotError, Snapshots
+from pocketmq.operation.tls.certificate import kept_certificate
+from pocketmq.operation.tls.contexts import server_context
 from pocketmq.pipeline.jobs.output import SUFFIXES, write_rows
 from pocketmq.pipeline.jobs.replay_pace import ReplayState
 from pocketmq.pipeline.lake.notes import Move, Scope
@@ -288,4 +290,34 @@ RESULTS: Final = Writer(
     ),
 )
 
-TOOLS: Final = (SNAPSHOT, LOAD, PARQUET, REPLAY, RESULTS)
+# -- a cluster's certificate -----------------------------------------------------------------------
+
+_CERTIFICATE: Final = "operation/tls/certificate.py"
+
+
+async def _certificate_lives(folder: Path, say: Say) -> None:
+    pair = kept_certificate(folder / "data" / "tls")
+    say(pair.certificate.read_bytes())
+
+
+async def _certificate_is_whole(folder: Path, promises: Sequence[Any]) -> None:
+    pair = kept_certificate(folder / "data" / "tls")
+    server_context(pair)  # raises where key and certificate are not whole, or not of one pair
+    assert not promises or promises == [pair.certificate.read_bytes()]
+
+
+CERTIFICATE: Final = Writer(
+    "a cluster's certificate",
+    (_CERTIFICATE,),
+    _certificate_lives,
+    _certificate_is_whole,
+    (
+        broken("operation/tls/certificate.py", "sync(coming)", "pass"),
+        broken("operation/tls/certificate.py", "rename(coming, path)", "coming.rename(path)"),
+        broken(
+            "operation/tls/certificate.py", "make_lasting(folder)", "folder.mkdir(parents=True)"
+        ),
+    ),
+)
+
+TOOLS: Final = (SNAPSHOT, LOAD, PARQUET, REPLAY, RESULTS, CERTIFICATE)

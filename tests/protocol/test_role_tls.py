@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from pocketmq.operation.tls.certificate import make_certificate
+from pocketmq.operation.tls.contexts import KeyPair, client_context, client_tls
+from pocketmq.operation.tls.options import TlsOptions
+from pocketmq.operation.tls.role_tls import RoleTls
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.errors import ConnectError, RemotingError
 from pocketmq.protocol.transport.tcp import TcpNetwork
-from pocketmq.protocol.transport.tls.certificate import make_certificate
-from pocketmq.protocol.transport.tls.client_tls import ClientTls, client_tls
-from pocketmq.protocol.transport.tls.contexts import KeyPair, client_context
-from pocketmq.protocol.transport.tls.options import TlsOptions
-from pocketmq.protocol.transport.tls.role_tls import RoleTls
+from pocketmq.protocol.transport.tls.client_tls import ClientTls
 from pocketmq.runtime.errors import ConfigError
 from pocketmq.runtime.manual_clock import ManualClock
 from support.own_logs import own_logs

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from pocketmq.operation.tls.contexts import client_tls
 from pocketmq.protocol.budget import Budget
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.errors import ConnectError
@@ -17,7 +18,6 @@ from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.line_transport import LineTransport
 from pocketmq.protocol.transport.memory import MemoryNetwork
 from pocketmq.protocol.transport.tcp import TcpListener, TcpNetwork
-from pocketmq.protocol.transport.tls.client_tls import client_tls
 from pocketmq.protocol.transport.tls.engine import TlsEngine
 from pocketmq.protocol.transport.tls.line import TlsTransport
 from pocketmq.protocol.transport.tls.server_tls import ServerTls
@@ -312,7 +312,7 @@ async def test_bytes_that_come_one_by_one_are_read_as_well() -> None:
 
 def test_a_peer_that_offers_http_2_gets_it() -> None:
     """grpc-java and grpc-go hang up otherwise, before anybody can tell them what they met."""
-    from pocketmq.protocol.transport.tls.contexts import server_context
+    from pocketmq.operation.tls.contexts import server_context
 
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname, client.verify_mode = False, ssl.CERT_NONE

@@ -8,11 +8,11 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from pocketmq.operation.tls.certificate import make_certificate
+from pocketmq.operation.tls.contexts import KeyPair, client_tls, server_context
 from pocketmq.protocol.transport.memory import MemoryNetwork
 from pocketmq.protocol.transport.tcp import TcpNetwork
-from pocketmq.protocol.transport.tls.certificate import make_certificate
-from pocketmq.protocol.transport.tls.client_tls import ClientTls, client_tls
-from pocketmq.protocol.transport.tls.contexts import KeyPair, server_context
+from pocketmq.protocol.transport.tls.client_tls import ClientTls
 from pocketmq.protocol.transport.tls.server_tls import ServerTls
 
 

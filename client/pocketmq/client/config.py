@@ -15,13 +15,13 @@ from typing import Final, TypedDict, TypeVar
 from pocketmq.client.joined_clocks import clock_for
 from pocketmq.client.name_servers import parse_addresses
 from pocketmq.operation.events.sink import SinkMaker, no_events
+from pocketmq.operation.tls.contexts import client_tls
 from pocketmq.protocol.command import Encoding
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.errors import ConnectError
 from pocketmq.protocol.signing import Credentials
 from pocketmq.protocol.transport.network import Network
 from pocketmq.protocol.transport.tcp import TcpNetwork
-from pocketmq.protocol.transport.tls.client_tls import client_tls
 from pocketmq.runtime.addresses import split_address
 from pocketmq.runtime.clock import Clock, SystemClock
 from pocketmq.runtime.errors import ConfigError
@@ -152,11 +152,11 @@ class ClientConfig:
         given["encoding"] = ENCODINGS[encoding]
         given["credentials"] = credentials_of(options.get("credentials"), env)
         given["network"] = network_of(
-            options.get("network"),
-            options.get("tls"),
-            options.get("tls_ca_file"),
-            options.get("tls_server_name"),
             env,
+            network=options.get("network"),
+            tls=options.get("tls"),
+            ca_file=options.get("tls_ca_file"),
+            server_name=options.get("tls_server_name"),
         )
         return cls(**given)  # type: ignore[arg-type]  # the names were checked just above
 
@@ -182,11 +182,12 @@ class ClientConfig:
 
 
 def network_of(
-    network: Network | None,
-    tls: bool | ssl.SSLContext | None,
-    ca_file: Path | str | None,
-    server_name: str | None,
     env: Mapping[str, str],
+    *,
+    network: Network | None = None,
+    tls: bool | ssl.SSLContext | None = None,
+    ca_file: Path | str | None = None,
+    server_name: str | None = None,
 ) -> Network:
     """The network that a client uses: its own, or sockets, with TLS as it or the environment says.
 

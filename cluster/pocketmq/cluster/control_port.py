@@ -46,7 +46,7 @@ async def control_port(
     dispatcher = Dispatcher()
     dispatcher.add(control)
     listener = await network.serve("127.0.0.1", 0, dispatcher)
-    remoting = RemotingClient(network_of(None, None, None, None, os.environ))
+    remoting = RemotingClient(network_of(os.environ))
     try:
         await announce(name, f"127.0.0.1:{listener.port}", announce_to, remoting)
         yield listener.port

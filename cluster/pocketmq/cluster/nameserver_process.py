@@ -22,8 +22,8 @@ from typing import NoReturn  # isort: skip
 
 from pocketmq.nameserver import __main__ as nameserver
 from pocketmq.nameserver.config import NameServerConfig
+from pocketmq.operation.tls.options import TlsOptions
 from pocketmq.protocol.budget import Budget
-from pocketmq.protocol.transport.tls.options import TlsOptions
 from pocketmq.runtime.errors import ConfigError
 from pocketmq.runtime.ports import told_ip
 from pocketmq.runtime.process import RoleContext, RoleMain, RoleOptions, load_all

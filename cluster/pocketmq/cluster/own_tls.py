@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pocketmq.protocol.transport.tls.certificate import kept_certificate
-from pocketmq.protocol.transport.tls.client_tls import ClientTls, client_tls
-from pocketmq.protocol.transport.tls.contexts import KeyPair
-from pocketmq.protocol.transport.tls.options import TlsOptions
+from pocketmq.operation.tls.certificate import kept_certificate
+from pocketmq.operation.tls.contexts import KeyPair, client_tls
+from pocketmq.operation.tls.options import TlsOptions
+from pocketmq.protocol.transport.tls.client_tls import ClientTls
 from pocketmq.runtime.errors import DiskError
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from pocketmq.protocol.transport.tls.contexts import KeyPair, certificate_in
+from pocketmq.operation.tls.contexts import KeyPair, certificate_in
 from pocketmq.runtime.addresses import address_text
 from pocketmq.runtime.options import option
 from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName

@@ -34,8 +34,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pocketmq.operation.tls.options import TlsOptions
 from pocketmq.protocol.budget import Budget
-from pocketmq.protocol.transport.tls.options import TlsOptions
 from pocketmq.runtime.config import load
 from pocketmq.runtime.errors import ConfigError
 
@@ -156,7 +156,7 @@ def seams_of(name: str, role: RoleContext, command: RoleCommand) -> RoleSeams:
     from pocketmq.operation.control.processor import event_log
     from pocketmq.operation.faults.rule_book import RuleBook
     from pocketmq.operation.faulty_network.faulty_tcp import FaultyTcp
-    from pocketmq.protocol.transport.tls.role_tls import RoleTls
+    from pocketmq.operation.tls.role_tls import RoleTls
 
     clock = role.clock
     events = event_log(name, clock, always=command.options.events)

@@ -63,9 +63,9 @@ from pocketmq.cluster.steering.waiting import WAIT_LIMIT_S
 from pocketmq.cluster.topic_changes import check_message_type, check_queues
 from pocketmq.operation.control.processor import real_us
 from pocketmq.operation.faults.rule import Deed, FaultRule, Firing, WrongFaultError, check_deed
+from pocketmq.operation.tls.contexts import certificate_in
 from pocketmq.protocol.scalars import MessageType
 from pocketmq.protocol.signing import Credentials
-from pocketmq.protocol.transport.tls.contexts import certificate_in
 from pocketmq.runtime.addresses import host_of
 from pocketmq.runtime.errors import CallerError, ConfigError, DiskError, PocketMQError
 from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName

@@ -15,7 +15,7 @@ from pocketmq.cluster.own_tls import cluster_tls, only_tls
 from pocketmq.cluster.spec import PROXY_NAME, broker_names, nameserver_names
 from pocketmq.cluster.steering.shape import ClusterShape
 from pocketmq.nameserver import NameServer, NameServerConfig
-from pocketmq.protocol.transport.tls.contexts import certificate_in
+from pocketmq.operation.tls.contexts import certificate_in
 from pocketmq.protocol.transport.traffic import LoopInbox
 from pocketmq.runtime.addresses import address_text
 from pocketmq.runtime.clock import Clock, SystemClock

@@ -21,14 +21,14 @@ from pocketmq.cluster.errors import WrongStateError
 from pocketmq.operation.control.processor import event_log
 from pocketmq.operation.faults.rule_book import RuleBook
 from pocketmq.operation.faulty_network.faulty_tcp import FaultyTcp
+from pocketmq.operation.tls.options import TlsOptions
+from pocketmq.operation.tls.role_tls import RoleTls
 from pocketmq.protocol.command import VERSION_5_3_3, Encoding
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.signing import Credentials
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.network import MakeProtocol, OnChannel
 from pocketmq.protocol.transport.tcp import TcpListener, TcpStreams
-from pocketmq.protocol.transport.tls.options import TlsOptions
-from pocketmq.protocol.transport.tls.role_tls import RoleTls
 from pocketmq.runtime.addresses import address_text
 from pocketmq.runtime.clock import Clock
 from pocketmq.testing.killable_stream import KillableStream

@@ -1,13 +1,14 @@
 """What a request needs: RocketMQ's table, code -> resources and actions (Y-43, Y-44).
 
-    310 SEND_MESSAGE_V2    Topic b: Pub; of a retry topic its group: Sub (up to 5.3 Group a)
-    11  PULL_MESSAGE       Topic: Sub, and Group: Sub
-    34  HEART_BEAT         each consumer group: Sub, and each of its topics: Sub
-    17                     Topic: Create
-    25, 200, 207 ...       see `_MARKED`; what stands nowhere needs no right
+    SEND_MESSAGE_V2 (310)          Topic: Pub; of a retry topic its group: Sub
+    PULL_MESSAGE (11)              Topic: Sub, and Group: Sub
+    HEART_BEAT (34)                each consumer group: Sub, and each of its topics: Sub
+    UPDATE_AND_CREATE_TOPIC (17)   Topic: Create
+    others                         see `_MARKED`; what stands nowhere needs no right
 
-RocketMQ leaves some of its mightiest requests unchecked: UPDATE_BROKER_CONFIG (25), groups made by
-200 and topics made by 18. Any user may send them, there as here.
+RocketMQ leaves some of its mightiest requests unchecked: UPDATE_BROKER_CONFIG (25),
+UPDATE_AND_CREATE_SUBSCRIPTIONGROUP (200), UPDATE_AND_CREATE_TOPIC_LIST (18). Any user may send
+them, there as here.
 """
 
 from __future__ import annotations
@@ -114,23 +115,111 @@ _GROUP_FIELDS: Final = frozenset(
 )
 
 _MARKED: Final[Mapping[int, tuple[Action, tuple[str, ...]]]] = {
-    **_marks(Action.CREATE, (17,), "topic"),
-    **_marks(Action.UPDATE, (222, 353), "group", "topic"),
-    **_marks(Action.UPDATE, (314,), "destGroup", "topic"),
-    **_marks(Action.UPDATE, (323,), "topic"),
-    **_marks(Action.UPDATE, (3001, 3002, 3003, 3006, 3007, 3008, 905, 906, 908, 1008), CLUSTER),
-    **_marks(Action.DELETE, (215,), "topic"),
-    **_marks(Action.DELETE, (207,), "groupName"),
-    **_marks(Action.GET, (29, 30, 31, 32, 33, 202, 300, 351, 354), "topic"),
-    **_marks(Action.GET, (203, 307), "consumerGroup"),
-    **_marks(Action.GET, (343, 352), "group"),
-    **_marks(Action.GET, (208,), "consumerGroup", "topic", "topicList"),
-    **_marks(Action.GET, (223, 303, 345), "topic", "group"),
-    **_marks(Action.GET, (308,), "filterGroups", "compareGroup", "topic"),
-    **_marks(Action.GET, (321,), "topic", "consumerGroup"),
-    **_marks(Action.GET, (200055,), "consumerGroup", "topic"),
-    **_marks(Action.GET, (204, 315, 317, 328, 355, 3004, 3005, 3009, 3010), CLUSTER),
-    **_marks(Action.SUB, (200050, 200051, 200052, 200053, 200054, 309), "consumerGroup", "topic"),
+    **_marks(Action.CREATE, (RequestCode.UPDATE_AND_CREATE_TOPIC,), "topic"),
+    **_marks(
+        Action.UPDATE,
+        (
+            RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,
+            RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN,
+        ),
+        "group",
+        "topic",
+    ),
+    **_marks(Action.UPDATE, (RequestCode.CLONE_GROUP_OFFSET,), "destGroup", "topic"),
+    **_marks(Action.UPDATE, (RequestCode.RESUME_CHECK_HALF_MESSAGE,), "topic"),
+    **_marks(
+        Action.UPDATE,
+        (
+            RequestCode.AUTH_CREATE_USER,
+            RequestCode.AUTH_UPDATE_USER,
+            RequestCode.AUTH_DELETE_USER,
+            RequestCode.AUTH_CREATE_ACL,
+            RequestCode.AUTH_UPDATE_ACL,
+            RequestCode.AUTH_DELETE_ACL,
+            RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE,
+            RequestCode.EXCHANGE_BROKER_HA_INFO,
+            RequestCode.RESET_MASTER_FLUSH_OFFSET,
+            RequestCode.NOTIFY_BROKER_ROLE_CHANGED,
+        ),
+        CLUSTER,
+    ),
+    **_marks(Action.DELETE, (RequestCode.DELETE_TOPIC_IN_BROKER,), "topic"),
+    **_marks(Action.DELETE, (RequestCode.DELETE_SUBSCRIPTIONGROUP,), "groupName"),
+    **_marks(
+        Action.GET,
+        (
+            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP,
+            RequestCode.GET_MAX_OFFSET,
+            RequestCode.GET_MIN_OFFSET,
+            RequestCode.GET_EARLIEST_MSG_STORETIME,
+            RequestCode.VIEW_MESSAGE_BY_ID,
+            RequestCode.GET_TOPIC_STATS_INFO,
+            RequestCode.QUERY_TOPIC_CONSUME_BY_WHO,
+            RequestCode.GET_TOPIC_CONFIG,
+            RequestCode.CHECK_ROCKSDB_CQ_WRITE_PROGRESS,
+        ),
+        "topic",
+    ),
+    **_marks(
+        Action.GET,
+        (
+            RequestCode.GET_CONSUMER_CONNECTION_LIST,
+            RequestCode.GET_CONSUMER_RUNNING_INFO,
+        ),
+        "consumerGroup",
+    ),
+    **_marks(
+        Action.GET,
+        (
+            RequestCode.QUERY_TOPICS_BY_CONSUMER,
+            RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG,
+        ),
+        "group",
+    ),
+    **_marks(Action.GET, (RequestCode.GET_CONSUME_STATS,), "consumerGroup", "topic", "topicList"),
+    **_marks(
+        Action.GET,
+        (
+            RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,
+            RequestCode.QUERY_CONSUME_TIME_SPAN,
+            RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER,
+        ),
+        "topic",
+        "group",
+    ),
+    **_marks(
+        Action.GET, (RequestCode.QUERY_CORRECTION_OFFSET,), "filterGroups", "compareGroup", "topic"
+    ),
+    **_marks(Action.GET, (RequestCode.QUERY_CONSUME_QUEUE,), "topic", "consumerGroup"),
+    **_marks(Action.GET, (RequestCode.POLLING_INFO,), "consumerGroup", "topic"),
+    **_marks(
+        Action.GET,
+        (
+            RequestCode.GET_PRODUCER_CONNECTION_LIST,
+            RequestCode.VIEW_BROKER_STATS_DATA,
+            RequestCode.GET_BROKER_CONSUME_STATS,
+            RequestCode.GET_ALL_PRODUCER_INFO,
+            RequestCode.EXPORT_ROCKSDB_CONFIG_TO_JSON,
+            RequestCode.AUTH_GET_USER,
+            RequestCode.AUTH_LIST_USER,
+            RequestCode.AUTH_GET_ACL,
+            RequestCode.AUTH_LIST_ACL,
+        ),
+        CLUSTER,
+    ),
+    **_marks(
+        Action.SUB,
+        (
+            RequestCode.POP_MESSAGE,
+            RequestCode.ACK_MESSAGE,
+            RequestCode.PEEK_MESSAGE,
+            RequestCode.CHANGE_MESSAGE_INVISIBLETIME,
+            RequestCode.NOTIFICATION,
+            RequestCode.CONSUME_MESSAGE_DIRECTLY,
+        ),
+        "consumerGroup",
+        "topic",
+    ),
 }
 """What RocketMQ marks at its header classes; a field that is not sent needs nothing."""
 

@@ -13,7 +13,9 @@ from pocketmq.cluster.cli.complete import complete_broker
 from pocketmq.cluster.cli.output import Output, Sentences, show, tell
 from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, nameserver_addresses, run
 from pocketmq.cluster.cli.tables import Table
+from pocketmq.cluster.explain.refusals import version_told
 from pocketmq.protocol.bodies.access import AclInfo, UserInfo
+from pocketmq.protocol.releases import version_number
 from pocketmq.runtime.errors import CallerError
 
 USER_LIST_HELP = """List the users that brokers know; not their passwords.
@@ -284,9 +286,7 @@ def explain(
 
 async def _is_from_5_4(admin: Admin, broker: str) -> bool:
     """Whether that broker's release has the later order of rules; of V5_3_3 it has not."""
-    info = await admin.broker_runtime_info(broker)
-    numbers = info.get("brokerVersionDesc", "").lstrip("V").split("_")[:2]
-    return not all(each.isdigit() for each in numbers) or tuple(map(int, numbers)) >= (5, 4)
+    return version_told(await admin.broker_runtime_info(broker)) >= version_number(5, 4, 0)
 
 
 def user_table(found: dict[str, list[UserInfo]]) -> Table:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from pocketmq.cluster.spec import ClusterOptions, ProcessSpec, cluster_spec
+from pocketmq.operation.tls.options import TlsOptions
 from pocketmq.protocol.budget import Budget
-from pocketmq.protocol.transport.tls.options import TlsOptions
 from pocketmq.runtime.config import load
 from pocketmq.runtime.options import describe, section_of
 from pocketmq.runtime.process import RoleOptions

@@ -60,7 +60,7 @@ def failover(
     asked = addresses(controllers, "controllers")
 
     async def main() -> None:
-        client = RemotingClient(network_of(None, None, None, None, os.environ))
+        client = RemotingClient(network_of(os.environ))
         try:
             leader = await _leader(client, asked)
             before = await _replicas(client, leader, broker)

@@ -153,7 +153,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 @asynccontextmanager
 async def remoting() -> AsyncIterator[RemotingClient]:
     """A remoting client for a few requests."""
-    client = RemotingClient(network_of(None, None, None, None, os.environ))
+    client = RemotingClient(network_of(os.environ))
     try:
         yield client
     finally:

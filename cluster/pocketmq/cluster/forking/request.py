@@ -14,7 +14,7 @@ PROXY = "pocketmq.proxy"
 _SEAMS = (
     "pocketmq.operation.control.processor",
     "pocketmq.operation.faulty_network.faulty_tcp",
-    "pocketmq.protocol.transport.tls.role_tls",
+    "pocketmq.operation.tls.role_tls",
 )
 """What `seams_of` imports while a role starts."""
 

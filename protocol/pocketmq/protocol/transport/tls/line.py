@@ -11,13 +11,14 @@ directly, and stands aside. A port whose mode is `disabled` has no lines.
 
 What a peer may cost before the handshake is complete is bounded: it must end within
 `FRAME_LIMIT_S`, and of more than `budget.tls_handshakes` at once the oldest is closed.
-Renegotiation is refused (`contexts.py`).
+Renegotiation is refused (`operation/tls/contexts.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import ssl
+from abc import ABC, abstractmethod
 from typing import Any, Final, cast
 
 import structlog
@@ -65,7 +66,7 @@ class TlsTransport(LineTransport):
         super().close()
 
 
-class _Line(asyncio.Protocol):
+class _Line(asyncio.Protocol, ABC):
     """What both ends have in common.
 
     Args:
@@ -125,13 +126,13 @@ class _Line(asyncio.Protocol):
 
     # -- inside ---------------------------------------------------------------------------------
 
+    @abstractmethod
     def _open(self) -> None:
         """The handshake is complete."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _fail(self, reason: str) -> None:
         """The connection cannot go on."""
-        raise NotImplementedError
 
     def _read(self, engine: TlsEngine, data: bytes) -> None:
         was_open = engine.is_open

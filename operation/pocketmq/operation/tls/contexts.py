@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from pocketmq.protocol.transport.tls.client_tls import ClientTls
 from pocketmq.runtime.errors import ConfigError
 
 ClientAuth = Literal["none", "optional", "require"]
@@ -87,6 +88,31 @@ def client_context(
     if own is not None:
         _show(context, own)
     return context
+
+
+def client_tls(
+    tls: bool | ssl.SSLContext, *, ca_file: Path | str | None = None, server_name: str | None = None
+) -> ClientTls | None:
+    """What `tls=`, `tls_ca_file=` and `tls_server_name=` of a client mean.
+
+    Without a CA file connections are encrypted and any server is taken, as by RocketMQ's clients
+    (`tls.client.authServer=false`). With one, the server's certificate must come from it, and be
+    for `server_name` if that is given.
+
+    Raises:
+        ConfigError: the files cannot be used.
+    """
+    if isinstance(tls, ssl.SSLContext):
+        name = server_name or ("" if tls.check_hostname else None)
+        return ClientTls(tls, name)
+    if not tls:
+        return None
+    context = client_context(
+        verify=ca_file is not None or server_name is not None,
+        trust=None if ca_file is None else Path(ca_file),
+        check_name=server_name is not None,
+    )
+    return ClientTls(context, server_name)
 
 
 def _show(context: ssl.SSLContext, own: KeyPair) -> None:

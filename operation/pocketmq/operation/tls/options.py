@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
-from pocketmq.protocol.transport.tls.contexts import (
+from pocketmq.operation.tls.contexts import (
     ClientAuth,
     KeyPair,
     client_context,

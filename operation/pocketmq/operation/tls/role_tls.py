@@ -21,10 +21,10 @@ from typing import Final
 
 import structlog
 
-from pocketmq.protocol.transport.tls.certificate import make_certificate
+from pocketmq.operation.tls.certificate import make_certificate
+from pocketmq.operation.tls.contexts import server_context
+from pocketmq.operation.tls.options import TlsOptions
 from pocketmq.protocol.transport.tls.client_tls import ClientTls
-from pocketmq.protocol.transport.tls.contexts import server_context
-from pocketmq.protocol.transport.tls.options import TlsOptions
 from pocketmq.protocol.transport.tls.server_tls import ServerTls
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.errors import ConfigError, MissingToolError

@@ -13,8 +13,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from pocketmq.protocol.transport.tls.contexts import KeyPair, certificate_in
+from pocketmq.operation.tls.contexts import KeyPair, certificate_in
 from pocketmq.runtime.errors import MissingToolError
+from pocketmq.runtime.new_folders import make_lasting
+from pocketmq.runtime.replaced_folder import rename, sync
 
 HERE: Final = ("localhost", "127.0.0.1", "::1")
 """Names and addresses of this machine that every certificate is for."""
@@ -27,6 +29,9 @@ _TO: Final = datetime.datetime(9999, 12, 31, 23, 59, 59, tzinfo=datetime.UTC)
 def make_certificate(folder: Path, hosts: Iterable[str] = ()) -> KeyPair:
     """Make a key and a certificate that is its own CA, in `folder`, readable for its user alone.
 
+    The certificate gets its name last: where one is, its own key is there, whole, as after a power
+    cut.
+
     Args:
         folder: Exists.
         hosts: Names and addresses that it is for, beside this machine's.
@@ -37,11 +42,16 @@ def make_certificate(folder: Path, hosts: Iterable[str] = ()) -> KeyPair:
     """
     certificate, key = _made(dict.fromkeys([*HERE, socket.gethostname(), *hosts]))
     pair = certificate_in(folder)
-    for path, data in ((pair.certificate, certificate), (pair.key, key)):
-        path.unlink(missing_ok=True)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    pair.certificate.unlink(missing_ok=True)  # it would not fit the new key
+    sync(folder)
+    for path, data in ((pair.key, key), (pair.certificate, certificate)):
+        coming = path.with_name(f".{path.name}")
+        coming.unlink(missing_ok=True)
+        descriptor = os.open(coming, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with open(descriptor, "wb") as file:
             file.write(data)
+        sync(coming)
+        rename(coming, path)
     return pair
 
 
@@ -59,7 +69,7 @@ def kept_certificate(folder: Path, hosts: Iterable[str] = ()) -> KeyPair:
     pair = certificate_in(folder)
     if pair.certificate.is_file() and pair.key.is_file():
         return pair
-    folder.mkdir(parents=True, exist_ok=True)
+    make_lasting(folder)
     return make_certificate(folder, hosts)
 
 
