@@ -178,6 +178,20 @@ class Budget:
         within=(1, inf),
         roles=BROKER,
     )
+    users: int = option(
+        10_000,
+        help="Users that a broker knows.",
+        live=True,
+        within=(1, inf),
+        roles=BROKER,
+    )
+    rules_per_user: int = option(
+        1_000,
+        help="Rules that a broker keeps of one user; each address in one counts.",
+        live=True,
+        within=(1, inf),
+        roles=BROKER,
+    )
     slaves: int = option(
         64,
         help="Connections to a broker's replication port; more are closed at once.",

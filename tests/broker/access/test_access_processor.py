@@ -10,6 +10,7 @@ import pytest
 
 from pocketmq.protocol.bodies.access import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
 from pocketmq.protocol.body import decode_body
+from pocketmq.protocol.budget import Budget
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Command, Encoding
 from pocketmq.protocol.headers.access import (
@@ -85,6 +86,37 @@ async def test_what_is_no_user_is_refused_with_rocketmq_s_words(voice: Voice) ->
     assert said(absent) == (16, "The user is not exist")
     blank = await voice.ask(DeleteUserRequestHeader(username=" "))
     assert said(blank) == (16, "username can not be blank")
+
+
+async def test_what_a_peer_can_have_kept_is_bounded(tmp_path: Path) -> None:
+    budget = Budget(users=2, rules_per_user=3, name_chars=20)
+    async with running_broker(tmp_path, budget=budget) as rig:
+        voice = await rig.voice()
+        for long in ({"name": "n" * 21}, {"password": "p" * 21}):
+            reply = await make_user(voice, **long)
+            assert reply.code == ResponseCode.INVALID_PARAMETER
+            assert "21 is over the limit of 20 (budget.name_chars)" in str(reply.remark)
+        assert [(await make_user(voice, name)).code for name in ("shop", "b")] == [0, 0]
+        assert "budget.users" in str((await make_user(voice, "c")).remark)
+        assert said(await make_user(voice, "b")) == (16, "The user is existed")
+
+        async def grant(*entries: AclInfo) -> str:
+            header = CreateAclRequestHeader(subject=SHOP)
+            policies = [policy for each in entries for policy in each.policies or ()]
+            merged = [entry for policy in policies for entry in policy.entries or ()]
+            body = AclInfo(policies=[PolicyInfo(policy_type="Custom", entries=merged)])
+            return (await voice.ask(header, body)).remark or ""
+
+        assert "a resource" in await grant(rules("Topic:" + "t" * 21))
+        many = rules("Topic:a", ips=["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4"])
+        assert "budget.rules_per_user" in await grant(many)
+        assert not await grant(rules("Topic:a"), rules("Topic:b"))
+        assert not await grant(rules("Topic:a"), rules("Topic:c"))  # one of them is replaced
+        assert "budget.rules_per_user" in await grant(rules("Topic:d"))
+        found = await voice.ask(GetAclRequestHeader(subject=SHOP))
+        [policy] = decode_body(found.body_view, AclInfo, Encoding.MSGPACK).policies or ()
+        kept = [each.resource for each in policy.entries or ()]
+        assert kept == ["Topic:a", "Topic:b", "Topic:c"]
 
 
 async def test_rules_are_added_replaced_listed_and_taken(

@@ -76,7 +76,7 @@ class Secured:
             found = tuple(Action(each) for each in actions.split(","))
             entries.append(Entry(resource, found, Decision.ALLOW))
         accounts = self.rig.broker.subjects.access.accounts
-        accounts.grant(f"User:{name}", [Policy(PolicyType.CUSTOM, tuple(entries))])
+        accounts.keep(accounts.granted(f"User:{name}", [Policy(PolicyType.CUSTOM, tuple(entries))]))
 
     @property
     def state(self) -> tuple[Any, ...]:

@@ -15,6 +15,7 @@ from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.tables.saved_tables import SavedTable
 from pocketmq.protocol.bodies.access import AclInfo, UserInfo
 from pocketmq.protocol.body import decode_request_body, encode_body
+from pocketmq.protocol.budget import BudgetSource
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command, Encoding
 from pocketmq.protocol.dispatch import Peer, Reply, handles
@@ -41,11 +42,13 @@ class AccessProcessor:
     Args:
         accounts: Users and their rules.
         saved: Their file.
+        budget: How many there may be, and how long their names.
     """
 
-    def __init__(self, accounts: Accounts, saved: SavedTable) -> None:
+    def __init__(self, accounts: Accounts, saved: SavedTable, budget: BudgetSource) -> None:
         self._accounts = accounts
         self._saved = saved
+        self._budget = budget
 
     # -- users ----------------------------------------------------------------------------------
 
@@ -61,6 +64,10 @@ class AccessProcessor:
                 ResponseCode.SYSTEM_ERROR, "The super user can only be create by super user"
             )
         status = named(UserStatus, body.user_status) or UserStatus.ENABLE
+        self._check_length("the user's name", username)
+        self._check_length("the password", body.password)
+        count = len(self._accounts.users) + (username not in self._accounts.users)
+        self._budget().check("users", count, "users", advice="delete some, or raise it")
         self._accounts.create(User(username, body.password or "", kind, status))
         return self._when_saved(peer, request)
 
@@ -77,6 +84,7 @@ class AccessProcessor:
         old = self._accounts.users.get(username)
         if old is not None and old.type is UserType.SUPER and self._is_not_super(request):
             raise AuthError(only_super)
+        self._check_length("the password", body.password)
         self._accounts.update(
             username,
             password=body.password,
@@ -125,7 +133,14 @@ class AccessProcessor:
                 ResponseCode.SYSTEM_ERROR, "AuthorizationException: The body of acl is null"
             )
         subject = _subject(body.subject or header.subject)
-        self._accounts.grant(subject, policies_of(body.policies))
+        policies = policies_of(body.policies)
+        for each in (entry for policy in policies for entry in policy.entries):
+            self._check_length("a resource", each.resource.name)
+        acl = self._accounts.granted(subject, policies)
+        self._budget().check(
+            "rules_per_user", acl.count, f"rules of {subject}", advice="delete some, or raise it"
+        )
+        self._accounts.keep(acl)
         return self._when_saved(peer, request)
 
     @handles(RequestCode.AUTH_DELETE_ACL)
@@ -157,6 +172,9 @@ class AccessProcessor:
         return _listed(request, [info_of_rules(each) for each in found])
 
     # -- inside ---------------------------------------------------------------------------------
+
+    def _check_length(self, whose: str, text: str | None) -> None:
+        self._budget().check("name_chars", len(text or ""), f"characters of {whose}")
 
     def _is_not_super(self, request: Command) -> bool:
         """Whether the sender names a user, and that is no super user (Y-46)."""

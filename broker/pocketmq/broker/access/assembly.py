@@ -73,6 +73,6 @@ def assemble_access(core: BrokerCore) -> Access:
     return Access(
         accounts=accounts,
         guard=AccessGuard(accounts, rules) if is_on else None,
-        tools=(AccessProcessor(accounts, saved),),
+        tools=(AccessProcessor(accounts, saved, core.budget),),
         services=(saved, _InitialUsers(accounts, users)),
     )

@@ -112,12 +112,12 @@ class Policy:
     def with_entries(self, entries: Iterable[Entry]) -> Policy:
         """The same with these: one about a resource that it has replaces that one."""
         merged = list(self.entries)
+        places: dict[Resource, int] = {}
+        for at, old in enumerate(merged):
+            places.setdefault(old.resource, at)
         for new in entries:
-            at = next((i for i, old in enumerate(merged) if old.resource == new.resource), None)
-            if at is None:
-                merged.append(new)
-            else:
-                merged[at] = new
+            at = places.setdefault(new.resource, len(merged))
+            merged[at : at + 1] = [new]
         return replace(self, entries=tuple(merged))
 
 
@@ -128,6 +128,12 @@ class Acl:
     subject: str
     """`User:name`."""
     policies: tuple[Policy, ...] = field(default=())
+
+    @property
+    def count(self) -> int:
+        """How many rules there are; one for several addresses counts as so many."""
+        entries = (entry for policy in self.policies for entry in policy.entries)
+        return sum(max(1, len(each.source_ips)) for each in entries)
 
     def of(self, kind: PolicyType) -> Policy | None:
         """The policy of a type."""

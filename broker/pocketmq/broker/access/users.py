@@ -122,8 +122,10 @@ class Accounts:
 
     # -- rules ----------------------------------------------------------------------------------
 
-    def grant(self, subject: str, policies: Iterable[Policy]) -> None:
-        """Add rules to those of a subject; one about the same resource replaces the old one.
+    def granted(self, subject: str, policies: Iterable[Policy]) -> Acl:
+        """The rules of a subject with more; one about the same resource replaces the old one.
+
+        Nothing is changed yet: `keep` does that.
 
         Raises:
             AuthError: there is no such user.
@@ -131,9 +133,11 @@ class Accounts:
         if subject.removeprefix("User:") not in self.users:
             raise AuthError(f"The subject of {subject} is not exist.")
         old = self.acls.get(subject)
-        self.acls[subject] = (
-            Acl(subject, tuple(policies)) if old is None else old.with_policies(policies)
-        )
+        return Acl(subject, tuple(policies)) if old is None else old.with_policies(policies)
+
+    def keep(self, acl: Acl) -> None:
+        """Let these be all rules of their subject."""
+        self.acls[acl.subject] = acl
         self.changed.emit()
 
     def revoke(self, subject: str, kind: PolicyType, resource: Resource | None) -> None:
