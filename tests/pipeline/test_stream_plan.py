@@ -175,6 +175,21 @@ async def test_an_early_message_that_retention_removed_is_followed_by_a_later_on
         await batch(fake_plan(cluster), stand)
 
 
+async def test_a_queue_that_is_cut_short_twice_is_not_taken_for_one_made_anew() -> None:
+    """Though its early message went with retention: the next one is not among those lost."""
+    cluster = FakeTopics()
+    stand = await standing(cluster, 50)
+    cluster.queue().low = 30
+    cluster.cut(5)
+    plan = fake_plan(cluster, failOnDataLoss="false")
+    stand = await batch(plan, stand)
+    cluster.send(20)
+    stand = await batch(plan, stand)
+    cluster.cut(10)
+    with pytest.raises(DataLossError, match="the same queue up to 55"):
+        await batch(fake_plan(cluster), stand)
+
+
 async def test_messages_that_were_seen_and_lost_before_they_were_read_are_told_once() -> None:
     cluster = FakeTopics()
     stand = await standing(cluster, 10)
@@ -214,6 +229,43 @@ async def test_a_batch_that_is_repeated_after_a_failover_reads_nothing_of_the_ne
     after = await batch(plan, end)
     assert await ranges(plan, end, after) == ({(16, 16 + since)} if since else set())
     assert losses(plan)[0] == 4
+
+
+@pytest.mark.parametrize("read", [0, 10])
+@pytest.mark.parametrize("again", [6, 20, 30])
+async def test_a_batch_that_is_repeated_reads_nothing_of_a_topic_made_anew(
+    read: int, again: int
+) -> None:
+    """The next batch reads that from its beginning: nothing comes twice."""
+    cluster = FakeTopics()
+    cluster.send(read)
+    plan = fake_plan(cluster)
+    start = await plan.initial()
+    start = await batch(plan, start) if read else start
+    cluster.send(20 - read)
+    end = await batch(plan, start)
+    cluster.remake()
+    cluster.send(again)
+    with pytest.raises(DataLossError, match="the topic was made anew"):
+        await ranges(fake_plan(cluster), start, end)
+    plan = fake_plan(cluster, failOnDataLoss="false")
+    assert await ranges(plan, start, end) == set()
+    after = await batch(plan, end)
+    assert await ranges(plan, end, after) == {(0, again)}
+    assert losses(plan)[0] == 20 - read
+
+
+async def test_a_batch_that_is_repeated_tells_of_a_new_queue_that_is_empty_again() -> None:
+    cluster = FakeTopics()
+    start = await standing(cluster, 10)
+    cluster.send(5, number=1)
+    end = await batch(fake_plan(cluster), start)
+    cluster.remake(number=1)
+    with pytest.raises(DataLossError, match=r"queueId=1\]"):
+        await ranges(fake_plan(cluster), start, end)
+    plan = fake_plan(cluster, failOnDataLoss="false")
+    assert await ranges(plan, start, end) == set()
+    assert losses(plan)[0] == 5
 
 
 # -- brokers with another name -------------------------------------------------------------------

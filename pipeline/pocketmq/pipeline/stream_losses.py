@@ -48,6 +48,11 @@ class Kind(Enum):
         """Whether the queue itself is gone, with messages that nobody may have seen."""
         return self in (Kind.REMADE, Kind.DELETED)
 
+    @property
+    def moves_back(self) -> bool:
+        """Whether the message before the checkpoint is gone, so that reading goes on before it."""
+        return self in (Kind.REMADE, Kind.CUT)
+
 
 @dataclass(frozen=True, slots=True)
 class StreamLoss(Loss):
@@ -112,6 +117,7 @@ def remade(
     *,
     seen: int | None,
     low: int = 0,
+    done: str = "read",
 ) -> StreamLoss:
     """A queue that is not the one that was read.
 
@@ -123,8 +129,9 @@ def remade(
         is_now: Mark of the message that is there now.
         seen: End of the former one when it was last looked at; None if it never was.
         low: First offset of this one.
+        done: What the stream has done up to there; `planned` of a batch that is repeated.
     """
-    what = f"the stream has read it up to offset {at}, and it ends at {end}"
+    what = f"the stream has {done} it up to offset {at}, and it ends at {end}"
     if was is not None and is_now is not None:
         what += f" with another message at offset {at - 1} (stored at {is_now.store_ms} ms and not "
         what += f"at {was.store_ms} ms)"
@@ -310,7 +317,7 @@ async def begins(
     begun |= cut
     for queue, end in ends.items():
         at, low = start.offsets.get(queue), lows.get(queue, begun[queue])
-        if at is None and end == 0:
+        if at is None and end == until[queue] == 0:
             continue  # it becomes part of the checkpoint with its first message
         found[queue] = min(max(begun[queue], low), end, max(begun[queue], until[queue]))
         if queue in cut and at is not None:

@@ -29,6 +29,7 @@ from pocketmq.pipeline.stream_losses import (
     begins,
     cut_unread,
     deleted,
+    remade,
     short,
     unreadable,
 )
@@ -149,7 +150,7 @@ class StreamPlan:
     def _see(self, ends: Offsets, found: Begins) -> None:
         """Remember the ends. A queue made anew or cut short is met again until the stream has gone
         on from it, and until then the end of the former one is what counts."""
-        anew = {loss.queue for loss in found.losses if loss.kind in (Kind.REMADE, Kind.CUT)}
+        anew = {loss.queue for loss in found.losses if loss.kind.moves_back}
         self._seen |= {queue: end for queue, end in ends.items() if queue not in anew}
 
     def _up_to_target(self, start: Checkpoint, begin: Offsets, ends: Offsets) -> Offsets:
@@ -203,8 +204,9 @@ class StreamPlan:
     ) -> dict[MessageQueue, Early]:
         """Early messages after a batch. One that is not stored any more is followed by the last
         message before the batch, which stays stored for longest."""
-        remade = {loss.queue for loss in found.losses if loss.kind is Kind.REMADE}
-        early = {queue: each for queue, each in start.early.items() if queue not in remade}
+        anew = {loss.queue for loss in found.losses if loss.kind is Kind.REMADE}
+        back = {loss.queue for loss in found.losses if loss.kind.moves_back}
+        early = {queue: each for queue, each in start.early.items() if queue not in anew}
         firsts: Offsets = {}
         for queue in moved:
             low = found.lows.get(queue)
@@ -212,7 +214,7 @@ class StreamPlan:
                 continue
             early.pop(queue, None)
             before = start.offsets.get(queue, 0) - 1
-            if queue in start.marks and queue not in remade and low <= before:
+            if queue in start.marks and queue not in back and low <= before:
                 early[queue] = Early(before, start.marks[queue])
             else:
                 firsts[queue] = low
@@ -316,20 +318,27 @@ class StreamPlan:
         moved = [queue for queue in end.offsets if end.has_moved(queue, start)]
         ends = await client.ends(moved)
         found = await self._begins(asked, start, end, ends)
-        cut = await self._cut_of(end, moved, found, ends) if is_repeated else {}
+        cut: Offsets = {}
+        others: dict[MessageQueue, StreamLoss] = {}
+        if is_repeated:
+            cut, others = await self._changed(end, moved, found, ends)
         ranges: dict[MessageQueue, tuple[int, int]] = {}
         losses = []
-        told = {loss.queue for loss in found.losses if loss.kind is Kind.CUT}
+        told = {loss.queue for loss in found.losses if loss.kind.moves_back}
         for queue in found.offsets.keys() & ends.keys():
             high = min(end.offsets[queue], ends[queue], cut.get(queue, ends[queue]))
             low = min(found.offsets[queue], high)
             wanted, mark = end.offsets[queue], end.marks.get(queue)
+            if queue in others:
+                high = low
             if high < wanted and queue not in told:
-                count = wanted - max(high, found.offsets[queue])
-                if queue in cut:
+                count = max(0, wanted - max(high, found.offsets[queue]))
+                if queue in others:
+                    losses.append(others[queue])
+                elif queue in cut:
                     losses.append(cut_unread(queue, wanted, high, count, mark))
                 else:
-                    losses.append(short(queue, wanted, high, max(0, count), mark))
+                    losses.append(short(queue, wanted, high, count, mark))
             ranges[queue] = (low, high)
         self.policy.judge(losses)
         numbers = self._numbers(end, end.offsets)
@@ -346,14 +355,18 @@ class StreamPlan:
         groups = gathered(pieces, settings.least_part_rows, settings.least_parts)
         return [tuple(part(*piece) for piece in group) for group in groups]
 
-    async def _cut_of(
+    async def _changed(
         self,
         end: Checkpoint,
         moved: Collection[MessageQueue],
         found: Begins,
         ends: Offsets,
-    ) -> Offsets:
-        """Where queues were cut short that a batch was planned to read, which is repeated now."""
+    ) -> tuple[Offsets, dict[MessageQueue, StreamLoss]]:
+        """Queues that are not as they were when a batch was planned, which is repeated now.
+
+        Those that were cut short, and where; and those that were made anew, of which this batch
+        reads nothing, as the next one notices them too and reads them from their beginning.
+        """
         group = self.settings.pull.group
         places = {
             queue: end.offsets[queue] - 1
@@ -364,7 +377,19 @@ class StreamPlan:
             self.client, group, {queue: at for queue, at in places.items() if at < ends[queue]}
         )
         others = [queue for queue in places if now.get(queue) != end.marks[queue]]
-        return await cuts(self.client, group, end, others, found.lows, ends)
+        cut = await cuts(self.client, group, end, others, found.lows, ends)
+        anew = {}
+        for queue in others:
+            wanted, low = end.offsets[queue], found.lows[queue]
+            if queue not in cut and (queue in now or ends[queue] < wanted):
+                is_now, unread = now.get(queue), max(0, wanted - found.offsets[queue])
+                loss = remade(
+                    *(queue, wanted, ends[queue], end.marks[queue], is_now),
+                    seen=None,
+                    done="planned",
+                )
+                anew[queue] = replace(loss, count=unread + low)
+        return cut, anew
 
     async def _begins(
         self, asked: Checkpoint, start: Checkpoint, end: Checkpoint, ends: Offsets
