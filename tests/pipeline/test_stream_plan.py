@@ -11,6 +11,7 @@ from pocketmq.pipeline.errors import BrokerAwayError, DataLossError
 from pocketmq.pipeline.offsets import Offsets
 from pocketmq.pipeline.partition_numbers import partition_numbers
 from pocketmq.pipeline.stream_plan import StreamPlan
+from pocketmq.protocol.errors import BrokerError
 from pocketmq.protocol.message import MessageQueue
 from support.fake_topics import FakeBroker, FakeTopics, fake_plan
 
@@ -266,6 +267,16 @@ async def test_a_batch_that_is_repeated_tells_of_a_new_queue_that_is_empty_again
     plan = fake_plan(cluster, failOnDataLoss="false")
     assert await ranges(plan, start, end) == set()
     assert losses(plan)[0] == 5
+
+
+async def test_a_broker_too_busy_to_say_whether_a_queue_is_as_it_was_is_an_error() -> None:
+    """It is not taken for one that has nothing stored, and the queue not for one made anew."""
+    cluster = FakeTopics()
+    stand = await standing(cluster, 10)
+    cluster.cut(2)
+    cluster.broker().is_busy = True
+    with pytest.raises(BrokerError, match="SYSTEM_BUSY"):
+        await batch(fake_plan(cluster, failOnDataLoss="false"), stand)
 
 
 # -- brokers with another name -------------------------------------------------------------------

@@ -43,6 +43,8 @@ class FakeBroker:
     name: str
     broker_id: int = MASTER_ID
     queues: dict[MessageQueue, FakeQueue] = field(default_factory=dict)
+    is_busy: bool = False
+    """Whether it refuses pulls."""
 
     @property
     def address(self) -> str:
@@ -63,6 +65,8 @@ class FakeBroker:
             body = record.encode()
         else:
             code, body = ResponseCode.PULL_OFFSET_MOVED, b""
+        if self.is_busy:
+            code, body = ResponseCode.SYSTEM_BUSY, b""
         told = PullMessageResponseHeader(
             suggest_which_broker_id=0,
             next_begin_offset=at + 1,

@@ -10,8 +10,10 @@ import numpy as np
 from pocketmq.pipeline.checkpoint import Mark
 from pocketmq.pipeline.cluster_client import ClusterClient
 from pocketmq.pipeline.places import Place
+from pocketmq.pipeline.pull_range import READABLE
 from pocketmq.pipeline.record_columns import positions_in, read_columns
 from pocketmq.pipeline.store_files import FileRow, QueueFiles, log_files
+from pocketmq.protocol.errors import BrokerError
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.scalars import PullSysFlag
@@ -24,7 +26,11 @@ _OFFSET_AT: Final = RECORD.offset_of("QUEUEOFFSET")
 async def read_marks(
     client: ClusterClient, group: str, offsets: Mapping[MessageQueue, int]
 ) -> dict[MessageQueue, Mark]:
-    """Marks of these messages; those that are not stored are missing."""
+    """Marks of these messages; those that are not stored are missing.
+
+    Raises:
+        BrokerError: A broker refuses, and so does not say whether one is stored.
+    """
 
     async def of(queue: MessageQueue) -> Mark | None:
         header = PullMessageRequestHeader(
@@ -39,8 +45,10 @@ async def read_marks(
         )
         channel = await client.channel(queue)
         response = await channel.request(header, timeout_s=client.access.timeout_s)
-        if response.code != 0:
+        if response.code in READABLE:
             return None
+        if response.code != 0:
+            raise BrokerError(response.code, response.remark, address=channel.address)
         reply = bytes(response.body_view)
         first = np.array(positions_in(reply)[:1], np.int64)
         records = read_columns(np.frombuffer(reply, np.uint8), first)

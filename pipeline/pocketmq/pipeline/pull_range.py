@@ -47,11 +47,12 @@ those are short, it takes twice as many full replies until that is tried again."
 
 _OFFSET_AT: Final = RECORD.offset_of("QUEUEOFFSET")
 _OFFSET: Final = struct.Struct(">q")
-_READABLE: Final = (
+READABLE: Final = (
     ResponseCode.PULL_NOT_FOUND,
     ResponseCode.PULL_RETRY_IMMEDIATELY,
     ResponseCode.PULL_OFFSET_MOVED,
 )
+"""Answers without messages that say where there are some; any other one is a refusal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +253,7 @@ class RangePull:
         return await self._pull(stretch)
 
     def _readable(self, response: Command) -> Command:
-        if response.code == 0 or response.code in _READABLE:
+        if response.code == 0 or response.code in READABLE:
             return response
         address = self._channel.address if self._channel is not None else ""
         raise BrokerError(response.code, response.remark, address=address)
