@@ -10,11 +10,13 @@ import pytest
 from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual, In, LessThan
 
 from pocketmq.client import Message, MessageQueue
-from pocketmq.pipeline import offsets
+from pocketmq.pipeline import offsets, read_topic
 from pocketmq.pipeline.errors import DataLossError, OptionError
 from pocketmq.pipeline.partition_numbers import partition_numbers
 from pocketmq.pipeline.settings import ReadSettings
 from pocketmq.pipeline.source import TopicReader
+from pocketmq.protocol.errors import BrokerError
+from pocketmq.testing import start_cluster
 from support.spark_cluster import SparkCluster, spark_cluster
 from support.spark_store import plain
 
@@ -256,3 +258,20 @@ def test_offsets_that_do_not_exist_are_named_or_left_out(cluster: SparkCluster) 
     rows, parts = read(cluster, startingOffsets=beyond, failOnDataLoss="false")
     assert len(parts) == 7
     assert 0 < len(rows) < COUNT
+
+
+def test_a_cluster_with_accounts_is_read_with_the_keys_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with start_cluster(users={"shop": "secret"}) as secured:
+        secured.sync.create_topic("Orders")
+        with secured.sync.producer(credentials=("shop", "secret")) as producer:
+            producer.send(Message("Orders", b"signed"))
+        options = {"nameServer": secured.nameservers, "topic": "Orders", "retries": "0"}
+        with pytest.raises(BrokerError, match="username cannot be null"):
+            list(read_topic(**options))
+        monkeypatch.setenv("POCKETMQ_ACCESS_KEY", "shop")
+        monkeypatch.setenv("POCKETMQ_SECRET_KEY", "secret")
+        options["timeoutMs"] = "4000"  # another client: that of equal options is used again
+        bodies = read_topic(**options).read_all().column("body")
+    assert bodies.to_pylist() == [b"signed"]
