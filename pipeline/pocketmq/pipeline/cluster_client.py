@@ -123,6 +123,7 @@ class ClusterClient:
         self.reply_sizes: dict[MessageQueue, int] = {}
         """How many messages a queue's replies have, where that is less than what was asked for."""
         self._routes: dict[str, tuple[float, TopicRouteData]] = {}
+        self._asking: asyncio.Task[ClusterInfo] | None = None
 
     # -- name servers ---------------------------------------------------------------------------
 
@@ -198,6 +199,14 @@ class ClusterClient:
         return {*info.broker_addr_table, *info.cluster_addr_table, *replies}
 
     async def _cluster_info(self) -> ClusterInfo:
+        """What the name servers know of brokers. Whoever asks while another one does gets its
+        answer: routes of many topics need this at the same time."""
+        if self._asking is None or self._asking.done():
+            loop = asyncio.get_running_loop()
+            self._asking = loop.create_task(self._ask_cluster_info(), name="cluster info")
+        return await asyncio.shield(self._asking)
+
+    async def _ask_cluster_info(self) -> ClusterInfo:
         header = GetClusterInfoRequestHeader()
         response = await self._asked(lambda: self.api.ask_name_server(header))
         return decode_body(response.body_view, ClusterInfo, response.encoding)

@@ -227,7 +227,6 @@ class RangePull:
 
     def _lacks(self, stretch: _Stretch, response: Command) -> bool:
         """Whether an answer, if it is the master's, says that messages are not stored."""
-        header = response.header(PullMessageResponseHeader)
         low = stretch.low
         if response.code == ResponseCode.SUCCESS:
             records = response.body_view
@@ -236,6 +235,7 @@ class RangePull:
             return bool(_OFFSET.unpack_from(records, _OFFSET_AT)[0] > low)
         if response.code == ResponseCode.PULL_RETRY_IMMEDIATELY and self.options.is_filtered:
             # Slaves answer so where an offset is not stored there, too.
+            header = response.header(PullMessageResponseHeader)
             is_stored = header.min_offset <= low < header.max_offset
             return not is_stored or response.remark == "MESSAGE_WAS_REMOVING"
         return True
