@@ -19,7 +19,6 @@ class ActingApi:
         self.asked_for_cluster = 0
 
     async def route(self, _topic: str) -> TopicRouteData:
-        await asyncio.sleep(0)
         acting = BrokerData(
             cluster="c", broker_name="a", broker_addrs={MASTER_ID: "a:2"}, enable_acting_master=True
         )
@@ -27,7 +26,6 @@ class ActingApi:
 
     async def ask_name_server(self, _header: object) -> Command:
         self.asked_for_cluster += 1
-        await asyncio.sleep(0)
         info = ClusterInfo(broker_addr_table={self.master.broker_name: self.master})
         return Command(0, body=encode_body(info, Encoding.MSGPACK))
 
