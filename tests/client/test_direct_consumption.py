@@ -170,6 +170,35 @@ async def test_so_many_wait_for_a_listener_that_hangs(
             assert (await ask()).consume_result == "CR_SUCCESS"
 
 
+async def test_those_that_come_in_one_turn_are_counted_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands, "MAX_DIRECT", 2)
+    begun, done = list[MessageExt](), asyncio.Event()
+
+    async def listener(message: MessageExt) -> None:
+        begun.append(message)
+        await done.wait()
+
+    async with asked(tmp_path) as (cluster, admin):
+        msg_id = await stored(cluster, "T", b"1")
+        async with member(cluster, lambda each: each.listen(listener)) as consumer:
+            asks = [
+                asyncio.ensure_future(
+                    admin.consume_directly("consumers", consumer.client_id, msg_id)
+                )
+                for _ in range(3)
+            ]
+            await eventually(
+                lambda: len(begun) + sum(each.done() for each in asks) == 3, "all have arrived"
+            )
+            done.set()
+            answers = await asyncio.gather(*asks, return_exceptions=True)
+    assert len(begun) == 2
+    [refused] = [each for each in answers if isinstance(each, BrokerError)]
+    assert "2 messages of tools are with listeners" in str(refused)
+
+
 async def test_a_dead_letter_is_consumed_where_it_lies(tmp_path: Path) -> None:
     topics: list[str] = []
 

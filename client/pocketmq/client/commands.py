@@ -214,7 +214,6 @@ class CommandProcessor:
         message = decode_record(bytes(request.body_view), broker_name=header.broker_name or "")
 
         async def consume() -> None:
-            self._direct += 1
             try:
                 result = await direct.consume(message)
                 reply = request.reply(body=encode_body(result, request.encoding))
@@ -224,6 +223,7 @@ class CommandProcessor:
                 self._direct -= 1
             peer.reply(request, reply)
 
+        self._direct += 1  # here: of many requests in one turn no task has begun yet
         self._tasks.start(consume(), name=f"consume directly {header.consumer_group}")
         return None
 
