@@ -134,10 +134,10 @@ async def test_a_stop_after_who_asked_has_given_up_ends() -> None:
 async def test_the_log_is_replaced_by_a_snapshot_again_and_again() -> None:
     alone = Alone()
     await alone.start()
-    for _ in range(COMPACT_EVERY + 10):
+    for _ in range(2 * COMPACT_EVERY + 10):
         await alone.consensus.decide(COMMAND)
-    [snapshot] = [each.snapshot for each in alone.storage.writes if each.snapshot is not None]
-    assert snapshot.index >= COMPACT_EVERY
+    snapshots = [each.snapshot.index for each in alone.storage.writes if each.snapshot is not None]
+    assert [index // COMPACT_EVERY for index in snapshots] == [1, 2]
     await alone.consensus.stop()
 
 
@@ -149,9 +149,10 @@ async def test_a_stopped_controller_says_nothing_and_leaves_no_timer() -> None:
         await a.consensus.stop()
         storage.go_on()
         a.sent.clear()
-        await a.hear("b", VoteRequest(12, 0, 0, False))
+        await a.hear("b", Append(12, 0, 0, [], 0, 2.0))
         await a.settle()
         assert a.sent == []
+        assert a.consensus.raft.term == 9, "it hears nothing either"
         assert a.clock.next_deadline_ms() is None
 
 

@@ -64,7 +64,7 @@ async def test_credentials_that_cannot_be_read_end_the_start_without_being_shown
 
 
 async def test_a_white_list_of_words_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError):
+    with pytest.raises(ConfigError, match="request codes are numbers"):
         async with running_broker(
             tmp_path, authentication_enabled=True, authentication_whitelist="SEND_MESSAGE"
         ):
