@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import os
+import re
+import shlex
 import shutil
 import stat
 import sys
@@ -21,10 +24,13 @@ from pocketmq.protocol.errors import ConnectError, RemotingError
 from pocketmq.protocol.transport.tcp import TcpNetwork
 from pocketmq.protocol.transport.tls.client_tls import ClientTls
 from pocketmq.runtime.errors import ConfigError
+from pocketmq.runtime.flags import add_arguments
 from pocketmq.runtime.manual_clock import ManualClock
 from support.own_logs import own_logs
 from support.tls import own_pair
 from support.wire_pair import Echo, Word, connected, served
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "security.md"
 
 
 def files_in(folder: Path, name: str) -> tuple[KeyPair, TlsOptions]:
@@ -279,3 +285,12 @@ def test_a_role_that_cannot_show_its_own_certificate_does_not_start(tmp_path: Pa
                 tls_client_key_path=tmp_path / "missing",
             )
         )
+
+
+def test_the_flags_on_the_page_can_be_typed() -> None:
+    parser = argparse.ArgumentParser()
+    add_arguments(parser, TlsOptions)
+    shown = re.findall(r"`(?:pocketmq broker )?(--tls-[^`]*)`", PAGE.read_text(encoding="utf-8"))
+    assert len(shown) >= 5
+    for line in shown:
+        parser.parse_args(shlex.split(line))
