@@ -237,8 +237,6 @@ class Medium:
     def __init__(self, root: Path, grain: int, promised: Callable[[], int]) -> None:
         self.root = root
         self.moments: list[Moment] = []
-        self.calls: dict[str, int] = {}
-        """How often each call was made to the folder, by name."""
         self._grain = grain
         self._promised = promised
         self._numbers: dict[int, int] = {}
@@ -259,7 +257,7 @@ class Medium:
     # -- what there is ------------------------------------------------------------------------
 
     def look(self, *, one_call: bool = False) -> None:
-        """Keep this moment, unless it is the one before."""
+        """Keep this moment; with `one_call` all names that changed did so together."""
         with self._lock:
             self._take(one_call=one_call)
             moment = Moment(
@@ -382,7 +380,6 @@ class Medium:
 
     def sync(self, descriptor: Any) -> None:
         """In place of fsync."""
-        self._count("sync")
         self.synced(descriptor if isinstance(descriptor, int) else descriptor.fileno())
 
     def _changing(self, call: Callable[..., Any]) -> Callable[..., Any]:
@@ -392,14 +389,10 @@ class Medium:
             with self._lock:
                 self.look()  # what was written through mappings and files since
                 result = call(*args, **named)
-                self._count(name)
                 self.look(one_call=name in ("rename", "replace"))
                 return result
 
         return changing
-
-    def _count(self, name: str) -> None:
-        self.calls[name] = self.calls.get(name, 0) + 1
 
 
 def _content_of(path: str, grain: int) -> Content:

@@ -6,7 +6,6 @@ Tests change it between two calls as they like: masters go, logs get shorter, to
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -204,8 +203,3 @@ def fake_plan(cluster: FakeTopics, topic: str = "T", **options: str) -> StreamPl
     given = {name: value for name, value in given.items() if value}
     settings = ReadSettings(given, streaming=True)
     return StreamPlan(FakeClient(settings, cluster), settings)
-
-
-def marks_of(queue: FakeQueue, offsets: Iterable[int]) -> list[Mark]:
-    """What tells these messages apart."""
-    return [queue.messages[offset] for offset in offsets]
