@@ -221,3 +221,9 @@ def test_what_a_consumer_says_stands_over_a_fresh_groups_values() -> None:
     assert kept.backoff_policy.max_attempts == 7
     assert len(kept.backoff_policy.customized_backoff.next) == 18
     assert for_consumer(kept, None, DEFAULT_LIMITS).backoff_policy.max_attempts == 7
+
+
+def test_as_many_tries_as_a_group_can_say_fit_into_the_settings() -> None:
+    group = SubscriptionGroupConfig(group_name="g", retry_max_times=2**31 - 1)
+    told = for_consumer(pb.Settings(), group, DEFAULT_LIMITS)
+    assert told.backoff_policy.max_attempts == 2**31 - 1

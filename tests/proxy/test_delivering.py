@@ -60,7 +60,7 @@ def test_a_plain_message_has_these_fields_and_no_others() -> None:
     system = expected.system_properties
     system.message_id = "01AC"
     system.body_digest.type = DigestType.MD5
-    system.body_digest.checksum = "5D41402ABC4B2A76B9719D911017C592"  # of section 6.5
+    system.body_digest.checksum = "5D41402ABC4B2A76B9719D911017C592"  # G-89
     system.body_encoding = Encoding.IDENTITY
     system.message_type = MessageType.NORMAL
     system.born_timestamp.FromMilliseconds(BORN)

@@ -12,10 +12,20 @@ import pytest
 from pocketmq.proxy.protos.classes import pb
 from pocketmq.proxy.protos.enums import Code, FilterType
 from support.eventually import eventually
-from support.grpc_consuming import about, ack, asked, consumer, entry, receive, received, send
+from support.grpc_consuming import (
+    about,
+    ack,
+    asked,
+    consumer,
+    entry,
+    receive,
+    received,
+    refused,
+    send,
+)
 from support.proxy_rig import ProxyRig, proxy_rig
 
-LONG = "x" * 2_000_000
+LONG = "x" * 900_000
 
 
 @pytest.fixture
@@ -63,6 +73,21 @@ async def test_a_hostile_receive_disturbs_no_other(
     hostile.cancel()
 
 
+async def test_pops_of_clients_that_have_gone_count_as_receives(
+    rig: ProxyRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pocketmq.proxy.edge.consuming.MOST_RECEIVES", 2)
+    sdk = await consumer(rig)
+    for _ in range(2):
+        gone = asyncio.ensure_future(sdk.receive(**asked(sdk)))
+        await eventually(lambda: rig.proxy.receives_waiting == 1, "it waits")
+        gone.cancel()
+        await eventually(lambda: rig.proxy.receives_waiting == 0, "it has gone")
+    assert refused(await sdk.receive(**asked(sdk))) == (Code.TOO_MANY_REQUESTS, "flow limit")
+    await rig.cluster.advance(20)  # the broker answers both
+    assert refused(await receive(rig, sdk))[0] == Code.MESSAGE_NOT_FOUND
+
+
 async def test_hostile_words_about_a_message_disturb_no_other(rig: ProxyRig) -> None:
     await send(rig, "one")
     sdk = await consumer(rig)
@@ -80,6 +105,7 @@ async def test_hostile_words_about_a_message_disturb_no_other(rig: ProxyRig) -> 
     assert answer.status.code == Code.ILLEGAL_MESSAGE_ID
     many = [pb.AckMessageEntry(message_id="m", receipt_handle="garbage")] * 20_000
     assert (await ack(sdk, *many)).status.code == Code.INTERNAL_SERVER_ERROR
+    assert (await ack(sdk, *[pb.AckMessageEntry()] * 40_000)).status.code == Code.BAD_REQUEST
     assert (await ack(sdk, entry(message))).status.code == Code.OK
     assert not waiting.done()
     await send(rig, "two")

@@ -177,13 +177,6 @@ def test_all_clients_together_cannot_have_more_than_a_million(
     assert table.add(held(client="d"))
 
 
-def test_as_many_are_due_as_the_caller_wants() -> None:
-    table = HeldHandles()
-    for offset in range(5):
-        table.add(held(offset))
-    assert [len(table.due(POPPED + 50_000, 2)) for _ in range(4)] == [2, 2, 1, 0]
-
-
 def test_what_was_taken_takes_no_memory_for_long() -> None:
     table = HeldHandles()
     for offset in range(10_000):

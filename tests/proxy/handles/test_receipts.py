@@ -14,7 +14,7 @@ from pocketmq.proxy.handles.receipts import NO_LOG_OFFSET, Receipt, make_receipt
 
 LONGS = st.integers(-(2**63), 2**63 - 1)
 INTS = st.integers(-(2**31), 2**31 - 1)
-EXAMPLE = "1200 1735689600000 60000 3 0 broker-a 2 1203 884736"  # of section 6.5
+EXAMPLE = "1200 1735689600000 60000 3 0 broker-a 2 1203 884736"  # G-90
 
 
 def test_nine_words_are_read() -> None:

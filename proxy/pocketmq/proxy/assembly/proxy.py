@@ -141,7 +141,10 @@ class Proxy(StartStop):
         consuming = self._consuming = Consuming(parts)
         telemetry = Telemetry(parts, CheckedTopics(parts), self._ended)
         self._server = GrpcServer(
-            rpcs(parts, telemetry, consuming), telemetry, consuming.receive_message
+            rpcs(parts, telemetry, consuming),
+            telemetry,
+            consuming.receive_message,
+            self.limits.max_message_size,
         )
         dispatcher = Dispatcher(lambda: self._budget, known_in(self._profile.release))
         dispatcher.add(self._control)

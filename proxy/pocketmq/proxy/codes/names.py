@@ -1,4 +1,4 @@
-"""Names that the proxy refuses by itself: topics and groups (section 1.5 of the rules, G-50)."""
+"""Names that the proxy refuses by itself: topics and groups (G-50)."""
 
 from __future__ import annotations
 

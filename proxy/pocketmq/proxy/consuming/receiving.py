@@ -22,7 +22,6 @@ from pocketmq.client.consumer.pop_receipts import handle_of
 from pocketmq.protocol.headers.pop import PopMessageRequestHeader
 from pocketmq.protocol.message import MessageExt
 from pocketmq.protocol.subscription import SubscriptionData
-from pocketmq.proxy.codes.refusals import Refusal
 from pocketmq.proxy.consuming.renewing import Renewing
 from pocketmq.proxy.consuming.requests import PopRequests
 from pocketmq.proxy.handles.held import Held
@@ -77,6 +76,8 @@ class Receiving:
         self._requests = requests
         self._renewing = renewing
         self._tasks = tasks
+        self.pops = 0
+        """That wait at brokers; a pop whose client has gone waits there still."""
 
     async def receive(self, wanted: Receive) -> list[Handed] | None:
         """Messages for a client; None when none came, an empty list when none was for it.
@@ -87,6 +88,8 @@ class Receiving:
             TimeoutError: it did not answer.
         """
         pop = self._tasks.start(self._pop(wanted), name=f"receive {wanted.topic}")
+        self.pops += 1
+        pop.add_done_callback(self._popped)
         limit_ms = wanted.polling.limit_ms
         try:
             done, _ = await asyncio.wait(
@@ -112,6 +115,9 @@ class Receiving:
             self._later(
                 self._requests.give_back(each.receipt, wanted.topic, wanted.group), "give back"
             )
+
+    def _popped(self, _pop: asyncio.Task[list[MessageExt] | Exception]) -> None:
+        self.pops -= 1
 
     async def _pop(self, wanted: Receive) -> list[MessageExt] | Exception:
         header = PopMessageRequestHeader(
@@ -180,7 +186,7 @@ class Receiving:
         async def ask() -> None:
             try:
                 await request
-            except (Refusal, PocketMQError) as exc:
+            except PocketMQError as exc:
                 log.info("message.request_failed", what=what, reason=str(exc))
 
         try:

@@ -9,7 +9,6 @@ from typing import Final
 import structlog
 
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
-from pocketmq.protocol.errors import RemotingError
 from pocketmq.proxy.codes.refusals import Refusal
 from pocketmq.proxy.consuming.requests import PopRequests
 from pocketmq.proxy.handles.backoff import server_delay_ms
@@ -144,7 +143,7 @@ class Renewing:
         except Refusal as exc:  # refused: expired, or no such broker
             log.info("handle.renewal_refused", group=held.group, code=exc.code, reason=str(exc))
             self.held.ended(held)
-        except (PocketMQError, RemotingError) as exc:
+        except PocketMQError as exc:
             log.info("handle.renewal_failed", group=held.group, reason=str(exc))
             if renewal.kind is Kind.STOP:
                 self.held.ended(held)

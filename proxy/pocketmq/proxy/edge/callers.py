@@ -1,14 +1,17 @@
-"""Who calls: what the headers of an RPC say (section 1.6 of the rules, G-7)."""
+"""Who calls: what the headers of an RPC say (G-7)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 from urllib.parse import unquote
 
 from pocketmq.proxy.codes.names import is_blank
 from pocketmq.proxy.codes.refusals import Refusal
 from pocketmq.proxy.protos.enums import Code
+
+_SHOWN: Final = 64
+"""Characters that are kept of a language and of a version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +38,8 @@ class Caller:
             raise Refusal(Code.CLIENT_ID_REQUIRED, "client id cannot be empty")
         return cls(
             client_id,
-            _text(headers.get("x-mq-language")),
-            _text(headers.get("x-mq-client-version")),
+            _text(headers.get("x-mq-language"))[:_SHOWN],
+            _text(headers.get("x-mq-client-version"))[:_SHOWN],
             peer_address(context.peer()),
         )
 

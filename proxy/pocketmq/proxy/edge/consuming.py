@@ -28,7 +28,6 @@ from pocketmq.proxy.protos.enums import ClientType, Code, FilterType
 from pocketmq.proxy.routes.endpoints import endpoints_for
 from pocketmq.proxy.routes.queues import assignments
 from pocketmq.proxy.settings.clients import Client
-from pocketmq.proxy.settings.merging import kept_of_consumer
 from pocketmq.runtime.errors import PocketMQError
 
 log = structlog.get_logger()
@@ -43,13 +42,16 @@ DEFAULT_REQUEST_TIMEOUT_MS: Final = 3_000
 """Of a client that has sent no settings yet; all SDKs' default."""
 
 MOST_RECEIVES: Final = 20_000
-"""Receives that wait at once, each of which costs a pop that waits at a broker; a further one is
+"""Pops that wait at brokers at once, also those whose clients have gone; a receive beyond them is
 refused as RocketMQ's proxy does when its queues are full."""
 
 MAX_EXPRESSION_CHARS: Final = 65_536
 MAX_WORD_CHARS: Final = 1_024
 """Of an attempt's or a message's id. RocketMQ's proxy sends on what comes, however long it is; but
 a broker closes a connection for too long a frame, and all clients share it."""
+
+MOST_ACKS: Final = 32_768
+"""Of one AckMessage; an SDK holds 4,096 messages at most."""
 
 ACKS_AT_ONCE: Final = 256
 """Of one AckMessage; the others wait until these are answered."""
@@ -111,6 +113,8 @@ class Consuming:
         told = 0
         try:
             try:
+                if isinstance(request, Refusal):
+                    raise request
                 wanted = await self._wanted(Caller.of(context), request, context.time_remaining())
                 handed = await self._handed(wanted)
                 result = OK
@@ -181,7 +185,7 @@ class Consuming:
             Refusal: MESSAGE_NOT_FOUND: there is none, or the client has ended meanwhile;
                 TOO_MANY_REQUESTS: too many wait.
         """
-        if self.waiting >= MOST_RECEIVES:
+        if self._receiving.pops >= MOST_RECEIVES:
             raise Refusal(Code.TOO_MANY_REQUESTS, "flow limit")
         self.waiting += 1
         try:
@@ -205,19 +209,11 @@ class Consuming:
         RocketMQ's proxy fails here. But SDKs receive before their settings were sent, and after a
         restart of the proxy some send them minutes later (G-25, G-27).
         """
-        clients = self._parts.clients
-        client = clients.get(caller.client_id)
+        client = self._parts.clients.get(caller.client_id)
         if client is not None:
             return client
-        check_group(request.group.name)
         kind = ClientType.PUSH_CONSUMER if request.auto_renew else ClientType.SIMPLE_CONSUMER
-        settings = pb.Settings(client_type=kind)
-        settings.subscription.group.CopyFrom(request.group)
-        client = clients.said(caller.client_id, kept_of_consumer(settings, self._parts.limits))
-        client.language, client.version = caller.language, caller.version
-        client.address = caller.address
-        client.groups.add(request.group.name)
-        return client
+        return self._parts.consumer(caller, kind, request.group.name)
 
     async def _broker(self, topic: str, wanted: str) -> str:
         """The broker to pop from: the one that the client names, or any if it has nothing."""
@@ -232,6 +228,8 @@ class Consuming:
     async def ack_message(self, caller: Caller, request: Any) -> Any:
         """Messages are consumed; each has its own status (G-92)."""
         topic, group = _names(request.topic, request.group)
+        if len(request.entries) > MOST_ACKS:
+            raise Refusal(Code.BAD_REQUEST, f"there are more than {MOST_ACKS} entries")
         entries: list[Any] = []
         for at in range(0, len(request.entries), ACKS_AT_ONCE):
             some = request.entries[at : at + ACKS_AT_ONCE]

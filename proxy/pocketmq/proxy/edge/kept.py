@@ -61,7 +61,3 @@ class Kept(Generic[V]):
         while len(self._entries) > MOST:
             self._entries.popitem(last=False)
         return value
-
-    def forget(self, name: str) -> None:
-        """Ask anew next time."""
-        self._entries.pop(name, None)

@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from pocketmq.proxy.codes.names import check_group
 from pocketmq.proxy.edge.brokers import Brokers
+from pocketmq.proxy.edge.callers import Caller
+from pocketmq.proxy.protos.classes import pb
+from pocketmq.proxy.protos.enums import ClientType
 from pocketmq.proxy.settings.clients import Client, Clients
 from pocketmq.proxy.settings.limits import Limits
-from pocketmq.proxy.settings.merging import for_consumer, for_producer
+from pocketmq.proxy.settings.merging import for_consumer, for_producer, kept_of_consumer
 from pocketmq.proxy.transactions.data import OpenTransactions
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.tasks import TaskOwner
@@ -26,6 +30,26 @@ class Parts:
     tasks: TaskOwner
     advertise: tuple[str, int] | None
     """Host and port in routes in place of those that the asker used."""
+
+    def entered(self, caller: Caller, settings: Any) -> Client:
+        """The client of these settings, which replace those before."""
+        client = self.clients.said(caller.client_id, settings)
+        client.language, client.version = caller.language, caller.version
+        client.address = caller.address
+        return client
+
+    def consumer(self, caller: Caller, kind: ClientType, group: str) -> Client:
+        """A consumer that has sent no settings: it is entered with those of a fresh group.
+
+        Raises:
+            Refusal: ILLEGAL_CONSUMER_GROUP.
+        """
+        check_group(group)
+        settings = pb.Settings(client_type=kind)
+        settings.subscription.group.name = group
+        client = self.entered(caller, kept_of_consumer(settings, self.limits))
+        client.join(group)
+        return client
 
     async def settings_of(self, client: Client) -> Any:
         """The settings of a client with the server's values over them, as they are now (G-21)."""

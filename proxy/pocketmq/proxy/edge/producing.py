@@ -42,6 +42,9 @@ from pocketmq.proxy.protos.enums import (
 )
 from pocketmq.proxy.routes.hashing import consistent_hash
 
+MOST_MESSAGES: Final = 1_024
+"""Of one send, which are checked at one go; it takes 30 ms."""
+
 _STORED: Final = tuple(code for code in STATUS_BY_CODE if code != 0)
 _NOT_SAFE: Final = {
     SendStatus.FLUSH_DISK_TIMEOUT: Code.MASTER_PERSISTENCE_TIMEOUT,
@@ -69,6 +72,8 @@ class Producing:
         messages = request.messages
         if not messages:
             raise Refusal(Code.MESSAGE_CORRUPTED, "no message to send")
+        if len(messages) > MOST_MESSAGES:
+            raise Refusal(Code.BAD_REQUEST, f"there are more than {MOST_MESSAGES} messages")
         topic, parts = messages[0].topic.name, self._parts
         check_topic(topic)
         made = stored(

@@ -14,18 +14,27 @@ import grpc
 import grpc.aio
 import structlog
 
-from pocketmq.proxy.codes.refusals import status_of
+from pocketmq.proxy.codes.refusals import Refusal, status_of
 from pocketmq.proxy.edge.callers import Caller
 from pocketmq.proxy.edge.telemetry import Telemetry
 from pocketmq.proxy.protos.classes import pb
+from pocketmq.proxy.protos.enums import Code
 from pocketmq.proxy.protos.shapes import ANSWERED_BY_STREAM, PACKAGE, SERVICE, UNARY
 from pocketmq.runtime.addresses import address_text
+from pocketmq.runtime.descriptors import most_connections
 from pocketmq.runtime.errors import PocketMQError, PortInUseError
 
 log = structlog.get_logger()
 
 MAX_MESSAGE_BYTES: Final = 130 * 1024 * 1024
-"""As RocketMQ's proxy takes (G-10)."""
+"""What gRPC receives, as RocketMQ's proxy does (G-10): what is too large is told so."""
+
+MAX_REQUEST_BYTES: Final = 1024 * 1024
+"""Of a request that is read, besides the body that it sends. A longer one is refused before it is
+read, for 4 MiB of empty entries take 0.4 s."""
+
+MAX_COMMAND_BYTES: Final = 256 * 1024
+"""Of a command on Telemetry: a client's settings are kept."""
 
 OPTIONS: Final = (
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
@@ -36,13 +45,14 @@ OPTIONS: Final = (
     ("grpc.http2.max_ping_strikes", 0),
     ("grpc.max_concurrent_streams", 10_000),
     ("grpc.max_metadata_size", 16 * 1024),
+    ("grpc.max_connection_idle_ms", 120_000),  # G-10
 )
 
 Unary: TypeAlias = Callable[[Caller, Any], Awaitable[Any]]
 """An RPC with one request and one answer; it raises `Refusal` and other `PocketMQError`s."""
 
 Receive: TypeAlias = Callable[[Any, Any], Awaitable[None]]
-"""Gets a request and gRPC's context, into which it writes its answers."""
+"""Gets a request, or the `Refusal` of one, and gRPC's context, into which it writes its answers."""
 
 
 class GrpcServer:
@@ -52,20 +62,31 @@ class GrpcServer:
         unary: RPC name -> what answers it.
         telemetry: Answers the stream of commands.
         receive: Answers ReceiveMessage, message by message.
+        max_message_size: Largest body that an SDK may send.
     """
 
-    def __init__(self, unary: Mapping[str, Unary], telemetry: Telemetry, receive: Receive) -> None:
-        self._handlers = {name: _unary(name, answer) for name, answer in unary.items()}
+    def __init__(
+        self,
+        unary: Mapping[str, Unary],
+        telemetry: Telemetry,
+        receive: Receive,
+        max_message_size: int,
+    ) -> None:
+        most = {"SendMessage": MAX_REQUEST_BYTES + max_message_size}
+        self._handlers = {
+            name: _unary(name, answer, most.get(name, MAX_REQUEST_BYTES))
+            for name, answer in unary.items()
+        }
         for name in (*UNARY, *ANSWERED_BY_STREAM):
             self._handlers.setdefault(name, _unanswered(name))
         self._handlers["Telemetry"] = grpc.stream_stream_rpc_method_handler(
             telemetry.telemetry,
-            request_deserializer=pb.TelemetryCommand.FromString,
+            request_deserializer=_reader(pb.TelemetryCommand, MAX_COMMAND_BYTES),
             response_serializer=pb.TelemetryCommand.SerializeToString,
         )
         self._handlers["ReceiveMessage"] = grpc.unary_stream_rpc_method_handler(
             receive,
-            request_deserializer=pb.ReceiveMessageRequest.FromString,
+            request_deserializer=_reader(pb.ReceiveMessageRequest, MAX_REQUEST_BYTES),
             response_serializer=pb.ReceiveMessageResponse.SerializeToString,
         )
         self._server: Any = None
@@ -81,7 +102,9 @@ class GrpcServer:
         Raises:
             PortInUseError: somebody else listens there.
         """
-        server = grpc.aio.server(options=OPTIONS)
+        # The other half is for brokers and the port for tools.
+        connections = ("grpc.max_allowed_incoming_connections", most_connections() // 2)
+        server = grpc.aio.server(options=(*OPTIONS, connections))
         service = grpc.method_handlers_generic_handler(f"{PACKAGE}.{SERVICE}", self._handlers)
         server.add_generic_rpc_handlers((service,))
         try:
@@ -109,12 +132,27 @@ def _unanswered(name: str) -> Any:
     return grpc.unary_unary_rpc_method_handler(refuse)
 
 
-def _unary(name: str, answer: Unary) -> Any:
+def _reader(message_class: Any, most: int) -> Callable[[bytes], Any]:
+    """Reads a request; what is too large becomes a `Refusal`, which the RPC raises."""
+
+    def read(data: bytes) -> Any:
+        if len(data) > most:
+            return Refusal(
+                Code.PAYLOAD_TOO_LARGE, f"the request has {len(data)} bytes, max is {most}"
+            )
+        return message_class.FromString(data)
+
+    return read
+
+
+def _unary(name: str, answer: Unary, most: int) -> Any:
     request_class = getattr(pb, f"{name}Request")
     response_class = getattr(pb, f"{name}Response")
 
     async def handle(request: Any, context: Any) -> Any:
         try:
+            if isinstance(request, Refusal):
+                raise request
             return await answer(Caller.of(context), request)
         except asyncio.CancelledError:
             raise
@@ -126,6 +164,6 @@ def _unary(name: str, answer: Unary) -> Any:
 
     return grpc.unary_unary_rpc_method_handler(
         handle,
-        request_deserializer=request_class.FromString,
+        request_deserializer=_reader(request_class, most),
         response_serializer=response_class.SerializeToString,
     )

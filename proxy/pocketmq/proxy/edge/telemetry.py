@@ -22,7 +22,11 @@ from pocketmq.proxy.settings.merging import kept_of_consumer
 log = structlog.get_logger()
 
 MOST_WAITING: Final = 1_000
-"""Commands that wait for a client that does not read; a further one is dropped."""
+MOST_WAITING_BYTES: Final = 8 * 1024 * 1024
+"""Commands that wait for a client that does not read, and their bytes; a further one is dropped."""
+
+MOST_TOPICS: Final = 1_000
+"""Topics of one producer, each of which costs requests to name servers and brokers."""
 
 _CONSUMERS: Final = (ClientType.PUSH_CONSUMER, ClientType.SIMPLE_CONSUMER)
 _FAILED: Final = "process client telemetryCommand failed. "
@@ -50,42 +54,38 @@ class Telemetry:
     async def telemetry(self, commands: AsyncIterator[Any], context: Any) -> None:
         """One client's stream: each of its settings is answered, and commands go to it."""
         await context.send_initial_metadata(())  # Rust's SDK waits for it (G-13)
-        outbox: asyncio.Queue[Any] = asyncio.Queue(MOST_WAITING)
-
-        def write(command: Any) -> None:
-            try:
-                outbox.put_nowait(command)
-            except asyncio.QueueFull:
-                log.warning("proxy.command_dropped", peer=context.peer())
-
-        writer = self._parts.tasks.start(self._write(outbox, context), name="telemetry writer")
+        outbox = _Outbox(context)
+        writer = self._parts.tasks.start(outbox.run(), name="telemetry writer")
         client: Client | None = None
         try:
             async for command in commands:
                 try:
                     caller = Caller.of(context)
                 except Refusal as exc:
-                    await context.write(pb.TelemetryCommand(status=status_of(exc)))
+                    await outbox.write(pb.TelemetryCommand(status=status_of(exc)))
                     return
+                if isinstance(command, Refusal):
+                    await context.abort(
+                        grpc.StatusCode.INVALID_ARGUMENT, _FAILED + command.sentence
+                    )
                 if command.WhichOneof("command") == "settings":
-                    client = await self._settings(caller, command.settings, write, context)
+                    client = await self._settings(caller, command.settings, outbox, context)
         finally:
             writer.cancel()
-            if client is not None and client.write is write:
+            if client is not None and client.write == outbox.put:
                 client.write = None  # it may come back on another stream (G-41)
 
-    async def _write(self, outbox: asyncio.Queue[Any], context: Any) -> None:
-        while True:
-            await context.write(await outbox.get())
-
     async def _settings(
-        self, caller: Caller, settings: Any, write: Callable[[Any], None], context: Any
+        self, caller: Caller, settings: Any, outbox: _Outbox, context: Any
     ) -> Client:
         """Take a client's settings; faults end the stream (G-40)."""
         code, sentence = grpc.StatusCode.INTERNAL, ""
         try:
-            client = await self._take(caller, settings, write)
-            write(pb.TelemetryCommand(status=OK, settings=await self._parts.settings_of(client)))
+            client = await self._take(caller, settings, outbox.put)
+            told = await self._parts.settings_of(client)
+            # No further command is read until this is written: a client that does not read
+            # cannot have answers pile up here.
+            await outbox.write(pb.TelemetryCommand(status=OK, settings=told))
             return client
         except Refusal as exc:
             if Code.BAD_REQUEST <= exc.code < Code.INTERNAL_ERROR:
@@ -109,9 +109,13 @@ class Telemetry:
                 Code.BAD_REQUEST, "there is no publishing or subscription data in settings"
             )
         if kind == "publishing":
+            if len(settings.publishing.topics) > MOST_TOPICS:
+                raise Refusal(Code.BAD_REQUEST, f"there are more than {MOST_TOPICS} topics")
             for topic in settings.publishing.topics:
                 check_topic(topic.name)
-            client = self._entered(caller, settings)
+            kept = pb.Settings()
+            kept.CopyFrom(settings)  # a part of the command would keep all of it in memory
+            client = parts.entered(caller, kept)
             for topic in client.topics:
                 if await parts.brokers.topic_type(topic) == MessageType.TRANSACTION.name:
                     await self._checked.add(topic)
@@ -123,17 +127,9 @@ class Telemetry:
         if settings.client_type not in _CONSUMERS:
             name = _name_of(CLIENT_TYPES.get(settings.client_type))
             raise Refusal(Code.INTERNAL_SERVER_ERROR, f"Client type is not consumer, type: {name}")
-        client = self._entered(caller, kept_of_consumer(settings, parts.limits))
-        client.groups.add(group)
+        client = parts.entered(caller, kept_of_consumer(settings, parts.limits))
+        client.join(group)
         client.write = write
-        return client
-
-    def _entered(self, caller: Caller, settings: Any) -> Client:
-        kept = pb.Settings()
-        kept.CopyFrom(settings)
-        client = self._parts.clients.said(caller.client_id, kept)
-        client.language, client.version = caller.language, caller.version
-        client.address = caller.address
         return client
 
     # -- calls ----------------------------------------------------------------------------------
@@ -154,17 +150,14 @@ class Telemetry:
         if client.type not in _CONSUMERS:
             return pb.HeartbeatResponse(status=_unrecognized(client))
         check_group(request.group.name)
-        client.groups.add(request.group.name)
+        client.join(request.group.name)
         parts.clients.heard(client)
         return pb.HeartbeatResponse(status=OK)
 
     def _stranger(self, caller: Caller, request: Any) -> Client:
         if request.client_type not in _CONSUMERS:
             raise Refusal(Code.UNRECOGNIZED_CLIENT_TYPE, _NO_SETTINGS)
-        check_group(request.group.name)
-        settings = pb.Settings(client_type=request.client_type)
-        settings.subscription.group.CopyFrom(request.group)
-        return self._entered(caller, kept_of_consumer(settings, self._parts.limits))
+        return self._parts.consumer(caller, request.client_type, request.group.name)
 
     async def notify_client_termination(self, caller: Caller, request: Any) -> Any:
         """A client says that it ends (G-56)."""
@@ -184,6 +177,41 @@ class Telemetry:
             log.info("proxy.client_expired", client_id=client.client_id, address=client.address)
             self._ended(client)
         await self._checked.sweep()
+
+
+class _Outbox:
+    """What one stream's client is told.
+
+    Args:
+        context: gRPC's, of the stream.
+    """
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+        self._waiting: asyncio.Queue[Any] = asyncio.Queue(MOST_WAITING)
+        self._waiting_bytes = 0
+        self._writing = asyncio.Lock()  # gRPC takes one write of a stream at a time
+
+    def put(self, command: Any) -> None:
+        """Have a command written when the client reads."""
+        size = self._waiting_bytes + command.ByteSize()
+        if self._waiting.full() or (self._waiting_bytes and size > MOST_WAITING_BYTES):
+            log.warning("proxy.command_dropped", peer=self._context.peer())
+            return
+        self._waiting_bytes = size
+        self._waiting.put_nowait(command)
+
+    async def write(self, command: Any) -> None:
+        """Write a command, as soon as the client reads."""
+        async with self._writing:
+            await self._context.write(command)
+
+    async def run(self) -> None:
+        """Write what is put."""
+        while True:
+            command = await self._waiting.get()
+            await self.write(command)
+            self._waiting_bytes -= command.ByteSize()
 
 
 def _unrecognized(client: Client) -> Any:

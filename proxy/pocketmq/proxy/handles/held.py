@@ -191,16 +191,11 @@ class HeldHandles:
             self._drop(held)
         return gone
 
-    def due(self, now_ms: int, limit: int | None = None) -> list[Renewal]:
-        """What has to be done now; each is `under_way` until the caller says how it ended.
-
-        Args:
-            now_ms: Epoch ms.
-            limit: How many at most; the others are due at the next call.
-        """
+    def due(self, now_ms: int) -> list[Renewal]:
+        """What has to be done now; each is `under_way` until the caller says how it ended."""
         found: list[Renewal] = []
         heap = self._heap
-        while heap and heap[0][0] <= now_ms and (limit is None or len(found) < limit):
+        while heap and heap[0][0] <= now_ms:
             held = heappop(heap)[2]
             if held.done:
                 continue

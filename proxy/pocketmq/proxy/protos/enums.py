@@ -1,4 +1,4 @@
-"""The enums of `apache.rocketmq.v2` (G-3, section 1.4): names and numbers as on the wire."""
+"""The enums of `apache.rocketmq.v2` (G-3): names and numbers as on the wire."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class Policy(IntEnum):
 
 
 class Code(IntEnum):
-    """How a call went: `Status.code` (section 1.5 says when each is sent)."""
+    """How a call went: `Status.code` (G-1, G-4)."""
 
     CODE_UNSPECIFIED = 0
     OK = 20000

@@ -1,4 +1,4 @@
-"""The messages and RPCs of `apache.rocketmq.v2` as tables (G-3, sections 1.1 to 1.3).
+"""The messages and RPCs of `apache.rocketmq.v2` as tables (G-3).
 
 A message is a line of fields: `name number:type`, where a type is a scalar, an enum or another
 message. `[]` behind it says repeated, `?` that an absent value can be told from a zero, and

@@ -11,8 +11,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pocketmq.proxy.protos.enums import ClientType
+from pocketmq.proxy.codes.refusals import Refusal
+from pocketmq.proxy.protos.enums import ClientType, Code
 from pocketmq.proxy.settings.limits import Limits
+
+MOST_GROUPS: Final = 64
+"""Consumer groups of one client; an SDK gives each consumer object an id, and one group."""
 
 CLIENT_TYPES: Final = {each.value: each for each in ClientType}
 
@@ -34,6 +38,18 @@ class Client:
     """Puts a `TelemetryCommand` on its stream; None while it has none."""
     groups: set[str] = field(default_factory=set)
     """Consumer groups that it is a member of."""
+    kept_bytes: int = 0
+    """Of its id and its settings."""
+
+    def join(self, group: str) -> None:
+        """Become a member of a group.
+
+        Raises:
+            Refusal: BAD_REQUEST: it is in too many.
+        """
+        if group not in self.groups and len(self.groups) >= MOST_GROUPS:
+            raise Refusal(Code.BAD_REQUEST, f"a client is in at most {MOST_GROUPS} groups")
+        self.groups.add(group)
 
     @property
     def type(self) -> ClientType | None:
@@ -55,7 +71,7 @@ class Clients:
     """All clients of one proxy, by their ids.
 
     Args:
-        limits: How many are kept.
+        limits: How many are kept, and how much of them.
         time_ms: Epoch ms of the clock.
     """
 
@@ -63,6 +79,7 @@ class Clients:
         self._limits = limits
         self._time_ms = time_ms
         self._clients: OrderedDict[str, Client] = OrderedDict()
+        self._kept_bytes = 0
 
     def __len__(self) -> int:
         return len(self._clients)
@@ -79,11 +96,18 @@ class Clients:
         """A client sent settings: they replace those before."""
         client = self._clients.get(client_id)
         if client is None:
-            while len(self._clients) >= self._limits.clients_remembered:
-                self._clients.popitem(last=False)
             client = self._clients[client_id] = Client(client_id, settings)
         client.settings = settings
+        self._kept_bytes -= client.kept_bytes
+        client.kept_bytes = len(client_id) + settings.ByteSize()
+        self._kept_bytes += client.kept_bytes
         self.heard(client)
+        limits = self._limits
+        while (
+            len(self._clients) > limits.clients_remembered
+            or self._kept_bytes > limits.settings_bytes
+        ):
+            self._forget_oldest()
         return client
 
     def heard(self, client: Client) -> None:
@@ -94,15 +118,23 @@ class Clients:
 
     def remove(self, client_id: str) -> Client | None:
         """A client says that it ends; what was known of it."""
-        return self._clients.pop(client_id, None)
+        client = self._clients.pop(client_id, None)
+        if client is not None:
+            self._kept_bytes -= client.kept_bytes
+        return client
 
     def expire(self) -> list[Client]:
         """Forget who was silent for too long, and name them."""
         before = self._time_ms() - self._limits.client_expire_ms
         gone = []
         while self._clients and next(iter(self._clients.values())).beat_ms < before:
-            gone.append(self._clients.popitem(last=False)[1])
+            gone.append(self._forget_oldest())
         return gone
+
+    def _forget_oldest(self) -> Client:
+        client = self._clients.popitem(last=False)[1]
+        self._kept_bytes -= client.kept_bytes
+        return client
 
     def publishers(self, topic: str) -> list[Client]:
         """Who publishes to a topic and can be asked, the one heard of last at the end."""

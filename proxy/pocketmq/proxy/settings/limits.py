@@ -21,7 +21,6 @@ class Limits:
     producer_backoff_max_ms: int = 1_000
     producer_backoff_multiplier: float = 2.0
     max_long_polling_ms: int = 20_000
-    min_long_polling_ms: int = 5_000
     receive_batch_size: int = 32
     transaction_data_expire_ms: int = 30_000
     transaction_data_max_num: int = 15
@@ -30,6 +29,8 @@ class Limits:
     """Transaction ids that are remembered at once; above it the oldest is forgotten."""
     clients_remembered: int = 100_000
     """Clients whose settings are kept at once; above it the oldest's are forgotten."""
+    settings_bytes: int = 128 * 1024 * 1024
+    """Settings and ids of all clients together, as sent; above it the oldest's are forgotten."""
     client_expire_ms: int = 120_000
     """A client that was silent for so long is gone (G-41)."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
+from pocketmq.protocol.scalars import INT32_MAX
 from pocketmq.proxy.handles.backoff import ExponentialBackoff, client_backoff
 from pocketmq.proxy.protos.classes import pb
 from pocketmq.proxy.settings.limits import Limits
@@ -62,7 +63,7 @@ def for_consumer(kept: Any, group: SubscriptionGroupConfig | None, limits: Limit
         subscription.receive_batch_size = limits.receive_batch_size
         subscription.long_polling_timeout.CopyFrom(duration(limits.max_long_polling_ms))
         subscription.fifo = group.consume_message_orderly
-        backoff.max_attempts = group.retry_max_times + 1
+        backoff.max_attempts = min(group.retry_max_times + 1, INT32_MAX)
         _set_strategy(backoff, group)
     told.metric.CopyFrom(pb.Metric(on=False))
     return told
