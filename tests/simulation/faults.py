@@ -2,7 +2,7 @@
 
     python tests/simulation/faults.py                  each fault with its own seed
     python tests/simulation/faults.py --seeds 40       how many of 40 seeds catch each fault
-    python tests/simulation/faults.py --table          the table of docs/simulation.md
+    python tests/simulation/faults.py --table          the table of docs/simulated-faults.md
     python tests/simulation/faults.py --replicas       those of replicas and controllers
     python tests/simulation/faults.py --acting         those of slaves that act as master
     python tests/simulation/faults.py 'orderly consumer begins' --export lesson.html
@@ -178,7 +178,7 @@ def lesson(fault: Fault, target: Path, *switches: str) -> str:
 
 
 def table(data: Path = DATA) -> str:
-    """The faults as docs/simulation.md shows them."""
+    """The faults as docs/simulated-faults.md shows them."""
     rows = []
     for fault in read_faults(data):
         words = fault.violation.replace(".*", "...").replace("|", " or ")

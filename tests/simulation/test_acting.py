@@ -52,6 +52,6 @@ def test_a_seed_catches_the_fault(fault: Fault) -> None:
 def test_the_page_shows_these_faults() -> None:
     for fault in FAULTS:
         fault.applied_to((ROOT / fault.file).read_text(encoding="utf-8"))  # the line is there
-    page = (ROOT / "docs" / "simulation.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "simulated-faults.md").read_text(encoding="utf-8")
     assert f"has {len(FAULTS)} faults of acting masters" in page
     assert table(ACTING_DATA) in page, "copy it from `faults.py --acting --table`"

@@ -46,6 +46,6 @@ def test_the_faults_break_different_promises() -> None:
 
 
 def test_the_page_shows_these_faults() -> None:
-    page = (ROOT / "docs" / "simulation.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "simulated-faults.md").read_text(encoding="utf-8")
     assert f"has {len(FAULTS)} deliberate faults" in page
     assert table() in page, "copy it from `python tests/simulation/faults.py --table`"

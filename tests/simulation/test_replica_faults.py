@@ -52,6 +52,6 @@ def test_the_faults_are_one_line_each_and_break_different_promises() -> None:
 
 
 def test_the_page_shows_these_faults() -> None:
-    page = (ROOT / "docs" / "simulation.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "simulated-faults.md").read_text(encoding="utf-8")
     assert f"has {len(FAULTS)} faults of replicas" in page
     assert table(REPLICA_DATA) in page, "copy it from `faults.py --replicas --table`"

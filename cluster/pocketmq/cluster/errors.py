@@ -46,7 +46,7 @@ class ProcessDiedError(PeerError):
         self.status = status
         self.log_path = log_path
         how = f"signal {-status}" if status < 0 else f"status {status}"
-        if status == -signal.SIGBUS:  # from a mapped file (docs/reliability.md, fault 14)
+        if status == -signal.SIGBUS:  # from a mapped file (docs/faults-store.md, fault 14)
             how = "SIGBUS: a mapped file was truncated, or its disk failed; start it again"
         super().__init__(f"{name} ended with {how}; its log is {log_path}")
 

@@ -1,7 +1,7 @@
 """What one peer, and all peers together, may cost a nameserver, a broker or a controller.
 
 Every limit stands here and nowhere else; `pocketmq config show` shows them, and
-docs/reliability.md tells of them. Each is far above what real clients do, and low enough that no
+docs/limits.md explains them. Each is far above what real clients do, and low enough that no
 single request holds the event loop for 100 ms. What exceeds one is refused with an
 `OverBudgetError`, whose text names the option.
 """
