@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from spark_loads import WITH_BODIES, Figures, log_bytes, median_s, reader_of
 
-from pocketmq.pipeline.record_columns import ROWS, binary_views, read_columns
+from pocketmq.pipeline.columns.record_columns import ROWS, binary_views, read_columns
 from pocketmq.protocol.store_layout import MAGIC_V1
 
 

@@ -23,10 +23,10 @@ import pyarrow.dataset as ds
 from spark_loads import HEADERS, Figures, log_bytes, median_s
 
 from pocketmq.pipeline import read_store
+from pocketmq.pipeline.columns.record_columns import ROWS
 from pocketmq.pipeline.jobs import audit
 from pocketmq.pipeline.lake import ParquetTarget, export
-from pocketmq.pipeline.places import LocalBytes
-from pocketmq.pipeline.record_columns import ROWS
+from pocketmq.pipeline.stores.places import LocalBytes
 from pocketmq.protocol.store_layout import BODY_AT
 
 QUEUES = "queueOffset,physicalOffset"

@@ -14,8 +14,8 @@ import psutil
 import pyarrow.compute as pc
 
 from pocketmq.broker.store import MessageStore, OsDisk, StoreConfig, StoredMessage
-from pocketmq.pipeline.store_read import StoreSettings
-from pocketmq.pipeline.store_source import StoreReader
+from pocketmq.pipeline.spark.store_source import StoreReader
+from pocketmq.pipeline.stores.store_read import StoreSettings
 from pocketmq.protocol.hosts import pack_host
 from pocketmq.protocol.subscription import tags_code
 from pocketmq.runtime.clock import SystemClock

@@ -130,7 +130,7 @@ class TupleReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
         from datetime import UTC, datetime
 
-        from pocketmq.pipeline.store_files import QueueFiles, log_files
+        from pocketmq.pipeline.stores.store_files import QueueFiles, log_files
 
         part = partition.value
         with log_files(part.root) as log:

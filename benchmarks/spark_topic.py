@@ -123,7 +123,7 @@ def fill(nameserver: str, messages: int) -> None:
     """Put messages into the topic, by the sink's sender without Spark."""
     from pyspark.sql.types import StructType
 
-    from pocketmq.pipeline.sink import WriteSettings, send_rows
+    from pocketmq.pipeline.spark.sink import WriteSettings, send_rows
 
     schema = StructType.fromDDL("body binary, tags string")
     settings = WriteSettings({"nameServer": nameserver, "topic": "bench"}, schema)

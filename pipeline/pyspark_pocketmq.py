@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSource
 
-from pocketmq.pipeline.plainly import plainly
+from pocketmq.pipeline.spark.plainly import plainly
 
 
 class DefaultSource(DataSource):
@@ -24,17 +24,17 @@ class DefaultSource(DataSource):
     @plainly
     def schema(self) -> str:
         """The columns, which depend on the options."""
-        from pocketmq.pipeline.schema import ddl
-        from pocketmq.pipeline.settings import ReadSettings
+        from pocketmq.pipeline.options.schema import ddl
+        from pocketmq.pipeline.topics.settings import ReadSettings
 
         return ddl(ReadSettings(self.options).columns)
 
     @plainly
     def reader(self, schema: Any) -> Any:
         """The reader for `spark.read`."""
-        from pocketmq.pipeline.schema import of_spark
-        from pocketmq.pipeline.settings import ReadSettings
-        from pocketmq.pipeline.source import TopicReader
+        from pocketmq.pipeline.options.schema import of_spark
+        from pocketmq.pipeline.spark.source import TopicReader
+        from pocketmq.pipeline.topics.settings import ReadSettings
 
         settings = ReadSettings(self.options)
         return TopicReader(settings, of_spark(schema, settings.known_columns, "pocketmq"))
@@ -42,9 +42,9 @@ class DefaultSource(DataSource):
     @plainly
     def streamReader(self, schema: Any) -> Any:
         """The reader for `spark.readStream`."""
-        from pocketmq.pipeline.schema import of_spark
-        from pocketmq.pipeline.settings import ReadSettings
-        from pocketmq.pipeline.stream_source import TopicStreamReader
+        from pocketmq.pipeline.options.schema import of_spark
+        from pocketmq.pipeline.spark.stream_source import TopicStreamReader
+        from pocketmq.pipeline.topics.settings import ReadSettings
 
         settings = ReadSettings(self.options, streaming=True)
         return TopicStreamReader(settings, of_spark(schema, settings.known_columns, "pocketmq"))
@@ -52,7 +52,7 @@ class DefaultSource(DataSource):
     @plainly
     def writer(self, schema: Any, overwrite: bool) -> Any:
         """The writer for `write`."""
-        from pocketmq.pipeline.sink import TopicWriter, WriteSettings, refuse_overwrite
+        from pocketmq.pipeline.spark.sink import TopicWriter, WriteSettings, refuse_overwrite
 
         refuse_overwrite(overwrite)
         return TopicWriter(WriteSettings(self.options, schema))
@@ -60,7 +60,7 @@ class DefaultSource(DataSource):
     @plainly
     def streamWriter(self, schema: Any, overwrite: bool) -> Any:
         """The writer for `writeStream`."""
-        from pocketmq.pipeline.sink import TopicStreamWriter, WriteSettings, refuse_overwrite
+        from pocketmq.pipeline.spark.sink import TopicStreamWriter, WriteSettings, refuse_overwrite
 
         refuse_overwrite(overwrite)
         return TopicStreamWriter(WriteSettings(self.options, schema, streaming=True))

@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSource
 
-from pocketmq.pipeline.plainly import plainly
+from pocketmq.pipeline.spark.plainly import plainly
 
 
 class DefaultSource(DataSource):
@@ -24,17 +24,17 @@ class DefaultSource(DataSource):
     @plainly
     def schema(self) -> str:
         """The columns, which depend on option `columns`."""
-        from pocketmq.pipeline.schema import ddl
-        from pocketmq.pipeline.store_read import StoreSettings
+        from pocketmq.pipeline.options.schema import ddl
+        from pocketmq.pipeline.stores.store_read import StoreSettings
 
         return ddl(StoreSettings(self.options).columns)
 
     @plainly
     def reader(self, schema: Any) -> Any:
         """The reader for `spark.read`."""
-        from pocketmq.pipeline.schema import of_spark
-        from pocketmq.pipeline.store_read import TABLES, StoreSettings
-        from pocketmq.pipeline.store_source import StoreReader
+        from pocketmq.pipeline.options.schema import of_spark
+        from pocketmq.pipeline.spark.store_source import StoreReader
+        from pocketmq.pipeline.stores.store_read import TABLES, StoreSettings
 
         settings = StoreSettings(self.options)
         return StoreReader(settings, of_spark(schema, TABLES[settings.table], "pocketmq-store"))
@@ -42,9 +42,9 @@ class DefaultSource(DataSource):
     @plainly
     def streamReader(self, schema: Any) -> Any:
         """The reader for `spark.readStream`."""
-        from pocketmq.pipeline.schema import of_spark
-        from pocketmq.pipeline.store_read import TABLES, StoreSettings
-        from pocketmq.pipeline.store_stream import StoreStreamReader
+        from pocketmq.pipeline.options.schema import of_spark
+        from pocketmq.pipeline.spark.store_stream import StoreStreamReader
+        from pocketmq.pipeline.stores.store_read import TABLES, StoreSettings
 
         settings = StoreSettings(self.options)
         columns = of_spark(schema, TABLES[settings.table], "pocketmq-store")

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from pocketmq.client import ConsumeFromWhere, Message, Producer, PushConsumer
-from pocketmq.pipeline.settings import ReadSettings
-from pocketmq.pipeline.source import TopicReader
+from pocketmq.pipeline.spark.source import TopicReader
+from pocketmq.pipeline.topics.settings import ReadSettings
 from support import spark_store
 from support.eventually import PATIENCE_MS
 from support.java import run_java

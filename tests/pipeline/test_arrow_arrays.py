@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pocketmq.pipeline import arrow_arrays
+from pocketmq.pipeline.columns import arrow_arrays
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 1000])

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 from pocketmq.client import Message
-from pocketmq.pipeline.arrow_arrays import MOST_BYTES, binaries, repeated_text
+from pocketmq.pipeline.columns.arrow_arrays import MOST_BYTES, binaries, repeated_text
 from pocketmq.pipeline.errors import OptionError
-from pocketmq.pipeline.settings import ReadSettings
-from pocketmq.pipeline.source import TopicReader
-from pocketmq.pipeline.store_read import StoreSettings
-from pocketmq.pipeline.store_source import StoreReader
+from pocketmq.pipeline.spark.source import TopicReader
+from pocketmq.pipeline.spark.store_source import StoreReader
+from pocketmq.pipeline.stores.store_read import StoreSettings
+from pocketmq.pipeline.topics.settings import ReadSettings
 from support.spark_cluster import SparkCluster, spark_cluster
 
 MIB = 1024 * 1024
@@ -78,7 +78,7 @@ def test_a_batch_holds_so_much_after_its_bodies_were_decompressed(
 def test_bodies_that_are_longer_than_a_batch_come_one_by_one(
     cluster: SparkCluster, source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pocketmq.pipeline.arrow.MOST_INFLATED_BYTES", 1000)
+    monkeypatch.setattr("pocketmq.pipeline.columns.arrow.MOST_INFLATED_BYTES", 1000)
     read = reader(cluster, source)
     rows = [len(batch) for part in read.partitions() for batch in read.read(part)]
     assert sum(rows) == 3 * BODIES // 2
@@ -90,7 +90,7 @@ def test_bodies_that_are_longer_than_a_batch_come_one_by_one(
 def test_broken_bodies_of_any_of_the_batches_are_left_out_or_told(
     cluster: SparkCluster, source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pocketmq.pipeline.arrow.MOST_INFLATED_BYTES", 4 * MIB)
+    monkeypatch.setattr("pocketmq.pipeline.columns.arrow.MOST_INFLATED_BYTES", 4 * MIB)
     read = reader(cluster, source, maxBodyBytes=str(MIB - 1), mode="PERMISSIVE")
     rows = [row for part in read.partitions() for b in read.read(part) for row in b.to_pylist()]
     assert [row["keys"] for row in rows] == [f"k{n}" for n in range(2, 3 * BODIES // 2, 3)]

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pocketmq.pipeline.block_reads import BLOCK_BYTES, BlockReader
-from pocketmq.pipeline.record_columns import positions_in
-from pocketmq.pipeline.record_places import places_in
+from pocketmq.pipeline.columns.record_columns import positions_in
+from pocketmq.pipeline.columns.record_places import places_in
+from pocketmq.pipeline.topics.block_reads import BLOCK_BYTES, BlockReader
 from pocketmq.protocol.command import FLAG_RESPONSE, Command
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.frame import encode_frame

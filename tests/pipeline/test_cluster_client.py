@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from pocketmq.pipeline.cluster_client import Access, ClusterClient
-from pocketmq.pipeline.settings import ReadSettings
+from pocketmq.pipeline.topics.cluster_client import Access, ClusterClient
+from pocketmq.pipeline.topics.settings import ReadSettings
 from pocketmq.protocol.bodies.route import MASTER_ID, BrokerData, ClusterInfo, TopicRouteData
 from pocketmq.protocol.body import encode_body
 from pocketmq.protocol.command import Command, Encoding

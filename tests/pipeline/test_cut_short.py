@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from pocketmq.pipeline.checkpoint import Checkpoint, Mark
-from pocketmq.pipeline.cut_short import cuts_by
 from pocketmq.pipeline.errors import DataLossError
 from pocketmq.pipeline.jobs import sources
 from pocketmq.pipeline.lake import feeds
-from pocketmq.pipeline.losses import Loss
-from pocketmq.pipeline.offsets import Offsets
-from pocketmq.pipeline.resume import Losses, others, resume
-from pocketmq.pipeline.settings import ReadSettings
+from pocketmq.pipeline.options.offsets import Offsets
+from pocketmq.pipeline.progress.checkpoint import Checkpoint, Mark
+from pocketmq.pipeline.progress.cut_short import cuts_by
+from pocketmq.pipeline.progress.losses import Loss
+from pocketmq.pipeline.progress.resume import Losses, others, resume
+from pocketmq.pipeline.topics.settings import ReadSettings
 from pocketmq.protocol.message import MessageQueue
 from support.fake_topics import FakeClient, FakeTopics
 
@@ -41,7 +41,7 @@ async def replayed(
     """Where a replay goes on, and what it tells."""
     settings = ReadSettings({"nameServer": "127.0.0.1:1", "topic": "T"})
     client = FakeClient(settings, cluster)
-    monkeypatch.setattr("pocketmq.pipeline.cluster_client.client_on_loop", lambda _: client)
+    monkeypatch.setattr("pocketmq.pipeline.topics.cluster_client.client_on_loop", lambda _: client)
     ((_, begin, _, loss),) = await sources._topic_queues(settings, stand)
     return begin, loss
 

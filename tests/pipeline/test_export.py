@@ -19,7 +19,7 @@ from pocketmq.pipeline.errors import ColumnsError, DataLossError
 from pocketmq.pipeline.lake import DeltaTarget, Exported, IcebergTarget, ParquetTarget, export
 from pocketmq.pipeline.lake import target_of as lake_target
 from pocketmq.pipeline.lake.notes import Move, Scope
-from pocketmq.pipeline.partition_numbers import partition_numbers
+from pocketmq.pipeline.topics.partition_numbers import partition_numbers
 from pocketmq.runtime.errors import CallerError
 from support.spark_cluster import SparkCluster, spark_cluster
 

@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from pocketmq.pipeline.checkpoint import Checkpoint
-from pocketmq.pipeline.cluster_client import ClusterClient
-from pocketmq.pipeline.losses import Loss
-from pocketmq.pipeline.missing_queues import missing_losses
+from pocketmq.pipeline.progress.checkpoint import Checkpoint
+from pocketmq.pipeline.progress.losses import Loss
+from pocketmq.pipeline.progress.missing_queues import missing_losses
+from pocketmq.pipeline.topics.cluster_client import ClusterClient
 from pocketmq.protocol.bodies.route import BrokerData, TopicRouteData
 from pocketmq.protocol.message import MessageQueue
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from pocketmq.cluster.cli.main import main
-from pocketmq.pipeline.package import UNPACKED, Packed, package
+from pocketmq.pipeline.spark.package import UNPACKED, Packed, package
 from pocketmq.runtime.errors import MissingToolError
 from support.object_store import object_store
 from support.spark_standalone import bare_python

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from pocketmq.pipeline.checkpoint import Checkpoint
 from pocketmq.pipeline.errors import OptionError
-from pocketmq.pipeline.offsets import Offsets
-from pocketmq.pipeline.partition_numbers import QUEUES, partition_numbers
-from pocketmq.pipeline.row_filter import RowFilter
-from pocketmq.pipeline.settings import ReadSettings
-from pocketmq.pipeline.stream_plan import StreamPlan
-from pocketmq.pipeline.topic_read import planned
+from pocketmq.pipeline.options.offsets import Offsets
+from pocketmq.pipeline.options.row_filter import RowFilter
+from pocketmq.pipeline.progress.checkpoint import Checkpoint
+from pocketmq.pipeline.progress.stream_plan import StreamPlan
+from pocketmq.pipeline.progress.topic_read import planned
+from pocketmq.pipeline.topics.partition_numbers import QUEUES, partition_numbers
+from pocketmq.pipeline.topics.settings import ReadSettings
 from pocketmq.protocol.message import MessageQueue
 from support.fake_topics import FakeBroker, FakeClient, FakeTopics, fake_plan
 

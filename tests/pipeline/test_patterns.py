@@ -8,10 +8,10 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from pocketmq.client import Message, MessageExt, TransactionProducer, TransactionState
-from pocketmq.pipeline import plan_reads
-from pocketmq.pipeline.loop import shared_loop
-from pocketmq.pipeline.settings import ReadSettings
-from pocketmq.pipeline.stream_source import TopicStreamReader
+from pocketmq.pipeline.progress import plan_reads
+from pocketmq.pipeline.spark.stream_source import TopicStreamReader
+from pocketmq.pipeline.topics.settings import ReadSettings
+from pocketmq.pipeline.workers.loop import shared_loop
 from support.spark_cluster import SparkCluster, spark_cluster
 
 pytestmark = pytest.mark.cluster

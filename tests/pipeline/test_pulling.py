@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pocketmq.pipeline import schema
-from pocketmq.pipeline.arrow import Shape
+from pocketmq.pipeline.columns.arrow import Shape
 from pocketmq.pipeline.errors import BrokerAwayError, DataLossError
-from pocketmq.pipeline.patience import Patience
-from pocketmq.pipeline.pull_range import DEPTH, PullOptions, RangePull
-from pocketmq.pipeline.row_filter import RowFilter
-from pocketmq.pipeline.wire_read import PARTS_AHEAD, PullPart, WireRead, in_turn
+from pocketmq.pipeline.options import schema
+from pocketmq.pipeline.options.row_filter import RowFilter
+from pocketmq.pipeline.topics.patience import Patience
+from pocketmq.pipeline.topics.pull_range import DEPTH, PullOptions, RangePull
+from pocketmq.pipeline.topics.wire_read import PARTS_AHEAD, PullPart, WireRead, in_turn
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import BodyError, BrokerError, ConnectionLostError

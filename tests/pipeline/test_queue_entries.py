@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pocketmq.pipeline.fixed_fields import QUEUE_ENTRY
-from pocketmq.pipeline.queue_entries import FIRST_ROWS, Entries, Run, in_log_order
+from pocketmq.pipeline.columns.fixed_fields import QUEUE_ENTRY
+from pocketmq.pipeline.stores.queue_entries import FIRST_ROWS, Entries, Run, in_log_order
 
 
 def run(queue: int, offsets: list[int], first: int = 0) -> Run:

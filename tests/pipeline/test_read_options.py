@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pocketmq.pipeline import offsets
 from pocketmq.pipeline.errors import ColumnsError, OptionError
-from pocketmq.pipeline.offsets import EARLIEST, LATEST, gathered, limited, split_ranges
-from pocketmq.pipeline.schema import ddl
-from pocketmq.pipeline.settings import READ, WRITE, ReadSettings
-from pocketmq.pipeline.sink_columns import SinkColumns
+from pocketmq.pipeline.options import offsets
+from pocketmq.pipeline.options.offsets import EARLIEST, LATEST, gathered, limited, split_ranges
+from pocketmq.pipeline.options.schema import ddl
+from pocketmq.pipeline.sending.sink_columns import SinkColumns
+from pocketmq.pipeline.topics.settings import READ, WRITE, ReadSettings
 from pocketmq.protocol.message import MessageQueue
 from support.strategies import queues as any_queues
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pocketmq.pipeline.property_columns import read_properties
-from pocketmq.pipeline.record_columns import (
+from pocketmq.pipeline.columns.property_columns import read_properties
+from pocketmq.pipeline.columns.record_columns import (
     RecordColumns,
     binary,
     binary_views,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pocketmq.pipeline.checkpoint import Checkpoint, Mark
 from pocketmq.pipeline.errors import DataLossError
-from pocketmq.pipeline.resume import (
+from pocketmq.pipeline.progress.checkpoint import Checkpoint, Mark
+from pocketmq.pipeline.progress.resume import (
     Losses,
     Resumed,
     as_continued,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 pyspark_sql = pytest.importorskip("pyspark.sql")
-module = importlib.import_module("pocketmq.pipeline.session")
+module = importlib.import_module("pocketmq.pipeline.spark.session")
 
 HERE = ["local", "local[*]", "local[2]", "local[2,3]", "local-cluster[2,1,512]"]
 ELSEWHERE = ["spark://master:7077", "yarn", "k8s://https://host:6443", "local-host:7077"]

@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pocketmq.pipeline.bad_rows import BadRow, BadRowTable
+from pocketmq.pipeline.columns.record_columns import RecordColumns, positions_in, read_columns
+from pocketmq.pipeline.columns.repeats import SeenRows, digest_of, row_prefix
 from pocketmq.pipeline.errors import ColumnsError
-from pocketmq.pipeline.partition_numbers import partition_numbers
-from pocketmq.pipeline.record_columns import RecordColumns, positions_in, read_columns
-from pocketmq.pipeline.repeats import SeenRows, digest_of, row_prefix
-from pocketmq.pipeline.schema import KAFKA, MESSAGE
-from pocketmq.pipeline.sink_columns import SinkColumns
-from pocketmq.pipeline.sink_rows import Batch, RowEncoder
+from pocketmq.pipeline.options.schema import KAFKA, MESSAGE
+from pocketmq.pipeline.sending.bad_rows import BadRow, BadRowTable
+from pocketmq.pipeline.sending.sink_columns import SinkColumns
+from pocketmq.pipeline.sending.sink_rows import Batch, RowEncoder
+from pocketmq.pipeline.topics.partition_numbers import partition_numbers
 from pocketmq.protocol.batch import decode_batch
 from pocketmq.protocol.errors import IllegalMessageError, IllegalNameError
 from pocketmq.protocol.message import MessageQueue

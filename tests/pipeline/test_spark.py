@@ -14,7 +14,7 @@ import pytest
 from pocketmq.client import Message
 from pocketmq.pipeline import StreamFigures, measured
 from pocketmq.pipeline.lake import DeltaAppend
-from pocketmq.pipeline.stream_figures import BatchFigures
+from pocketmq.pipeline.spark.stream_figures import BatchFigures
 from pocketmq.runtime.errors import CallerError
 from support import spark_store
 from support.eventually import eventually
@@ -214,7 +214,7 @@ def test_a_data_frame_becomes_messages(frames: Frames, orders: str) -> None:
 
 def test_a_repeated_task_is_seen_once_with_dedupe(frames: Frames) -> None:
     """The same rows of the same write twice, as after a task that failed late."""
-    from pocketmq.pipeline.sink import WriteSettings, send_rows
+    from pocketmq.pipeline.spark.sink import WriteSettings, send_rows
 
     frames.cluster.create_topic("Twice")
     frame = frames.spark.range(500).selectExpr("cast(id as string) as body")
@@ -229,7 +229,7 @@ def test_a_repeated_task_is_seen_once_with_dedupe(frames: Frames) -> None:
 
 def test_a_second_attempt_in_another_order_loses_nothing(frames: Frames) -> None:
     """The same rows of the same task, as after a shuffle that brings them otherwise."""
-    from pocketmq.pipeline.sink import WriteSettings, send_rows
+    from pocketmq.pipeline.spark.sink import WriteSettings, send_rows
 
     frames.cluster.create_topic("Shuffled", queues=1)
     frame = frames.spark.range(500).selectExpr("cast(id as string) as body")

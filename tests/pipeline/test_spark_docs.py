@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pocketmq.pipeline.options import Option
-from pocketmq.pipeline.settings import READ, WRITE
-from pocketmq.pipeline.store_read import OPTIONS as STORE
+from pocketmq.pipeline.options.options import Option
+from pocketmq.pipeline.stores.store_read import OPTIONS as STORE
+from pocketmq.pipeline.topics.settings import READ, WRITE
 from support.object_store import object_store
 from support.reader import Reader, indented_blocks, not_run, pieces
 from support.spark_store import open_store, put, stored

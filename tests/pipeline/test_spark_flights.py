@@ -12,7 +12,7 @@ import pytest
 from pocketmq.cluster.demo.data import TOTAL_FLIGHTS, Summary, find_csv, flights, summarise
 from pocketmq.pipeline.jobs import FlightsJob
 from pocketmq.pipeline.jobs.carriers import FLIGHT, CarrierDelay, table
-from pocketmq.pipeline.sink import WriteSettings, send_rows
+from pocketmq.pipeline.spark.sink import WriteSettings, send_rows
 from support.spark_cluster import SparkCluster
 
 if TYPE_CHECKING:

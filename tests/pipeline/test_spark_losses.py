@@ -13,7 +13,7 @@ import pytest
 
 from pocketmq.client import MessageQueue
 from pocketmq.pipeline import StreamFigures
-from pocketmq.pipeline.stream_figures import BatchFigures
+from pocketmq.pipeline.spark.stream_figures import BatchFigures
 from support.eventually import eventually
 from support.forgetful import SHORT_LIVED, retain
 from support.spark_cluster import SparkCluster, spark_cluster

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from pocketmq.client import Message
-from pocketmq.pipeline.package import UNPACKED, package
+from pocketmq.pipeline.spark.package import UNPACKED, package
 from support.spark_cluster import SparkCluster
 from support.spark_standalone import Standalone, connect_server, standalone
 
@@ -57,8 +57,8 @@ def cluster(spark_programs: None, tmp_path_factory: pytest.TempPathFactory) -> I
 FROM_PYTHON = """
 import json, sys
 from pathlib import Path
-from pocketmq.pipeline import session
-from pocketmq.pipeline.package import package
+from pocketmq.pipeline.spark import session
+from pocketmq.pipeline.spark.package import package
 
 small = {f"spark.{role}.memory": "512m" for role in ("driver", "executor")}
 packed = package(Path(sys.argv[2]))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pocketmq.pipeline import check_java, session
-from pocketmq.pipeline.plainly import told_by_spark
+from pocketmq.pipeline.spark.plainly import told_by_spark
 from pocketmq.runtime.errors import MissingToolError
 
 if TYPE_CHECKING:

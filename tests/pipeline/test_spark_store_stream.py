@@ -13,9 +13,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from pocketmq.pipeline import StreamFigures, read_counts, read_store
 from pocketmq.pipeline.errors import OptionError
-from pocketmq.pipeline.store_read import StoreSettings
-from pocketmq.pipeline.store_stream import StoreStreamReader
-from pocketmq.pipeline.stream_figures import BatchFigures
+from pocketmq.pipeline.spark.store_stream import StoreStreamReader
+from pocketmq.pipeline.spark.stream_figures import BatchFigures
+from pocketmq.pipeline.stores.store_read import StoreSettings
 from support import spark_store
 from support.eventually import eventually
 from support.object_store import object_store

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from pyspark.sql.datasource import EqualTo, GreaterThan, GreaterThanOrEqual
 
-from pocketmq.pipeline import arrow, read_store
-from pocketmq.pipeline.checkpoint import Mark
+from pocketmq.pipeline import read_store
+from pocketmq.pipeline.columns import arrow
 from pocketmq.pipeline.errors import CorruptRecordError
-from pocketmq.pipeline.marks import stored_marks
-from pocketmq.pipeline.places import LocalBytes, place_of
-from pocketmq.pipeline.read_counts import ReadCounts
+from pocketmq.pipeline.progress.checkpoint import Mark
+from pocketmq.pipeline.progress.marks import stored_marks
+from pocketmq.pipeline.stores.places import LocalBytes, place_of
+from pocketmq.pipeline.workers.read_counts import ReadCounts
 from pocketmq.protocol.hosts import pack_host
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.scalars import MessageSysFlag

@@ -15,8 +15,8 @@ from pyspark.sql.datasource import (
     LessThan,
 )
 
-from pocketmq.pipeline import store_index
-from pocketmq.pipeline.read_counts import ReadCounts
+from pocketmq.pipeline.stores import store_index
+from pocketmq.pipeline.workers.read_counts import ReadCounts
 from pocketmq.runtime.manual_clock import ManualClock
 from support import spark_store
 from support.spark_store import START_MS, by_place, open_store, planned, put, read_rows, stored

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
 
-from pocketmq.pipeline.checkpoint import BEGIN
 from pocketmq.pipeline.errors import CorruptRecordError, DataLossError, OptionError
-from pocketmq.pipeline.store_read import StoreSettings
-from pocketmq.pipeline.store_stream import StoreStreamReader
-from pocketmq.pipeline.stream_figures import BatchFigures, figures_of
+from pocketmq.pipeline.progress.checkpoint import BEGIN
+from pocketmq.pipeline.spark.store_stream import StoreStreamReader
+from pocketmq.pipeline.spark.stream_figures import BatchFigures, figures_of
+from pocketmq.pipeline.stores.store_read import StoreSettings
 from support.spark_store import log_files, mixed, open_store, put, read_rows
 
 ALL = ReadAllAvailable()

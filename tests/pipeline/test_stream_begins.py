@@ -12,10 +12,10 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from pocketmq.client import Message, MessageQueue
 from pocketmq.pipeline.errors import DataLossError
-from pocketmq.pipeline.settings import ReadSettings
-from pocketmq.pipeline.store_read import StoreSettings
-from pocketmq.pipeline.store_stream import StoreStreamReader
-from pocketmq.pipeline.stream_source import TopicStreamReader
+from pocketmq.pipeline.spark.store_stream import StoreStreamReader
+from pocketmq.pipeline.spark.stream_source import TopicStreamReader
+from pocketmq.pipeline.stores.store_read import StoreSettings
+from pocketmq.pipeline.topics.settings import ReadSettings
 from support.forgetful import forget, forgetful
 from support.spark_cluster import SparkCluster, spark_cluster
 from support.spark_store import log_files, mixed, open_store, plain, put, read_rows

@@ -9,12 +9,12 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
 from pocketmq.client import Admin, Message, MessageQueue
-from pocketmq.pipeline.checkpoint import Mark
 from pocketmq.pipeline.errors import DataLossError
-from pocketmq.pipeline.settings import ReadSettings
-from pocketmq.pipeline.stream_figures import BatchFigures, figures_of
-from pocketmq.pipeline.stream_losses import LossPolicy, deleted, remade, removed
-from pocketmq.pipeline.stream_source import TopicStreamReader
+from pocketmq.pipeline.progress.checkpoint import Mark
+from pocketmq.pipeline.progress.stream_losses import LossPolicy, deleted, remade, removed
+from pocketmq.pipeline.spark.stream_figures import BatchFigures, figures_of
+from pocketmq.pipeline.spark.stream_source import TopicStreamReader
+from pocketmq.pipeline.topics.settings import ReadSettings
 from support.eventually import eventually
 from support.forgetful import SHORT_LIVED, retain
 from support.spark_cluster import SparkCluster, spark_cluster

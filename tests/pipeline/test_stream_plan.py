@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from pocketmq.pipeline.checkpoint import Checkpoint, Early
 from pocketmq.pipeline.errors import BrokerAwayError, DataLossError
-from pocketmq.pipeline.offsets import Offsets
-from pocketmq.pipeline.partition_numbers import partition_numbers
-from pocketmq.pipeline.stream_plan import StreamPlan
+from pocketmq.pipeline.options.offsets import Offsets
+from pocketmq.pipeline.progress.checkpoint import Checkpoint, Early
+from pocketmq.pipeline.progress.stream_plan import StreamPlan
+from pocketmq.pipeline.topics.partition_numbers import partition_numbers
 from pocketmq.protocol.errors import BrokerError
 from pocketmq.protocol.message import MessageQueue
 from support.fake_topics import FakeBroker, FakeTopics, fake_plan

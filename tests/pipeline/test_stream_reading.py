@@ -16,10 +16,10 @@ from pyspark.sql.streaming.datasource import (
 
 from pocketmq.client import Message
 from pocketmq.cluster.spec import ClusterOptions, cluster_spec
-from pocketmq.pipeline.checkpoint import BEGIN
 from pocketmq.pipeline.errors import DataLossError
-from pocketmq.pipeline.settings import ReadSettings
-from pocketmq.pipeline.stream_source import TopicStreamReader
+from pocketmq.pipeline.progress.checkpoint import BEGIN
+from pocketmq.pipeline.spark.stream_source import TopicStreamReader
+from pocketmq.pipeline.topics.settings import ReadSettings
 from pocketmq.runtime.errors import CallerError
 from support.spark_cluster import SparkCluster, spark_cluster
 from support.spark_store import plain

@@ -10,11 +10,12 @@ import pytest
 from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual, In, LessThan
 
 from pocketmq.client import Message, MessageQueue
-from pocketmq.pipeline import offsets, read_topic
+from pocketmq.pipeline import read_topic
 from pocketmq.pipeline.errors import DataLossError, OptionError
-from pocketmq.pipeline.partition_numbers import partition_numbers
-from pocketmq.pipeline.settings import ReadSettings
-from pocketmq.pipeline.source import TopicReader
+from pocketmq.pipeline.options import offsets
+from pocketmq.pipeline.spark.source import TopicReader
+from pocketmq.pipeline.topics.partition_numbers import partition_numbers
+from pocketmq.pipeline.topics.settings import ReadSettings
 from pocketmq.protocol.errors import BrokerError
 from pocketmq.testing import start_cluster
 from support.spark_cluster import SparkCluster, spark_cluster

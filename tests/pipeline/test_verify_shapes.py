@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pocketmq.pipeline import verify_shapes
-from pocketmq.pipeline.fixed_fields import Ints
+from pocketmq.pipeline.columns.fixed_fields import Ints
 from pocketmq.pipeline.verify_shapes import ABSENT, Mask, Shapes
 from pocketmq.protocol.index_hash import key_hash
 from pocketmq.protocol.java import java_hash

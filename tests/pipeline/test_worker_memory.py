@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark import TaskContext
 
-from pocketmq.pipeline import worker_memory
+from pocketmq.pipeline.workers import worker_memory
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ import struct
 import numpy as np
 import pytest
 
-from pocketmq.pipeline.fixed_fields import HEAD
+from pocketmq.pipeline.columns.fixed_fields import HEAD
 from pocketmq.protocol.layout import Field, Layout
 from pocketmq.protocol.store_layout import BODY_AT, FIXED_SIZE, QUEUE_ENTRY, RECORD
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from pocketmq.pipeline.checkpoint import Mark
-from pocketmq.pipeline.cluster_client import ClusterClient
-from pocketmq.pipeline.settings import ReadSettings
-from pocketmq.pipeline.stream_plan import StreamPlan
+from pocketmq.pipeline.progress.checkpoint import Mark
+from pocketmq.pipeline.progress.stream_plan import StreamPlan
+from pocketmq.pipeline.topics.cluster_client import ClusterClient
+from pocketmq.pipeline.topics.settings import ReadSettings
 from pocketmq.protocol.bodies.route import MASTER_ID, BrokerData, QueueData, TopicRouteData
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Command

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
-from pocketmq.pipeline.package import platform_name
+from pocketmq.pipeline.spark.package import platform_name
 from support.java import SHORT_LIVED
 from support.readers_python import ReadersPython
 

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
-from pocketmq.pipeline.checkpoint import Checkpoint
+from pocketmq.pipeline.progress.checkpoint import Checkpoint
 
 TABLES = ("parquet", "delta")
 

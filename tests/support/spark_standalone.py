@@ -21,7 +21,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pocketmq.pipeline.package import UNPACKED
+from pocketmq.pipeline.spark.package import UNPACKED
 from support.real_rocketmq import free_port
 from support.spark_home import spark_home
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from pocketmq.broker.store import MessageStore, OsDisk, StoreConfig, StoredMessage
-from pocketmq.pipeline.source import TopicReader
-from pocketmq.pipeline.store_read import StoreSettings
-from pocketmq.pipeline.store_source import StoreReader
-from pocketmq.pipeline.store_stream import StoreStreamReader
+from pocketmq.pipeline.spark.source import TopicReader
+from pocketmq.pipeline.spark.store_source import StoreReader
+from pocketmq.pipeline.spark.store_stream import StoreStreamReader
+from pocketmq.pipeline.stores.store_read import StoreSettings
 from pocketmq.protocol.compression import CompressionKind, compress
 from pocketmq.protocol.hosts import pack_host
 from pocketmq.protocol.ids import UniqKeyFactory

@@ -13,13 +13,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pocketmq.pipeline.arrow_reads import read_store, read_topic
-from pocketmq.pipeline.read_counts import read_counts
-from pocketmq.pipeline.session import check_java, session
+from pocketmq.pipeline.spark.session import check_java, session
+from pocketmq.pipeline.workers.read_counts import read_counts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pocketmq.pipeline.stream_figures import StreamFigures, measured
+    from pocketmq.pipeline.spark.stream_figures import StreamFigures, measured
 
 __all__ = [
     "StreamFigures",
@@ -36,7 +36,7 @@ __all__ = [
 def __getattr__(name: str) -> object:
     """What is made from PySpark's classes, on first use."""
     if name in ("StreamFigures", "measured"):
-        from pocketmq.pipeline import stream_figures
+        from pocketmq.pipeline.spark import stream_figures
 
         return getattr(stream_figures, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from pocketmq.pipeline.installed import check_arrow
-from pocketmq.pipeline.row_filter import RowFilter
+from pocketmq.pipeline.options.row_filter import RowFilter
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,9 +33,9 @@ def read_topic(topic: str, **options: str) -> pa.RecordBatchReader:
         MissingToolError: PyArrow or NumPy is not installed.
     """
     check_arrow("read_topic")
-    from pocketmq.pipeline.loop import shared_loop
-    from pocketmq.pipeline.settings import ReadSettings
-    from pocketmq.pipeline.topic_read import plan, reading
+    from pocketmq.pipeline.progress.topic_read import plan, reading
+    from pocketmq.pipeline.topics.settings import ReadSettings
+    from pocketmq.pipeline.workers.loop import shared_loop
 
     settings = ReadSettings({"topic": topic, **options})
     row_filter = RowFilter.of_tags(settings.tags)
@@ -57,7 +57,7 @@ def read_store(path: str, **options: str) -> pa.RecordBatchReader:
         MissingToolError: PyArrow or NumPy is not installed.
     """
     check_arrow("read_store")
-    from pocketmq.pipeline import store_read
+    from pocketmq.pipeline.stores import store_read
 
     settings = store_read.StoreSettings({"path": path, **options})
     row_filter = RowFilter.of_tags(settings.tags)
@@ -72,6 +72,6 @@ def read_store(path: str, **options: str) -> pa.RecordBatchReader:
 def _reader(columns: dict[str, str], batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
     import pyarrow as pa
 
-    from pocketmq.pipeline.arrow import arrow_schema
+    from pocketmq.pipeline.columns.arrow import arrow_schema
 
     return pa.RecordBatchReader.from_batches(arrow_schema(columns), batches)

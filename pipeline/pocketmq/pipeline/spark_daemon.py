@@ -1,7 +1,7 @@
 """Spark's parent process of Python workers, which has imported what its workers need.
 
-Spark starts it as `python -m pocketmq.pipeline.spark_daemon` where `spark.python.daemon.module`
-says so, as in `session()` on Linux where tasks run on this machine. Each worker is forked from it.
+Spark starts it as `python -m pocketmq.pipeline.spark_daemon` where the setting
+`spark.python.daemon.module` says so, as in `session()` on Linux where tasks run on this machine.
 Without this, each one imports Arrow, pandas and PySpark itself: a task that reads needs one and a
 task that writes another, and Spark kills the worker of a task that it stops early, as for each
 `LIMIT`.
@@ -31,13 +31,13 @@ MODULES: Final = (
     "pyspark.sql.pandas.serializers",
     "pyspark_pocketmq",
     "pyspark_pocketmq_store",
-    "pocketmq.pipeline.fixed_fields",
-    "pocketmq.pipeline.sender",
-    "pocketmq.pipeline.sink",
-    "pocketmq.pipeline.sink_rows",
-    "pocketmq.pipeline.store_source",
-    "pocketmq.pipeline.stream_source",
-    "pocketmq.pipeline.topic_read",
+    "pocketmq.pipeline.columns.fixed_fields",
+    "pocketmq.pipeline.sending.sender",
+    "pocketmq.pipeline.spark.sink",
+    "pocketmq.pipeline.sending.sink_rows",
+    "pocketmq.pipeline.spark.store_source",
+    "pocketmq.pipeline.spark.stream_source",
+    "pocketmq.pipeline.progress.topic_read",
     "pocketmq.protocol.compression",
     "pocketmq.protocol.record",
     "pocketmq.protocol.record_check",

@@ -29,7 +29,7 @@ from pocketmq.broker.store.config import ENTRY_SIZE, KIB, SCHEDULE_TOPIC
 from pocketmq.broker.store.index_file import IndexFile
 from pocketmq.broker.store.stopped_store import StoppedStore
 from pocketmq.broker.store.verify_log import Right
-from pocketmq.pipeline.fixed_fields import HEAD, QUEUE_ENTRY, Bytes, Ints, gather
+from pocketmq.pipeline.columns.fixed_fields import HEAD, QUEUE_ENTRY, Bytes, Ints, gather
 from pocketmq.pipeline.verify_index import IndexEntries, between, index_is_right
 from pocketmq.pipeline.verify_shapes import LONGEST_TAIL, Mask, Shapes
 from pocketmq.protocol.java import java_hash

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pocketmq.broker.store.index_file import IndexFile
-from pocketmq.pipeline.fixed_fields import INDEX_ENTRY, Ints
+from pocketmq.pipeline.columns.fixed_fields import INDEX_ENTRY, Ints
 from pocketmq.pipeline.verify_shapes import INT32_MAX, Mask
 
 UNUSUAL: Final = -2

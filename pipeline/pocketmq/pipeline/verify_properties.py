@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pocketmq.pipeline.fixed_fields import Bytes, Ints, gather
-from pocketmq.pipeline.property_columns import PropertyColumns, read_properties
-from pocketmq.pipeline.record_columns import RecordColumns, binary, read_columns
+from pocketmq.pipeline.columns.fixed_fields import Bytes, Ints, gather
+from pocketmq.pipeline.columns.property_columns import PropertyColumns, read_properties
+from pocketmq.pipeline.columns.record_columns import RecordColumns, binary, read_columns
 from pocketmq.pipeline.verify_index import UNUSUAL
 from pocketmq.pipeline.verify_shapes import ABSENT, KEY_NAMES, Mask, positive
 from pocketmq.protocol.subscription import tags_code

@@ -20,7 +20,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from pocketmq.pipeline.fixed_fields import Bytes, Ints, gather
+from pocketmq.pipeline.columns.fixed_fields import Bytes, Ints, gather
 from pocketmq.protocol.record import MAX_TOPIC_BYTES_V1
 from pocketmq.protocol.subscription import tags_code
 

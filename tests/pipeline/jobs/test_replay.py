@@ -25,7 +25,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from pocketmq.pipeline.jobs.replay_job import ReplayOptions, replay
-from pocketmq.pipeline.sender import Sender
+from pocketmq.pipeline.sending.sender import Sender
 source, topic, nameservers, state, batches = sys.argv[1:]
 send, sent = Sender.send, []
 def counted(self, batch):
@@ -147,8 +147,8 @@ def test_a_topic_is_a_source_and_the_rate_is_a_limit(cluster: SparkCluster, tabl
 
 
 def test_looks_at_the_committed_offsets_of_a_cluster(cluster: SparkCluster, tmp_path: Path) -> None:
-    from pocketmq.pipeline.loop import shared_loop
-    from pocketmq.pipeline.settings import access_of_text
+    from pocketmq.pipeline.topics.settings import access_of_text
+    from pocketmq.pipeline.workers.loop import shared_loop
 
     cluster.create_topic("Looked", queues=1)
     queue = MessageQueue("Looked", "broker-a", 0)

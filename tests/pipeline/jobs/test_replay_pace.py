@@ -8,7 +8,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from pocketmq.pipeline import read_store
-from pocketmq.pipeline.checkpoint import Checkpoint, Mark
 from pocketmq.pipeline.jobs.replay_job import ReplayOptions, replay
 from pocketmq.pipeline.jobs.replay_pace import Pace, ReplayState
 from pocketmq.pipeline.jobs.replay_rows import (
@@ -20,6 +19,7 @@ from pocketmq.pipeline.jobs.replay_rows import (
     rows_in_order,
 )
 from pocketmq.pipeline.jobs.sources import source_of
+from pocketmq.pipeline.progress.checkpoint import Checkpoint, Mark
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.runtime.errors import CallerError
 from pocketmq.runtime.manual_clock import ManualClock

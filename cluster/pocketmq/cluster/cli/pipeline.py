@@ -151,8 +151,8 @@ def package(
     ] = None,
     output: Sentences = None,
 ) -> int:
-    from pocketmq.pipeline.package import package as make
-    from pocketmq.pipeline.package import platform_name
+    from pocketmq.pipeline.spark.package import package as make
+    from pocketmq.pipeline.spark.package import platform_name
 
     packed = make(out, also or ())
     facts = {

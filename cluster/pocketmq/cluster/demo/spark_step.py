@@ -18,7 +18,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from pocketmq.pipeline.jobs.carriers import CarrierDelay
-from pocketmq.pipeline.session import check_spark
+from pocketmq.pipeline.spark.session import check_spark
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import MissingToolError
 

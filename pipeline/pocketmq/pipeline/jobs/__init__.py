@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from pocketmq.pipeline.jobs.trace_job import trace as trace
     from pocketmq.pipeline.lake.export import Exported as Exported
     from pocketmq.pipeline.lake.export import export as export
-    from pocketmq.pipeline.package import Packed as Packed
-    from pocketmq.pipeline.package import package as package
+    from pocketmq.pipeline.spark.package import Packed as Packed
+    from pocketmq.pipeline.spark.package import package as package
 else:
     __all__, __getattr__ = on_first_use(
         __name__,
@@ -62,6 +62,6 @@ else:
             "pocketmq.pipeline.jobs.schemas.evolution": ["Misfit"],
             "pocketmq.pipeline.jobs.trace_job": ["Step", "trace"],
             "pocketmq.pipeline.lake.export": ["Exported", "export"],
-            "pocketmq.pipeline.package": ["Packed", "package"],
+            "pocketmq.pipeline.spark.package": ["Packed", "package"],
         },
     )

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 
-from pocketmq.pipeline.plainly import told_by_spark
-from pocketmq.pipeline.session import session
+from pocketmq.pipeline.spark.plainly import told_by_spark
+from pocketmq.pipeline.spark.session import session
 from pocketmq.runtime import logs
 from pocketmq.runtime.errors import PocketMQError
 from pocketmq.runtime.process import report

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pocketmq.pipeline.jobs.carriers import FLIGHT, CarrierDelay
-from pocketmq.pipeline.plainly import told_by_spark
-from pocketmq.pipeline.session import check_spark, session
+from pocketmq.pipeline.spark.plainly import told_by_spark
+from pocketmq.pipeline.spark.session import check_spark, session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -123,8 +123,8 @@ class FlightsJob:
         Raises:
             OptionError: One does not exist, or no name server answers.
         """
-        from pocketmq.pipeline.loop import shared_loop
-        from pocketmq.pipeline.settings import NAME, access_of_text
+        from pocketmq.pipeline.topics.settings import NAME, access_of_text
+        from pocketmq.pipeline.workers.loop import shared_loop
 
         access = access_of_text(NAME, self.nameservers)
         client = access.client()

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pocketmq.pipeline.fixed_fields import Ints
+from pocketmq.pipeline.columns.fixed_fields import Ints
 from pocketmq.pipeline.jobs.commit_samples import CommitSamples
 from pocketmq.pipeline.jobs.hot_keys import HotKeys
 from pocketmq.pipeline.jobs.latency_rows import (

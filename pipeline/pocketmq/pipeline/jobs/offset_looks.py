@@ -36,8 +36,8 @@ def sample(
         MissingToolError: PyArrow or NumPy is not installed.
     """
     check_arrow("looking at committed offsets")
-    from pocketmq.pipeline.loop import shared_loop
-    from pocketmq.pipeline.settings import access_of_text
+    from pocketmq.pipeline.topics.settings import access_of_text
+    from pocketmq.pipeline.workers.loop import shared_loop
 
     client = access_of_text("latency", nameservers).client()
     last: dict[str, dict[str, dict[int, int]]] = {}

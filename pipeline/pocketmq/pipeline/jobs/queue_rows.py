@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from pocketmq.pipeline.checkpoint import Checkpoint, Mark
-from pocketmq.pipeline.losses import Loss
-from pocketmq.pipeline.offsets import Offsets
-from pocketmq.pipeline.resume import left
+from pocketmq.pipeline.options.offsets import Offsets
+from pocketmq.pipeline.progress.checkpoint import Checkpoint, Mark
+from pocketmq.pipeline.progress.losses import Loss
+from pocketmq.pipeline.progress.resume import left
 from pocketmq.protocol.message import MessageQueue
 
 if TYPE_CHECKING:

@@ -26,7 +26,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pocketmq.pipeline.checkpoint import Checkpoint, Mark
 from pocketmq.pipeline.installed import check_arrow
 from pocketmq.pipeline.jobs.queue_rows import QueueRows, Source
 from pocketmq.pipeline.jobs.replay_pace import Pace, ReplayState
@@ -41,15 +40,16 @@ from pocketmq.pipeline.jobs.replay_rows import (
     rows_in_order,
 )
 from pocketmq.pipeline.jobs.sources import source_of
-from pocketmq.pipeline.resume import Losses, check_unchanged, moved_on
+from pocketmq.pipeline.progress.checkpoint import Checkpoint, Mark
+from pocketmq.pipeline.progress.resume import Losses, check_unchanged, moved_on
 from pocketmq.protocol.java import bucket, java_hash
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.properties import encode_properties
 from pocketmq.protocol.validation import check_send_topic
 
 if TYPE_CHECKING:
-    from pocketmq.pipeline.sender import Sender
-    from pocketmq.pipeline.sink_rows import Batch
+    from pocketmq.pipeline.sending.sender import Sender
+    from pocketmq.pipeline.sending.sink_rows import Batch
 
 ADVICE: Final = (
     "run it with --no-fail-on-data-loss (ReplayOptions.fail_on_data_loss) to go on with what there "
@@ -249,14 +249,14 @@ class _Replay:
         return self._done
 
     def _sender(self) -> Sender:
-        from pocketmq.pipeline.sender import Sender
-        from pocketmq.pipeline.settings import access_of_text
+        from pocketmq.pipeline.sending.sender import Sender
+        from pocketmq.pipeline.topics.settings import access_of_text
 
         access = access_of_text("replay", self.nameservers)
         return Sender(access, self.options.group, self.options.in_flight)
 
     def _add(self, sender: Sender, queues: list[MessageQueue], row: Row) -> None:
-        from pocketmq.pipeline.sink_rows import Batch
+        from pocketmq.pipeline.sending.sink_rows import Batch
 
         queue = queues[bucket(java_hash(key_of(row)), len(queues))]
         text = encode_properties(properties_of(row)).encode()
@@ -278,7 +278,7 @@ class _Replay:
 
     def _save(self, queues: list[MessageQueue], sender: Sender) -> None:
         """Wait for all acknowledgements, and write down what is done with that."""
-        from pocketmq.pipeline.loop import shared_loop
+        from pocketmq.pipeline.workers.loop import shared_loop
 
         self._flush(sender)
         sender.finish()
@@ -326,6 +326,6 @@ def _has_moved(queue: QueueRows, stand: Checkpoint) -> bool:
 
 
 def _wait(sender: Sender, wait_s: float) -> None:
-    from pocketmq.pipeline.loop import shared_loop
+    from pocketmq.pipeline.workers.loop import shared_loop
 
     shared_loop().run(sender.access.client().clock.sleep(wait_s))

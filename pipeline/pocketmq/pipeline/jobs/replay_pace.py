@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pocketmq.pipeline.checkpoint import Checkpoint, Mark
+from pocketmq.pipeline.progress.checkpoint import Checkpoint, Mark
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.runtime.errors import CallerError
 from pocketmq.runtime.new_folders import make_lasting

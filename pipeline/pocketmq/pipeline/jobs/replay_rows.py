@@ -6,8 +6,8 @@ import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from pocketmq.pipeline.checkpoint import Mark
 from pocketmq.pipeline.jobs.queue_rows import NO_PLACE, PLACE, QueueRows, in_ms
+from pocketmq.pipeline.progress.checkpoint import Mark
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.message import MessageQueue
 

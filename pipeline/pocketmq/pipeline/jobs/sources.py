@@ -13,19 +13,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from pocketmq.pipeline.checkpoint import Checkpoint, Mark
 from pocketmq.pipeline.jobs.queue_rows import PLACE, QueueRows, Source, gone_queues
 from pocketmq.pipeline.jobs.table_source import TableSource
-from pocketmq.pipeline.losses import Loss
-from pocketmq.pipeline.offsets import Offsets
-from pocketmq.pipeline.resume import marked_places, others, resume
-from pocketmq.pipeline.row_filter import RowFilter
+from pocketmq.pipeline.options.offsets import Offsets
+from pocketmq.pipeline.options.row_filter import RowFilter
+from pocketmq.pipeline.progress.checkpoint import Checkpoint, Mark
+from pocketmq.pipeline.progress.losses import Loss
+from pocketmq.pipeline.progress.resume import marked_places, others, resume
 from pocketmq.protocol.message import MessageQueue
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pocketmq.pipeline.settings import ReadSettings
+    from pocketmq.pipeline.topics.settings import ReadSettings
 
 KINDS: Final = ("store", "parquet", "delta", "iceberg", "topic")
 
@@ -69,7 +69,7 @@ class StoreSource:
     """Store directories; a broker's name is that of its directory."""
 
     def __init__(self, paths: Sequence[str], topics: Sequence[str] = ()) -> None:
-        from pocketmq.pipeline.store_roots import Root, find_roots
+        from pocketmq.pipeline.stores.store_roots import Root, find_roots
 
         found = find_roots([path.strip() for path in paths], (), "store")
         names = [root.path.name for root in found]
@@ -82,7 +82,7 @@ class StoreSource:
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """In the order of each log."""
-        from pocketmq.pipeline import store_plan
+        from pocketmq.pipeline.stores import store_plan
 
         scan = _scan(columns)
         for root in self.roots:
@@ -99,11 +99,11 @@ class StoreSource:
 
     def queues(self, columns: Sequence[str], stand: Checkpoint) -> list[QueueRows]:
         """What is stored now."""
-        from pocketmq.pipeline import store_plan
-        from pocketmq.pipeline.cut_short import cuts_by
-        from pocketmq.pipeline.marks import stored_mark
-        from pocketmq.pipeline.store_bounds import Slice
-        from pocketmq.pipeline.store_files import log_files
+        from pocketmq.pipeline.progress.cut_short import cuts_by
+        from pocketmq.pipeline.progress.marks import stored_mark
+        from pocketmq.pipeline.stores import store_plan
+        from pocketmq.pipeline.stores.store_bounds import Slice
+        from pocketmq.pipeline.stores.store_files import log_files
 
         found = []
         columns = list(dict.fromkeys((*columns, PLACE)))
@@ -131,7 +131,7 @@ class StoreSource:
 
     def marks(self, offsets: Offsets) -> dict[MessageQueue, Mark]:
         """Read from the files."""
-        from pocketmq.pipeline.marks import stored_marks
+        from pocketmq.pipeline.progress.marks import stored_marks
 
         found: dict[MessageQueue, Mark] = {}
         for root in self.roots:
@@ -147,9 +147,9 @@ def _read_part(columns: Sequence[str], part: Any) -> Iterator[pa.RecordBatch]:
 
 
 def _scan(columns: Sequence[str]) -> Any:
-    from pocketmq.pipeline.arrow import Shape
-    from pocketmq.pipeline.schema import MESSAGE
-    from pocketmq.pipeline.store_scan import Scan
+    from pocketmq.pipeline.columns.arrow import Shape
+    from pocketmq.pipeline.options.schema import MESSAGE
+    from pocketmq.pipeline.stores.store_scan import Scan
 
     return Scan(Shape({name: MESSAGE[name] for name in columns}), RowFilter())
 
@@ -172,10 +172,10 @@ class TopicSource:
 
     def queues(self, columns: Sequence[str], stand: Checkpoint) -> list[QueueRows]:
         """Up to the present ends. A queue whose broker is away stays where it is."""
-        from pocketmq.pipeline.loop import shared_loop
-        from pocketmq.pipeline.settings import ReadSettings
-        from pocketmq.pipeline.topic_read import reading
-        from pocketmq.pipeline.wire_read import PullPart
+        from pocketmq.pipeline.progress.topic_read import reading
+        from pocketmq.pipeline.topics.settings import ReadSettings
+        from pocketmq.pipeline.topics.wire_read import PullPart
+        from pocketmq.pipeline.workers.loop import shared_loop
 
         columns = list(dict.fromkeys((*columns, PLACE)))
         settings = ReadSettings({"topic": self.topic, "columns": ",".join(columns), **self.options})
@@ -188,9 +188,9 @@ class TopicSource:
 
     def marks(self, offsets: Offsets) -> dict[MessageQueue, Mark]:
         """Asked of the brokers."""
-        from pocketmq.pipeline.loop import shared_loop
-        from pocketmq.pipeline.marks import read_marks
-        from pocketmq.pipeline.settings import ReadSettings
+        from pocketmq.pipeline.progress.marks import read_marks
+        from pocketmq.pipeline.topics.settings import ReadSettings
+        from pocketmq.pipeline.workers.loop import shared_loop
 
         settings = ReadSettings({"topic": self.topic, **self.options})
         client = settings.access.client()
@@ -201,11 +201,11 @@ async def _topic_queues(
     settings: ReadSettings, stand: Checkpoint
 ) -> list[tuple[MessageQueue, int, int, Loss | None]]:
     """Each queue with the offsets that are to be read, and what is lost. On the shared loop."""
-    from pocketmq.pipeline import plan_reads
-    from pocketmq.pipeline.cluster_client import client_on_loop
-    from pocketmq.pipeline.cut_short import cuts
-    from pocketmq.pipeline.marks import read_marks
-    from pocketmq.pipeline.missing_queues import missing_losses
+    from pocketmq.pipeline.progress import plan_reads
+    from pocketmq.pipeline.progress.cut_short import cuts
+    from pocketmq.pipeline.progress.marks import read_marks
+    from pocketmq.pipeline.progress.missing_queues import missing_losses
+    from pocketmq.pipeline.topics.cluster_client import client_on_loop
 
     client = client_on_loop(settings.access)
     queues = await plan_reads.find_queues(client, settings)

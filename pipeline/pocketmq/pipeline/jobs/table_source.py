@@ -7,10 +7,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from pocketmq.pipeline.checkpoint import Checkpoint, Mark
 from pocketmq.pipeline.jobs.queue_rows import NO_PLACE, QueueRows, gone_queues, in_ms
-from pocketmq.pipeline.offsets import Offsets
-from pocketmq.pipeline.resume import resume
+from pocketmq.pipeline.options.offsets import Offsets
+from pocketmq.pipeline.progress.checkpoint import Checkpoint, Mark
+from pocketmq.pipeline.progress.resume import resume
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.runtime.errors import CallerError
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pocketmq.pipeline.errors import OtherCheckpointError
-from pocketmq.pipeline.worker_log import log
+from pocketmq.pipeline.workers.worker_log import log
 from pocketmq.runtime.errors import CallerError, MissingToolError
 
 if TYPE_CHECKING:

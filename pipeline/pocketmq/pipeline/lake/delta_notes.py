@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
-from pocketmq.pipeline.checkpoint import Checkpoint, Mark
 from pocketmq.pipeline.lake.notes import GONE, OFFSET, Moves, Scope, name_of
+from pocketmq.pipeline.progress.checkpoint import Checkpoint, Mark
 from pocketmq.protocol.message import MessageQueue
 
 if TYPE_CHECKING:

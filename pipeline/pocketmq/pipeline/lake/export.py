@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from pocketmq.pipeline.checkpoint import Checkpoint
 from pocketmq.pipeline.installed import check_arrow
 from pocketmq.pipeline.lake.notes import Move, Moves, Scope
-from pocketmq.pipeline.offsets import Offsets
-from pocketmq.pipeline.resume import as_continued, check_unchanged, moved_on
+from pocketmq.pipeline.options.offsets import Offsets
+from pocketmq.pipeline.progress.checkpoint import Checkpoint
+from pocketmq.pipeline.progress.resume import as_continued, check_unchanged, moved_on
 from pocketmq.protocol.message import MessageQueue
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def _read(
     """
     import pyarrow as pa
 
-    from pocketmq.pipeline.arrow import arrow_schema
+    from pocketmq.pipeline.columns.arrow import arrow_schema
 
     spans = {queue: (start, start) for queue, start in begins.items()}
     for part in chunk:

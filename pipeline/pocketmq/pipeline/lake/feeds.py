@@ -6,35 +6,43 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
-from pocketmq.pipeline import plan_reads
-from pocketmq.pipeline.arrow import Shape
-from pocketmq.pipeline.checkpoint import Checkpoint, Mark
-from pocketmq.pipeline.cut_short import cuts, cuts_by
+from pocketmq.pipeline.columns.arrow import Shape
 from pocketmq.pipeline.lake.notes import Scope
-from pocketmq.pipeline.loop import shared_loop
-from pocketmq.pipeline.losses import Loss
-from pocketmq.pipeline.marks import read_marks, stored_marks
-from pocketmq.pipeline.missing_queues import missing_losses, tell_away
-from pocketmq.pipeline.offsets import Offsets
-from pocketmq.pipeline.partition_numbers import partition_numbers
-from pocketmq.pipeline.resume import Losses, Resumed, is_known, left, marked_places, others, resume
-from pocketmq.pipeline.row_filter import RowFilter
-from pocketmq.pipeline.settings import ReadSettings
-from pocketmq.pipeline.store_bounds import Slice
-from pocketmq.pipeline.store_files import log_files
-from pocketmq.pipeline.store_plan import QueuePart, check_topics, choose_queues, snapshot
-from pocketmq.pipeline.store_read import NAME as STORE
-from pocketmq.pipeline.store_read import StoreSettings
-from pocketmq.pipeline.store_roots import Root, find_roots
-from pocketmq.pipeline.store_scan import Scan
-from pocketmq.pipeline.topic_read import reading
-from pocketmq.pipeline.wire_read import PullPart
+from pocketmq.pipeline.options.offsets import Offsets
+from pocketmq.pipeline.options.row_filter import RowFilter
+from pocketmq.pipeline.progress import plan_reads
+from pocketmq.pipeline.progress.checkpoint import Checkpoint, Mark
+from pocketmq.pipeline.progress.cut_short import cuts, cuts_by
+from pocketmq.pipeline.progress.losses import Loss
+from pocketmq.pipeline.progress.marks import read_marks, stored_marks
+from pocketmq.pipeline.progress.missing_queues import missing_losses, tell_away
+from pocketmq.pipeline.progress.resume import (
+    Losses,
+    Resumed,
+    is_known,
+    left,
+    marked_places,
+    others,
+    resume,
+)
+from pocketmq.pipeline.progress.topic_read import reading
+from pocketmq.pipeline.stores.store_bounds import Slice
+from pocketmq.pipeline.stores.store_files import log_files
+from pocketmq.pipeline.stores.store_plan import QueuePart, check_topics, choose_queues, snapshot
+from pocketmq.pipeline.stores.store_read import NAME as STORE
+from pocketmq.pipeline.stores.store_read import StoreSettings
+from pocketmq.pipeline.stores.store_roots import Root, find_roots
+from pocketmq.pipeline.stores.store_scan import Scan
+from pocketmq.pipeline.topics.partition_numbers import partition_numbers
+from pocketmq.pipeline.topics.settings import ReadSettings
+from pocketmq.pipeline.topics.wire_read import PullPart
+from pocketmq.pipeline.workers.loop import shared_loop
 from pocketmq.protocol.message import MessageQueue
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pocketmq.pipeline.cluster_client import ClusterClient
+    from pocketmq.pipeline.topics.cluster_client import ClusterClient
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
-from pocketmq.pipeline.checkpoint import Checkpoint, Mark
-from pocketmq.pipeline.offsets import Offsets
+from pocketmq.pipeline.options.offsets import Offsets
+from pocketmq.pipeline.progress.checkpoint import Checkpoint, Mark
 from pocketmq.protocol.message import MessageQueue
 
 OFFSET: Final = "pocketmq.offset:"

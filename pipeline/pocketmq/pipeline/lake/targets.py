@@ -20,7 +20,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from pocketmq.pipeline.checkpoint import Checkpoint
 from pocketmq.pipeline.errors import ColumnsError
 from pocketmq.pipeline.lake import delta_notes
 from pocketmq.pipeline.lake.delta import check_deltalake
@@ -36,6 +35,7 @@ from pocketmq.pipeline.lake.notes import (
     stand_of,
     texts,
 )
+from pocketmq.pipeline.progress.checkpoint import Checkpoint
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.runtime.errors import CallerError, MissingToolError
 from pocketmq.runtime.new_folders import make_lasting

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from pocketmq.pipeline.arrow import TIMESTAMP
+from pocketmq.pipeline.columns.arrow import TIMESTAMP
 from pocketmq.pipeline.jobs.schemas.bodies import BadBodyError
 from pocketmq.pipeline.jobs.schemas.json_columns import json_fields
 from pocketmq.pipeline.jobs.schemas.json_schema import json_schema

@@ -1,0 +1,1 @@
+"""Many stored records as columns, without a Python loop over them."""

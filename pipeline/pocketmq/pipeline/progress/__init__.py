@@ -1,0 +1,1 @@
+"""Where reading stands and what it would lose: checkpoints, marks, losses, plans of batches."""

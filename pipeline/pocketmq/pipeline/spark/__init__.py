@@ -1,0 +1,1 @@
+"""Spark's classes: sources, sink, session, figures, and what a cluster's executors need."""

@@ -1,0 +1,197 @@
+"""Which parts a read of store directories has, and the rows of one: no broker, no Spark."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from pocketmq.pipeline.errors import OptionError, StoreAwayError
+from pocketmq.pipeline.options import schema
+from pocketmq.pipeline.options.options import Option, Options
+from pocketmq.pipeline.options.row_filter import RowFilter
+
+if TYPE_CHECKING:
+    from pocketmq.pipeline.stores.places import Place
+    from pocketmq.pipeline.stores.store_roots import Root
+
+NAME: Final = "pocketmq-store"
+
+OPTIONS: Final = (
+    Option(
+        "path", "Store directories, separated by commas; or pass them to `load()`.", "", ("paths",)
+    ),
+    Option(
+        "storageOptions",
+        "For a path such as `s3://bucket/broker-a`: what fsspec's file system takes, as JSON.",
+    ),
+    Option("table", "`messages`, `consumequeue`, `index` or `offsets`.", "messages"),
+    Option("topic", "Topics to read, separated by commas; by default all.", "", ("topics",)),
+    Option("tags", "Tags to read, as in a subscription: `TagA || TagB`.", "", ("subExpression",)),
+    Option(
+        "mode",
+        "`FAILFAST` stops at a broken record with its file and position; `PERMISSIVE` skips and "
+        "counts broken records.",
+        "FAILFAST",
+    ),
+    Option("columns", "Columns to make, separated by commas; others take no time."),
+    Option("includeProperties", "Whether column `properties` is there.", "true"),
+    Option("brokerName", "Value of column `brokerName` for each path; by default the path."),
+    Option("verifyCrc", "Whether to check bodies' CRCs; a wrong one is a broken record.", "false"),
+    Option("maxBodyBytes", "Maximum size of a compressed body once decompressed.", "4194304"),
+    Option(
+        "scan",
+        "`consumequeue`: what consumers see; `commitlog`: read the log, for a store without "
+        "queues; `auto`: the log where there are no queues.",
+        "auto",
+    ),
+    Option("minPartitions", "Minimum number of tasks.", "1"),
+    Option("partitionBytes", "Bytes of the log per task.", "134217728"),
+    Option("startingOffsets", "Streams: `earliest` or `latest`.", "earliest"),
+    Option("maxFilesPerTrigger", "Streams: maximum files of the log in a batch."),
+    Option(
+        "failOnDataLoss",
+        "Streams, exports: whether to stop when files or offsets are gone.",
+        "true",
+    ),
+    Option("indexSlots", "Hash slots of an index file, if not a quarter of its entries."),
+)
+
+TABLES: Final = {
+    "messages": schema.MESSAGE,
+    "consumequeue": schema.CONSUME_QUEUE,
+    "index": schema.INDEX,
+    "offsets": schema.OFFSETS,
+}
+
+
+class StoreSettings:
+    """The options of one read, checked.
+
+    Raises:
+        OptionError: An option has an unknown name or a wrong value.
+    """
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        options = Options(NAME, given, OPTIONS)
+        self.table = options.choice("table", tuple(TABLES))
+        self.mode = options.choice("mode", ("FAILFAST", "PERMISSIVE"))
+        self.scan = options.choice("scan", ("auto", "consumequeue", "commitlog"))
+        self.paths = options.words("path")
+        self.storage: tuple[tuple[str, str], ...] = ()
+        if "storageOptions" in options:
+            given_storage = options.json_object("storageOptions", '{"anon":true}')
+            self.storage = tuple((name, json.dumps(each)) for name, each in given_storage.items())
+        self.broker_names = options.words("brokerName")
+        self.topics = options.words("topic")
+        self.tags = [tag for part in options.text("tags").split("||") if (tag := part.strip())]
+        self.verify_crc = options.flag("verifyCrc")
+        self.max_body_bytes = options.number("maxBodyBytes", least=1, most=schema.MOST_BODY_BYTES)
+        self.least_parts = options.number("minPartitions", least=1)
+        self.part_bytes = options.number("partitionBytes", least=1)
+        self.index_slots = options.number_or_none("indexSlots", least=1)
+        starts = options.choice("startingOffsets", ("earliest", "latest"))
+        self.starts_earliest = starts == "earliest"
+        self.max_files = options.number_or_none("maxFilesPerTrigger", least=1)
+        self.fail_on_data_loss = options.flag("failOnDataLoss")
+        self.columns = schema.chosen(options, TABLES[self.table])
+        if not options.flag("includeProperties"):
+            self.columns.pop("properties", None)
+        if self.tags == ["*"]:
+            self.tags = []
+        self.options = options
+
+
+def find_stores(settings: StoreSettings) -> list[Root]:
+    """The stores that the options name.
+
+    Raises:
+        OptionError: A path is no store, or there are not as many names as paths.
+    """
+    from pocketmq.pipeline.stores.store_roots import find_roots
+
+    return find_roots(settings.paths, settings.broker_names, NAME, settings.storage)
+
+
+def plan(settings: StoreSettings, row_filter: RowFilter) -> list[Any]:
+    """Sections of the log, or of the table's files."""
+    from pocketmq.pipeline.stores import store_plan, store_tables
+
+    roots = find_stores(settings)
+
+    def wrong_topic(problem: str, **more: Any) -> OptionError:
+        return settings.options.error("topic", problem, **more)
+
+    parts: list[Any] = []
+    if settings.table in ("messages", "consumequeue"):
+        store_plan.check_topics(roots, settings.topics, wrong_topic)
+    for root in roots:
+        if settings.table == "index":
+            parts += store_tables.plan_index(root, slots=settings.index_slots, part_rows=2_000_000)
+        elif settings.table == "offsets":
+            parts.append(root)
+        elif settings.table == "messages" and _walks(settings, root):
+            parts += store_plan.plan_log(root)
+        else:
+            parts += store_plan.plan_queues(
+                root,
+                store_plan.choose_queues(root, settings.topics, row_filter),
+                row_filter,
+                part_bytes=settings.part_bytes,
+                least_parts=settings.least_parts,
+                slots=settings.index_slots,
+            )
+    return parts
+
+
+def check_here(root: Place) -> None:
+    """Make sure, on a worker, that a store which the driver found is here too.
+
+    Raises:
+        StoreAwayError: It is not.
+    """
+    if not root.is_folder():
+        advice = (
+            "a local path must be on every executor: mount or copy it there"
+            if str(root).startswith("/")
+            else "each process has its own memory"
+        )
+        raise StoreAwayError(
+            NAME,
+            "path",
+            f"there is no {root} on {socket.gethostname()}, where this task runs, but the driver "
+            f"has it; {advice}, or use a path such as s3://",
+        )
+
+
+def _walks(settings: StoreSettings, root: Any) -> bool:
+    from pocketmq.pipeline.stores.store_files import queues_of
+
+    if settings.scan == "auto":
+        return next(queues_of(root.path), None) is None
+    return settings.scan == "commitlog"
+
+
+def batches(
+    settings: StoreSettings, columns: dict[str, str], row_filter: RowFilter, part: Any
+) -> Iterator[Any]:
+    """The rows of one part as Arrow record batches.
+
+    Raises:
+        StoreAwayError: The store is not on this machine.
+    """
+    check_here(part.path if settings.table == "offsets" else part.root)
+    from pocketmq.pipeline.columns.arrow import Shape
+    from pocketmq.pipeline.stores import store_tables
+    from pocketmq.pipeline.stores.store_scan import Scan
+
+    if settings.table == "consumequeue":
+        return store_tables.queue_batches(part, columns)
+    if settings.table == "index":
+        return store_tables.index_batches(part, columns)
+    if settings.table == "offsets":
+        return store_tables.offset_batches(part.path, part.broker_name, columns)
+    shape = Shape(columns, settings.max_body_bytes, settings.verify_crc)
+    permissive = settings.mode == "PERMISSIVE"
+    return Scan(shape, row_filter, permissive, settings.topics).batches(part)
