@@ -15,11 +15,12 @@ import hypothesis
 import pytest
 import structlog
 
-from support import standstill, surroundings
+from support import own_copies, standstill, surroundings
 from support.groups import durations_text
 from support.standstill import Standstills
 
 _LOWER_LIMITS = surroundings.set_known()
+own_copies.renew_own()
 
 IN_CI = os.environ.get("CI", "").lower() in ("true", "1")
 

@@ -48,7 +48,7 @@ def spark_programs(tmp_path_factory: pytest.TempPathFactory) -> None:
 @pytest.fixture(scope="session")
 def spark(spark_programs: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The shared session: two cores, little memory."""
-    from pocketmq.pipeline.spark import session
+    from pocketmq.pipeline import session
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PySpark leaves sockets and subprocesses to the collector

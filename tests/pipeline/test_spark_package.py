@@ -57,7 +57,7 @@ def cluster(spark_programs: None, tmp_path_factory: pytest.TempPathFactory) -> I
 FROM_PYTHON = """
 import json, sys
 from pathlib import Path
-from pocketmq.pipeline.spark import session
+from pocketmq.pipeline import session
 from pocketmq.pipeline.spark.package import package
 
 small = {f"spark.{role}.memory": "512m" for role in ("driver", "executor")}

@@ -20,9 +20,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from pocketmq.pipeline import session
 from pocketmq.pipeline.lake import DeltaAppend
 from pocketmq.pipeline.progress.checkpoint import Checkpoint
-from pocketmq.pipeline.spark import session
 from pocketmq.pipeline.spark.stream_figures import figures_of
 
 

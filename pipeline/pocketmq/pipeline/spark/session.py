@@ -1,6 +1,6 @@
 """Makes a Spark session with suitable settings; says in one line when Java is missing.
 
-    from pocketmq.pipeline.spark import session
+    from pocketmq.pipeline import session
     spark = session("flights")
 
 Any other session works too. This one has the settings that are easily forgotten: times are UTC, and
