@@ -25,8 +25,8 @@ from pocketmq.client import (
     PushConsumer,
 )
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
-from pocketmq.protocol.record import decode_records
 from pocketmq.protocol.scalars import PullSysFlag
+from pocketmq.protocol.stored.record import decode_records
 from pocketmq.protocol.transport.remoting import RemotingClient
 from pocketmq.protocol.transport.tcp import TcpNetwork
 

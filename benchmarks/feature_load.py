@@ -33,8 +33,8 @@ from pocketmq.client import (
     TransactionState,
 )
 from pocketmq.client.config import ClientConfig
-from pocketmq.client.consumer.pop_receipts import handle_of, put_handles_on
-from pocketmq.client.consumer.popping import PopClient
+from pocketmq.client.consumer.popping.receipts import handle_of, put_handles_on
+from pocketmq.client.consumer.popping.requests import PopClient
 from pocketmq.client.instance import ClientInstance
 from pocketmq.client.pulling.process_queue import ProcessQueue
 from pocketmq.client.pulling.pull_plan import (
@@ -54,10 +54,10 @@ from pocketmq.protocol.headers.pop import (
     PopMessageResponseHeader,
 )
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
-from pocketmq.protocol.receipts import ReceiptHandle
-from pocketmq.protocol.record import decode_records
+from pocketmq.protocol.messages.receipts import ReceiptHandle
+from pocketmq.protocol.messages.subscription import SubscriptionData
 from pocketmq.protocol.scalars import PullSysFlag
-from pocketmq.protocol.subscription import SubscriptionData
+from pocketmq.protocol.stored.record import decode_records
 from pocketmq.protocol.transport.remoting import RemotingClient
 from pocketmq.protocol.transport.tcp import TcpNetwork
 

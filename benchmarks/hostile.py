@@ -34,8 +34,8 @@ from pocketmq.protocol.command import Command, Encoding
 from pocketmq.protocol.frame import encode_frame
 from pocketmq.protocol.headers.clients import HeartbeatRequestHeader
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader
+from pocketmq.protocol.messages.subscription import SubscriptionData
 from pocketmq.protocol.scalars import PullSysFlag
-from pocketmq.protocol.subscription import SubscriptionData
 from pocketmq.runtime.addresses import split_address
 
 CONSOLE = Console()

@@ -28,7 +28,7 @@ from processes import HERE, Process, cluster, processor_us
 from rich.table import Table
 
 from pocketmq.client import Admin, ConsumeFromWhere, MessageExt, MessageQueue, PushConsumer
-from pocketmq.client.consumer.push_queues import PullListener
+from pocketmq.client.consumer.push.push_queues import PullListener
 from pocketmq.client.consumer.settings import PushOptions
 from pocketmq.client.rebalance.planner import RebalancePlanner
 from pocketmq.protocol.allocation.by_name import STRATEGIES
@@ -39,7 +39,7 @@ from pocketmq.protocol.headers.clients import (
     GetConsumerListRequestHeader,
     HeartbeatRequestHeader,
 )
-from pocketmq.protocol.subscription import SubscriptionData
+from pocketmq.protocol.messages.subscription import SubscriptionData
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.tcp import TcpNetwork
 from pocketmq.runtime import logs

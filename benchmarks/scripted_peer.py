@@ -28,9 +28,9 @@ from pocketmq.protocol.headers.clients import (
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
 from pocketmq.protocol.headers.send import SendMessageRequestHeaderV2
 from pocketmq.protocol.hosts import pack_host
-from pocketmq.protocol.properties import decode_properties
-from pocketmq.protocol.record import encode_record
+from pocketmq.protocol.messages.properties import decode_properties
 from pocketmq.protocol.signing import Credentials
+from pocketmq.protocol.stored.record import encode_record
 from pocketmq.protocol.transport.channel import Channel
 
 NAME_SERVER = "127.0.0.1:9876"

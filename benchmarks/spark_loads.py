@@ -17,7 +17,7 @@ from pocketmq.broker.store import MessageStore, OsDisk, StoreConfig, StoredMessa
 from pocketmq.pipeline.spark.store_source import StoreReader
 from pocketmq.pipeline.stores.store_read import StoreSettings
 from pocketmq.protocol.hosts import pack_host
-from pocketmq.protocol.subscription import tags_code
+from pocketmq.protocol.messages.subscription import tags_code
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.profile import PROFILE_5_X
 

@@ -17,7 +17,7 @@ from spark_loads import BODY, Figures, consume, median_s, processor_s
 from pocketmq.broker.store import MessageStore, OsDisk, StoreConfig, StoredMessage
 from pocketmq.pipeline import read_counts
 from pocketmq.protocol.hosts import pack_host
-from pocketmq.protocol.subscription import tags_code
+from pocketmq.protocol.messages.subscription import tags_code
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.profile import PROFILE_5_X
 

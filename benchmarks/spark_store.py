@@ -24,7 +24,7 @@ from spark_loads import (
     reader_of,
 )
 
-from pocketmq.protocol.record import decode_records
+from pocketmq.protocol.stored.record import decode_records
 
 for module in (sys.modules[__name__], spark_loads):
     cloudpickle.register_pickle_by_value(module)  # Spark's workers do not find this folder

@@ -25,8 +25,8 @@ from pocketmq.broker.store import MessageStore, OsDisk, StoreConfig, StoredMessa
 from pocketmq.broker.store.stopped_store import Row
 from pocketmq.broker.store.verify import verify_store
 from pocketmq.pipeline.quick_reader import quick_reader
-from pocketmq.protocol.properties import encode_properties
-from pocketmq.protocol.subscription import tags_code
+from pocketmq.protocol.messages.properties import encode_properties
+from pocketmq.protocol.messages.subscription import tags_code
 from pocketmq.runtime import logs
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.profile import PROFILE_5_X

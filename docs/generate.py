@@ -17,8 +17,8 @@ from docs.profiles_page import profiles_page
 from docs.protocol_pages import codes_page, headers_page
 from docs.store_page import store_page
 
-from pocketmq.runtime.option_types import as_text
-from pocketmq.runtime.options import OptionDescription, describe, section_of
+from pocketmq.runtime.configuration.option_types import as_text
+from pocketmq.runtime.configuration.options import OptionDescription, describe, section_of
 
 DOCS = Path(__file__).parent
 PORTIONS = (

@@ -16,7 +16,7 @@ from pocketmq.protocol.allocation.consistent_hash import AllocateMessageQueueCon
 from pocketmq.protocol.allocation.machine_room import AllocateMessageQueueByMachineRoom, room_of
 from pocketmq.protocol.allocation.machine_room_nearby import AllocateMachineRoomNearby
 from pocketmq.protocol.allocation.preview import StrategyOf, moved, preview
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 
 ROOMS = ("east", "west")
 QUEUES = [

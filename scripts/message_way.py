@@ -25,7 +25,7 @@ LATER = 15
 sys.path[:0] = [str(ROOT / "tests")]
 
 from pocketmq.client import Message  # noqa: E402 - the path first
-from pocketmq.client.consumer.push import PushConsumer  # noqa: E402
+from pocketmq.client.consumer.push.push import PushConsumer  # noqa: E402
 from support.calls import Call, recorded_calls  # noqa: E402
 from support.eventually import eventually  # noqa: E402
 from support.memory_cluster import memory_cluster  # noqa: E402

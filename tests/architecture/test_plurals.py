@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 LEFT_OUT = (
     "/cluster/demo/",
     "/cluster/spec.py",
-    "/cli/demo.py",
+    "/cli/jobs/demo.py",
 )
 """Messages about large numbers, or numbers that are not 1, and those for who changes the code."""
 

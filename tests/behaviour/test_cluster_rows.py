@@ -20,7 +20,7 @@ from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Dispatcher, Peer, Reply
 from pocketmq.protocol.headers.route import RegisterBrokerRequestHeader
 from pocketmq.protocol.transport.tcp import TcpNetwork
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from pocketmq.runtime.profile import profile_named
 from support.eventually import eventually
 from support.nameserver_rig import START_MS, BrokerVoice, MemoryStorage, NameServerRig

@@ -19,7 +19,7 @@ from pocketmq.client import (
     MessageModel,
     MessageQueue,
 )
-from pocketmq.client.consumer.local_offsets import decode_offsets
+from pocketmq.client.consumer.progress.local_offsets import decode_offsets
 from pocketmq.client.consumer.settings import PushSettings
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command

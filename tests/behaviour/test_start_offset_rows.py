@@ -16,8 +16,8 @@ import pytest
 from pocketmq.client import ConsumeFromWhere, Message, MessageModel, MessageQueue
 from pocketmq.client.api import ClientApi
 from pocketmq.client.broker_addresses import BrokerAddresses
-from pocketmq.client.consumer.offset_store import RemoteBrokerOffsetStore
-from pocketmq.client.consumer.offset_table import ReadOffsetType
+from pocketmq.client.consumer.progress.offset_store import RemoteBrokerOffsetStore
+from pocketmq.client.consumer.progress.offset_table import ReadOffsetType
 from pocketmq.client.instance import DuplicateGroupError
 from pocketmq.client.name_servers import NameServers
 from pocketmq.client.routes import RouteTable

@@ -14,10 +14,10 @@ from pocketmq.broker.store import FlushDiskType, MessageStore, PutStatus, StoreC
 from pocketmq.broker.store.disk_worker import DiskWorker, Done, InlineWorker, Job
 from pocketmq.broker.store.stored_batches import StoredBatch
 from pocketmq.protocol.java import java_hash
-from pocketmq.protocol.record_check import check_record
+from pocketmq.protocol.messages.subscription import tags_code
 from pocketmq.protocol.store_layout import MAGIC_BLANK
-from pocketmq.protocol.subscription import tags_code
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.protocol.stored.record_check import check_record
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from pocketmq.runtime.profile import PROFILE_5_X
 from support.disks import PowerCutDisk, SteppedDisk
 

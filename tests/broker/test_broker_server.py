@@ -16,9 +16,9 @@ from pocketmq.broker.store.disk_worker import DiskWorker, InlineWorker
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.errors import ConnectError
 from pocketmq.protocol.transport.memory import MemoryNetwork
-from pocketmq.runtime.durable_file import DamagedFileError
 from pocketmq.runtime.errors import PortInUseError
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.files.durable_file import DamagedFileError
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from support.broker_rig import SMALL_FILES, START_MS, Voice, consumer, running_broker
 from support.eventually import eventually
 

@@ -10,7 +10,7 @@ from pocketmq.broker.admin import assembly
 from pocketmq.broker.stats.broker_stats import BrokerStats, PutTimes
 from pocketmq.broker.stats.message_type import MessageType
 from pocketmq.broker.stats.traffic import DAY_PERIOD_MS, HOUR_PERIOD_MS, Traffic
-from pocketmq.protocol.validation import SCHEDULE_TOPIC
+from pocketmq.protocol.messages.validation import SCHEDULE_TOPIC
 from support.broker_rig import BrokerRig
 
 

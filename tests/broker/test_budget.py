@@ -38,8 +38,8 @@ from pocketmq.protocol.headers.topics import (
     CreateTopicListRequestHeader,
     UpdateAndCreateTopicRequestHeader,
 )
-from pocketmq.protocol.message import MessageQueue
-from pocketmq.protocol.subscription import SubscriptionData
+from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.protocol.messages.subscription import SubscriptionData
 from pocketmq.runtime.profile import PROFILE_4_9, PROFILE_5_X
 from support.broker_rig import (
     SUBSCRIPTION,

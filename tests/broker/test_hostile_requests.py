@@ -8,14 +8,14 @@ from random import Random
 
 import pytest
 
-from pocketmq.protocol.batch import encode_batch
 from pocketmq.protocol.bodies.clients import HeartbeatData
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.header import Header
 from pocketmq.protocol.headers.clients import HeartbeatRequestHeader
 from pocketmq.protocol.headers.topics import UpdateAndCreateTopicRequestHeader
-from pocketmq.protocol.message import Message
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.protocol.messages.batch import encode_batch
+from pocketmq.protocol.messages.message import Message
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from pocketmq.runtime.profile import profile_named
 from support.broker_rig import (
     START_MS,

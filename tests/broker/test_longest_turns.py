@@ -22,8 +22,8 @@ from pocketmq.protocol.frame import encode_frame
 from pocketmq.protocol.headers.pop import NotificationRequestHeader
 from pocketmq.protocol.headers.pull import PullMessageResponseHeader
 from pocketmq.protocol.headers.query import QueryMessageRequestHeader
-from pocketmq.protocol.index_hash import key_hash
-from pocketmq.protocol.subscription import SQL92
+from pocketmq.protocol.messages.subscription import SQL92
+from pocketmq.protocol.stored.index_hash import key_hash
 from support.broker_rig import (
     START_MS,
     SUBSCRIPTION,

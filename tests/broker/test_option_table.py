@@ -14,8 +14,8 @@ import pytest
 from pocketmq.broker.config import BrokerConfig
 from pocketmq.broker.store.config import StoreConfig
 from pocketmq.broker.timers.rules import precision_of
-from pocketmq.runtime.option_types import as_text
-from pocketmq.runtime.options import clamped
+from pocketmq.runtime.configuration.option_types import as_text
+from pocketmq.runtime.configuration.options import clamped
 from support.broker_options import options_of_broker
 from support.golden import GOLDEN
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from pocketmq.protocol import properties as names
 from pocketmq.protocol.headers.send import SendMessageResponseHeader
 from pocketmq.protocol.headers.timers import RecallMessageRequestHeader
 from pocketmq.protocol.headers.topics import GetTopicConfigRequestHeader
-from pocketmq.protocol.validation import HALF_TOPIC, TIMER_TOPIC
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.validation import HALF_TOPIC, TIMER_TOPIC
 from pocketmq.runtime.profile import PROFILE_4_9, PROFILE_5_3, PROFILE_5_5, PROFILES, Profile
 from support.broker_rig import running_broker
 

@@ -24,7 +24,7 @@ from pocketmq.protocol.allocation.strategy import (
     sorted_client_ids,
     sorted_queues,
 )
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 
 AVG = AllocateMessageQueueAveragely()
 CIRCLE = AllocateMessageQueueAveragelyByCircle()

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from pocketmq.client import Message
 from pocketmq.client.producer.batches import entry_size, may_be_batched, split_batches
-from pocketmq.protocol.batch import encode_batch
-from pocketmq.protocol.properties import UNIQ_KEY
-from pocketmq.protocol.validation import check_batch
+from pocketmq.protocol.messages.batch import encode_batch
+from pocketmq.protocol.messages.properties import UNIQ_KEY
+from pocketmq.protocol.messages.validation import check_batch
 
 MESSAGES = st.builds(
     Message,

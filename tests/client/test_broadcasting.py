@@ -18,12 +18,12 @@ from pocketmq.client import (
     MessageQueue,
     PushConsumer,
 )
-from pocketmq.client.consumer.local_offsets import (
+from pocketmq.client.consumer.progress.local_offsets import (
     LocalFileOffsetStore,
     decode_offsets,
     encode_offsets,
 )
-from pocketmq.client.consumer.offset_table import ReadOffsetType
+from pocketmq.client.consumer.progress.offset_table import ReadOffsetType
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.errors import BadRequestError
 from pocketmq.runtime.errors import DiskError

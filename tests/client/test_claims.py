@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pocketmq.client.rebalance.claims import Claims
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from support.claims import QUEUE, claimed
 
 OTHER = MessageQueue("U", "b", 1)

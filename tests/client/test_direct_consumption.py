@@ -24,7 +24,7 @@ from pocketmq.client import (
 )
 from pocketmq.protocol.bodies.clients import ConsumeMessageDirectlyResult
 from pocketmq.protocol.errors import BrokerError, IllegalNameError
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from support.eventually import eventually
 from support.memory_cluster import MemoryCluster, memory_cluster
 

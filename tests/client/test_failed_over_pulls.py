@@ -12,9 +12,9 @@ from pocketmq.client.routes import BrokerAddress
 from pocketmq.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.errors import ConnectionLostError
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.runtime.clock import SystemClock
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from pocketmq.runtime.tasks import TaskOwner
 from support.client_rig import ClientRig, client_rig
 from support.consuming import Collected, consuming

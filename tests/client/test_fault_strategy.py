@@ -6,7 +6,7 @@ import pytest
 
 from pocketmq.client.producer.fault_strategy import FaultStrategy, FaultTable
 from pocketmq.client.routes import TopicPublishInfo
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.runtime.profile import PROFILE_4_9, PROFILE_5_X, Profile
 from support.growth import least_s
 

@@ -14,7 +14,7 @@ from pocketmq.client.heartbeat import (
     heartbeat_data,
 )
 from pocketmq.protocol.bodies.clients import ConsumerData, HeartbeatData, ProducerData
-from pocketmq.protocol.subscription import SubscriptionData
+from pocketmq.protocol.messages.subscription import SubscriptionData
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from pocketmq.client.consumer.listener import ListenerCall
+from pocketmq.client.consumer.consuming.listener import ListenerCall
 from pocketmq.client.listener_threads import InlineThreads, PooledThreads
 from pocketmq.protocol.allocation.by_name import strategy_named
-from pocketmq.protocol.message import MessageExt
+from pocketmq.protocol.messages.message import MessageExt
 from pocketmq.runtime.errors import ConfigError
 from support.messages import pulled_message
 from support.own_logs import own_logs

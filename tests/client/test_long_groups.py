@@ -19,8 +19,8 @@ from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import IllegalNameError
 from pocketmq.protocol.headers.groups import UpdateSubscriptionGroupRequestHeader
 from pocketmq.protocol.headers.topics import UpdateAndCreateTopicRequestHeader
+from pocketmq.protocol.messages.validation import retry_topic
 from pocketmq.protocol.releases import version_name, version_number
-from pocketmq.protocol.validation import retry_topic
 from pocketmq.runtime.profile import PROFILES, Profile
 from support.broker_rig import consumer, running_broker
 from support.consuming import Collected

@@ -7,16 +7,16 @@ from types import SimpleNamespace
 from typing import Any
 
 from pocketmq.client import MessageQueue
-from pocketmq.client.consumer.lite_queues import Assigned, LiteQueues
-from pocketmq.client.consumer.lite_settings import LitePullSettings
-from pocketmq.client.consumer.pop_queues import PopQueues
-from pocketmq.client.consumer.subscriptions import Subscriptions
+from pocketmq.client.consumer.membership.subscriptions import Subscriptions
+from pocketmq.client.consumer.pull.lite_queues import Assigned, LiteQueues
+from pocketmq.client.consumer.pull.lite_settings import LitePullSettings
+from pocketmq.client.consumer.push.assigned_pops import PopQueues
 from pocketmq.client.pulling.process_queue import ProcessQueue
 from pocketmq.client.pulling.pull_plan import PullRequest
 from pocketmq.client.rebalance.planner import RebalancePlanner
 from pocketmq.client.rebalance.rebalancer import BrokerShare
 from pocketmq.protocol.allocation.averagely import AllocateMessageQueueAveragely
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from support.growth import least_s
 
 

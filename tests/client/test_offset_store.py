@@ -7,7 +7,7 @@ from typing import cast
 from pocketmq.client import MessageQueue
 from pocketmq.client.api import ClientApi
 from pocketmq.client.broker_addresses import BrokerAddresses
-from pocketmq.client.consumer.offset_store import RemoteBrokerOffsetStore
+from pocketmq.client.consumer.progress.offset_store import RemoteBrokerOffsetStore
 from pocketmq.client.routes import RouteTable
 
 OWNED, NEW, GIVEN_UP = (MessageQueue("T", "a", number) for number in range(3))

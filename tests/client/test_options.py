@@ -10,7 +10,7 @@ import pytest
 
 from pocketmq.client import Admin, Producer, PullConsumer, PushConsumer
 from pocketmq.client.config import ClientOptions
-from pocketmq.client.consumer.lite_settings import LitePullOptions, LitePullSettings
+from pocketmq.client.consumer.pull.lite_settings import LitePullOptions, LitePullSettings
 from pocketmq.client.consumer.settings import PushOptions, PushSettings
 from pocketmq.client.producer.options import ProducerOptions
 from pocketmq.client.producer.settings import ProducerSettings

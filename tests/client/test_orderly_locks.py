@@ -12,16 +12,16 @@ from pocketmq.client import (
     MessageExt,
     MessageQueue,
 )
-from pocketmq.client.consumer.listener import ListenerCall
-from pocketmq.client.consumer.offset_table import OffsetTable
-from pocketmq.client.consumer.orderly import OrderlyConsumeService
-from pocketmq.client.consumer.queue_locks import QueueLocks
+from pocketmq.client.consumer.consuming.listener import ListenerCall
+from pocketmq.client.consumer.consuming.orderly import OrderlyConsumeService
+from pocketmq.client.consumer.consuming.queue_locks import QueueLocks
+from pocketmq.client.consumer.progress.offset_table import OffsetTable
 from pocketmq.client.consumer.settings import PushSettings
 from pocketmq.client.listener_threads import PooledThreads
 from pocketmq.client.pulling.process_queue import ProcessQueue
 from pocketmq.client.rebalance.claims import Claims
 from pocketmq.protocol.codes import RequestCode
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from pocketmq.runtime.profile import PROFILE_5_X
 from support.client_rig import START_MS, client_rig
 from support.eventually import eventually

@@ -28,7 +28,7 @@ from pocketmq.protocol.allocation.steps import (
     TopicSeen,
 )
 from pocketmq.protocol.allocation.strategy import AllocationError
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from support.growth import least_s
 
 Q = [MessageQueue("T", "a", i) for i in range(4)]

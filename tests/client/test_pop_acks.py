@@ -11,15 +11,15 @@ import pytest
 
 from pocketmq.broker.server import Broker
 from pocketmq.client import ConsumeFromWhere, Message, MessageExt, SimpleConsumer
-from pocketmq.client.consumer.pop_acks import MOST_ACKS, Popped, batch_body
-from pocketmq.client.consumer.pop_receipts import PoppedQueue
+from pocketmq.client.consumer.popping.acks import MOST_ACKS, Popped, batch_body
+from pocketmq.client.consumer.popping.receipts import PoppedQueue
 from pocketmq.protocol.bodies.pop import BatchAckBody
 from pocketmq.protocol.body import decode_body
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import BatchProcessor, Peer, Reply
 from pocketmq.protocol.errors import BadRequestError, BrokerError, RemotingError
-from pocketmq.protocol.properties import POP_CK
+from pocketmq.protocol.messages.properties import POP_CK
 from support.memory_cluster import MemoryCluster, memory_cluster
 
 ACK, BATCH = RequestCode.ACK_MESSAGE, RequestCode.BATCH_ACK_MESSAGE

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from pocketmq.client.consumer.pop_receipts import handle_of, put_handles_on
+from pocketmq.client.consumer.popping.receipts import handle_of, put_handles_on
 from pocketmq.protocol.errors import BadRequestError
 from pocketmq.protocol.headers.pop import PopMessageResponseHeader
-from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.message_runs import noted_alike_until
-from pocketmq.protocol.properties import FIRST_POP_TIME, POP_CK
-from pocketmq.protocol.record import decode_records, encode_record
+from pocketmq.protocol.messages.message import MessageExt
+from pocketmq.protocol.messages.message_runs import noted_alike_until
+from pocketmq.protocol.messages.properties import FIRST_POP_TIME, POP_CK
+from pocketmq.protocol.stored.record import decode_records, encode_record
 from support.messages import pulled_message
 from support.tiny_store import HOST
 

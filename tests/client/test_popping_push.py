@@ -17,8 +17,8 @@ from pocketmq.client import (
     MessageExt,
     PushConsumer,
 )
-from pocketmq.client.consumer.pop_settling import delay_s, last_delay_s
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.client.consumer.popping.settling import delay_s, last_delay_s
+from pocketmq.protocol.messages.message import MessageQueue
 from support.inline_disk import InlineDisk
 from support.memory_cluster import MemoryCluster, memory_cluster
 from support.messages import pulled_message

@@ -7,8 +7,6 @@ import pytest
 from pocketmq.client import Message, MessageQueue
 from pocketmq.client.producer.prepare import Preparer
 from pocketmq.client.producer.settings import ProducerSettings
-from pocketmq.protocol import properties as names
-from pocketmq.protocol.batch import encode_batch
 from pocketmq.protocol.compression import decompress
 from pocketmq.protocol.errors import IllegalMessageError
 from pocketmq.protocol.headers.replies import (
@@ -16,7 +14,9 @@ from pocketmq.protocol.headers.replies import (
     SendReplyMessageRequestHeaderV2,
 )
 from pocketmq.protocol.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
-from pocketmq.protocol.message import MessageSysFlag
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.batch import encode_batch
+from pocketmq.protocol.messages.message import MessageSysFlag
 from pocketmq.runtime.errors import ConfigError
 from pocketmq.runtime.profile import PROFILE_4_9, PROFILE_5_X, Profile
 

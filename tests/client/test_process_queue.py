@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pocketmq.client.pulling.process_queue import ProcessQueue
-from pocketmq.protocol.message import MessageExt
+from pocketmq.protocol.messages.message import MessageExt
 from support.claims import buffer
 from support.messages import pulled_message
 

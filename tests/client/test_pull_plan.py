@@ -6,9 +6,9 @@ from datetime import datetime
 
 import pytest
 
-from pocketmq.client.consumer.offset_table import Offset, OffsetTable
+from pocketmq.client.consumer.progress.offset_table import Offset, OffsetTable
+from pocketmq.client.consumer.progress.start_offset import Start, start_rule
 from pocketmq.client.consumer.settings import PushSettings
-from pocketmq.client.consumer.start_offset import Start, start_rule
 from pocketmq.client.heartbeat import ConsumeFromWhere
 from pocketmq.client.pulling.process_queue import ProcessQueue
 from pocketmq.client.pulling.pull_plan import (
@@ -24,9 +24,9 @@ from pocketmq.client.pulling.pull_plan import (
     pull_header,
 )
 from pocketmq.protocol.bodies.route import MASTER_ID
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.protocol.messages.subscription import SubscriptionData
 from pocketmq.protocol.scalars import PullSysFlag
-from pocketmq.protocol.subscription import SubscriptionData
 from pocketmq.runtime.errors import ConfigError
 from support.claims import QUEUE, buffer
 from support.messages import pulled_message

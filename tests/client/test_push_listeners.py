@@ -18,9 +18,9 @@ from pocketmq.client import (
     MessageExt,
     MessageQueue,
 )
-from pocketmq.client.consumer.handing_out import HandingOut
-from pocketmq.client.consumer.message_iterator import MESSAGES_PER_TURN
-from pocketmq.client.consumer.send_back import SendBack
+from pocketmq.client.consumer.consuming.handing_out import HandingOut
+from pocketmq.client.consumer.consuming.message_iterator import MESSAGES_PER_TURN
+from pocketmq.client.consumer.consuming.send_back import SendBack
 from pocketmq.protocol.codes import RequestCode
 from support.client_rig import client_rig
 from support.consuming import consuming

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pocketmq.client.rebalance.service import RebalanceService
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 
 
 class Runs:

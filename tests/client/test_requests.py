@@ -16,8 +16,8 @@ from pocketmq.client import (
     SendFailedError,
 )
 from pocketmq.client.requests import OpenRequests
-from pocketmq.protocol import properties as names
 from pocketmq.protocol.errors import ClientError
+from pocketmq.protocol.messages import properties as names
 from support.eventually import eventually
 from support.memory_cluster import MemoryCluster, memory_cluster
 

@@ -19,7 +19,7 @@ from pocketmq.client.routes import (
     subscribe_queues,
 )
 from pocketmq.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.protocol.scalars import Perm
 from support.worked_examples import rows
 

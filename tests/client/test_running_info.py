@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pocketmq.client.consumer.offset_table import OffsetTable
-from pocketmq.client.consumer.running_info import running_info
+from pocketmq.client.consumer.membership.running_info import running_info
+from pocketmq.client.consumer.progress.offset_table import OffsetTable
 from pocketmq.protocol.body import mq_key
 from support.claims import buffer
 from support.messages import pulled_message

@@ -13,7 +13,7 @@ from pocketmq.protocol.errors import (
     ConnectError,
     RequestTimeoutError,
 )
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.runtime.errors import ConfigError
 
 OK = SendResult(SendStatus.SEND_OK, "k", "o", MessageQueue("T", "a", 0), 0)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pocketmq.client.consumer.subscriptions import Subscriptions
-from pocketmq.protocol.subscription import SQL92, SubscriptionData
+from pocketmq.client.consumer.membership.subscriptions import Subscriptions
+from pocketmq.protocol.messages.subscription import SQL92, SubscriptionData
 from support.messages import pulled_message
 
 

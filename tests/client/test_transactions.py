@@ -15,8 +15,8 @@ from pocketmq.client import (
     TransactionState,
 )
 from pocketmq.client.listener_threads import InlineThreads
-from pocketmq.protocol import properties as names
 from pocketmq.protocol.errors import IllegalMessageError
+from pocketmq.protocol.messages import properties as names
 from support.consuming import Collected
 from support.eventually import eventually
 from support.memory_cluster import MemoryCluster, memory_cluster

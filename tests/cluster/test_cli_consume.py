@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pocketmq.client import Message, Producer
-from pocketmq.cluster.cli.route_watch import RouteWatch
+from pocketmq.cluster.cli.messages.route_watch import RouteWatch
 from pocketmq.protocol.errors import NoNameServerError
 from support.cluster import running
 from support.eventually import PATIENCE_MS

@@ -28,7 +28,7 @@ from pocketmq.operation.events.messages import (
     SendAnswered,
 )
 from pocketmq.operation.events.replay import ClusterState
-from pocketmq.protocol.message import MessageExt
+from pocketmq.protocol.messages.message import MessageExt
 from pocketmq.runtime.errors import MissingToolError
 from support.event_order import in_order
 

@@ -19,7 +19,7 @@ from pocketmq.client import (
 )
 from pocketmq.cluster.demo.workers import CONSUMER_GROUP, TOPIC
 from pocketmq.protocol.errors import NoNameServerError
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.runtime.errors import PocketMQError
 from support.cluster import Cluster, Consumer, running
 from support.eventually import PATIENCE_MS, eventually

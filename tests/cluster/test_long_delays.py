@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pocketmq.client import ConsumeFromWhere, Message, MessageExt, Producer, PushConsumer
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from support.cluster import Cluster, running
 from support.eventually import PATIENCE_MS, eventually
 

@@ -12,8 +12,8 @@ import pytest
 from pocketmq.cluster.local import local_cluster
 from pocketmq.cluster.spec import ClusterOptions, cluster_spec
 from pocketmq.cluster.supervisor import Supervisor
+from pocketmq.runtime.files.replaced_together import coming_folder, commit
 from pocketmq.runtime.ports import free_ports
-from pocketmq.runtime.replaced_together import coming_folder, commit
 
 pytestmark = pytest.mark.cluster
 

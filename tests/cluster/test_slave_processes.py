@@ -19,8 +19,8 @@ from pocketmq.client import (
     PushConsumer,
     SendStatus,
 )
-from pocketmq.cluster.cli.cluster import views
 from pocketmq.cluster.cli.main import make_app
+from pocketmq.cluster.cli.roles.cluster import views
 from pocketmq.protocol.bodies.offsets import ConsumerOffsetTable
 from pocketmq.protocol.bodies.topics import TopicConfigSerializeWrapper
 from pocketmq.protocol.body import decode_body

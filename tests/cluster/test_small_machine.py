@@ -20,7 +20,7 @@ import pytest
 from pocketmq.client import Admin, Message, Producer, PullConsumer, PullStatus
 from pocketmq.cluster.errors import ProcessStartError
 from pocketmq.cluster.process import ChildProcess
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from support.eventually import PATIENCE_MS, eventually
 from support.mounts import tmpfs
 

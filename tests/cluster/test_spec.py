@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pocketmq.cluster.spec import ClusterOptions, broker_names, cluster_spec
-from pocketmq.runtime.config import load
+from pocketmq.runtime.configuration.config import load
 from pocketmq.runtime.errors import ConfigError
 
 DATA = Path("/data")

@@ -78,7 +78,9 @@ def test_the_page_shows_what_happens(
 ) -> None:
     asyncio.run(_story(pocketmq_cluster))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("pocketmq.cluster.cli.output._default", lambda: "table")  # a terminal
+    monkeypatch.setattr(
+        "pocketmq.cluster.cli.common.output._default", lambda: "table"
+    )  # a terminal
     variables: dict[str, str] = {}
     for command, lines in steps():
         named = re.fullmatch(r"(\w+)=\$\((.*)\)", command)

@@ -10,7 +10,7 @@ import pytest
 from pocketmq.client import Admin, Message, MessageQueue, PushConsumer
 from pocketmq.client.api import ClientApi
 from pocketmq.client.name_servers import NameServers
-from pocketmq.cluster.cli.run import addresses, remoting
+from pocketmq.cluster.cli.common.run import addresses, remoting
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.testing import Cluster
 from support.console import Console, until

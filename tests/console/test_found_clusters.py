@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from pocketmq.client import Message
-from pocketmq.cluster.cli import run as shared
+from pocketmq.cluster.cli.common import run as shared
 from pocketmq.cluster.control_address import client as control_client
 from pocketmq.cluster.control_address.client import VARIABLE
 from pocketmq.testing import Cluster

@@ -6,8 +6,12 @@ import pytest
 
 from pocketmq.client import MessageExt, MessageQueue
 from pocketmq.cluster.explain.message_life import Life, LifeFacts, life
-from pocketmq.protocol.subscription import SubscriptionData
-from pocketmq.protocol.validation import HALF_TOPIC, SCHEDULE_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
+from pocketmq.protocol.messages.subscription import SubscriptionData
+from pocketmq.protocol.messages.validation import (
+    HALF_TOPIC,
+    SCHEDULE_TOPIC,
+    TRANS_CHECK_MAX_TIME_TOPIC,
+)
 from support.messages import pulled_message
 
 LEVELS = (1000, 5000, 10_000)

@@ -21,7 +21,7 @@ from pocketmq.client import (
     Producer,
     PushConsumer,
 )
-from pocketmq.protocol.ids import parse_offset_msg_id
+from pocketmq.protocol.messages.ids import parse_offset_msg_id
 from pocketmq.testing import Cluster
 from support.console import Console
 from support.eventually import PATIENCE_MS, PATIENCE_S, eventually

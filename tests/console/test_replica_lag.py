@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from pocketmq.client import Admin
-from pocketmq.cluster.cli.cluster import ReplicaView, _with_age, replica_tables
+from pocketmq.cluster.cli.roles.cluster import ReplicaView, _with_age, replica_tables
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import BrokerError
 from pocketmq.runtime.clock import SystemClock

@@ -9,16 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pocketmq.cluster.cli.access import rule_table, user_table
-from pocketmq.cluster.cli.clock import ClockView, clock_table
-from pocketmq.cluster.cli.cluster import ReplicaView, replica_tables
-from pocketmq.cluster.cli.connections import ConnectionView, connection_table
-from pocketmq.cluster.cli.explain import life_tables
-from pocketmq.cluster.cli.group import group_tables
-from pocketmq.cluster.cli.output import show
-from pocketmq.cluster.cli.tables import Table, columns, folded, laid_out, tab_separated
-from pocketmq.cluster.cli.tail import message_tables
-from pocketmq.cluster.cli.topic import (
+from pocketmq.cluster.cli.common.output import show
+from pocketmq.cluster.cli.common.tables import Table, columns, folded, laid_out, tab_separated
+from pocketmq.cluster.cli.kept.access import rule_table, user_table
+from pocketmq.cluster.cli.kept.group import group_tables
+from pocketmq.cluster.cli.kept.topic import (
     BrokerOfTopic,
     BrokerRates,
     QueueStats,
@@ -26,6 +21,11 @@ from pocketmq.cluster.cli.topic import (
     route_table,
     stats_tables,
 )
+from pocketmq.cluster.cli.messages.explain import life_tables
+from pocketmq.cluster.cli.messages.tail import message_tables
+from pocketmq.cluster.cli.roles.clock import ClockView, clock_table
+from pocketmq.cluster.cli.roles.cluster import ReplicaView, replica_tables
+from pocketmq.cluster.cli.roles.connections import ConnectionView, connection_table
 from pocketmq.cluster.explain.message_life import Fate, Life, Step
 from pocketmq.cluster.group_view import GroupView, MemberView, QueueView, SubscriptionView
 from pocketmq.protocol.bodies.access import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo

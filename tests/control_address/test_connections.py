@@ -21,7 +21,7 @@ from pocketmq.cluster.http_server.http_connections import (
     MAX_UNKNOWN,
     READ_LIMIT_S,
 )
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from pocketmq.testing import Cluster, start_cluster
 from support.eventually import eventually
 

@@ -31,7 +31,7 @@ from pocketmq.controller.raft.messages import (
 from pocketmq.controller.replicas import Replicas
 from pocketmq.runtime.clock import Latch
 from pocketmq.runtime.errors import ConfigError
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 
 COMMAND = commands.ApplyId("c", "broker-a", 1, "h:1;")
 

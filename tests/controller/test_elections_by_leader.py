@@ -12,7 +12,7 @@ from pocketmq.controller.elections import MOST_AT_ONCE, Elections
 from pocketmq.controller.liveness import LiveBroker, LiveBrokers, LiveKey
 from pocketmq.controller.replicas import Outcome, Replicas
 from pocketmq.protocol.codes import ResponseCode
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from support.broker_rig import FakePeer
 from support.own_logs import own_logs
 

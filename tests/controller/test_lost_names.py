@@ -11,7 +11,7 @@ from pocketmq.controller.elections import Elections
 from pocketmq.controller.liveness import LiveBroker, LiveBrokers, LiveKey
 from pocketmq.controller.replicas import Replicas
 from pocketmq.protocol.codes import ResponseCode
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from support.broker_rig import FakePeer
 
 

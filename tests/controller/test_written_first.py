@@ -22,7 +22,7 @@ from pocketmq.controller.raft.messages import (
     VoteRequest,
     Write,
 )
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 
 GROUP = Group("a", ("a", "b", "c"))
 

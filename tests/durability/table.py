@@ -22,8 +22,8 @@ from pocketmq.broker.store.rooted_disk import rooted
 from pocketmq.broker.tables.table_file import TableFile
 from pocketmq.broker.tables.topic_counts import TopicCount
 from pocketmq.broker.transactions.counts import TransactionMetrics
-from pocketmq.client.consumer.local_offsets import LocalFileOffsetStore
-from pocketmq.client.consumer.offset_table import ReadOffsetType
+from pocketmq.client.consumer.progress.local_offsets import LocalFileOffsetStore
+from pocketmq.client.consumer.progress.offset_table import ReadOffsetType
 from pocketmq.controller.journal_file import JournalFile
 from pocketmq.controller.raft.messages import Entry, Snapshot, Write
 from pocketmq.nameserver.kv_file import KvFile
@@ -32,13 +32,13 @@ from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig, Subscriptio
 from pocketmq.protocol.bodies.offsets import ConsumerOffsetTable, DelayOffsetTable
 from pocketmq.protocol.bodies.pop import MessageRequestModes, RequestModeBody
 from pocketmq.protocol.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
-from pocketmq.protocol.message import MessageQueue
-from pocketmq.runtime.manual_clock import ManualClock
-from pocketmq.runtime.text_files import OsTextFiles
+from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.runtime.files.text_files import OsTextFiles
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from support.inline_disk import InlineDisk
 from support.power_cut import NextBoot
 
-_TEXTS = "runtime/text_files.py"
+_TEXTS = "runtime/files/text_files.py"
 _UNSYNCED = broken(_TEXTS, "os.fsync(file.fileno())", "pass")
 _RENAMES_ALONE = broken(
     _TEXTS, "await aiofiles.os.wrap(self.sync_directory)(os.path.dirname(target))", "pass"
@@ -126,14 +126,14 @@ async def _kv_is_whole(folder: Path, promises: Sequence[Any]) -> None:
 
 KV: Final = Writer(
     "a nameserver's KV file",
-    ("nameserver/kv_file.py", "runtime/durable_file.py", "runtime/text_files.py"),
+    ("nameserver/kv_file.py", "runtime/files/durable_file.py", "runtime/files/text_files.py"),
     _kv_lives,
     _kv_is_whole,
     (
         _UNSYNCED,
         _RENAMES_ALONE,
         broken(
-            "runtime/durable_file.py",
+            "runtime/files/durable_file.py",
             "self._files.make_directory(str(self.path.parent), lasting=True)",
             "self._files.make_directory(str(self.path.parent))",
         ),
@@ -252,7 +252,7 @@ async def _offsets_are_whole(folder: Path, promises: Sequence[Any]) -> None:
 
 LOCAL_OFFSETS: Final = Writer(
     "a broadcasting consumer's offsets",
-    ("client/consumer/local_offsets.py",),
+    ("client/consumer/progress/local_offsets.py",),
     _offsets_live,
     _offsets_are_whole,
     (_UNSYNCED, _RENAMES_ALONE),

@@ -45,7 +45,7 @@ EXCEPTIONS: Final = {
     "broker/store/opening.py": _STORE,
     "broker/store/rooted_disk.py": _SEAM,
     "cluster/background.py": _LOG,
-    "cluster/cli/transfer.py": _ASKED,
+    "cluster/cli/messages/transfer.py": _ASKED,
     "cluster/demo/record_file.py": _SHORT,
     "cluster/demo/spark_step.py": _LOG,
     "cluster/labs/program.py": _LOG,

@@ -22,8 +22,8 @@ from pocketmq.pipeline.jobs.output import SUFFIXES, write_rows
 from pocketmq.pipeline.jobs.replay_pace import ReplayState
 from pocketmq.pipeline.lake.notes import Move, Scope
 from pocketmq.pipeline.lake.targets import ParquetTarget
-from pocketmq.protocol.message import MessageQueue
-from pocketmq.runtime.replaced_together import finish_together, take_own
+from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.runtime.files.replaced_together import finish_together, take_own
 
 # -- snapshots -------------------------------------------------------------------------------------
 
@@ -134,13 +134,13 @@ async def _load_is_whole(folder: Path, promises: Sequence[Any]) -> None:
 
 LOAD: Final = Writer(
     "a snapshot that is loaded",
-    ("runtime/replaced_folder.py", "runtime/replaced_together.py"),
+    ("runtime/files/replaced_folder.py", "runtime/files/replaced_together.py"),
     _load_lives,
     _load_is_whole,
     (
-        broken("runtime/replaced_together.py", "sync_tree(coming)", "pass"),
-        broken("runtime/replaced_together.py", "sync(written)", "pass"),
-        broken("runtime/replaced_folder.py", "sync(target.parent)", "pass"),
+        broken("runtime/files/replaced_together.py", "sync_tree(coming)", "pass"),
+        broken("runtime/files/replaced_together.py", "sync(written)", "pass"),
+        broken("runtime/files/replaced_folder.py", "sync(target.parent)", "pass"),
     ),
     prepare=_with_snapshot,
 )

@@ -33,7 +33,7 @@ from pocketmq.operation.events.recording import (
 )
 from pocketmq.operation.events.roles import ClockMoved, EventsCounted
 from pocketmq.operation.events.sink import NO_EVENTS, Counted, Place, no_events
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.runtime.errors import DiskError
 
 NUMBERS = st.integers(min_value=-(2**63), max_value=2**63 - 1)

@@ -6,8 +6,8 @@ import pytest
 
 from pocketmq.cluster.explain.findings import GroupFacts, findings
 from pocketmq.cluster.steering.group_state import GroupState, MemberState
-from pocketmq.protocol.message import MessageQueue
-from pocketmq.protocol.subscription import SubscriptionData
+from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.protocol.messages.subscription import SubscriptionData
 
 QUEUES = [MessageQueue("orders", "broker-a", number) for number in range(2)]
 ENDS = dict.fromkeys(QUEUES, 5)

@@ -17,7 +17,7 @@ from pocketmq.cluster.replica_sets import in_sync, replicas
 from pocketmq.cluster.supervisor import Supervisor
 from pocketmq.protocol.bodies.controller import ReplicasInfo
 from pocketmq.protocol.codes import RequestCode
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.runtime.errors import PocketMQError
 from support.eventually import PATIENCE_MS, eventually
 from support.java import run_java

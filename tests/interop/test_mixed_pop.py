@@ -18,7 +18,7 @@ from pocketmq.client import (
     Producer,
     PushConsumer,
 )
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from support.cluster import running
 from support.eventually import PATIENCE_MS, eventually
 from support.java import JavaError, java_command

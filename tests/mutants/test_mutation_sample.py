@@ -20,7 +20,7 @@ SAMPLED = {
     "pocketmq.broker.timers.wheel": "test_timer_wheel.py",
     "pocketmq.client.pulling.process_queue": "test_process_queue.py",
     "pocketmq.nameserver.liveness": "test_liveness.py",
-    "pocketmq.protocol.record_batch": "test_record_batch.py",
+    "pocketmq.protocol.stored.record_batch": "test_record_batch.py",
 }
 """Module -> the file of its own tests, wherever that lies."""
 

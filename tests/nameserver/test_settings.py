@@ -12,7 +12,7 @@ from pocketmq.protocol.headers.route import (
     GetNamesrvConfigRequestHeader,
 )
 from pocketmq.protocol.headers.settings import UpdateNamesrvConfigRequestHeader
-from pocketmq.runtime.config import load, read_properties
+from pocketmq.runtime.configuration.config import load, read_properties
 from support.nameserver_rig import NameServerRig, nameserver
 
 

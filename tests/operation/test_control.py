@@ -21,7 +21,7 @@ from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.memory import MemoryNetwork
 from pocketmq.runtime.clock import Clock, SystemClock
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 
 START_MS = 1_700_000_000_000
 

@@ -13,7 +13,7 @@ from pocketmq.pipeline.progress.cut_short import cuts_by
 from pocketmq.pipeline.progress.losses import Loss
 from pocketmq.pipeline.progress.resume import Losses, others, resume
 from pocketmq.pipeline.topics.settings import ReadSettings
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from support.fake_topics import FakeClient, FakeTopics
 
 QUEUE = MessageQueue("T", "a", 0)

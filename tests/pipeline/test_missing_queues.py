@@ -13,7 +13,7 @@ from pocketmq.pipeline.progress.losses import Loss
 from pocketmq.pipeline.progress.missing_queues import missing_losses
 from pocketmq.pipeline.topics.cluster_client import ClusterClient
 from pocketmq.protocol.bodies.route import BrokerData, TopicRouteData
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 
 HELD, DELETED, AWAY = (MessageQueue("T", f"broker-{name}", 3) for name in "abc")
 NO_TOPIC = MessageQueue("U", "broker-a", 0)

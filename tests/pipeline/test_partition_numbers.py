@@ -15,7 +15,7 @@ from pocketmq.pipeline.progress.stream_plan import StreamPlan
 from pocketmq.pipeline.progress.topic_read import planned
 from pocketmq.pipeline.topics.partition_numbers import QUEUES, partition_numbers
 from pocketmq.pipeline.topics.settings import ReadSettings
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from support.fake_topics import FakeBroker, FakeClient, FakeTopics, fake_plan
 
 Key = tuple[int, int]

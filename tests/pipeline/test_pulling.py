@@ -23,9 +23,9 @@ from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import BodyError, BrokerError, ConnectionLostError
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
-from pocketmq.protocol.message import MessageQueue
-from pocketmq.protocol.record import decode_records
+from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.protocol.scalars import MessageSysFlag
+from pocketmq.protocol.stored.record import decode_records
 from pocketmq.runtime.clock import SystemClock
 from support.strategies import RecordFields
 

@@ -15,7 +15,7 @@ from pocketmq.pipeline.options.offsets import EARLIEST, LATEST, gathered, limite
 from pocketmq.pipeline.options.schema import ddl
 from pocketmq.pipeline.sending.sink_columns import SinkColumns
 from pocketmq.pipeline.topics.settings import READ, WRITE, ReadSettings
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from support.strategies import queues as any_queues
 
 BASE = {"nameServer": "127.0.0.1:9876", "topic": "T"}

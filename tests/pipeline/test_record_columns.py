@@ -19,9 +19,9 @@ from pocketmq.pipeline.columns.record_columns import (
 )
 from pocketmq.protocol.errors import RecordError
 from pocketmq.protocol.hosts import pack_host
-from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.properties import decode_properties
-from pocketmq.protocol.record import decode_record, decode_records
+from pocketmq.protocol.messages.message import MessageExt
+from pocketmq.protocol.messages.properties import decode_properties
+from pocketmq.protocol.stored.record import decode_record, decode_records
 from support.strategies import RecordFields, mutated, record_fields
 
 record_lists = st.lists(record_fields().map(RecordFields.encode), max_size=8)

@@ -16,7 +16,7 @@ from pocketmq.pipeline.progress.resume import (
     moved_on,
     resume,
 )
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 
 QUEUE = MessageQueue("T", "broker-a", 0)
 OTHER = MessageQueue("T", "broker-a", 1)

@@ -22,10 +22,10 @@ from pocketmq.pipeline.sending.bad_rows import BadRow, BadRowTable
 from pocketmq.pipeline.sending.sink_columns import SinkColumns
 from pocketmq.pipeline.sending.sink_rows import Batch, RowEncoder
 from pocketmq.pipeline.topics.partition_numbers import partition_numbers
-from pocketmq.protocol.batch import decode_batch
 from pocketmq.protocol.errors import IllegalMessageError, IllegalNameError
-from pocketmq.protocol.message import MessageQueue
-from pocketmq.protocol.properties import decode_properties
+from pocketmq.protocol.messages.batch import decode_batch
+from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.protocol.messages.properties import decode_properties
 from support.strategies import RecordFields
 
 QUEUES = [MessageQueue("T", broker, queue) for broker in ("a", "b") for queue in range(2)]

@@ -17,7 +17,7 @@ from pocketmq.pipeline.progress.marks import stored_marks
 from pocketmq.pipeline.stores.places import LocalBytes, place_of
 from pocketmq.pipeline.workers.read_counts import ReadCounts
 from pocketmq.protocol.hosts import pack_host
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.protocol.scalars import MessageSysFlag
 from support import spark_store
 from support.spark_store import by_place, log_files, open_store, put, stored

@@ -17,7 +17,7 @@ from pyspark.sql.datasource import (
 
 from pocketmq.pipeline.stores import store_index
 from pocketmq.pipeline.workers.read_counts import ReadCounts
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from support import spark_store
 from support.spark_store import START_MS, by_place, open_store, planned, put, read_rows, stored
 

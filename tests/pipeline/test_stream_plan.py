@@ -12,7 +12,7 @@ from pocketmq.pipeline.progress.checkpoint import Checkpoint, Early
 from pocketmq.pipeline.progress.stream_plan import StreamPlan
 from pocketmq.pipeline.topics.partition_numbers import partition_numbers
 from pocketmq.protocol.errors import BrokerError
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from support.fake_topics import FakeBroker, FakeTopics, fake_plan
 
 QUEUE = MessageQueue("T", "a", 0)

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from pocketmq.pipeline import verify_shapes
 from pocketmq.pipeline.columns.fixed_fields import Ints
 from pocketmq.pipeline.verify_shapes import ABSENT, Mask, Shapes
-from pocketmq.protocol.index_hash import key_hash
 from pocketmq.protocol.java import java_hash
-from pocketmq.protocol.properties import encode_properties
-from pocketmq.protocol.subscription import tags_code
+from pocketmq.protocol.messages.properties import encode_properties
+from pocketmq.protocol.messages.subscription import tags_code
+from pocketmq.protocol.stored.index_hash import key_hash
 
 TOPICS = ["orders", "bills"]
 PLAIN = st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7F), min_size=1, max_size=40)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pocketmq.runtime import manual_clock
+from pocketmq.runtime.manual_time import manual_clock
 from pocketmq.testing import start_cluster
 from support.eventually import PATIENCE_S
 

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from pocketmq.protocol.transport.tcp import TcpNetwork
-from pocketmq.runtime import descriptors
+from pocketmq.runtime.files import descriptors
 from support.eventually import eventually
 from support.wire_pair import Echo, RawPeer, Word, connected, served
 

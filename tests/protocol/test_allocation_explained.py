@@ -19,7 +19,7 @@ from pocketmq.protocol.allocation.strategy import (
     explain,
     sorted_queues,
 )
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 
 
 def queues(count: int, broker: str = "b") -> list[MessageQueue]:

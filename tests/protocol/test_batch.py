@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pocketmq.protocol.batch import decode_batch, encode_batch, first_entry, keyed_entries
 from pocketmq.protocol.errors import BatchError, IllegalMessageError
-from pocketmq.protocol.message import Message
-from pocketmq.protocol.properties import decode_properties, encode_properties
+from pocketmq.protocol.messages.batch import decode_batch, encode_batch, first_entry, keyed_entries
+from pocketmq.protocol.messages.message import Message
+from pocketmq.protocol.messages.properties import decode_properties, encode_properties
 from support.strategies import batches, mutated
 
 JAVA_BATCH = bytes.fromhex(

@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
-from pocketmq.protocol.batch import BatchEntry, decode_batch, first_entry
 from pocketmq.protocol.errors import BatchError
+from pocketmq.protocol.messages.batch import BatchEntry, decode_batch, first_entry
 
 HEAD = struct.Struct(">iiiii")
 

@@ -37,7 +37,7 @@ from pocketmq.protocol.body import (
 from pocketmq.protocol.budget import DEFAULT_BUDGET
 from pocketmq.protocol.command import Encoding
 from pocketmq.protocol.errors import BadRequestError, OverBudgetError
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from support.declared import BODIES, for_each_class, instances
 
 ENCODINGS = list(Encoding)

@@ -7,7 +7,7 @@ import pytest
 from pocketmq.protocol.allocation.by_config import AllocateMessageQueueByConfig
 from pocketmq.protocol.allocation.by_name import STRATEGIES, strategy_named
 from pocketmq.protocol.allocation.consistent_hash import AllocateMessageQueueConsistentHash
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.runtime.errors import ConfigError
 
 QUEUES = [MessageQueue("T", "a", number) for number in range(8)]

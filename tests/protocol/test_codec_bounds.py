@@ -28,7 +28,7 @@ from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command, Encoding
 from pocketmq.protocol.errors import BadRequestError, FrameError
 from pocketmq.protocol.headers.offsets import GetMaxOffsetRequestHeader
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 
 FIXED = struct.Struct(">hbhiii")
 

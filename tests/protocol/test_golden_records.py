@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pocketmq.protocol.record import encode_record
-from pocketmq.protocol.record_check import RecordKind, check_record
 from pocketmq.protocol.store_layout import FIXED_SIZE, store_time_ms
+from pocketmq.protocol.stored.record import encode_record
+from pocketmq.protocol.stored.record_check import RecordKind, check_record
 from support.golden import unpack_store
 
 

@@ -25,8 +25,8 @@ from pocketmq.protocol.headers.locks import LockBatchMqRequestHeader
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
 from pocketmq.protocol.headers.route import GetRouteInfoRequestHeader
 from pocketmq.protocol.headers.send import SendMessageRequestHeaderV2, SendMessageResponseHeader
-from pocketmq.protocol.message import MessageQueue
-from pocketmq.protocol.subscription import SubscriptionData
+from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.protocol.messages.subscription import SubscriptionData
 from support.golden import GOLDEN, read_hex, write_hex
 from support.wire_pair import frame_bytes
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pocketmq.protocol.errors import IllegalNameError
 from pocketmq.protocol.hosts import host_text, pack_host, parse_host_text, unpack_host
-from pocketmq.protocol.ids import UniqKeyFactory, offset_msg_id, parse_offset_msg_id
+from pocketmq.protocol.messages.ids import UniqKeyFactory, offset_msg_id, parse_offset_msg_id
 from support.strategies import hosts, offsets
 
 

@@ -5,9 +5,9 @@ import pytest
 
 from pocketmq.protocol.compression import CompressionKind, compress
 from pocketmq.protocol.errors import BodyTooLargeError, IllegalMessageError
-from pocketmq.protocol.message import Message, MessageQueue
-from pocketmq.protocol.properties import encode_properties
-from pocketmq.protocol.record import decode_record
+from pocketmq.protocol.messages.message import Message, MessageQueue
+from pocketmq.protocol.messages.properties import encode_properties
+from pocketmq.protocol.stored.record import decode_record
 from support.strategies import RecordFields
 
 

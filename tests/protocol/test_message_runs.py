@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.message_runs import any_stores, note_on_each, noted_alike_until
-from pocketmq.protocol.record import decode_records
+from pocketmq.protocol.messages.message import MessageExt
+from pocketmq.protocol.messages.message_runs import any_stores, note_on_each, noted_alike_until
 from pocketmq.protocol.store_layout import MAGIC_V1, MAGIC_V2
+from pocketmq.protocol.stored.record import decode_records
 from support.strategies import RecordFields
 
 

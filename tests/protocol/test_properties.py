@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pocketmq.protocol import properties as names
 from pocketmq.protocol.errors import IllegalMessageError
-from pocketmq.protocol.properties import (
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.properties import (
     add_to_stored,
     decode_alike,
     decode_properties,

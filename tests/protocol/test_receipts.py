@@ -10,7 +10,7 @@ from pocketmq.protocol.bodies.pop import BatchAck, BatchAckBody, QueueAssignment
 from pocketmq.protocol.body import decode_body, encode_json
 from pocketmq.protocol.command import Encoding
 from pocketmq.protocol.errors import BadRequestError
-from pocketmq.protocol.receipts import (
+from pocketmq.protocol.messages.receipts import (
     OrderCounts,
     RecallHandle,
     ReceiptHandle,

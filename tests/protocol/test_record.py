@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 
 from pocketmq.protocol.errors import RecordError
 from pocketmq.protocol.hosts import host_text
-from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.properties import decode_properties
-from pocketmq.protocol.record import (
+from pocketmq.protocol.messages.message import MessageExt
+from pocketmq.protocol.messages.properties import decode_properties
+from pocketmq.protocol.scalars import MessageSysFlag
+from pocketmq.protocol.store_layout import FIXED_SIZE, MAGIC_V1, MAGIC_V2, store_time_ms
+from pocketmq.protocol.stored.record import (
     crc,
     decode_record,
     decode_records,
@@ -23,9 +25,7 @@ from pocketmq.protocol.record import (
     pack_host,
     queue_offsets,
 )
-from pocketmq.protocol.record_check import RecordKind, check_record
-from pocketmq.protocol.scalars import MessageSysFlag
-from pocketmq.protocol.store_layout import FIXED_SIZE, MAGIC_V1, MAGIC_V2, store_time_ms
+from pocketmq.protocol.stored.record_check import RecordKind, check_record
 from support.cost import peak_bytes
 from support.strategies import RecordFields, mutated, packed_hosts, record_fields
 

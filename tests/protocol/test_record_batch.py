@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from pocketmq.broker.store import QueueBatch, StoredMessage
 from pocketmq.protocol.errors import RecordError
-from pocketmq.protocol.record import record_parts, topic_field
-from pocketmq.protocol.record_batch import KeyedProperties, batch_lengths, batch_records
+from pocketmq.protocol.stored.record import record_parts, topic_field
+from pocketmq.protocol.stored.record_batch import KeyedProperties, batch_lengths, batch_records
 from support.batches import batch_of
 
 NOW_MS = 1_700_000_000_000

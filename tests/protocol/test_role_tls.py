@@ -23,9 +23,9 @@ from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.errors import ConnectError, RemotingError
 from pocketmq.protocol.transport.tcp import TcpNetwork
 from pocketmq.protocol.transport.tls.client_tls import ClientTls
+from pocketmq.runtime.configuration.flags import add_arguments
 from pocketmq.runtime.errors import ConfigError
-from pocketmq.runtime.flags import add_arguments
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from support.own_logs import own_logs
 from support.tls import own_pair
 from support.wire_pair import Echo, Word, connected, served

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from pocketmq.protocol.errors import SubscriptionError
 from pocketmq.protocol.java import java_hash
-from pocketmq.protocol.subscription import SQL92, Subscription, SubscriptionData, tags_code
+from pocketmq.protocol.messages.subscription import SQL92, Subscription, SubscriptionData, tags_code
 from support.strategies import tags
 
 

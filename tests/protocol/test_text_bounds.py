@@ -8,14 +8,14 @@ import pytest
 
 from pocketmq.protocol.errors import BadRequestError, IllegalNameError
 from pocketmq.protocol.hosts import pack_host
-from pocketmq.protocol.ids import (
+from pocketmq.protocol.messages.ids import (
     UniqKeyFactory,
     offset_msg_id,
     offset_msg_ids,
     offset_of_msg_id,
 )
-from pocketmq.protocol.message import Message
-from pocketmq.protocol.properties import (
+from pocketmq.protocol.messages.message import Message
+from pocketmq.protocol.messages.properties import (
     KEY_MARK,
     KEYS_MARK,
     decode_alike,
@@ -26,7 +26,7 @@ from pocketmq.protocol.properties import (
     stored_name,
     stored_value,
 )
-from pocketmq.protocol.receipts import (
+from pocketmq.protocol.messages.receipts import (
     ORDERED_QUEUE,
     OrderCounts,
     RecallHandle,

@@ -9,7 +9,7 @@ import pytest
 
 from pocketmq.protocol.budget import Budget
 from pocketmq.protocol.transport.tcp import TcpNetwork
-from pocketmq.runtime import descriptors
+from pocketmq.runtime.files import descriptors
 from support.wire_pair import Echo, RawPeer, Word, connected, request_bytes, served
 
 MIB = 1024 * 1024

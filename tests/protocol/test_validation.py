@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pocketmq.protocol.errors import IllegalMessageError, IllegalNameError
-from pocketmq.protocol.message import Message, MessageQueue
-from pocketmq.protocol.validation import (
+from pocketmq.protocol.messages.message import Message, MessageQueue
+from pocketmq.protocol.messages.validation import (
     NOT_ALLOWED_SEND,
     SYSTEM_TOPICS,
     check_batch,

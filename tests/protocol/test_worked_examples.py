@@ -11,10 +11,10 @@ from pocketmq.protocol import dispatch, frame, message, properties, record, subs
 from pocketmq.protocol.codes import LanguageCode, RequestCode, ResponseCode
 from pocketmq.protocol.command import Command, Encoding
 from pocketmq.protocol.errors import IllegalMessageError
-from pocketmq.protocol.message import Message
-from pocketmq.protocol.properties import decode_properties, encode_properties
-from pocketmq.protocol.record import encode_record, pack_host
-from pocketmq.protocol.subscription import SubscriptionData, tags_code
+from pocketmq.protocol.messages.message import Message
+from pocketmq.protocol.messages.properties import decode_properties, encode_properties
+from pocketmq.protocol.messages.subscription import SubscriptionData, tags_code
+from pocketmq.protocol.stored.record import encode_record, pack_host
 from support.worked_examples import rows
 
 

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pocketmq.protocol import properties as names
 from pocketmq.protocol.hosts import pack_host
-from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.properties import encode_properties
-from pocketmq.protocol.record import decode_record, encode_record
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.message import MessageExt
+from pocketmq.protocol.messages.properties import encode_properties
+from pocketmq.protocol.stored.record import decode_record, encode_record
 from pocketmq.proxy.conversion.delivering import HIDDEN, delivered, split_namespace, type_of
 from pocketmq.proxy.protos.classes import pb
 from pocketmq.proxy.protos.enums import DigestType, Encoding, MessageType

@@ -11,7 +11,7 @@ import pytest
 
 from pocketmq.client import Admin
 from pocketmq.cluster.local import local_cluster
-from pocketmq.protocol import properties as names
+from pocketmq.protocol.messages import properties as names
 from pocketmq.protocol.scalars import MessageType
 from pocketmq.runtime.errors import ConfigError
 from pocketmq.testing import start_cluster

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pocketmq.protocol import properties as names
+from pocketmq.protocol.messages import properties as names
 from pocketmq.proxy.protos.classes import pb
 from pocketmq.proxy.protos.enums import (
     Code,

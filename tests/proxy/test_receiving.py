@@ -15,7 +15,7 @@ from pocketmq.client.config import ClientConfig
 from pocketmq.client.instances import acquire, release
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
 from pocketmq.protocol.errors import BadRequestError, BrokerError
-from pocketmq.protocol.subscription import SubscriptionData
+from pocketmq.protocol.messages.subscription import SubscriptionData
 from pocketmq.proxy.codes.refusals import Refusal
 from pocketmq.proxy.consuming.receiving import Handed, Receive, Receiving
 from pocketmq.proxy.consuming.renewing import Renewing

@@ -10,7 +10,7 @@ import pytest
 from pocketmq.proxy.consuming.renewing import AT_ONCE, Renewing
 from pocketmq.proxy.handles.held import Held
 from pocketmq.proxy.handles.receipts import Receipt
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from pocketmq.runtime.tasks import TaskOwner
 
 START_MS = 1_700_000_000_000

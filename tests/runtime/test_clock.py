@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from pocketmq.runtime.clock import Clock, Latch, SystemClock
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 
 START_MS = 1_700_000_000_000
 

@@ -10,12 +10,12 @@ from typing import Any, ClassVar, Literal
 
 import pytest
 
-from pocketmq.runtime.config import all_in, load, unknown_names
-from pocketmq.runtime.durable_file import DurableFile
+from pocketmq.runtime.configuration.config import all_in, load, unknown_names
+from pocketmq.runtime.configuration.flags import add_arguments
+from pocketmq.runtime.configuration.options import clamped, describe, option
 from pocketmq.runtime.errors import ConfigError
-from pocketmq.runtime.flags import add_arguments
-from pocketmq.runtime.options import clamped, describe, option
-from pocketmq.runtime.text_files import OsTextFiles
+from pocketmq.runtime.files.durable_file import DurableFile
+from pocketmq.runtime.files.text_files import OsTextFiles
 
 
 class Flush(enum.Enum):

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from pocketmq.runtime import descriptors
-from pocketmq.runtime.descriptors import DescriptorReserve
+from pocketmq.runtime.files import descriptors
+from pocketmq.runtime.files.descriptors import DescriptorReserve
 
 
 @contextmanager

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from pocketmq.runtime.durable_file import DamagedFileError, DurableFile
 from pocketmq.runtime.errors import DiskError
-from pocketmq.runtime.text_files import OsTextFiles
+from pocketmq.runtime.files.durable_file import DamagedFileError, DurableFile
+from pocketmq.runtime.files.text_files import OsTextFiles
 from support.eventually import eventually
 
 
@@ -174,7 +174,7 @@ async def test_a_write_that_nobody_waits_for_any_more_is_done_to_its_end(
             goes_on.wait()
             return os.open(path, flags)
 
-    monkeypatch.setattr("pocketmq.runtime.text_files.FOR_FILES", SlowFiles)
+    monkeypatch.setattr("pocketmq.runtime.files.text_files.FOR_FILES", SlowFiles)
     path = tmp_path / "x.json"
     write = asyncio.create_task(OsTextFiles().write_text(str(path), "one"))
     await asyncio.to_thread(opening.wait)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pocketmq.runtime.configuration.java_properties import parse_properties
 from pocketmq.runtime.errors import ConfigError
-from pocketmq.runtime.java_properties import parse_properties
 
 PROPERTIES = r"""
 ! a comment

@@ -7,10 +7,10 @@ from typing import ClassVar, Literal
 
 import pytest
 
+from pocketmq.runtime.configuration.java_properties import parse_properties
+from pocketmq.runtime.configuration.live_options import LiveOptions, ProtectedOptionError
+from pocketmq.runtime.configuration.options import option
 from pocketmq.runtime.errors import ConfigError
-from pocketmq.runtime.java_properties import parse_properties
-from pocketmq.runtime.live_options import LiveOptions, ProtectedOptionError
-from pocketmq.runtime.options import option
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from pocketmq.runtime.clock_members import ClockMember, Deadline, LocalMember
 from pocketmq.runtime.errors import ClockMemberError, ClockStuckError
-from pocketmq.runtime.lock_step import advance, advance_to
-from pocketmq.runtime.manual_clock import AtMoment, Due, ManualClock
+from pocketmq.runtime.manual_time.clock_members import ClockMember, Deadline, LocalMember
+from pocketmq.runtime.manual_time.lock_step import advance, advance_to
+from pocketmq.runtime.manual_time.manual_clock import AtMoment, Due, ManualClock
 from pocketmq.runtime.periodic import PeriodicService
 
 START_MS = 1_700_000_000_000

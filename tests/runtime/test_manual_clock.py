@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pocketmq.runtime import manual_clock
 from pocketmq.runtime.clock import Latch
 from pocketmq.runtime.errors import ClockStuckError
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time import manual_clock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from support.cost import unit_s
 
 START_MS = 1_700_000_000_000

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from pocketmq.runtime.clock import SystemClock
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from pocketmq.runtime.periodic import AT_REST, PeriodicService
 from support.own_logs import own_logs
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pocketmq.runtime.replaced_folder import finish_replacements, replace_folder
+from pocketmq.runtime.files.replaced_folder import finish_replacements, replace_folder
 from support.kills import KilledError, kill_at
 
 FILES = ("commitlog/0", "config/topics.json")

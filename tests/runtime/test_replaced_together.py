@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pocketmq.runtime import replaced_together
-from pocketmq.runtime.replaced_folder import replace_folder
-from pocketmq.runtime.replaced_together import coming_folder, commit, take_own
+from pocketmq.runtime.files import replaced_together
+from pocketmq.runtime.files.replaced_folder import replace_folder
+from pocketmq.runtime.files.replaced_together import coming_folder, commit, take_own
 
 NAMES = ("broker-a", "broker-b")
 

@@ -7,9 +7,9 @@ from itertools import count
 
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.headers.send import SendMessageResponseHeader
-from pocketmq.protocol.ids import offset_msg_id
-from pocketmq.protocol.properties import encode_properties
-from pocketmq.protocol.record import encode_record
+from pocketmq.protocol.messages.ids import offset_msg_id
+from pocketmq.protocol.messages.properties import encode_properties
+from pocketmq.protocol.stored.record import encode_record
 from pocketmq.simulation.invariants.durability import DurabilityLedger
 
 HOST = bytes((127, 0, 0, 1)) + (10911).to_bytes(4, "big")

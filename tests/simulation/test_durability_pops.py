@@ -17,8 +17,8 @@ from pocketmq.protocol.headers.pop import (
     ChangeInvisibleTimeResponseHeader,
     PopMessageRequestHeader,
 )
-from pocketmq.protocol.receipts import ReceiptHandle, pop_retry_topic
-from pocketmq.protocol.validation import REVIVE_GROUP, REVIVE_TOPIC_PREFIX
+from pocketmq.protocol.messages.receipts import ReceiptHandle, pop_retry_topic
+from pocketmq.protocol.messages.validation import REVIVE_GROUP, REVIVE_TOPIC_PREFIX
 from simulation.handmade import Medium
 
 OFFSETS = "/a/config/consumerOffset.json"

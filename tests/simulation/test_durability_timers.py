@@ -15,7 +15,7 @@ from pocketmq.broker.timers.layout import (
     Slot,
 )
 from pocketmq.broker.timers.wheel import encode_slot
-from pocketmq.protocol.validation import TIMER_TOPIC
+from pocketmq.protocol.messages.validation import TIMER_TOPIC
 from pocketmq.simulation.invariants import timer_files
 from simulation.handmade import Medium
 

@@ -9,8 +9,12 @@ import pytest
 from pocketmq.broker.transactions.check_service import GROUP as CHECK_GROUP
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.headers.transactions import EndTransactionRequestHeader
+from pocketmq.protocol.messages.validation import (
+    HALF_TOPIC,
+    OP_HALF_TOPIC,
+    TRANS_CHECK_MAX_TIME_TOPIC,
+)
 from pocketmq.protocol.scalars import MessageSysFlag
-from pocketmq.protocol.validation import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
 from pocketmq.simulation.invariants.durability.half_messages import GROUP
 from simulation.handmade import Medium
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.simulation.invariants import OwnershipLedger, ProgressLedger
 from pocketmq.simulation.invariants.queue_starts import QueueStarts
 from pocketmq.simulation.invariants.services.pops import Delivery, PopLedger

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pocketmq.cluster.steering.group_state import GroupState, MemberState
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 
 QUEUES = [MessageQueue("orders", "broker-a", number) for number in range(4)]
 ENDS = dict.fromkeys(QUEUES, 0)

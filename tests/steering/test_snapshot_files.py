@@ -17,7 +17,7 @@ from pocketmq.cluster.steering import snapshots
 from pocketmq.cluster.steering.roles import Roles
 from pocketmq.cluster.steering.snapshots import Snapshots
 from pocketmq.runtime.errors import DiskError
-from pocketmq.runtime.replaced_together import (
+from pocketmq.runtime.files.replaced_together import (
     JOURNAL,
     coming_folder,
     commit,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pocketmq.broker.config import BrokerConfig
 from pocketmq.broker.store.config import StoreConfig
-from pocketmq.runtime.options import OptionDescription, describe
+from pocketmq.runtime.configuration.options import OptionDescription, describe
 
 
 def options_of_broker() -> dict[str, OptionDescription]:

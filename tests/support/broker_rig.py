@@ -44,14 +44,14 @@ from pocketmq.protocol.headers.send import (
     SendMessageResponseHeader,
 )
 from pocketmq.protocol.headers.topics import UpdateAndCreateTopicRequestHeader
-from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.properties import encode_properties
-from pocketmq.protocol.record import decode_records
+from pocketmq.protocol.messages.message import MessageExt
+from pocketmq.protocol.messages.properties import encode_properties
+from pocketmq.protocol.messages.subscription import SubscriptionData
 from pocketmq.protocol.scalars import PullSysFlag
-from pocketmq.protocol.subscription import SubscriptionData
+from pocketmq.protocol.stored.record import decode_records
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.memory import MemoryNetwork
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from pocketmq.runtime.profile import PROFILE_5_X, Profile
 
 START_MS = 1_700_000_000_000

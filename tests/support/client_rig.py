@@ -9,7 +9,7 @@ from typing import Any
 
 from pocketmq.client import Producer, PushConsumer
 from pocketmq.protocol.transport.memory import MemoryNetwork
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from support.eventually import PATIENCE_MS
 from support.scripted_broker import ScriptedBroker, ScriptedNameServer
 

@@ -23,8 +23,8 @@ from pocketmq.cluster.process import ChildProcess
 from pocketmq.cluster.spec import ClusterOptions, ProcessSpec, cluster_spec
 from pocketmq.cluster.supervisor import Supervisor
 from pocketmq.runtime.clock import Clock, SystemClock
-from pocketmq.runtime.clock_members import ClockMember, LocalMember
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.clock_members import ClockMember, LocalMember
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from support.eventually import PATIENCE_MS, eventually
 
 running_clusters: list[Cluster] = []

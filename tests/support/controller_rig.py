@@ -34,7 +34,7 @@ from pocketmq.protocol.headers.route import BrokerHeartbeatRequestHeader
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.memory import MemoryNetwork
 from pocketmq.runtime.errors import DiskError
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 
 START_MS = 1_700_000_000_000
 CLUSTER = "DefaultCluster"

@@ -24,9 +24,9 @@ from pocketmq.broker.store import (
 )
 from pocketmq.broker.store.disk_worker import DiskWorker, InlineWorker
 from pocketmq.broker.tables.json_files import JsonFile
-from pocketmq.protocol.record import decode_records
+from pocketmq.protocol.stored.record import decode_records
 from pocketmq.runtime.errors import DiskError
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from pocketmq.runtime.profile import PROFILE_5_X
 from support.store_life import SHAPE, START_MS, HalfEmpty, Verdict, numbered
 

@@ -20,7 +20,7 @@ from pocketmq.operation import control, faults
 from pocketmq.protocol import bodies, headers
 from pocketmq.protocol.body import BodyStruct
 from pocketmq.protocol.header import Header
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.protocol.scalars import INT64_MAX, INT64_MIN
 
 StructT = TypeVar("StructT", bound=msgspec.Struct)

@@ -13,7 +13,7 @@ from pocketmq.broker.store.disk import Disk, DiskFile, OsDisk
 from pocketmq.broker.store.disk_worker import DiskWorker, InlineWorker
 from pocketmq.broker.store.row_look import RowLook
 from pocketmq.runtime.errors import DiskError
-from pocketmq.runtime.text_files import explained
+from pocketmq.runtime.files.text_files import explained
 
 PAGE = 4096
 

@@ -18,7 +18,7 @@ from pocketmq.protocol.bodies.route import MASTER_ID, BrokerData, QueueData, Top
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from support.strategies import RecordFields
 
 READ_AND_WRITE = 6

@@ -21,7 +21,6 @@ from random import Random
 from types import FrameType
 from typing import Any
 
-from pocketmq.protocol.batch import decode_batch, encode_batch
 from pocketmq.protocol.bodies.clients import HeartbeatData, LockBatchBody
 from pocketmq.protocol.bodies.route import TopicRouteData
 from pocketmq.protocol.bodies.topics import RegisterBrokerBody
@@ -41,11 +40,12 @@ from pocketmq.protocol.headers.clients import UnregisterClientRequestHeader
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader
 from pocketmq.protocol.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
 from pocketmq.protocol.hosts import pack_host
-from pocketmq.protocol.ids import parse_offset_msg_id
-from pocketmq.protocol.message import Message
-from pocketmq.protocol.properties import decode_properties
-from pocketmq.protocol.record import decode_records, encode_record
-from pocketmq.protocol.subscription import SubscriptionData
+from pocketmq.protocol.messages.batch import decode_batch, encode_batch
+from pocketmq.protocol.messages.ids import parse_offset_msg_id
+from pocketmq.protocol.messages.message import Message
+from pocketmq.protocol.messages.properties import decode_properties
+from pocketmq.protocol.messages.subscription import SubscriptionData
+from pocketmq.protocol.stored.record import decode_records, encode_record
 from support.cost import least_and_bound_s, slowest_s
 
 PROTOCOL = str(Path(sys.modules[FrameDecoder.__module__].__file__ or "").parent)

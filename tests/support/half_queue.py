@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pocketmq.broker.transactions.check_round import Action, CheckLimits, CheckRound, HalfRead, Step
-from pocketmq.protocol import properties as names
-from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.properties import encode_properties
-from pocketmq.protocol.record import decode_record, encode_record, pack_host
-from pocketmq.protocol.validation import HALF_TOPIC, OP_HALF_TOPIC
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.message import MessageExt
+from pocketmq.protocol.messages.properties import encode_properties
+from pocketmq.protocol.messages.validation import HALF_TOPIC, OP_HALF_TOPIC
+from pocketmq.protocol.stored.record import decode_record, encode_record, pack_host
 
 HERE = pack_host("127.0.0.1", 10911)
 LIMITS = CheckLimits(

@@ -13,13 +13,13 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from pocketmq.protocol.batch import encode_batch
 from pocketmq.protocol.body import encode_body
 from pocketmq.protocol.budget import Budget
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command, Encoding
 from pocketmq.protocol.header import Header
-from pocketmq.protocol.message import Message
+from pocketmq.protocol.messages.batch import encode_batch
+from pocketmq.protocol.messages.message import Message
 
 SPARE_BYTES = 4096
 """Of a header, for its other fields."""

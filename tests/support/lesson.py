@@ -40,7 +40,7 @@ from pocketmq.operation.events.roles import (
     RoleStopped,
 )
 from pocketmq.protocol.allocation.averagely import AllocateMessageQueueAveragely
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 
 BEGAN_MS = 1_795_369_348_000
 GROUP, TOPIC = "billing", "orders"

@@ -15,9 +15,9 @@ from pocketmq.broker.store.disk import Disk
 from pocketmq.client import Admin, Producer, PushConsumer
 from pocketmq.nameserver.config import NameServerConfig
 from pocketmq.nameserver.server import NameServer
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.protocol.transport.memory import MemoryNetwork
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from pocketmq.runtime.profile import profile_named
 from support.broker_rig import SMALL_FILES
 from support.eventually import PATIENCE_MS, eventually

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pocketmq.protocol.hosts import pack_host
-from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.record import decode_record, encode_record
+from pocketmq.protocol.messages.message import MessageExt
+from pocketmq.protocol.stored.record import decode_record, encode_record
 
 _HOST = pack_host("127.0.0.1", 10911)
 

@@ -15,16 +15,16 @@ from pocketmq.protocol.headers.pop import (
     PopMessageRequestHeader,
     PopMessageResponseHeader,
 )
-from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.properties import POP_CK
-from pocketmq.protocol.receipts import (
+from pocketmq.protocol.messages.message import MessageExt
+from pocketmq.protocol.messages.properties import POP_CK
+from pocketmq.protocol.messages.receipts import (
     ReceiptHandle,
     marked_topic,
     parse_msg_offset_info,
     parse_start_offset_info,
     retry_mark,
 )
-from pocketmq.protocol.record import decode_records
+from pocketmq.protocol.stored.record import decode_records
 from support.broker_rig import Voice
 
 GROUP = "poppers"

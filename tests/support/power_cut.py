@@ -25,7 +25,7 @@ from pocketmq.broker.store.verify import verify_store
 from pocketmq.broker.tables.json_files import JsonFile
 from pocketmq.protocol.bodies.offsets import ConsumerOffsetTable
 from pocketmq.runtime.errors import DiskError
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from pocketmq.runtime.profile import PROFILE_5_X
 from support.model_disk import PAGE, LooseEnd, ModelDisk, Moment
 from support.store_life import (

@@ -15,7 +15,7 @@ from pocketmq.operation.events.sink import NO_EVENTS, EventSink
 from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.transport.memory import MemoryNetwork
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from pocketmq.runtime.profile import profile_named
 from support.broker_rig import SMALL_FILES, START_MS, Voice
 from support.nameserver_rig import MemoryStorage

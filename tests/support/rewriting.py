@@ -15,7 +15,6 @@ from typing import Any
 
 import msgspec
 
-from pocketmq.protocol.batch import encode_batch
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Command
@@ -27,9 +26,10 @@ from pocketmq.protocol.headers.send import (
     SendMessageResponseHeader,
 )
 from pocketmq.protocol.headers.transactions import EndTransactionRequestHeader
-from pocketmq.protocol.message import Message, MessageExt
-from pocketmq.protocol.properties import encode_properties
-from pocketmq.protocol.record import decode_record
+from pocketmq.protocol.messages.batch import encode_batch
+from pocketmq.protocol.messages.message import Message, MessageExt
+from pocketmq.protocol.messages.properties import encode_properties
+from pocketmq.protocol.stored.record import decode_record
 from support.broker_rig import Voice, send_header
 from support.golden import GOLDEN
 from support.pop_voice import pop

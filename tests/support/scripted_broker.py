@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from pocketmq.protocol.batch import decode_batch
 from pocketmq.protocol.bodies.clients import (
     ConsumerList,
     HeartbeatData,
@@ -42,9 +41,10 @@ from pocketmq.protocol.headers.send import (
     SendMessageResponseHeader,
 )
 from pocketmq.protocol.hosts import pack_host
-from pocketmq.protocol.ids import offset_msg_id
-from pocketmq.protocol.message import MessageExt, MessageQueue
-from pocketmq.protocol.record import decode_record, encode_record
+from pocketmq.protocol.messages.batch import decode_batch
+from pocketmq.protocol.messages.ids import offset_msg_id
+from pocketmq.protocol.messages.message import MessageExt, MessageQueue
+from pocketmq.protocol.stored.record import decode_record, encode_record
 from pocketmq.protocol.transport.memory import MemoryListener, MemoryNetwork
 
 HOST = pack_host("127.0.0.1", 10911)

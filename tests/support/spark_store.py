@@ -14,11 +14,11 @@ from pocketmq.pipeline.spark.store_stream import StoreStreamReader
 from pocketmq.pipeline.stores.store_read import StoreSettings
 from pocketmq.protocol.compression import CompressionKind, compress
 from pocketmq.protocol.hosts import pack_host
-from pocketmq.protocol.ids import UniqKeyFactory
-from pocketmq.protocol.message import Message, MessageExt
-from pocketmq.protocol.record import decode_records
-from pocketmq.protocol.subscription import tags_code
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.protocol.messages.ids import UniqKeyFactory
+from pocketmq.protocol.messages.message import Message, MessageExt
+from pocketmq.protocol.messages.subscription import tags_code
+from pocketmq.protocol.stored.record import decode_records
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from pocketmq.runtime.profile import PROFILE_5_X
 
 START_MS = 1_700_000_000_000

@@ -32,12 +32,12 @@ from pocketmq.broker.store.disk_worker import DiskWorker, InlineWorker
 from pocketmq.broker.store.fault_disk import Fault, FaultDisk
 from pocketmq.broker.store.verify import verify_store
 from pocketmq.broker.tables.json_files import JsonFile
-from pocketmq.protocol.properties import encode_properties
-from pocketmq.protocol.record import decode_records
-from pocketmq.protocol.subscription import tags_code
+from pocketmq.protocol.messages.properties import encode_properties
+from pocketmq.protocol.messages.subscription import tags_code
+from pocketmq.protocol.stored.record import decode_records
 from pocketmq.runtime import logs
 from pocketmq.runtime.errors import DiskError
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from pocketmq.runtime.profile import PROFILE_5_X
 
 HOST = bytes((127, 0, 0, 1)) + (10911).to_bytes(4, "big")

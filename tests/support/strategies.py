@@ -2,7 +2,8 @@
 
     from support.strategies import messages, record_fields, topics
 
-Everything drawn is legal: it passes `pocketmq.protocol.validation` and fits its field on the wire.
+Everything drawn is legal: it passes `pocketmq.protocol.messages.validation` and fits its
+field on the wire.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from typing import Any
 from hypothesis import strategies as st
 
 from pocketmq.protocol.hosts import pack_host
-from pocketmq.protocol.message import Message, MessageQueue
-from pocketmq.protocol.properties import RESERVED
-from pocketmq.protocol.record import encode_record
+from pocketmq.protocol.messages.message import Message, MessageQueue
+from pocketmq.protocol.messages.properties import RESERVED
 from pocketmq.protocol.scalars import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, MessageSysFlag
+from pocketmq.protocol.stored.record import encode_record
 
 NAME_ALPHABET = "ABCXYZabcxyz0189_-%|"
 

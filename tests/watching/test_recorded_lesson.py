@@ -13,7 +13,7 @@ from pocketmq.cluster.watch_page.page import exported_page
 from pocketmq.operation.events.groups import Allocated, Rebalanced, queue_texts
 from pocketmq.operation.events.recording import encode_recording, header_of
 from pocketmq.protocol.allocation.consistent_hash import AllocateMessageQueueConsistentHash
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from support.browser import Seen, chromium, seen
 from support.lesson import (
     BEGAN_MS,

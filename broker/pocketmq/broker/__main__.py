@@ -22,11 +22,11 @@ from pocketmq.broker.config import BrokerConfig
 from pocketmq.broker.store.config import StoreConfig
 from pocketmq.runtime.addresses import split_address
 from pocketmq.runtime.errors import ConfigError, DiskError
-from pocketmq.runtime.new_folders import make_lasting
+from pocketmq.runtime.files.new_folders import make_lasting
+from pocketmq.runtime.files.replaced_together import take_own
 from pocketmq.runtime.ports import addresses_of, check_port_free, told_ip
 from pocketmq.runtime.process import RoleContext, RoleMain
 from pocketmq.runtime.profile import profile_named
-from pocketmq.runtime.replaced_together import take_own
 
 log = structlog.get_logger()
 

@@ -16,7 +16,7 @@ from pocketmq.broker.options.pop import PopOptions
 from pocketmq.broker.options.pulling import PullOptions
 from pocketmq.broker.options.replication import ReplicationOptions
 from pocketmq.broker.options.transactions import TransactionOptions
-from pocketmq.runtime.options import clamped, option
+from pocketmq.runtime.configuration.options import clamped, option
 
 PERMISSION: Final = "brokerPermission"
 """An option whose change is told to the name servers (O-7)."""

@@ -25,8 +25,8 @@ from pocketmq.operation.events.roles import RoleChanged
 from pocketmq.operation.events.sink import NO_EVENTS, EventSink
 from pocketmq.protocol.budget import Budget, BudgetSource
 from pocketmq.runtime.clock import Clock
-from pocketmq.runtime.config import all_in
-from pocketmq.runtime.live_options import LiveOptions
+from pocketmq.runtime.configuration.config import all_in
+from pocketmq.runtime.configuration.live_options import LiveOptions
 from pocketmq.runtime.profile import Profile
 
 TableT = TypeVar("TableT")

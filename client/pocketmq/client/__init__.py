@@ -34,19 +34,23 @@ if TYPE_CHECKING:
     from pocketmq.client.admin.admin import Admin as Admin
     from pocketmq.client.config import ClientConfig as ClientConfig
     from pocketmq.client.config import ClientOptions as ClientOptions
-    from pocketmq.client.consumer.listener import (
+    from pocketmq.client.consumer.consuming.listener import (
         ConsumeConcurrentlyContext as ConsumeConcurrentlyContext,
     )
-    from pocketmq.client.consumer.listener import (
+    from pocketmq.client.consumer.consuming.listener import (
         ConsumeConcurrentlyStatus as ConsumeConcurrentlyStatus,
     )
-    from pocketmq.client.consumer.listener import ConsumeOrderlyContext as ConsumeOrderlyContext
-    from pocketmq.client.consumer.listener import ConsumeOrderlyStatus as ConsumeOrderlyStatus
-    from pocketmq.client.consumer.lite_pull import LitePullConsumer as LitePullConsumer
-    from pocketmq.client.consumer.pull_consumer import PullConsumer as PullConsumer
-    from pocketmq.client.consumer.pull_consumer import PullResult as PullResult
-    from pocketmq.client.consumer.push import PushConsumer as PushConsumer
-    from pocketmq.client.consumer.simple import SimpleConsumer as SimpleConsumer
+    from pocketmq.client.consumer.consuming.listener import (
+        ConsumeOrderlyContext as ConsumeOrderlyContext,
+    )
+    from pocketmq.client.consumer.consuming.listener import (
+        ConsumeOrderlyStatus as ConsumeOrderlyStatus,
+    )
+    from pocketmq.client.consumer.pull.lite_pull import LitePullConsumer as LitePullConsumer
+    from pocketmq.client.consumer.pull.pull_consumer import PullConsumer as PullConsumer
+    from pocketmq.client.consumer.pull.pull_consumer import PullResult as PullResult
+    from pocketmq.client.consumer.pull.simple import SimpleConsumer as SimpleConsumer
+    from pocketmq.client.consumer.push.push import PushConsumer as PushConsumer
     from pocketmq.client.heartbeat import ConsumeFromWhere as ConsumeFromWhere
     from pocketmq.client.heartbeat import MessageModel as MessageModel
     from pocketmq.client.producer.producer import Producer as Producer
@@ -84,9 +88,9 @@ if TYPE_CHECKING:
     from pocketmq.protocol.allocation.strategy import (
         AllocateMessageQueueStrategy as AllocateMessageQueueStrategy,
     )
-    from pocketmq.protocol.message import Message as Message
-    from pocketmq.protocol.message import MessageExt as MessageExt
-    from pocketmq.protocol.message import MessageQueue as MessageQueue
+    from pocketmq.protocol.messages.message import Message as Message
+    from pocketmq.protocol.messages.message import MessageExt as MessageExt
+    from pocketmq.protocol.messages.message import MessageQueue as MessageQueue
     from pocketmq.protocol.signing import Credentials as Credentials
 else:
     __all__, __getattr__ = on_first_use(
@@ -94,17 +98,17 @@ else:
         {
             "pocketmq.client.admin.admin": ["Admin"],
             "pocketmq.client.config": ["ClientConfig", "ClientOptions"],
-            "pocketmq.client.consumer.listener": [
+            "pocketmq.client.consumer.consuming.listener": [
                 "ConsumeConcurrentlyContext",
                 "ConsumeConcurrentlyStatus",
                 "ConsumeOrderlyContext",
                 "ConsumeOrderlyStatus",
             ],
-            "pocketmq.client.consumer.lite_pull": ["LitePullConsumer"],
-            "pocketmq.client.consumer.pull_consumer": ["PullConsumer", "PullResult"],
+            "pocketmq.client.consumer.pull.lite_pull": ["LitePullConsumer"],
+            "pocketmq.client.consumer.pull.pull_consumer": ["PullConsumer", "PullResult"],
             "pocketmq.client.pulling.pull_plan": ["PullStatus"],
-            "pocketmq.client.consumer.push": ["PushConsumer"],
-            "pocketmq.client.consumer.simple": ["SimpleConsumer"],
+            "pocketmq.client.consumer.push.push": ["PushConsumer"],
+            "pocketmq.client.consumer.pull.simple": ["SimpleConsumer"],
             "pocketmq.client.heartbeat": ["ConsumeFromWhere", "MessageModel"],
             "pocketmq.client.producer.producer": ["Producer"],
             "pocketmq.client.requests": ["NoReplyError"],
@@ -125,7 +129,7 @@ else:
             "pocketmq.protocol.allocation.machine_room": ["AllocateMessageQueueByMachineRoom"],
             "pocketmq.protocol.allocation.machine_room_nearby": ["AllocateMachineRoomNearby"],
             "pocketmq.protocol.allocation.strategy": ["AllocateMessageQueueStrategy"],
-            "pocketmq.protocol.message": ["Message", "MessageExt", "MessageQueue"],
+            "pocketmq.protocol.messages.message": ["Message", "MessageExt", "MessageQueue"],
             "pocketmq.protocol.signing": ["Credentials"],
         },
     )

@@ -48,8 +48,8 @@ from pocketmq.protocol.headers.offsets import (
 from pocketmq.protocol.headers.pop import QueryAssignmentRequestHeader
 from pocketmq.protocol.headers.route import GetRouteInfoRequestHeader
 from pocketmq.protocol.headers.send import ConsumerSendMsgBackRequestHeader
-from pocketmq.protocol.message import MessageQueue
-from pocketmq.protocol.subscription import SubscriptionData
+from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.protocol.messages.subscription import SubscriptionData
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.remoting import RemotingClient
 from pocketmq.runtime.clock import Clock

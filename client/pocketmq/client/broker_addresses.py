@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from pocketmq.client.routes import BrokerAddress, RouteTable
 from pocketmq.protocol.errors import BrokerNotFoundError
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 
 
 class BrokerAddresses:

@@ -12,7 +12,6 @@ import structlog
 
 from pocketmq.operation.events.groups import NotificationHeard
 from pocketmq.operation.events.sink import NO_EVENTS, EventSink
-from pocketmq.protocol import properties as names
 from pocketmq.protocol.bodies.clients import ConsumeMessageDirectlyResult, ConsumerRunningInfo
 from pocketmq.protocol.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
 from pocketmq.protocol.body import decode_body, encode_body, mq_key, parse_mq_key
@@ -30,8 +29,9 @@ from pocketmq.protocol.headers.offsets import (
     ResetConsumerClientOffsetRequestHeader,
 )
 from pocketmq.protocol.headers.transactions import CheckTransactionStateRequestHeader
-from pocketmq.protocol.message import MessageExt, MessageQueue
-from pocketmq.protocol.record import decode_record, decode_records
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.message import MessageExt, MessageQueue
+from pocketmq.protocol.stored.record import decode_record, decode_records
 from pocketmq.runtime.tasks import TaskOwner
 
 log = structlog.get_logger()

@@ -24,8 +24,8 @@ from pocketmq.protocol.transport.network import Network
 from pocketmq.protocol.transport.tcp import TcpNetwork
 from pocketmq.runtime.addresses import split_address
 from pocketmq.runtime.clock import Clock, SystemClock
+from pocketmq.runtime.configuration.option_types import as_type
 from pocketmq.runtime.errors import ConfigError
-from pocketmq.runtime.option_types import as_type
 from pocketmq.runtime.profile import DEFAULT_PROFILE, Profile, profile_named
 
 NAMESRV_ADDR: Final = "NAMESRV_ADDR"

@@ -9,7 +9,7 @@ from pocketmq.client.config import ClientConfig, ClientOptions
 from pocketmq.client.instance import ClientInstance
 from pocketmq.client.instances import acquire, release
 from pocketmq.protocol.errors import ClientError
-from pocketmq.protocol.validation import check_client_group
+from pocketmq.protocol.messages.validation import check_client_group
 from pocketmq.runtime.lifetime import StartStop
 
 

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from pocketmq.client.routes import RouteTable
 from pocketmq.protocol.bodies.clients import ConsumerData, HeartbeatData, ProducerData
-from pocketmq.protocol.subscription import SubscriptionData
+from pocketmq.protocol.messages.subscription import SubscriptionData
 
 
 class MessageModel(Enum):

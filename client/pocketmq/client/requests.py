@@ -14,15 +14,15 @@ import asyncio
 import uuid
 from typing import Final
 
-from pocketmq.protocol import properties as names
 from pocketmq.protocol.codes import ClientErrorCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import ClientError
 from pocketmq.protocol.headers.replies import ReplyMessageRequestHeader
 from pocketmq.protocol.hosts import pack_host, parse_host_text
-from pocketmq.protocol.message import Message, MessageExt
-from pocketmq.protocol.properties import decode_properties, encode_properties
-from pocketmq.protocol.record import decode_record, encode_record
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.message import Message, MessageExt
+from pocketmq.protocol.messages.properties import decode_properties, encode_properties
+from pocketmq.protocol.stored.record import decode_record, encode_record
 
 MAX_OPEN: Final = 100_000
 """Requests of one client that may wait for replies."""

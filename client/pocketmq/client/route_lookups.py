@@ -26,8 +26,8 @@ from pocketmq.client.api import ClientApi
 from pocketmq.client.config import ClientConfig
 from pocketmq.client.routes import RouteTable, TopicPublishInfo, clipped_to_default
 from pocketmq.protocol.errors import NoNameServerError, TopicNotFoundError
-from pocketmq.protocol.message import MessageQueue
-from pocketmq.protocol.validation import is_retry
+from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.protocol.messages.validation import is_retry
 from pocketmq.runtime.errors import PocketMQError
 from pocketmq.runtime.tasks import TaskOwner
 

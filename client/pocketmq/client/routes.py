@@ -25,7 +25,7 @@ import msgspec
 
 from pocketmq.protocol.allocation.strategy import sorted_queues
 from pocketmq.protocol.bodies.route import MASTER_ID, BrokerData, QueueData, TopicRouteData
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.protocol.scalars import Perm
 
 _DataT = TypeVar("_DataT", QueueData, BrokerData)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from pocketmq.protocol.filters import compile_sql92
-from pocketmq.protocol.subscription import SQL92, SUB_ALL, TAG, SubscriptionData
+from pocketmq.protocol.messages.subscription import SQL92, SUB_ALL, TAG, SubscriptionData
 
 
 @dataclass(frozen=True, slots=True)

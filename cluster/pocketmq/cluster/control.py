@@ -31,9 +31,9 @@ from pocketmq.protocol.headers.kv import (
 )
 from pocketmq.protocol.headers.route import GetClusterInfoRequestHeader
 from pocketmq.protocol.transport.remoting import RemotingClient, expect
-from pocketmq.runtime import lock_step
 from pocketmq.runtime.errors import ClockMemberError
-from pocketmq.runtime.manual_clock import Due
+from pocketmq.runtime.manual_time import lock_step
+from pocketmq.runtime.manual_time.manual_clock import Due
 
 log = structlog.get_logger()
 

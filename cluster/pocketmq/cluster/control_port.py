@@ -17,7 +17,7 @@ from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.transport.remoting import RemotingClient
 from pocketmq.protocol.transport.tcp import TcpNetwork
 from pocketmq.runtime.clock import Clock
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 
 
 @asynccontextmanager

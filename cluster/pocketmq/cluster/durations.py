@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
 
-from pocketmq.protocol.properties import DELAY_LEVELS
+from pocketmq.protocol.messages.properties import DELAY_LEVELS
 from pocketmq.runtime.errors import CallerError
 
 UNITS_MS: Final[Mapping[str, int]] = {

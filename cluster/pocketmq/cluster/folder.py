@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pocketmq.runtime.errors import DiskError, PeerError
-from pocketmq.runtime.new_folders import make_lasting
+from pocketmq.runtime.files.new_folders import make_lasting
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ import msgspec
 
 from pocketmq.client import Admin
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
-from pocketmq.protocol.validation import MAX_GROUP_CHARS, check_group, is_system_group
+from pocketmq.protocol.messages.validation import MAX_GROUP_CHARS, check_group, is_system_group
 from pocketmq.runtime.errors import CallerError
 
 

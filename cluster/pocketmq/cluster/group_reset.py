@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pocketmq.client import Admin
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import BrokerError
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.runtime.errors import CallerError
 
 START_MS = 0

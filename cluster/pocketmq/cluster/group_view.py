@@ -13,7 +13,7 @@ from typing import Any
 from pocketmq.client import Admin
 from pocketmq.protocol.bodies.clients import ConsumerConnection
 from pocketmq.protocol.body import parse_mq_key
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.runtime.errors import CallerError, PocketMQError
 
 

@@ -18,9 +18,9 @@ import structlog
 from pocketmq.cluster.folder import data_folder
 from pocketmq.cluster.spec import ClusterOptions, cluster_spec
 from pocketmq.cluster.supervisor import Supervisor
+from pocketmq.runtime.files.replaced_together import finish_together
 from pocketmq.runtime.logs import configure_if_unset
 from pocketmq.runtime.ports import free_ports
-from pocketmq.runtime.replaced_together import finish_together
 
 log = structlog.get_logger()
 

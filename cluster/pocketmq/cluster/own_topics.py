@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pocketmq.client import Admin
-from pocketmq.protocol.validation import is_retry, is_system_topic
+from pocketmq.protocol.messages.validation import is_retry, is_system_topic
 
 
 async def peoples_topics(admin: Admin) -> list[str]:

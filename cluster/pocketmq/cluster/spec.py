@@ -17,7 +17,7 @@ from typing import ClassVar, Literal
 
 from pocketmq.operation.tls.contexts import KeyPair, certificate_in
 from pocketmq.runtime.addresses import address_text
-from pocketmq.runtime.options import option
+from pocketmq.runtime.configuration.options import option
 from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName
 
 NAMESERVER_MODULE = "pocketmq.nameserver"

@@ -29,12 +29,12 @@ from pocketmq.protocol.errors import BrokerError, RemotingError
 from pocketmq.protocol.signing import Credentials
 from pocketmq.protocol.transport.remoting import RemotingClient
 from pocketmq.protocol.transport.tcp import TcpNetwork
-from pocketmq.runtime import lock_step
 from pocketmq.runtime.addresses import address_text
 from pocketmq.runtime.clock import SystemClock
-from pocketmq.runtime.clock_members import ClockMember
 from pocketmq.runtime.errors import ClockMemberError, PeerError
 from pocketmq.runtime.lifetime import StartStop
+from pocketmq.runtime.manual_time import lock_step
+from pocketmq.runtime.manual_time.clock_members import ClockMember
 from pocketmq.runtime.ports import hold_port
 
 log = structlog.get_logger()

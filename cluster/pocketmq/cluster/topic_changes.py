@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from typing import Final, get_args
 
 from pocketmq.client import Admin
+from pocketmq.protocol.messages.validation import check_topic
 from pocketmq.protocol.scalars import MESSAGE_TYPE, MessageType
-from pocketmq.protocol.validation import check_topic
 from pocketmq.runtime.errors import CallerError, ConfigError
 
 MAX_QUEUES: Final = 1024

@@ -35,9 +35,9 @@ from pocketmq.cluster.steering.processes import RoleProcesses
 from pocketmq.cluster.supervisor import Supervisor
 from pocketmq.runtime.addresses import in_brackets
 from pocketmq.runtime.errors import DiskError, EnvironmentFault
+from pocketmq.runtime.files.replaced_together import finish_together
 from pocketmq.runtime.ports import free_ports
 from pocketmq.runtime.process import RoleContext, RoleOptions, run_role
-from pocketmq.runtime.replaced_together import finish_together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

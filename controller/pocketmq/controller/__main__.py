@@ -20,11 +20,11 @@ import structlog  # isort: skip
 
 from pocketmq.controller.config import ControllerConfig
 from pocketmq.runtime.addresses import split_address
-from pocketmq.runtime.config import options_file
+from pocketmq.runtime.configuration.config import options_file
+from pocketmq.runtime.files.replaced_together import take_own
 from pocketmq.runtime.ports import check_port_free, told_ip
 from pocketmq.runtime.process import RoleContext, RoleMain
 from pocketmq.runtime.profile import profile_named
-from pocketmq.runtime.replaced_together import take_own
 
 if TYPE_CHECKING:
     from pocketmq.controller.server import Controller

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from pocketmq.runtime.addresses import address_text, split_address
+from pocketmq.runtime.configuration.options import option
 from pocketmq.runtime.errors import ConfigError
-from pocketmq.runtime.options import option
 
 DEFAULT_PORT: Final = 9877
 

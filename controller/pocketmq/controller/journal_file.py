@@ -10,7 +10,7 @@ from pocketmq.controller.errors import JournalError
 from pocketmq.controller.outlet import Written
 from pocketmq.controller.raft import journal
 from pocketmq.controller.raft.messages import Stored, Write
-from pocketmq.runtime.text_files import AppendFiles
+from pocketmq.runtime.files.text_files import AppendFiles
 
 NAME = "raft.journal"
 

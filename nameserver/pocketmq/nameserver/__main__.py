@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING  # isort: skip
 import structlog  # isort: skip
 
 from pocketmq.nameserver.config import NameServerConfig
-from pocketmq.runtime.config import options_file
+from pocketmq.runtime.configuration.config import options_file
 from pocketmq.runtime.errors import ConfigError
+from pocketmq.runtime.files.replaced_together import take_own
 from pocketmq.runtime.ports import check_port_free, told_ip
 from pocketmq.runtime.process import RoleContext, RoleMain
 from pocketmq.runtime.profile import profile_named
-from pocketmq.runtime.replaced_together import take_own
 
 if TYPE_CHECKING:
     from pocketmq.nameserver.server import NameServer

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final
 
-from pocketmq.runtime.options import option
+from pocketmq.runtime.configuration.options import option
 
 PROTECTED_OPTIONS: Final = frozenset(
     {"configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome"}

@@ -1,7 +1,7 @@
 """`kvConfig.json` and its `.bak`: the KV configuration on disk (N-1, N-33).
 
 The file is `{"configTable":{namespace:{key:value}}}`, indented by tabs as RocketMQ writes it.
-How it and its `.bak` are replaced: runtime/durable_file.py.
+How it and its `.bak` are replaced: runtime/files/durable_file.py.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import structlog
 
 from pocketmq.nameserver.kv_config import KvConfig, KvTable
 from pocketmq.protocol.body import BodyStruct, always, decode_json
-from pocketmq.runtime.durable_file import DurableFile
 from pocketmq.runtime.errors import DiskError
-from pocketmq.runtime.shared_writes import SharedWrites
-from pocketmq.runtime.text_files import OsTextFiles, TextFiles
+from pocketmq.runtime.files.durable_file import DurableFile
+from pocketmq.runtime.files.shared_writes import SharedWrites
+from pocketmq.runtime.files.text_files import OsTextFiles, TextFiles
 
 log = structlog.get_logger()
 

@@ -38,8 +38,8 @@ from pocketmq.protocol.bodies.route import (
     TopicRouteData,
 )
 from pocketmq.protocol.bodies.topics import DataVersion
+from pocketmq.protocol.messages.validation import MEMBERS_TOPIC_PREFIX
 from pocketmq.protocol.scalars import Perm
-from pocketmq.protocol.validation import MEMBERS_TOPIC_PREFIX
 from pocketmq.runtime.profile.nameserver import NAMESERVER_5_X, NameServerProfile
 from pocketmq.runtime.signals import Signal
 

@@ -34,12 +34,12 @@ from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.network import Listener, Network
 from pocketmq.runtime.addresses import address_text
 from pocketmq.runtime.clock import Clock
-from pocketmq.runtime.config import all_in
-from pocketmq.runtime.durable_file import DurableFile
-from pocketmq.runtime.live_options import LiveOptions
+from pocketmq.runtime.configuration.config import all_in
+from pocketmq.runtime.configuration.live_options import LiveOptions
+from pocketmq.runtime.files.durable_file import DurableFile
+from pocketmq.runtime.files.text_files import OsTextFiles
 from pocketmq.runtime.periodic import PeriodicService
 from pocketmq.runtime.profile import PROFILE_5_X, Profile
-from pocketmq.runtime.text_files import OsTextFiles
 
 log = structlog.get_logger()
 

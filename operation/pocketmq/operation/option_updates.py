@@ -7,10 +7,10 @@ import structlog
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply
-from pocketmq.runtime.durable_file import DurableFile
+from pocketmq.runtime.configuration.live_options import LiveOptions, ProtectedOptionError
 from pocketmq.runtime.errors import ConfigError, DiskError
-from pocketmq.runtime.live_options import LiveOptions, ProtectedOptionError
-from pocketmq.runtime.shared_writes import SharedWrites
+from pocketmq.runtime.files.durable_file import DurableFile
+from pocketmq.runtime.files.shared_writes import SharedWrites
 
 log = structlog.get_logger()
 

@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pocketmq.operation.tls.options import TlsOptions
 from pocketmq.protocol.budget import Budget
-from pocketmq.runtime.config import load
+from pocketmq.runtime.configuration.config import load
 from pocketmq.runtime.errors import ConfigError
 
 if TYPE_CHECKING:

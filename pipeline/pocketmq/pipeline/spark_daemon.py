@@ -39,9 +39,9 @@ MODULES: Final = (
     "pocketmq.pipeline.spark.stream_source",
     "pocketmq.pipeline.progress.topic_read",
     "pocketmq.protocol.compression",
-    "pocketmq.protocol.record",
-    "pocketmq.protocol.record_check",
-    "pocketmq.protocol.subscription",
+    "pocketmq.protocol.stored.record",
+    "pocketmq.protocol.stored.record_check",
+    "pocketmq.protocol.messages.subscription",
 )
 
 OPTIONAL: Final = ("pandas", "uvloop")

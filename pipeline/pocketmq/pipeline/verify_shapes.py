@@ -21,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pocketmq.pipeline.columns.fixed_fields import Bytes, Ints, gather
-from pocketmq.protocol.record import MAX_TOPIC_BYTES_V1
-from pocketmq.protocol.subscription import tags_code
+from pocketmq.protocol.messages.subscription import tags_code
+from pocketmq.protocol.stored.record import MAX_TOPIC_BYTES_V1
 
 Words: TypeAlias = npt.NDArray[np.uint64]
 Mask: TypeAlias = npt.NDArray[np.bool_]

@@ -18,7 +18,7 @@ import msgspec
 from pocketmq.protocol.command import Buffer, Command, Encoding
 from pocketmq.protocol.errors import BadRequestError
 from pocketmq.protocol.fastjson import FastjsonError, dump, parse, quote_integer_keys
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 
 
 class BodyStruct(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):

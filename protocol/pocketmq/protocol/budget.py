@@ -15,7 +15,7 @@ from typing import ClassVar, Final, TypeAlias
 
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import OverBudgetError
-from pocketmq.runtime.options import option
+from pocketmq.runtime.configuration.options import option
 
 MIB = 1024 * 1024
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from pocketmq.runtime.addresses import split_address
-from pocketmq.runtime.options import option
+from pocketmq.runtime.configuration.options import option
 
 
 @dataclass(frozen=True, kw_only=True)

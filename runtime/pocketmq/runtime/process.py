@@ -34,17 +34,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, TypeVar
 import structlog
 
 from pocketmq.runtime.clock import Clock, SystemClock
-from pocketmq.runtime.config import Loaded, load, unknown_names
-from pocketmq.runtime.descriptors import raise_soft_limit
+from pocketmq.runtime.configuration.config import Loaded, load, unknown_names
+from pocketmq.runtime.configuration.flags import add_arguments
+from pocketmq.runtime.configuration.options import option
+from pocketmq.runtime.configuration.toml_keys import refuse_unused
 from pocketmq.runtime.errors import ConfigError, EnvironmentFault, PocketMQError
-from pocketmq.runtime.flags import add_arguments
+from pocketmq.runtime.files.descriptors import raise_soft_limit
 from pocketmq.runtime.heard_signals import call_on_signal
-from pocketmq.runtime.manual_clock import ManualClock
-from pocketmq.runtime.options import option
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName
 from pocketmq.runtime.slow_turns import SlowTurns
 from pocketmq.runtime.tasks import TaskOwner
-from pocketmq.runtime.toml_keys import refuse_unused
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,9 +19,9 @@ from pocketmq.client import (
     Producer,
 )
 from pocketmq.operation.events.sink import SinkMaker, no_events
-from pocketmq.protocol.message import Message
-from pocketmq.protocol.record import decode_records
-from pocketmq.protocol.validation import dlq_topic
+from pocketmq.protocol.messages.message import Message
+from pocketmq.protocol.messages.validation import dlq_topic
+from pocketmq.protocol.stored.record import decode_records
 from pocketmq.runtime.errors import PocketMQError
 from pocketmq.runtime.loop_clock import LoopClock
 from pocketmq.runtime.profile import profile_named

@@ -9,14 +9,14 @@ from collections.abc import Iterable
 
 from pocketmq.broker.server import Broker
 from pocketmq.client import MessageQueue, PushConsumer
-from pocketmq.client.consumer.local_offsets import decode_offsets
+from pocketmq.client.consumer.progress.local_offsets import decode_offsets
 from pocketmq.client.rebalance.claims import Claim
 from pocketmq.protocol.bodies.offsets import ResetOffsetBody
 from pocketmq.protocol.body import decode_body, parse_mq_key
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.frame import FrameDecoder
-from pocketmq.protocol.record import decode_records
-from pocketmq.protocol.record_check import check_record
+from pocketmq.protocol.stored.record import decode_records
+from pocketmq.protocol.stored.record_check import check_record
 from pocketmq.runtime.profile import Profile
 from pocketmq.simulation.durability_watch import DurabilityWatch
 from pocketmq.simulation.invariants import OwnershipLedger, ProgressLedger

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pocketmq.protocol.message import Message
+from pocketmq.protocol.messages.message import Message
 
 TAGS = "abc"
 POISON, FLAKY, LONG = "!", "?", "~"

@@ -19,8 +19,8 @@ from pocketmq.operation.tls.contexts import certificate_in
 from pocketmq.protocol.transport.traffic import LoopInbox
 from pocketmq.runtime.addresses import address_text
 from pocketmq.runtime.clock import Clock, SystemClock
-from pocketmq.runtime.clock_members import ClockMember, NearMember
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.clock_members import ClockMember, NearMember
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from pocketmq.runtime.ports import free_ports
 from pocketmq.runtime.profile import profile_named
 from pocketmq.testing import role_logs

@@ -20,7 +20,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from pocketmq.runtime.errors import CallerError
-from pocketmq.runtime.other_loops import run_in
+from pocketmq.runtime.manual_time.other_loops import run_in
 
 T = TypeVar("T")
 

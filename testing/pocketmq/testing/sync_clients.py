@@ -12,7 +12,7 @@ from typing import Any, Self, Unpack
 
 from pocketmq.client import Message, MessageExt, Producer, PushConsumer, SendResult
 from pocketmq.client.config import ClientOptions
-from pocketmq.client.consumer.message_iterator import MessageIterator
+from pocketmq.client.consumer.consuming.message_iterator import MessageIterator
 from pocketmq.cluster.durations import as_number
 from pocketmq.cluster.steering.errors import NotReachedError
 from pocketmq.cluster.steering.waiting import WAIT_LIMIT_S, Missing

@@ -34,7 +34,7 @@ from pocketmq.protocol.headers.settings import (
     UpdateBrokerConfigRequestHeader,
 )
 from pocketmq.protocol.headers.topics import UpdateAndCreateTopicRequestHeader
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.protocol.signing import Credentials, signature
 from pocketmq.runtime.profile import PROFILE_5_X, PROFILES, Profile
 from support.broker_rig import (

@@ -19,10 +19,10 @@ from pocketmq.protocol.headers.settings import (
     UpdateBrokerConfigRequestHeader,
 )
 from pocketmq.protocol.headers.topics import UpdateAndCreateTopicRequestHeader
+from pocketmq.protocol.messages.subscription import SQL92, SubscriptionData
 from pocketmq.protocol.scalars import PullSysFlag
-from pocketmq.protocol.subscription import SQL92, SubscriptionData
-from pocketmq.runtime.config import load, read_properties
-from pocketmq.runtime.options import describe
+from pocketmq.runtime.configuration.config import load, read_properties
+from pocketmq.runtime.configuration.options import describe
 from support.broker_rig import Voice, consumer, pull_header, read_pull, running_broker
 from support.store_life import SoundDisk
 

@@ -12,7 +12,7 @@ from pocketmq.protocol.headers.settings import (
     GetBrokerConfigResponseHeader,
     UpdateBrokerConfigRequestHeader,
 )
-from pocketmq.runtime.config import load, read_properties
+from pocketmq.runtime.configuration.config import load, read_properties
 from support.broker_rig import BrokerRig, running_broker
 
 

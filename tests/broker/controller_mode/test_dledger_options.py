@@ -8,7 +8,7 @@ import pytest
 
 from pocketmq.broker.config import BrokerConfig
 from pocketmq.broker.replication.assembly import check_role
-from pocketmq.runtime.config import unknown_names
+from pocketmq.runtime.configuration.config import unknown_names
 from pocketmq.runtime.errors import ConfigError
 
 

@@ -18,8 +18,8 @@ from pocketmq.broker.store.stored_message import StoredMessage
 from pocketmq.protocol.bodies.offsets import DelayOffsetTable
 from pocketmq.protocol.bodies.topics import DataVersion
 from pocketmq.protocol.hosts import pack_host
-from pocketmq.protocol.properties import DELAY_LEVELS, decode_properties, encode_properties
-from pocketmq.protocol.record import decode_record, encode_record
+from pocketmq.protocol.messages.properties import DELAY_LEVELS, decode_properties, encode_properties
+from pocketmq.protocol.stored.record import decode_record, encode_record
 
 HOST = pack_host("127.0.0.1", 10911)
 DELAYS = StoreConfig(store_path_root_dir="/none").delay_levels_ms()

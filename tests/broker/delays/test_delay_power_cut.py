@@ -12,7 +12,7 @@ import pytest
 from pocketmq.broker.store import FlushDiskType
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.runtime.clock import SystemClock
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from support.broker_rig import START_MS, BrokerRig, Voice, running_broker
 from support.eventually import eventually
 from support.hanging_disk import HangingDisk

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from pocketmq.broker.store import PutResult, PutStatus
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from support.broker_rig import START_MS, BrokerRig, Voice, running_broker
 
 DELAYS_S = [1, 5, 10, 30, *(60 * n for n in range(1, 11)), 1200, 1800, 3600, 7200]

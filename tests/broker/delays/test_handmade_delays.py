@@ -11,8 +11,8 @@ import pytest
 from pocketmq.broker.store import PutStatus, StoredMessage
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.headers.replies import SendReplyMessageRequestHeaderV2
-from pocketmq.protocol.properties import encode_properties
-from pocketmq.protocol.validation import (
+from pocketmq.protocol.messages.properties import encode_properties
+from pocketmq.protocol.messages.validation import (
     HALF_TOPIC,
     NOT_ALLOWED_SEND,
     OP_HALF_TOPIC,

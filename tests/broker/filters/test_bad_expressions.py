@@ -18,7 +18,7 @@ from pocketmq.protocol.headers.clients import (
     CheckClientConfigRequestHeader,
     HeartbeatRequestHeader,
 )
-from pocketmq.protocol.subscription import SQL92, SubscriptionData
+from pocketmq.protocol.messages.subscription import SQL92, SubscriptionData
 from pocketmq.runtime.profile import PROFILES, Profile
 from support.broker_rig import BrokerRig, pull_header, running_broker
 from support.pop_voice import pop

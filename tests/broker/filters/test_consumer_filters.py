@@ -17,7 +17,7 @@ from pocketmq.broker.kept_filters.consumer_filters import (
     FiltersOfTopic,
 )
 from pocketmq.protocol.bodies.clients import ConsumerData
-from pocketmq.protocol.subscription import SQL92, SubscriptionData
+from pocketmq.protocol.messages.subscription import SQL92, SubscriptionData
 from support.broker_rig import running_broker
 
 

@@ -10,8 +10,8 @@ from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.filters.message_filters import MessageFilter, MessageFilters
 from pocketmq.protocol.bodies.clients import CheckClientRequestBody
 from pocketmq.protocol.headers.clients import CheckClientConfigRequestHeader
-from pocketmq.protocol.record import decode_record
-from pocketmq.protocol.subscription import SubscriptionData, tags_code
+from pocketmq.protocol.messages.subscription import SubscriptionData, tags_code
+from pocketmq.protocol.stored.record import decode_record
 from support.broker_rig import BrokerRig, Voice, consumer
 
 

@@ -27,7 +27,7 @@ from pocketmq.protocol.headers.clients import (
     NotifyConsumerIdsChangedRequestHeader,
     UnregisterClientRequestHeader,
 )
-from pocketmq.protocol.subscription import SubscriptionData
+from pocketmq.protocol.messages.subscription import SubscriptionData
 from pocketmq.runtime.profile import PROFILE_4_9
 from support.broker_rig import BrokerRig, Voice, consumer, running_broker
 from support.own_logs import own_logs

@@ -10,7 +10,7 @@ from pocketmq.broker.groups.consumer_changes import ConsumerChanges
 from pocketmq.broker.groups.consumer_notices import NOTICES_A_TURN, ConsumerNotices
 from pocketmq.broker.groups.consumers import ConsumerManager
 from pocketmq.broker.groups.subscription_groups import SubscriptionGroupManager
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from support.broker_rig import FakePeer, consumer
 
 

@@ -23,8 +23,8 @@ from pocketmq.protocol.headers.clients import (
     GetConsumerRunningInfoRequestHeader,
 )
 from pocketmq.protocol.headers.offsets import GetConsumerStatusRequestHeader
-from pocketmq.protocol.message import MessageQueue
-from pocketmq.protocol.record import decode_records
+from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.protocol.stored.record import decode_records
 from pocketmq.runtime.profile import PROFILE_4_9
 from support.broker_rig import BrokerRig, Voice, consumer, running_broker
 

@@ -12,7 +12,7 @@ from pocketmq.broker.pulling.pull_checks import HeldPull
 from pocketmq.protocol.budget import Budget
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import OverBudgetError
-from pocketmq.protocol.subscription import SubscriptionData, tags_code
+from pocketmq.protocol.messages.subscription import SubscriptionData, tags_code
 from support.broker_rig import FakePeer, pull_header
 from support.growth import least_s
 from support.worked_examples import rows

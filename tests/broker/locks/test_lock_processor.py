@@ -8,7 +8,7 @@ from pocketmq.protocol.bodies.clients import LockBatchBody, LockedQueues
 from pocketmq.protocol.body import decode_body, encode_body
 from pocketmq.protocol.command import Command, Encoding
 from pocketmq.protocol.headers.locks import LockBatchMqRequestHeader, UnlockBatchMqRequestHeader
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from support.broker_rig import BrokerRig, FakePeer, Voice
 from support.growth import least_s
 

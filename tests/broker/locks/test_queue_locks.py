@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pocketmq.broker.locks.queue_locks import RebalanceLockManager
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 
 QUEUES = [MessageQueue("orders", "broker-a", n) for n in range(3)]
 

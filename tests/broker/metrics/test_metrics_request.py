@@ -14,16 +14,16 @@ from pocketmq.broker.stats.message_type import MessageType
 from pocketmq.broker.store import PutStatus, StoredMessage
 from pocketmq.operation.control.requests import GetMetricsRequestHeader
 from pocketmq.operation.metrics import ALL
-from pocketmq.protocol import properties as names
-from pocketmq.protocol.batch import encode_batch
 from pocketmq.protocol.bodies.stats import MetricDistribution, MetricsReport
 from pocketmq.protocol.body import decode_body
 from pocketmq.protocol.command import Command, Encoding
 from pocketmq.protocol.headers.topics import DeleteTopicRequestHeader
 from pocketmq.protocol.headers.transactions import EndTransactionRequestHeader
-from pocketmq.protocol.ids import parse_offset_msg_id
-from pocketmq.protocol.message import Message
-from pocketmq.protocol.receipts import pop_retry_topic
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.batch import encode_batch
+from pocketmq.protocol.messages.ids import parse_offset_msg_id
+from pocketmq.protocol.messages.message import Message
+from pocketmq.protocol.messages.receipts import pop_retry_topic
 from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.runtime.profile import PROFILE_4_9
 from support.broker_rig import BrokerRig, FakePeer, Voice, consumer, running_broker

@@ -24,7 +24,7 @@ from pocketmq.protocol.headers.pop import (
     QueryAssignmentRequestHeader,
     SetMessageRequestModeRequestHeader,
 )
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from support.broker_rig import BrokerRig, Voice
 from support.java_lines import java_text
 

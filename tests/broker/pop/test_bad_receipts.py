@@ -12,7 +12,7 @@ from pocketmq.protocol.bodies.pop import BatchAck, BatchAckBody, ack_bits
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.headers.pop import BatchAckMessageRequestHeader
-from pocketmq.protocol.receipts import ORDERED_QUEUE, ReceiptHandle
+from pocketmq.protocol.messages.receipts import ORDERED_QUEUE, ReceiptHandle
 from support.broker_rig import BrokerRig, Voice, running_broker
 from support.pop_voice import GROUP, Popped, ack, change, pop
 

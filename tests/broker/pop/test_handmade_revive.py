@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pocketmq.protocol.validation import REVIVE_GROUP
+from pocketmq.protocol.messages.validation import REVIVE_GROUP
 from support.broker_rig import START_MS, BrokerRig, running_broker
 from support.pop_voice import GROUP, REVIVED_S, ack_all, fill, pop
 

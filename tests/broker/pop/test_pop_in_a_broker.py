@@ -17,10 +17,10 @@ from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.headers.pop import (
     BatchAckMessageRequestHeader,
 )
-from pocketmq.protocol.properties import decode_properties
-from pocketmq.protocol.record import decode_records
-from pocketmq.protocol.validation import TIMER_TOPIC
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.protocol.messages.properties import decode_properties
+from pocketmq.protocol.messages.validation import TIMER_TOPIC
+from pocketmq.protocol.stored.record import decode_records
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from support.broker_rig import START_MS, BrokerRig, Voice, running_broker
 from support.hanging_disk import HangingDisk
 from support.pop_voice import (

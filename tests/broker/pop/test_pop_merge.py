@@ -11,7 +11,7 @@ import pytest
 from pocketmq.broker.pop.merge import Held, MergeLimits, PopMerge
 from pocketmq.broker.pop.records import CheckPoint
 from pocketmq.broker.store import FlushDiskType
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from support.broker_rig import START_MS, BrokerRig, Voice, running_broker
 from support.hanging_disk import HangingDisk
 from support.pop_voice import GROUP, PopAnswer, ack, ack_all, change, pop

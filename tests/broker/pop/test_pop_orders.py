@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pocketmq.broker.pop import order_service
 from pocketmq.broker.pop.orders import ILLEGAL, STALE, ConsumerOrders, OrderInfo, OrderTable
 from pocketmq.protocol import fastjson
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from support.growth import least_s
 from support.java_lines import java_text
 

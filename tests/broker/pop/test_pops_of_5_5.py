@@ -12,8 +12,8 @@ from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.header import Header
 from pocketmq.protocol.headers.pop import NotificationRequestHeader, NotificationResponseHeader
-from pocketmq.protocol.record import decode_records
-from pocketmq.protocol.validation import TIMER_TOPIC
+from pocketmq.protocol.messages.validation import TIMER_TOPIC
+from pocketmq.protocol.stored.record import decode_records
 from pocketmq.runtime.profile import PROFILE_5_3, PROFILE_5_5, Profile
 from support.broker_rig import SUBSCRIPTION, BrokerRig, Voice, pull_header, running_broker
 from support.pop_voice import GROUP, REVIVED_S, ack_all, change, pop, pop_header

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from pocketmq.broker.pop.priorities import Priorities
-from pocketmq.protocol import properties as names
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import IllegalMessageError
 from pocketmq.protocol.headers.groups import UpdateSubscriptionGroupRequestHeader
 from pocketmq.protocol.headers.send import SendMessageResponseHeader
-from pocketmq.protocol.message import Message
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.message import Message
 from pocketmq.runtime.profile import PROFILE_5_3, PROFILES, Profile
 from support.broker_rig import BrokerRig, Voice, running_broker
 from support.pop_voice import GROUP, ack, ack_all, pop, pop_later, read_pop

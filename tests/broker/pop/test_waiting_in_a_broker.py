@@ -15,7 +15,7 @@ from pocketmq.protocol.headers.pop import (
     PollingInfoRequestHeader,
     PollingInfoResponseHeader,
 )
-from pocketmq.protocol.record import decode_records
+from pocketmq.protocol.stored.record import decode_records
 from support.broker_rig import START_MS, BrokerRig, FakePeer, Voice
 from support.cost import peak_bytes
 from support.pop_voice import (

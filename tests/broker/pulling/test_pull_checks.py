@@ -31,8 +31,8 @@ from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.budget import Budget
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import FilterError, OverBudgetError
+from pocketmq.protocol.messages.subscription import TAG, SubscriptionData, tags_code
 from pocketmq.protocol.scalars import Perm
-from pocketmq.protocol.subscription import TAG, SubscriptionData, tags_code
 from support.broker_rig import FakePeer, consumer, pull_header
 
 NOW_MS = 1_700_000_000_000

@@ -15,7 +15,7 @@ from pocketmq.broker.store.lookup import GetStatus
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command, Encoding
 from pocketmq.protocol.headers.topics import DeleteTopicRequestHeader
-from pocketmq.protocol.record import decode_records
+from pocketmq.protocol.stored.record import decode_records
 from pocketmq.runtime.profile import PROFILE_4_9, PROFILE_5_3, Profile
 from support.broker_rig import (
     COMMIT,

@@ -8,8 +8,8 @@ from pocketmq.protocol.headers.query import (
     QueryMessageResponseHeader,
     ViewMessageRequestHeader,
 )
-from pocketmq.protocol.ids import parse_offset_msg_id
-from pocketmq.protocol.record import decode_records
+from pocketmq.protocol.messages.ids import parse_offset_msg_id
+from pocketmq.protocol.stored.record import decode_records
 from support.broker_rig import START_MS, BrokerRig, Voice
 
 

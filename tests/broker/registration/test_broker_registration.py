@@ -24,7 +24,7 @@ from pocketmq.protocol.headers.route import (
 )
 from pocketmq.protocol.hosts import unpack_host
 from pocketmq.protocol.transport.memory import MemoryListener, MemoryNetwork
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from pocketmq.runtime.profile import PROFILE_4_9
 from support.broker_rig import START_MS, BrokerRig, running_broker
 

@@ -18,7 +18,7 @@ from pocketmq.broker.replication.ha_client import HaClient
 from pocketmq.broker.replication.rules import HaRules
 from pocketmq.broker.store import OsDisk, PutStatus
 from pocketmq.protocol.transport.memory import MemoryNetwork
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from pocketmq.runtime.signals import Signal
 from support.eventually import eventually
 

@@ -16,15 +16,15 @@ from pocketmq.broker.role_names import BrokerRole
 from pocketmq.broker.server import Broker
 from pocketmq.broker.store import OsDisk
 from pocketmq.broker.transactions.check_service import GROUP as CHECKS
-from pocketmq.protocol import properties as names
 from pocketmq.protocol.bodies.offsets import DelayOffsetTable
 from pocketmq.protocol.body import decode_body
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.headers.offsets import GetAllDelayOffsetRequestHeader
 from pocketmq.protocol.headers.timers import RecallMessageRequestHeader
 from pocketmq.protocol.headers.transactions import EndTransactionRequestHeader
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.validation import HALF_TOPIC
 from pocketmq.protocol.scalars import MessageSysFlag
-from pocketmq.protocol.validation import HALF_TOPIC
 from pocketmq.runtime.errors import ConfigError, DiskError, PortInUseError
 from support.eventually import eventually
 from support.replicas import ReplicaRig, log_of

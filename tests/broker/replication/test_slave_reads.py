@@ -20,7 +20,7 @@ from pocketmq.broker.replication.ha_client import FULL_READS_A_TURN, MasterConne
 from pocketmq.broker.replication.rules import HaRules
 from pocketmq.broker.store import OsDisk, PutStatus
 from pocketmq.protocol.transport.tcp import TcpNetwork
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 
 PIECE = 32 * 1024
 READ_BYTES = 256_000

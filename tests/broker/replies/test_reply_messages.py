@@ -7,7 +7,7 @@ import pytest
 from pocketmq.broker.replies.reply_messages import pushed, requester_of, stored
 from pocketmq.broker.sending.stamp import traced
 from pocketmq.protocol.headers.send import SendMessageRequestHeader
-from pocketmq.protocol.properties import decode_properties, encode_properties
+from pocketmq.protocol.messages.properties import decode_properties, encode_properties
 
 HOST = bytes((127, 0, 0, 1, 0, 0, 0x2A, 0x9F))
 

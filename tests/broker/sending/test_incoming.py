@@ -29,9 +29,9 @@ from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.headers.send import SendMessageRequestHeader
 from pocketmq.protocol.hosts import pack_host
-from pocketmq.protocol.message import MessageQueue
-from pocketmq.protocol.properties import decode_properties, encode_again
-from pocketmq.protocol.subscription import tags_code
+from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.protocol.messages.properties import decode_properties, encode_again
+from pocketmq.protocol.messages.subscription import tags_code
 from pocketmq.runtime.profile import PROFILE_4_9, PROFILE_5_X
 from pocketmq.runtime.signals import Signal
 

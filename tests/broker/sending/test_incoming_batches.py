@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pocketmq.broker.store.index_keys import unique_key_hash, unique_key_hashes
-from pocketmq.protocol.batch import batch_columns, decode_batch
 from pocketmq.protocol.codes import ResponseCode
-from pocketmq.protocol.index_hash import key_hash
 from pocketmq.protocol.java import java_hash
-from pocketmq.protocol.properties import decode_properties
+from pocketmq.protocol.messages.batch import batch_columns, decode_batch
+from pocketmq.protocol.messages.properties import decode_properties
+from pocketmq.protocol.stored.index_hash import key_hash
 from pocketmq.runtime.profile import PROFILE_4_9, PROFILE_5_3, PROFILE_5_5, Profile
 from support.broker_rig import BrokerRig, Voice, running_broker, send_header
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pocketmq.protocol import properties as names
-from pocketmq.protocol.validation import HALF_TOPIC
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.validation import HALF_TOPIC
 from support.broker_rig import BrokerRig, Voice
 
 ODD = "a\x01b\x01c\x02"

@@ -12,8 +12,8 @@ from pocketmq.broker.sending.retry import (
 )
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
 from pocketmq.protocol.hosts import pack_host
-from pocketmq.protocol.properties import encode_properties
-from pocketmq.protocol.record import decode_record, encode_record
+from pocketmq.protocol.messages.properties import encode_properties
+from pocketmq.protocol.stored.record import decode_record, encode_record
 
 HOST = pack_host("127.0.0.1", 10911)
 GROUP = SubscriptionGroupConfig(group_name="readers")

@@ -10,14 +10,14 @@ import pytest
 
 from pocketmq.broker.sending import send_processor
 from pocketmq.broker.store import FlushDiskType
-from pocketmq.protocol.batch import encode_batch
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command, Encoding
 from pocketmq.protocol.frame import encode_frame
 from pocketmq.protocol.headers.send import SendMessageRequestHeaderV2, SendMessageResponseHeader
-from pocketmq.protocol.ids import parse_offset_msg_id
-from pocketmq.protocol.message import Message
-from pocketmq.protocol.properties import encode_properties
+from pocketmq.protocol.messages.batch import encode_batch
+from pocketmq.protocol.messages.ids import parse_offset_msg_id
+from pocketmq.protocol.messages.message import Message
+from pocketmq.protocol.messages.properties import encode_properties
 from pocketmq.runtime.profile import PROFILE_4_9, PROFILE_5_3, PROFILE_5_5, Profile
 from support.broker_rig import BrokerRig, Voice, running_broker, send_header
 from support.worked_examples import rows

@@ -12,7 +12,7 @@ from pocketmq.broker.sending.send_replies import SendReplies
 from pocketmq.protocol.command import Command, Encoding
 from pocketmq.protocol.frame import FrameDecoder, encode_frame
 from pocketmq.protocol.headers.send import SendMessageResponseHeader
-from pocketmq.protocol.ids import offset_msg_id
+from pocketmq.protocol.messages.ids import offset_msg_id
 
 ADDRESS_V4 = BrokerAddress("127.0.0.1", 10911)
 ADDRESS_V6 = BrokerAddress("::1", 10911)

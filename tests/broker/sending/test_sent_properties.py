@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from pocketmq.broker.sending.sent_properties import Traits, read_sent, type_of_text
 from pocketmq.broker.stats.message_type import MessageType
-from pocketmq.protocol.properties import decode_properties
-from pocketmq.protocol.subscription import tags_code
+from pocketmq.protocol.messages.properties import decode_properties
+from pocketmq.protocol.messages.subscription import tags_code
 
 NAMES = ["UNIQ_KEY", "KEYS", "TAGS", "WAIT", "DELAY", "CLUSTER", "X", "MY_KEYS", "XUNIQ_KEY", ""]
 NAMES += ["TRAN_MSG", "REAL_TOPIC"]

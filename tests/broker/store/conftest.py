@@ -11,7 +11,7 @@ import pytest
 import structlog.testing
 
 from pocketmq.broker.store import MessageStore, OsDisk, StoreConfig, StoredMessage
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from pocketmq.runtime.profile import PROFILE_5_X
 from support.tiny_store import IN_MEMORY
 

@@ -10,7 +10,7 @@ import pytest
 
 from pocketmq.broker.store import FlushDiskType, MessageStore, PutStatus, StoredMessage
 from pocketmq.broker.store.after_put import ENOUGH_BYTES, ENOUGH_MESSAGES
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from support.disks import NO_SPACE, SteppedDisk, fail_with
 
 Make = Callable[..., MessageStore]

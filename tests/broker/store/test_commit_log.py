@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from pocketmq.broker.store import MessageStore, PutStatus, StoredMessage
-from pocketmq.protocol.record import decode_record
 from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.protocol.store_layout import MAGIC_BLANK
+from pocketmq.protocol.stored.record import decode_record
 from support.batches import batch_of
 from support.disks import NO_SPACE, SteppedDisk, fail_with
 

@@ -13,7 +13,7 @@ from pocketmq.broker.store import consume_queue
 from pocketmq.broker.store.consume_queue import ENTRY, FILLER, ConsumeQueue, ConsumeQueues
 from pocketmq.broker.store.disk import OsDisk
 from pocketmq.broker.store.queue_recovery import correct_min_offset
-from pocketmq.protocol.subscription import tags_code
+from pocketmq.protocol.messages.subscription import tags_code
 
 PER_FILE = 10
 

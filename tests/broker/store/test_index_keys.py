@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pocketmq.broker.store.index_keys import unique_key_hash, unique_key_hashes
-from pocketmq.protocol.index_hash import key_hash
 from pocketmq.protocol.java import java_hash
+from pocketmq.protocol.stored.index_hash import key_hash
 
 TOPICS = [f"topic-{n}" for n in range(40)]
 """Enough that their hashes lie in each part of the 32 bits."""

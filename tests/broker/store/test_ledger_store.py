@@ -15,10 +15,10 @@ from pocketmq.broker.store.inspect import inspect_store
 from pocketmq.broker.store.rebuild import Rebuild
 from pocketmq.broker.store.stopped_store import Problem, StoppedStore, find_stores
 from pocketmq.broker.store.verify import verify_store
-from pocketmq.protocol.ledger import REST_OF_FILE, record_place
 from pocketmq.protocol.store_layout import LEDGER_ENTRY
+from pocketmq.protocol.stored.ledger import REST_OF_FILE, record_place
 from pocketmq.runtime.errors import DiskError
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from pocketmq.runtime.profile import PROFILE_5_X
 from support.golden import unpack_store
 

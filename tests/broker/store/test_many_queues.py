@@ -16,7 +16,7 @@ from pocketmq.broker.store.disk_worker import DiskWorker, Done, InlineWorker, Jo
 from pocketmq.broker.store.flush import flush_job
 from pocketmq.broker.store.flush_queues import dirty_files
 from pocketmq.broker.store.mapped_file import MappedFile, Mappings
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from support.disks import BROKEN, SteppedDisk, fail_with
 from support.growth import least_s
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pocketmq.broker.store import GetStatus, MessageStore, PutStatus, StoredMessage
-from pocketmq.protocol.record import decode_records
+from pocketmq.protocol.stored.record import decode_records
 
 Make = Callable[..., MessageStore]
 Message = Callable[..., StoredMessage]
@@ -88,7 +88,7 @@ MANY_QUEUES = """
 import os, resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32))
 from pocketmq.broker.store import MessageStore, OsDisk, StoreConfig
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from pocketmq.runtime.profile import PROFILE_5_X
 from support.store_life import START_MS, messages_of, numbered, silence
 

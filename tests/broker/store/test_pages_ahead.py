@@ -15,7 +15,7 @@ from pocketmq.broker.store.config import MIB
 from pocketmq.broker.store.disk_worker import DiskWorker, Done, Job
 from pocketmq.broker.store.mapped_files import MappedFiles
 from pocketmq.broker.store.pages_ahead import AHEAD_BYTES, PagesAhead
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from support.eventually import eventually
 
 FILE_BYTES = 20 * MIB

@@ -25,7 +25,7 @@ from pocketmq.broker.store.queue_recovery import (
     tells_the_truth,
 )
 from pocketmq.protocol.hosts import pack_host
-from pocketmq.protocol.record import encode_record
+from pocketmq.protocol.stored.record import encode_record
 from pocketmq.runtime.errors import DiskError
 from pocketmq.simulation.disk import MemoryDisk
 

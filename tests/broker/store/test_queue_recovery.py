@@ -17,7 +17,7 @@ from pocketmq.broker.store.queue_recovery import (
     zero_behind_end,
 )
 from pocketmq.protocol.hosts import pack_host
-from pocketmq.protocol.record import encode_record
+from pocketmq.protocol.stored.record import encode_record
 
 PER_FILE = 10
 HOST = pack_host("127.0.0.1", 10911)

@@ -16,10 +16,10 @@ from pocketmq.broker.store.inspect import inspect_store
 from pocketmq.broker.store.rebuild import Rebuild
 from pocketmq.broker.store.stopped_store import Problem, StoppedStore
 from pocketmq.broker.store.verify import verify_store
-from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.message_json import as_json
+from pocketmq.protocol.messages.message import MessageExt
+from pocketmq.protocol.messages.message_json import as_json
 from pocketmq.runtime.errors import CallerError
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from pocketmq.runtime.profile import PROFILE_5_X
 from support.golden import unpack_store
 

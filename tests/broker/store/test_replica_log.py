@@ -16,8 +16,8 @@ from pocketmq.broker.store import FlushDiskType, MessageStore, PutStatus, Stored
 from pocketmq.broker.store.errors import StoreFileError
 from pocketmq.broker.store.replica_log import NotFollowingError, ReplicaGapError
 from pocketmq.broker.store.stored_batches import StoredBatch
-from pocketmq.protocol.record import decode_records
 from pocketmq.protocol.store_layout import BLANK, MAGIC_BLANK
+from pocketmq.protocol.stored.record import decode_records
 from pocketmq.runtime.errors import DiskError
 from support.disks import BROKEN, SteppedDisk, fail_with
 from support.eventually import eventually

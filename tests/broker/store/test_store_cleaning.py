@@ -16,7 +16,7 @@ from pocketmq.broker.store.disk import DiskUsage
 from pocketmq.broker.store.disk_worker import Done, InlineWorker, Job
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import DiskError
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from pocketmq.runtime.profile import PROFILE_4_9, PROFILE_5_3, PROFILE_5_5, Profile
 from support.disks import SteppedDisk
 from support.eventually import eventually

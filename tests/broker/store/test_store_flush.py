@@ -16,7 +16,7 @@ from pocketmq.broker.store.disk_worker import DiskWorker, Done, InlineWorker, Jo
 from pocketmq.broker.store.flush_service import SYNC_FAILED
 from pocketmq.broker.store.retried_dispatch import BEHIND
 from pocketmq.runtime.errors import DiskError, DiskFullError
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from pocketmq.runtime.periodic import AT_REST
 from support.disks import BROKEN, NO_SPACE, SteppedDisk, fail_with
 

@@ -13,8 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from pocketmq.broker.store import MessageStore, PutStatus, StoreConfig, StoredMessage
 from pocketmq.broker.store.disk_worker import InlineWorker
-from pocketmq.protocol.record import decode_records
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.protocol.stored.record import decode_records
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from pocketmq.runtime.profile import PROFILE_5_X
 from support.batches import batch_of
 from support.disks import SteppedDisk

@@ -18,9 +18,9 @@ from pocketmq.broker.store import verify as verify_module
 from pocketmq.broker.store.stopped_store import Problem, StoppedQueue, StoppedStore, find_stores
 from pocketmq.broker.store.verify import Verified, verify_store
 from pocketmq.broker.store.verify_cursors import QueueCursor
-from pocketmq.protocol.index_hash import key_hash
-from pocketmq.protocol.properties import encode_properties
-from pocketmq.protocol.subscription import tags_code
+from pocketmq.protocol.messages.properties import encode_properties
+from pocketmq.protocol.messages.subscription import tags_code
+from pocketmq.protocol.stored.index_hash import key_hash
 from pocketmq.runtime.errors import CallerError
 from support.golden import unpack_store
 

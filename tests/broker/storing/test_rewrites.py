@@ -7,7 +7,7 @@ import pytest
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.store import StoredMessage
 from pocketmq.broker.storing.rewrites import Rewrites
-from pocketmq.protocol.record import decode_record
+from pocketmq.protocol.stored.record import decode_record
 from support.broker_rig import BrokerRig, Voice
 
 

@@ -12,8 +12,8 @@ import pytest
 from pocketmq.broker.store.disk import OsDisk
 from pocketmq.broker.tables.json_files import LARGE_BYTES, JsonFile
 from pocketmq.runtime.clock import SystemClock
-from pocketmq.runtime.durable_file import DamagedFileError
 from pocketmq.runtime.errors import DiskError
+from pocketmq.runtime.files.durable_file import DamagedFileError
 from support.disks import NO_SPACE, Killed, SteppedDisk, fail_with
 
 ROCKETMQ = """{

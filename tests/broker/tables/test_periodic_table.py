@@ -12,7 +12,7 @@ from pocketmq.broker.tables.periodic_table import PeriodicTable
 from pocketmq.broker.tables.table_file import TableFile
 from pocketmq.broker.tables.unsaved import Unsaved
 from pocketmq.runtime.errors import DiskError
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 
 
 @pytest.mark.parametrize("error", [DiskError("/x", "is full"), RuntimeError("a bug")])

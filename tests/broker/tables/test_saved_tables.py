@@ -8,7 +8,7 @@ import pytest
 
 from pocketmq.broker.tables.saved_tables import AFTER_FAILURE_S, SavedTable
 from pocketmq.runtime.errors import DiskError
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 
 START_MS = 1_700_000_000_000
 

@@ -11,8 +11,8 @@ import pytest
 
 from broker.timers.timer_rig import START_MS, timers_at
 from pocketmq.broker.timers.rules import TimerRules
-from pocketmq.protocol import properties as names
-from pocketmq.protocol.validation import TIMER_TOPIC
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.validation import TIMER_TOPIC
 
 HANDMADE = {"REAL_TOPIC": "T", "REAL_QID": "0", "TIMER_OUT_MS": str(START_MS + 2000)}
 LONGEST = "9" * 4300

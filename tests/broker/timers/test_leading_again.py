@@ -9,7 +9,7 @@ from pathlib import Path
 from broker.timers.timer_rig import START_MS, TimerRig, timers_at
 from pocketmq.broker.store import PutStatus
 from pocketmq.broker.timers.layout import NORMAL, ROLL, Checkpoint
-from pocketmq.protocol.validation import TIMER_TOPIC
+from pocketmq.protocol.messages.validation import TIMER_TOPIC
 
 
 def follow(rig: TimerRig) -> None:

@@ -10,7 +10,7 @@ import pytest
 from broker.timers.timer_rig import TimerRig, timers_at
 from pocketmq.broker.store import PutResult, PutStatus, StoredMessage
 from pocketmq.broker.timers.rules import TimerRules
-from pocketmq.protocol.validation import TIMER_TOPIC
+from pocketmq.protocol.messages.validation import TIMER_TOPIC
 
 
 def refuse_once(rig: TimerRig, monkeypatch: pytest.MonkeyPatch, *bodies: bytes) -> set[bytes]:

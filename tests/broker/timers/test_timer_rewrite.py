@@ -8,10 +8,10 @@ from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.store.stored_message import StoredMessage
 from pocketmq.broker.timers.rewrite import timer_rewrite
 from pocketmq.broker.timers.rules import TimerRules
-from pocketmq.protocol import properties as names
-from pocketmq.protocol.properties import MAX_PROPERTIES_BYTES
-from pocketmq.protocol.receipts import RecallHandle
-from pocketmq.protocol.validation import TIMER_TOPIC
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.properties import MAX_PROPERTIES_BYTES
+from pocketmq.protocol.messages.receipts import RecallHandle
+from pocketmq.protocol.messages.validation import TIMER_TOPIC
 from support.half_queue import HERE
 
 NOW_MS = 1_700_000_000_500

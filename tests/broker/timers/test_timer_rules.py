@@ -19,11 +19,11 @@ from pocketmq.broker.timers.rules import (
     rolled,
     to_timer_topic,
 )
-from pocketmq.protocol import properties as names
 from pocketmq.protocol.codes import ResponseCode
-from pocketmq.protocol.properties import decode_properties
-from pocketmq.protocol.subscription import tags_code
-from pocketmq.protocol.validation import TIMER_TOPIC
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.properties import decode_properties
+from pocketmq.protocol.messages.subscription import tags_code
+from pocketmq.protocol.messages.validation import TIMER_TOPIC
 from support.half_queue import HERE, record
 
 NOW_MS = 1_700_000_000_500

@@ -12,8 +12,8 @@ from broker.timers.timer_rig import START_MS, WallClock, late_ms, timers_at
 from pocketmq.broker.store import FlushDiskType
 from pocketmq.broker.timers.layout import LogRecord
 from pocketmq.broker.timers.rules import TimerRules
-from pocketmq.protocol import properties as names
-from pocketmq.protocol.validation import TIMER_TOPIC
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.validation import TIMER_TOPIC
 from support.eventually import eventually
 from support.hanging_disk import HangingDisk
 

@@ -20,9 +20,9 @@ from pocketmq.protocol.headers.timers import (
     RecallMessageRequestHeader,
     RecallMessageResponseHeader,
 )
-from pocketmq.protocol.receipts import RecallHandle
-from pocketmq.protocol.validation import TIMER_TOPIC
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.protocol.messages.receipts import RecallHandle
+from pocketmq.protocol.messages.validation import TIMER_TOPIC
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from pocketmq.runtime.profile import PROFILE_4_9
 from support.broker_rig import START_MS, BrokerRig, Voice, running_broker
 from support.eventually import eventually

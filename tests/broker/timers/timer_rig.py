@@ -24,12 +24,12 @@ from pocketmq.broker.timers.rules import TimerRules, to_timer_topic
 from pocketmq.broker.timers.service import TimerService
 from pocketmq.broker.timers.state import TimerState
 from pocketmq.broker.timers.wheel import TimerWheel
-from pocketmq.protocol import properties as names
-from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.properties import encode_properties
-from pocketmq.protocol.record import decode_records
-from pocketmq.protocol.validation import TIMER_TOPIC
-from pocketmq.runtime.manual_clock import AtMoment, ManualClock
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.message import MessageExt
+from pocketmq.protocol.messages.properties import encode_properties
+from pocketmq.protocol.messages.validation import TIMER_TOPIC
+from pocketmq.protocol.stored.record import decode_records
+from pocketmq.runtime.manual_time.manual_clock import AtMoment, ManualClock
 from pocketmq.runtime.profile import PROFILE_5_X
 from support.tiny_store import HOST
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from pocketmq.broker.transactions.check_round import Action, CheckRound, HalfRead
-from pocketmq.protocol import properties as names
-from pocketmq.protocol.message import MessageExt
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.message import MessageExt
 from support.half_queue import LIMITS, Queues
 
 LATER = LIMITS.timeout_ms + 1

@@ -8,8 +8,8 @@ import pytest
 
 from pocketmq.broker.transactions import half_copies
 from pocketmq.broker.transactions.half_copies import HalfCopies
-from pocketmq.protocol import properties as names
-from pocketmq.protocol.message import MessageExt
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.message import MessageExt
 from support.half_queue import half
 
 

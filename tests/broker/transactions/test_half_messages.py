@@ -25,18 +25,18 @@ from pocketmq.broker.transactions.half_messages import (
     to_half,
     with_real_topic,
 )
-from pocketmq.protocol import properties as names
 from pocketmq.protocol.frame import FrameDecoder
 from pocketmq.protocol.headers.transactions import (
     CheckTransactionStateRequestHeader,
     EndTransactionRequestHeader,
 )
-from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.properties import decode_properties, encode_properties
-from pocketmq.protocol.record import decode_record
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.message import MessageExt
+from pocketmq.protocol.messages.properties import decode_properties, encode_properties
+from pocketmq.protocol.messages.subscription import tags_code
+from pocketmq.protocol.messages.validation import HALF_TOPIC, OP_HALF_TOPIC
 from pocketmq.protocol.scalars import MessageSysFlag
-from pocketmq.protocol.subscription import tags_code
-from pocketmq.protocol.validation import HALF_TOPIC, OP_HALF_TOPIC
+from pocketmq.protocol.stored.record import decode_record
 from support.golden import wire_frames
 from support.half_queue import HERE, half, record
 

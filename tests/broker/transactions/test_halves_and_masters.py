@@ -12,7 +12,6 @@ from pocketmq.broker.replication.role_changes import MasterAddresses
 from pocketmq.broker.role_names import BrokerRole
 from pocketmq.broker.server import Broker
 from pocketmq.broker.transactions.check_service import GROUP
-from pocketmq.protocol import properties as names
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Dispatcher, Peer
@@ -20,11 +19,12 @@ from pocketmq.protocol.headers.transactions import (
     CheckTransactionStateRequestHeader,
     EndTransactionRequestHeader,
 )
-from pocketmq.protocol.ids import parse_offset_msg_id
-from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.record import decode_record, decode_records
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.ids import parse_offset_msg_id
+from pocketmq.protocol.messages.message import MessageExt
+from pocketmq.protocol.messages.validation import HALF_TOPIC
 from pocketmq.protocol.scalars import MessageSysFlag
-from pocketmq.protocol.validation import HALF_TOPIC
+from pocketmq.protocol.stored.record import decode_record, decode_records
 from support.broker_rig import Voice
 from support.replicas import ReplicaRig
 

@@ -14,15 +14,15 @@ from broker.transactions.test_transactions import CHECK_S, COMMIT, ROUND_S, end,
 from pocketmq.broker.store import PutStatus, StoredMessage
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.headers.transactions import EndTransactionRequestHeader
-from pocketmq.protocol.properties import MAX_PROPERTIES_BYTES, encode_properties
-from pocketmq.protocol.record import decode_record
-from pocketmq.protocol.subscription import tags_code
-from pocketmq.protocol.validation import (
+from pocketmq.protocol.messages.properties import MAX_PROPERTIES_BYTES, encode_properties
+from pocketmq.protocol.messages.subscription import tags_code
+from pocketmq.protocol.messages.validation import (
     HALF_TOPIC,
     OP_HALF_TOPIC,
     SCHEDULE_TOPIC,
     TRANS_CHECK_MAX_TIME_TOPIC,
 )
+from pocketmq.protocol.stored.record import decode_record
 from support.broker_rig import START_MS, BrokerRig, Voice
 from support.eventually import eventually
 from support.tiny_store import HOST

@@ -15,9 +15,9 @@ from pocketmq.broker.store import MessageStore, PutStatus, StoredMessage
 from pocketmq.broker.transactions import op_history
 from pocketmq.broker.transactions.half_messages import op_record
 from pocketmq.broker.transactions.op_history import AT_ONCE, OpHistory
-from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.record import decode_record, decode_records
-from pocketmq.protocol.validation import HALF_TOPIC, OP_HALF_TOPIC
+from pocketmq.protocol.messages.message import MessageExt
+from pocketmq.protocol.messages.validation import HALF_TOPIC, OP_HALF_TOPIC
+from pocketmq.protocol.stored.record import decode_record, decode_records
 from support.tiny_store import HOST, IN_MEMORY, NOW_MS, run_inline, store_at, text_message
 
 Step = list[int] | None

@@ -9,7 +9,7 @@ from typing import Any
 from pocketmq.broker.store import PutStatus, StoredMessage
 from pocketmq.broker.transactions.op_batches import OpBatches, OpLimits
 from pocketmq.broker.transactions.op_writer import OpWriter
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 
 
 class Puts:

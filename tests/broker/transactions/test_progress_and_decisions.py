@@ -22,9 +22,9 @@ from pocketmq.broker.transactions.op_history import OpHistory
 from pocketmq.broker.transactions.questions import Questions
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.headers.transactions import EndTransactionRequestHeader
-from pocketmq.protocol.properties import encode_properties
-from pocketmq.protocol.validation import HALF_TOPIC
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.protocol.messages.properties import encode_properties
+from pocketmq.protocol.messages.validation import HALF_TOPIC
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from support.broker_rig import PATIENCE_S, send_header
 from support.eventually import eventually
 from support.messages import pulled_message

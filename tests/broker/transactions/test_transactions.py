@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from pocketmq.broker.store import FlushDiskType
-from pocketmq.protocol import properties as names
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command, Encoding
 from pocketmq.protocol.headers.send import SendMessageResponseHeader
@@ -22,12 +21,17 @@ from pocketmq.protocol.headers.transactions import (
     EndTransactionRequestHeader,
     ResumeCheckHalfMessageRequestHeader,
 )
-from pocketmq.protocol.ids import parse_offset_msg_id
-from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.record import decode_record
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.ids import parse_offset_msg_id
+from pocketmq.protocol.messages.message import MessageExt
+from pocketmq.protocol.messages.validation import (
+    HALF_TOPIC,
+    OP_HALF_TOPIC,
+    TRANS_CHECK_MAX_TIME_TOPIC,
+)
 from pocketmq.protocol.scalars import MessageSysFlag
-from pocketmq.protocol.validation import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.protocol.stored.record import decode_record
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from pocketmq.runtime.profile import PROFILE_4_9, PROFILE_5_3, PROFILE_5_5, PROFILES, Profile
 from support.broker_rig import BrokerRig, Voice, running_broker
 from support.inline_disk import InlineDisk

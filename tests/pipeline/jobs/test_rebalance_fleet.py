@@ -9,7 +9,7 @@ import pytest
 from pocketmq.pipeline.jobs.rebalance_fleet import Fleet, FleetStep, memberships, rebalance
 from pocketmq.protocol.allocation.by_name import STRATEGIES
 from pocketmq.protocol.allocation.preview import moved, preview
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.runtime.errors import CallerError
 
 FLEET = Fleet(groups=5, queues=37, consumers=6, brokers=3, steps=4, churn=0.3)

@@ -20,9 +20,9 @@ from pocketmq.pipeline.jobs.replay_rows import (
 )
 from pocketmq.pipeline.jobs.sources import source_of
 from pocketmq.pipeline.progress.checkpoint import Checkpoint, Mark
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.runtime.errors import CallerError
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from support.spark_store import START_MS, open_store, put, stored
 
 NOTHING = Checkpoint({})

@@ -10,7 +10,7 @@ import pytest
 
 from pocketmq.pipeline import read_store
 from pocketmq.pipeline.jobs.trace_job import Step, trace
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from support.spark_store import START_MS, open_store, put, stored
 
 ID = "7F0000010E1A2A139A5500000000001C"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pocketmq.protocol.errors import BadRequestError
-from pocketmq.protocol.receipts import ReceiptHandle
+from pocketmq.protocol.messages.receipts import ReceiptHandle
 from pocketmq.proxy.handles.receipts import NO_LOG_OFFSET, Receipt, make_receipt
 
 LONGS = st.integers(-(2**63), 2**63 - 1)

@@ -23,9 +23,9 @@ from pocketmq.broker.subject import Periodically, Subject
 from pocketmq.broker.timers.assembly import Timers
 from pocketmq.broker.topics.assembly import Topics
 from pocketmq.operation.option_updates import options_writer
-from pocketmq.runtime.durable_file import DurableFile
+from pocketmq.runtime.files.durable_file import DurableFile
+from pocketmq.runtime.files.text_files import OsTextFiles
 from pocketmq.runtime.periodic import PeriodicService
-from pocketmq.runtime.text_files import OsTextFiles
 
 SAMPLED_PER_TURN = 4_000
 """Counters, of topics and of groups in topics, that are sampled in one turn of the loop."""

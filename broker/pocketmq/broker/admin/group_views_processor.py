@@ -43,8 +43,8 @@ from pocketmq.protocol.headers.topics import (
     QuerySubscriptionByConsumerRequestHeader,
     QueryTopicsByConsumerRequestHeader,
 )
-from pocketmq.protocol.message import MessageQueue
-from pocketmq.protocol.subscription import TAG
+from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.protocol.messages.subscription import TAG
 from pocketmq.runtime.words import counted
 
 MOST_QUEUES: Final = 5_000

@@ -30,7 +30,7 @@ from pocketmq.protocol.headers.offsets import (
     GetTopicStatsRequestHeader,
 )
 from pocketmq.protocol.headers.topics import QueryTopicConsumeByWhoRequestHeader
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 
 
 class ProgressProcessor:

@@ -16,8 +16,8 @@ from pocketmq.protocol.body import encode_body
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
+from pocketmq.protocol.messages.validation import SCHEDULE_TOPIC, TIMER_TOPIC
 from pocketmq.protocol.releases import version_name
-from pocketmq.protocol.validation import SCHEDULE_TOPIC, TIMER_TOPIC
 
 _CAPACITIES: Final = {"send": 10_000, "pull": 100_000, "litePull": 100_000, "query": 20_000}
 """Of the queues of RocketMQ's thread pools, which are one turn of the loop here (B-161)."""

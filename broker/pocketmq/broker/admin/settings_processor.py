@@ -13,8 +13,8 @@ from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
 from pocketmq.protocol.headers.settings import GetBrokerConfigResponseHeader
 from pocketmq.runtime.clock import Clock
-from pocketmq.runtime.live_options import LiveOptions
-from pocketmq.runtime.shared_writes import SharedWrites
+from pocketmq.runtime.configuration.live_options import LiveOptions
+from pocketmq.runtime.files.shared_writes import SharedWrites
 
 
 class SettingsProcessor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from pocketmq.broker.core import BrokerCore
-from pocketmq.protocol.validation import TRACE_TOPIC
+from pocketmq.protocol.messages.validation import TRACE_TOPIC
 
 
 def decided(core: BrokerCore, replication_port: int) -> dict[str, str]:

@@ -15,7 +15,7 @@ from pocketmq.broker.storing.assembly import Storing
 from pocketmq.broker.subject import Subject
 from pocketmq.broker.tables.periodic_table import PeriodicTable
 from pocketmq.protocol.bodies.offsets import DelayOffsetTable
-from pocketmq.protocol.validation import SCHEDULE_TOPIC
+from pocketmq.protocol.messages.validation import SCHEDULE_TOPIC
 
 log = structlog.get_logger()
 

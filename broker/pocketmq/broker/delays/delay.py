@@ -12,15 +12,15 @@ from collections.abc import Mapping, Sequence
 from pocketmq.broker.store.stored_message import StoredMessage
 from pocketmq.broker.storing.rewrites import Rewrite
 from pocketmq.broker.tables.unsaved import Unsaved
-from pocketmq.protocol import properties as names
 from pocketmq.protocol.bodies.offsets import DelayOffsetTable
 from pocketmq.protocol.bodies.topics import DataVersion
 from pocketmq.protocol.hosts import pack_host, parse_host_text
 from pocketmq.protocol.java import java_integer
-from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.properties import encode_again
-from pocketmq.protocol.subscription import tags_code
-from pocketmq.protocol.validation import NOT_ALLOWED_SEND, SCHEDULE_TOPIC
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.message import MessageExt
+from pocketmq.protocol.messages.properties import encode_again
+from pocketmq.protocol.messages.subscription import tags_code
+from pocketmq.protocol.messages.validation import NOT_ALLOWED_SEND, SCHEDULE_TOPIC
 
 
 def level_of(text: str | None) -> int:

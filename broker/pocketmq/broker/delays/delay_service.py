@@ -14,8 +14,8 @@ from pocketmq.broker.delays.delay import DelayPlanner, from_schedule_topic
 from pocketmq.broker.stats.broker_stats import BrokerStats
 from pocketmq.broker.store import GetStatus, MessageStore, PutStatus, StoredMessage
 from pocketmq.broker.subject import Service
-from pocketmq.protocol.record import decode_records
-from pocketmq.protocol.validation import SCHEDULE_TOPIC
+from pocketmq.protocol.messages.validation import SCHEDULE_TOPIC
+from pocketmq.protocol.stored.record import decode_records
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.periodic import AT_REST, PeriodicService
 

@@ -8,7 +8,7 @@ from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.filters.message_filters import MessageFilters
 from pocketmq.broker.filters.sql92 import Sql92Filters
 from pocketmq.broker.subject import Subject
-from pocketmq.protocol.subscription import SQL92
+from pocketmq.protocol.messages.subscription import SQL92
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.protocol.budget import BudgetSource, default_budget
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import SubscriptionError
-from pocketmq.protocol.subscription import TAG, SubscriptionData
+from pocketmq.protocol.messages.subscription import TAG, SubscriptionData
 
 _KEPT_BYTES: Final = 1024 * 1024
 """Parsed expressions may take so much memory; the ones asked for longest ago go first."""

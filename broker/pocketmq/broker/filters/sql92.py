@@ -5,8 +5,8 @@ from __future__ import annotations
 from pocketmq.broker.filters.message_filters import MessageFilter
 from pocketmq.protocol.errors import FilterError
 from pocketmq.protocol.filters import CompiledFilters
-from pocketmq.protocol.record import decode_record
-from pocketmq.protocol.subscription import SQL92, SubscriptionData
+from pocketmq.protocol.messages.subscription import SQL92, SubscriptionData
+from pocketmq.protocol.stored.record import decode_record
 
 _CHARACTER_BYTES = 4
 """A character of an expression takes as long as so many bytes of properties: 0.2 us."""

@@ -24,7 +24,7 @@ from pocketmq.operation.events.groups import MemberJoined, MemberLeft
 from pocketmq.operation.events.sink import NO_EVENTS, EventSink
 from pocketmq.protocol.bodies.clients import ConsumerData
 from pocketmq.protocol.dispatch import Peer
-from pocketmq.protocol.subscription import SubscriptionData
+from pocketmq.protocol.messages.subscription import SubscriptionData
 
 MEMBER_BYTES = 1024
 """About what a member of a group takes beside its client id: entries of some tables."""

@@ -23,7 +23,7 @@ from pocketmq.protocol.headers.groups import (
     DeleteSubscriptionGroupRequestHeader,
     GetSubscriptionGroupRequestHeader,
 )
-from pocketmq.protocol.validation import is_folder_name
+from pocketmq.protocol.messages.validation import is_folder_name
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.signals import Signal
 

@@ -29,7 +29,7 @@ from pocketmq.protocol.headers.clients import (
     GetConsumerListRequestHeader,
     GetProducerConnectionListRequestHeader,
 )
-from pocketmq.protocol.subscription import TAG
+from pocketmq.protocol.messages.subscription import TAG
 from pocketmq.runtime.clock import Clock
 
 

@@ -28,7 +28,7 @@ from pocketmq.protocol.headers.clients import (
     GetConsumerRunningInfoRequestHeader,
 )
 from pocketmq.protocol.headers.offsets import GetConsumerStatusRequestHeader
-from pocketmq.protocol.ids import parse_offset_msg_id
+from pocketmq.protocol.messages.ids import parse_offset_msg_id
 from pocketmq.protocol.transport.channel import Channel
 
 RUNNING_INFO_TIMEOUT_S = 10.0

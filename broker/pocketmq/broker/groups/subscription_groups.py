@@ -9,7 +9,7 @@ from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig, Subscriptio
 from pocketmq.protocol.bodies.topics import DataVersion
 from pocketmq.protocol.budget import BudgetSource, default_budget
 from pocketmq.protocol.errors import IllegalNameError
-from pocketmq.protocol.validation import (
+from pocketmq.protocol.messages.validation import (
     SYSTEM_GROUPS,
     check_group,
     is_folder_name,

@@ -15,8 +15,8 @@ from pocketmq.broker.groups.consumers import ConsumerGroupInfo
 from pocketmq.broker.kept_filters.bloom import BITS, HASHES, bit_positions
 from pocketmq.broker.tables.unsaved import Unsaved
 from pocketmq.protocol.body import BodyStruct
+from pocketmq.protocol.messages.subscription import TAG, SubscriptionData
 from pocketmq.protocol.scalars import Int32, Int64
-from pocketmq.protocol.subscription import TAG, SubscriptionData
 
 KEPT_MS: Final = 24 * 3_600_000
 """So long after its group went, an entry is kept (`filterDataCleanTimeSpan`)."""

@@ -17,13 +17,13 @@ from pocketmq.broker.timers.assembly import Timers
 from pocketmq.operation import metrics
 from pocketmq.operation.metrics import STORE_VALUES, Metric
 from pocketmq.protocol.codes import LanguageCode
-from pocketmq.protocol.releases import version_name
-from pocketmq.protocol.validation import (
+from pocketmq.protocol.messages.validation import (
     SYSTEM_GROUP_PREFIX,
     is_dlq,
     is_retry,
     is_system_topic,
 )
+from pocketmq.protocol.releases import version_name
 
 PROTOCOL: Final = "remoting"
 _MODES: Final = {

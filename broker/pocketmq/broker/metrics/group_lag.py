@@ -17,9 +17,9 @@ from pocketmq.broker.pop.progress import PopProgress
 from pocketmq.broker.store import MessageStore
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
 from pocketmq.protocol.bodies.topics import TopicConfig
-from pocketmq.protocol.receipts import pop_retry_topic
+from pocketmq.protocol.messages.receipts import pop_retry_topic
+from pocketmq.protocol.messages.validation import is_retry
 from pocketmq.protocol.scalars import Perm
-from pocketmq.protocol.validation import is_retry
 
 MOST_QUEUES: Final = 4_000
 """Of each up to two records are read, 5 to 11 us each; the broker does nothing else meanwhile."""

@@ -18,7 +18,7 @@ from pocketmq.broker.subject import Periodically, Service, Subject
 from pocketmq.broker.tables.periodic_table import PeriodicTable
 from pocketmq.broker.topics.assembly import Topics
 from pocketmq.protocol.bodies.offsets import ConsumerOffsetTable
-from pocketmq.protocol.receipts import pop_retry_topic
+from pocketmq.protocol.messages.receipts import pop_retry_topic
 from pocketmq.runtime.periodic import PeriodicService
 
 log = structlog.get_logger()

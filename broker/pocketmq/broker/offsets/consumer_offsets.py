@@ -15,7 +15,7 @@ from pocketmq.operation.events.messages import OffsetCommitted
 from pocketmq.operation.events.sink import NO_EVENTS, EventSink, Place
 from pocketmq.protocol.bodies.offsets import ConsumerOffsetTable
 from pocketmq.protocol.bodies.topics import DataVersion
-from pocketmq.protocol.validation import SYSTEM_GROUP_PREFIX
+from pocketmq.protocol.messages.validation import SYSTEM_GROUP_PREFIX
 
 SEPARATOR = "@"
 """Separates topic and group. No topic contains it; the group in `T@g@broadcast` does (B-36)."""

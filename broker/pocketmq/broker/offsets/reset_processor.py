@@ -26,7 +26,7 @@ from pocketmq.protocol.headers.offsets import (
     ResetConsumerClientOffsetRequestHeader,
     ResetOffsetRequestHeader,
 )
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 
 log = structlog.get_logger()
 

@@ -8,8 +8,8 @@ from typing import TypeVar
 import msgspec
 
 from pocketmq.protocol.signing import Credentials
+from pocketmq.runtime.configuration.options import option
 from pocketmq.runtime.errors import ConfigError
-from pocketmq.runtime.options import option
 
 T = TypeVar("T", bound=msgspec.Struct)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Literal
 
-from pocketmq.runtime.options import option
+from pocketmq.runtime.configuration.options import option
 
 
 @dataclass(frozen=True, kw_only=True)

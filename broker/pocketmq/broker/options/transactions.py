@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 
-from pocketmq.runtime.options import option
+from pocketmq.runtime.configuration.options import option
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,7 +29,7 @@ from pocketmq.protocol.headers.pop import (
     ChangeInvisibleTimeResponseHeader,
     PopMessageRequestHeader,
 )
-from pocketmq.protocol.receipts import ORDERED_QUEUE, ReceiptHandle, marked_topic
+from pocketmq.protocol.messages.receipts import ORDERED_QUEUE, ReceiptHandle, marked_topic
 
 
 class AckProcessor:

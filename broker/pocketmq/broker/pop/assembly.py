@@ -33,8 +33,8 @@ from pocketmq.broker.tables.saved_tables import SavedTable
 from pocketmq.broker.timers.assembly import Timers
 from pocketmq.broker.topics.assembly import Topics
 from pocketmq.protocol.bodies.pop import MessageRequestModes, RequestMode
+from pocketmq.protocol.messages.validation import REVIVE_TOPIC_PREFIX
 from pocketmq.protocol.transport.network import Network
-from pocketmq.protocol.validation import REVIVE_TOPIC_PREFIX
 
 CLEANED_PER_SAVE = 4_000
 """Queues of ordered pops that are looked at, each time they are saved, whether they are used."""

@@ -14,7 +14,7 @@ from pocketmq.protocol.body import decode_request_body, encode_body
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
-from pocketmq.protocol.validation import is_retry
+from pocketmq.protocol.messages.validation import is_retry
 
 
 class AssignmentProcessor:

@@ -25,9 +25,9 @@ from pocketmq.protocol.bodies.pop import (
     RequestModeBody,
 )
 from pocketmq.protocol.bodies.route import TopicRouteData
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.protocol.messages.validation import is_retry
 from pocketmq.protocol.scalars import Perm
-from pocketmq.protocol.validation import is_retry
 from pocketmq.runtime.signals import Signal
 
 STRATEGIES: Mapping[str, Callable[[], AllocateMessageQueueStrategy]] = {

@@ -27,17 +27,17 @@ from pocketmq.broker.store.queue_reads import MOST_FILTERED_BYTES
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
 from pocketmq.operation.events.messages import MessagePulled
 from pocketmq.operation.events.sink import Place
-from pocketmq.protocol import properties as names
 from pocketmq.protocol.hosts import parse_host_text
-from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.properties import encode_again
-from pocketmq.protocol.receipts import (
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.message import MessageExt
+from pocketmq.protocol.messages.properties import encode_again
+from pocketmq.protocol.messages.receipts import (
     ORDERED_QUEUE,
     ReceiptHandle,
     pop_retry_topic,
     retry_mark,
 )
-from pocketmq.protocol.record import decode_records, encode_record, pack_host, queue_offsets
+from pocketmq.protocol.stored.record import decode_records, encode_record, pack_host, queue_offsets
 
 ALL = MessageFilter()
 """Wants every message."""

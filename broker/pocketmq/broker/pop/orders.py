@@ -16,7 +16,7 @@ import msgspec
 from pocketmq.broker.pop.deadlines import Deadlines
 from pocketmq.broker.tables.unsaved import Unsaved
 from pocketmq.protocol.body import BodyStruct
-from pocketmq.protocol.receipts import order_count_info
+from pocketmq.protocol.messages.receipts import order_count_info
 from pocketmq.protocol.scalars import Int64
 from pocketmq.runtime.signals import Signal
 

@@ -26,7 +26,7 @@ from pocketmq.protocol.headers.pop import (
     PopMessageRequestHeader,
     PopMessageResponseHeader,
 )
-from pocketmq.protocol.receipts import msg_offset_info, start_offset_info
+from pocketmq.protocol.messages.receipts import msg_offset_info, start_offset_info
 
 
 class _Pop(NamedTuple):

@@ -17,11 +17,11 @@ from pocketmq.broker.pop.records import (
 from pocketmq.broker.store import PutResult, PutStatus, StoredMessage
 from pocketmq.broker.storing.safe_puts import SafePuts
 from pocketmq.broker.timers.rules import TimerRules, check_room
-from pocketmq.protocol import properties as names
 from pocketmq.protocol.codes import ResponseCode
-from pocketmq.protocol.properties import encode_properties
-from pocketmq.protocol.subscription import tags_code
-from pocketmq.protocol.validation import TIMER_TOPIC
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.properties import encode_properties
+from pocketmq.protocol.messages.subscription import tags_code
+from pocketmq.protocol.messages.validation import TIMER_TOPIC
 
 _CODES = {tag: tags_code(tag) for tag in (CHECK_POINT_TAG, ACK_TAG, BATCH_ACK_TAG)}
 

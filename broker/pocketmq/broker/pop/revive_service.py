@@ -26,22 +26,22 @@ from pocketmq.broker.storing.assembly import Storing
 from pocketmq.broker.subject import Service
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
 from pocketmq.operation.metrics import POP_RETRIED, POP_REVIVE_READ
-from pocketmq.protocol import properties as names
 from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.errors import BadRequestError
-from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.properties import (
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.message import MessageExt
+from pocketmq.protocol.messages.properties import (
     MAX_PROPERTIES_BYTES,
     encode_again,
     java_order,
     stored_name,
     stored_value,
 )
-from pocketmq.protocol.receipts import pop_retry_topic, user_topic
-from pocketmq.protocol.record import decode_records
+from pocketmq.protocol.messages.receipts import pop_retry_topic, user_topic
+from pocketmq.protocol.messages.subscription import tags_code
+from pocketmq.protocol.messages.validation import REVIVE_GROUP, is_retry
 from pocketmq.protocol.scalars import INT32_MAX, Perm
-from pocketmq.protocol.subscription import tags_code
-from pocketmq.protocol.validation import REVIVE_GROUP, is_retry
+from pocketmq.protocol.stored.record import decode_records
 from pocketmq.runtime.periodic import AT_REST, PeriodicService
 
 log = structlog.get_logger()

@@ -15,7 +15,7 @@ from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Encoding
 from pocketmq.protocol.errors import BadRequestError
 from pocketmq.protocol.headers.route import GetRouteInfoRequestHeader
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.protocol.transport.network import Network
 from pocketmq.protocol.transport.remoting import RemotingClient
 from pocketmq.runtime.errors import PeerError

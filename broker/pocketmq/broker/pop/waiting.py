@@ -16,7 +16,7 @@ from pocketmq.broker.pop.deadlines import Deadlines
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer
-from pocketmq.protocol.receipts import pop_retry_topic
+from pocketmq.protocol.messages.receipts import pop_retry_topic
 
 HeaderT = TypeVar("HeaderT")
 

@@ -8,8 +8,8 @@ from pocketmq.broker.address import BrokerAddress
 from pocketmq.broker.store import StoredMessage
 from pocketmq.broker.storing.safe_puts import SafePuts
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader
-from pocketmq.protocol.subscription import tags_code
-from pocketmq.protocol.validation import OFFSET_MOVED_TOPIC
+from pocketmq.protocol.messages.subscription import tags_code
+from pocketmq.protocol.messages.validation import OFFSET_MOVED_TOPIC
 from pocketmq.runtime.clock import Clock
 
 

@@ -25,8 +25,8 @@ from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer
 from pocketmq.protocol.errors import FilterError
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader
+from pocketmq.protocol.messages.subscription import SubscriptionData
 from pocketmq.protocol.scalars import Perm, PullSysFlag
-from pocketmq.protocol.subscription import SubscriptionData
 from pocketmq.runtime.words import counted
 
 FOUND = int(ResponseCode.SUCCESS)

@@ -43,8 +43,8 @@ from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
+from pocketmq.protocol.messages.subscription import SubscriptionData
 from pocketmq.protocol.scalars import PullSysFlag
-from pocketmq.protocol.subscription import SubscriptionData
 from pocketmq.runtime.clock import Clock
 
 Hold: TypeAlias = Callable[[Peer, Command, PullMessageRequestHeader, SubscriptionData], None]

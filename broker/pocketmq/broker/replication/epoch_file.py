@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pocketmq.broker.replication.epochs import Epoch, Epochs
 from pocketmq.broker.store import Disk
-from pocketmq.runtime.durable_file import DurableFile
+from pocketmq.runtime.files.durable_file import DurableFile
 
 FILE_NAME = "epochFileCheckpoint"
 

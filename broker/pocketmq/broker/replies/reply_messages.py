@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pocketmq.broker.store.stored_message import StoredMessage
-from pocketmq.protocol import properties as names
 from pocketmq.protocol.headers.replies import ReplyMessageRequestHeader
 from pocketmq.protocol.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
-from pocketmq.protocol.properties import decode_properties, encode_again
-from pocketmq.protocol.subscription import tags_code
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.properties import decode_properties, encode_again
+from pocketmq.protocol.messages.subscription import tags_code
 
 SendHeader = SendMessageRequestHeader | SendMessageRequestHeaderV2
 

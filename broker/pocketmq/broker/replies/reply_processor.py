@@ -25,10 +25,10 @@ from pocketmq.protocol.headers.replies import (
     SendReplyMessageRequestHeaderV2,
 )
 from pocketmq.protocol.headers.send import SendMessageResponseHeader
-from pocketmq.protocol.ids import offset_msg_id
+from pocketmq.protocol.messages.ids import offset_msg_id
+from pocketmq.protocol.messages.validation import NOT_ALLOWED_SEND
 from pocketmq.protocol.scalars import Perm
 from pocketmq.protocol.transport.channel import Channel
-from pocketmq.protocol.validation import NOT_ALLOWED_SEND
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.words import counted
 

@@ -23,7 +23,7 @@ from pocketmq.broker.sending.stamp import REGION, TRACE_ON, BrokerStamp
 from pocketmq.broker.storing.assembly import Storing
 from pocketmq.broker.subject import Subject
 from pocketmq.broker.topics.assembly import Topics
-from pocketmq.protocol.ids import UniqKeyFactory
+from pocketmq.protocol.messages.ids import UniqKeyFactory
 
 
 def assemble_sending(

@@ -17,8 +17,8 @@ from pocketmq.protocol.headers.send import (
     SendMessageRequestHeader,
     SendMessageRequestHeaderV2,
 )
-from pocketmq.protocol.ids import offset_msg_ids
-from pocketmq.protocol.properties import UNIQ_KEY, decode_properties
+from pocketmq.protocol.messages.ids import offset_msg_ids
+from pocketmq.protocol.messages.properties import UNIQ_KEY, decode_properties
 from pocketmq.runtime.clock import Clock
 
 

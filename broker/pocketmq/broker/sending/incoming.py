@@ -18,15 +18,15 @@ from pocketmq.broker.sending.stamp import BrokerStamp
 from pocketmq.broker.stats.message_type import type_of
 from pocketmq.broker.store.stored_message import StoredMessage
 from pocketmq.broker.storing.rewrites import Rewrites
-from pocketmq.protocol import properties as names
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import IllegalNameError
 from pocketmq.protocol.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
 from pocketmq.protocol.hosts import pack_host, parse_host_text
-from pocketmq.protocol.properties import decode_alike, encode_again, priority_of
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.properties import decode_alike, encode_again, priority_of
+from pocketmq.protocol.messages.subscription import tags_code
 from pocketmq.protocol.scalars import MessageSysFlag
-from pocketmq.protocol.subscription import tags_code
 from pocketmq.runtime.signals import Signal
 
 SendHeader = SendMessageRequestHeader | SendMessageRequestHeaderV2

@@ -22,16 +22,16 @@ from pocketmq.broker.sending.send_checks import SendChecks
 from pocketmq.broker.sending.sent_properties import MAX_REMEMBERED, Traits, read_sent
 from pocketmq.broker.sending.stamp import BrokerStamp
 from pocketmq.broker.store.stored_message import QueueBatch
-from pocketmq.protocol import properties as names
-from pocketmq.protocol.batch import batch_columns, first_entry, keyed_entries
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
-from pocketmq.protocol.message import Buffer
-from pocketmq.protocol.properties import decode_properties, encode_again
-from pocketmq.protocol.record_batch import KeyedProperties
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.batch import batch_columns, first_entry, keyed_entries
+from pocketmq.protocol.messages.message import Buffer
+from pocketmq.protocol.messages.properties import decode_properties, encode_again
+from pocketmq.protocol.messages.subscription import tags_code
+from pocketmq.protocol.messages.validation import MAX_TOPIC_CHARS
 from pocketmq.protocol.scalars import MessageSysFlag
-from pocketmq.protocol.subscription import tags_code
-from pocketmq.protocol.validation import MAX_TOPIC_CHARS
+from pocketmq.protocol.stored.record_batch import KeyedProperties
 
 _SEPARATOR = b"\x02"
 _KEY = b"UNIQ_KEY\x01"

@@ -13,7 +13,7 @@ from pocketmq.operation.events.sink import NO_EVENTS, EventSink
 from pocketmq.operation.metrics import SENT_TO_DLQ
 from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.codes import ResponseCode
-from pocketmq.protocol.validation import dlq_topic, retry_topic
+from pocketmq.protocol.messages.validation import dlq_topic, retry_topic
 from pocketmq.runtime.profile.broker import BrokerProfile
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pocketmq.broker.store.stored_message import StoredMessage
-from pocketmq.protocol import properties as names
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
 from pocketmq.protocol.hosts import pack_host, parse_host_text
-from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.properties import encode_again
-from pocketmq.protocol.subscription import tags_code
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.message import MessageExt
+from pocketmq.protocol.messages.properties import encode_again
+from pocketmq.protocol.messages.subscription import tags_code
 
 FIRST_RETRY_LEVEL = 3
 """Delay level of the first retry: 10 s."""

@@ -19,8 +19,8 @@ from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
 from pocketmq.protocol.headers.send import ConsumerSendMsgBackRequestHeader
-from pocketmq.protocol.record import decode_record
 from pocketmq.protocol.scalars import Perm
+from pocketmq.protocol.stored.record import decode_record
 from pocketmq.runtime.clock import Clock
 
 log = structlog.get_logger()

@@ -9,8 +9,8 @@ from pocketmq.broker.stats.broker_stats import BrokerStats
 from pocketmq.operation.events.messages import MessageDead, MessageSentBack
 from pocketmq.operation.events.sink import NO_EVENTS, EventSink
 from pocketmq.operation.metrics import SENT_TO_DLQ
-from pocketmq.protocol import properties as names
-from pocketmq.protocol.message import MessageExt
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.message import MessageExt
 
 
 class SendBackReports:

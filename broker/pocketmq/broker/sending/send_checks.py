@@ -16,8 +16,13 @@ from pocketmq.broker.topics.topic_configs import TopicConfigManager
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import IllegalNameError
 from pocketmq.protocol.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
+from pocketmq.protocol.messages.validation import (
+    NOT_ALLOWED_SEND,
+    RETRY_PREFIX,
+    check_topic,
+    is_retry,
+)
 from pocketmq.protocol.scalars import Perm
-from pocketmq.protocol.validation import NOT_ALLOWED_SEND, RETRY_PREFIX, check_topic, is_retry
 from pocketmq.runtime.words import counted
 
 

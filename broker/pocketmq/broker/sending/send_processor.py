@@ -39,7 +39,7 @@ from pocketmq.protocol.headers.send import (
     SendMessageRequestHeaderV2,
     SendMessageResponseHeader,
 )
-from pocketmq.protocol.ids import offset_msg_id
+from pocketmq.protocol.messages.ids import offset_msg_id
 from pocketmq.runtime.clock import Clock
 
 _HEADERS: dict[int, type[SendMessageRequestHeader] | type[SendMessageRequestHeaderV2]] = {

@@ -21,7 +21,7 @@ from pocketmq.protocol.codes import LanguageCode
 from pocketmq.protocol.command import FLAG_RESPONSE, Command, Encoding
 from pocketmq.protocol.frame import encode_frame
 from pocketmq.protocol.headers.send import SendMessageResponseHeader
-from pocketmq.protocol.ids import offset_msg_id, offset_msg_ids
+from pocketmq.protocol.messages.ids import offset_msg_id, offset_msg_ids
 
 FrameBuilder = Callable[[int, int, int, int, str], bytes]
 """(opaque, physical offset, queue id, queue offset, transaction id) -> frame."""

@@ -12,9 +12,14 @@ import msgspec
 
 from pocketmq.broker.sending.stamp import traced
 from pocketmq.broker.stats.message_type import MessageType, type_of
-from pocketmq.protocol import properties as names
-from pocketmq.protocol.properties import READ_PLACES, decode_properties, java_order, java_place
-from pocketmq.protocol.subscription import tags_code
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.properties import (
+    READ_PLACES,
+    decode_properties,
+    java_order,
+    java_place,
+)
+from pocketmq.protocol.messages.subscription import tags_code
 
 TIMERS = frozenset({names.TIMER_DELAY_SEC, names.TIMER_DELAY_MS, names.TIMER_DELIVER_MS})
 """Properties of a delay in milliseconds (B-96)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pocketmq.broker.address import BrokerAddress
-from pocketmq.protocol.properties import (
+from pocketmq.protocol.messages.properties import (
     CLUSTER,
     MSG_REGION,
     POP_CK,

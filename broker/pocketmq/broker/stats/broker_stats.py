@@ -14,7 +14,7 @@ from typing import Final
 from pocketmq.broker.stats.message_type import MessageType
 from pocketmq.broker.stats.meters import Meters
 from pocketmq.broker.stats.traffic import DAY_PERIOD_MS, HOUR_PERIOD_MS, Sent, Traffic, size_class
-from pocketmq.protocol.validation import SCHEDULE_TOPIC, is_system_topic
+from pocketmq.protocol.messages.validation import SCHEDULE_TOPIC, is_system_topic
 
 WINDOW_S = 600
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import IntEnum, unique
 from typing import Final
 
-from pocketmq.protocol import properties as names
+from pocketmq.protocol.messages import properties as names
 
 _START_DELIVER_TIME: Final = "__STARTDELIVERTIME"
 """By which clients of a cloud's RocketMQ ask for a delay; no broker delivers later for it."""

@@ -8,8 +8,8 @@
 
 A *physical offset* counts bytes from the beginning of the first file, and a file is named by the
 offset of its first byte; so any offset leads to its file by arithmetic. Records are laid out by
-`pocketmq.protocol.record`. A record never crosses the end of a file: when it does not fit with 8
-bytes to spare, a blank fills the rest, and the record goes to the next file (S-14):
+`pocketmq.protocol.stored.record`. A record never crosses the end of a file: when it does not fit
+with 8 bytes to spare, a blank fills the rest, and the record goes to the next file (S-14):
 
     1,073,741,638    a record of 112 bytes; 186 bytes were left
     1,073,741,750    74 bytes are left, too few for the next record: blank 0000004a cbd43194
@@ -39,14 +39,8 @@ from pocketmq.broker.store.stored_message import (
     QueueBatch,
     StoredMessage,
 )
-from pocketmq.protocol.message import Buffer
-from pocketmq.protocol.properties import MAX_PROPERTIES_BYTES
-from pocketmq.protocol.record import (
-    MAX_TOPIC_BYTES_V1,
-    encode_blank,
-    record_parts,
-)
-from pocketmq.protocol.record_batch import BatchLengths, batch_lengths, batch_records
+from pocketmq.protocol.messages.message import Buffer
+from pocketmq.protocol.messages.properties import MAX_PROPERTIES_BYTES
 from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.protocol.store_layout import (
     FIXED_SIZE,
@@ -55,6 +49,12 @@ from pocketmq.protocol.store_layout import (
     RECORD,
     store_time_ms,
 )
+from pocketmq.protocol.stored.record import (
+    MAX_TOPIC_BYTES_V1,
+    encode_blank,
+    record_parts,
+)
+from pocketmq.protocol.stored.record_batch import BatchLengths, batch_lengths, batch_records
 from pocketmq.runtime.errors import DiskError, DiskFullError
 
 log = structlog.get_logger()

@@ -8,9 +8,9 @@ from enum import Enum, unique
 from math import inf
 from typing import ClassVar
 
-from pocketmq.protocol.properties import DELAY_LEVELS
+from pocketmq.protocol.messages.properties import DELAY_LEVELS
+from pocketmq.runtime.configuration.options import OptionDescription, clamped, describe, option
 from pocketmq.runtime.errors import ConfigError
-from pocketmq.runtime.options import OptionDescription, clamped, describe, option
 
 KIB = 1024
 MIB = 1024 * KIB

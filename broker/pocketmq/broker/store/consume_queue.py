@@ -29,9 +29,9 @@ from pocketmq.broker.store.mapped_file import MappedFile, Mappings
 from pocketmq.broker.store.mapped_files import MappedFiles
 from pocketmq.broker.store.rooted_disk import child
 from pocketmq.broker.store.stored_message import StoredMessage
-from pocketmq.protocol.record import topic_field
 from pocketmq.protocol.store_layout import FILLER_SIZE as FILLER_SIZE
 from pocketmq.protocol.store_layout import QUEUE_ENTRY
+from pocketmq.protocol.stored.record import topic_field
 
 log = structlog.get_logger()
 

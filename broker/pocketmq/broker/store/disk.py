@@ -34,9 +34,9 @@ from pocketmq.broker.store.mapping import (
     read_ahead,
 )
 from pocketmq.broker.store.row_look import RowLook, look_at_row, next_data
-from pocketmq.runtime.descriptors import FOR_FILES
 from pocketmq.runtime.errors import DiskError
-from pocketmq.runtime.text_files import OsTextFiles, TextFiles, disk_error, explained
+from pocketmq.runtime.files.descriptors import FOR_FILES
+from pocketmq.runtime.files.text_files import OsTextFiles, TextFiles, disk_error, explained
 
 
 class DiskUsage(NamedTuple):

@@ -8,8 +8,8 @@ from pocketmq.broker.store.config import ENTRY_SIZE
 from pocketmq.broker.store.consume_queue import ENTRY, FILLER_SIZE
 from pocketmq.broker.store.stopped_store import Problem, StoppedStore
 from pocketmq.broker.store.verify_cursors import queue_problem
-from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.record_check import check_record
+from pocketmq.protocol.messages.message import MessageExt
+from pocketmq.protocol.stored.record_check import check_record
 from pocketmq.runtime.errors import CallerError
 
 

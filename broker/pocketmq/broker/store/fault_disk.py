@@ -28,7 +28,7 @@ import structlog
 from pocketmq.broker.store.disk import Disk, DiskFile, OsDisk
 from pocketmq.broker.store.row_look import RowLook
 from pocketmq.runtime.errors import ConfigError
-from pocketmq.runtime.text_files import explained
+from pocketmq.runtime.files.text_files import explained
 
 log = structlog.get_logger()
 

@@ -25,7 +25,7 @@ from pocketmq.broker.store.errors import StoreFileError
 from pocketmq.broker.store.mapped_file import PAGE, MappedFile
 from pocketmq.broker.store.store_events import NO_STORE_EVENTS, StoreEvents
 from pocketmq.broker.store.stored_message import PutStatus
-from pocketmq.protocol.record_check import RecordKind, check_record
+from pocketmq.protocol.stored.record_check import RecordKind, check_record
 from pocketmq.runtime.clock import Clock, Timer
 
 log = structlog.get_logger()

@@ -21,8 +21,8 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Final
 
-from pocketmq.protocol.index_hash import key_hash
 from pocketmq.protocol.java import java_hash
+from pocketmq.protocol.stored.index_hash import key_hash
 
 _MASK: Final = 0xFFFFFFFF
 _INT32_MAX: Final = 2**31 - 1

@@ -10,7 +10,7 @@ from pocketmq.broker.store.config import ENTRY_SIZE
 from pocketmq.broker.store.consume_queue import ENTRY, FILLER_SIZE
 from pocketmq.broker.store.stopped_store import StoppedQueue, StoppedStore, StoreShape
 from pocketmq.broker.store.verify_derived import count_live
-from pocketmq.protocol.record_check import check_record
+from pocketmq.protocol.stored.record_check import check_record
 
 
 class FileFacts(msgspec.Struct):

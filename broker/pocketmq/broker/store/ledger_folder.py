@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from pocketmq.broker.store.disk import Disk
-from pocketmq.protocol.ledger import FOLDER_PREFIX, ledger_of
+from pocketmq.protocol.stored.ledger import FOLDER_PREFIX, ledger_of
 from pocketmq.runtime.errors import DiskError
 
 

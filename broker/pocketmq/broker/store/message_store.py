@@ -68,7 +68,7 @@ from pocketmq.broker.store.stored_message import (
     QueueBatch,
     StoredMessage,
 )
-from pocketmq.protocol.validation import is_folder_name
+from pocketmq.protocol.messages.validation import is_folder_name
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.profile.broker import BrokerProfile
 from pocketmq.runtime.signals import Signal

@@ -9,9 +9,9 @@ import structlog
 
 from pocketmq.broker.store.commit_log import CommitLog
 from pocketmq.broker.store.index_service import IndexService
-from pocketmq.protocol import properties as names
-from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.record_check import check_record
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.message import MessageExt
+from pocketmq.protocol.stored.record_check import check_record
 from pocketmq.runtime.errors import DiskError
 
 log = structlog.get_logger()

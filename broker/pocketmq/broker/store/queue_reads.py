@@ -22,7 +22,7 @@ from pocketmq.broker.store.lookup import (
     outside,
 )
 from pocketmq.broker.store.mend import Mender
-from pocketmq.protocol.properties import MAX_PROPERTIES_BYTES
+from pocketmq.protocol.messages.properties import MAX_PROPERTIES_BYTES
 from pocketmq.runtime.profile.broker import BrokerProfile
 
 Accept = Callable[[int], bool]

@@ -12,9 +12,9 @@ from pocketmq.broker.store.consume_queue import ENTRY, FILLER_SIZE, ConsumeQueue
 from pocketmq.broker.store.errors import StoreFileError
 from pocketmq.broker.store.mapped_file import PAGE, MappedFile
 from pocketmq.broker.store.row_look import RowLook
-from pocketmq.protocol.record_check import check_record
 from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.protocol.store_layout import MAGIC_V1, RECORD
+from pocketmq.protocol.stored.record_check import check_record
 
 log = structlog.get_logger()
 

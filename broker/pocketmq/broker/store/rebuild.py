@@ -20,7 +20,7 @@ from pocketmq.broker.store.ledger_folder import refuse_ledger
 from pocketmq.broker.store.message_store import MessageStore
 from pocketmq.broker.store.recovery import Recovery
 from pocketmq.broker.store.stopped_store import StoppedStore, StoreShape
-from pocketmq.protocol.properties import DELAY_LEVELS
+from pocketmq.protocol.messages.properties import DELAY_LEVELS
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.profile.broker import BrokerProfile
 

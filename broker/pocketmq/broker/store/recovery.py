@@ -39,7 +39,7 @@ from pocketmq.broker.store.queue_recovery import (
     load_queue,
     settle,
 )
-from pocketmq.protocol.record_check import check_record
+from pocketmq.protocol.stored.record_check import check_record
 
 log = structlog.get_logger()
 

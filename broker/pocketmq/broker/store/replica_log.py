@@ -36,10 +36,10 @@ from pocketmq.broker.store.queue_recovery import correct_min_offset, cut_at, zer
 from pocketmq.broker.store.retried_dispatch import Visibility
 from pocketmq.broker.store.stored_batches import StoredBatch
 from pocketmq.broker.store.stored_message import PutResult, PutStatus, StoredMessage
-from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.record_check import Checked, RecordKind, check_record
+from pocketmq.protocol.messages.message import MessageExt
 from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.protocol.store_layout import BLANK, MAGIC_BLANK, RECORD
+from pocketmq.protocol.stored.record_check import Checked, RecordKind, check_record
 from pocketmq.runtime.errors import DiskError, PocketMQError
 
 log = structlog.get_logger()

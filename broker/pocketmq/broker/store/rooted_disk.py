@@ -14,7 +14,7 @@ from pocketmq.broker.store.disk import Disk, DiskFile, DiskUsage
 from pocketmq.broker.store.disk_worker import DiskWorker
 from pocketmq.broker.store.errors import IllegalPathError
 from pocketmq.broker.store.row_look import RowLook
-from pocketmq.protocol.validation import is_folder_name
+from pocketmq.protocol.messages.validation import is_folder_name
 
 _is_usual: Final = re.compile(r"(?:[\w%-]{1,255}/)*[\w%-]{1,255}", re.ASCII).fullmatch
 """Whether a path has names without dots only, as many bytes as characters: then each is a folder's.

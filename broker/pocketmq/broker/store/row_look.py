@@ -11,8 +11,8 @@ import errno
 import os
 from typing import NamedTuple
 
-from pocketmq.runtime.descriptors import FOR_FILES
-from pocketmq.runtime.text_files import disk_error
+from pocketmq.runtime.files.descriptors import FOR_FILES
+from pocketmq.runtime.files.text_files import disk_error
 
 
 class RowLook(NamedTuple):

@@ -18,7 +18,7 @@ from pocketmq.broker.store.errors import StoreLockedError
 from pocketmq.broker.store.index_file import ENTRY as INDEX_ENTRY
 from pocketmq.broker.store.index_file import IndexFile
 from pocketmq.broker.store.stopped_store import StoppedQueue, StoppedStore, index_paths
-from pocketmq.protocol.record_check import check_record
+from pocketmq.protocol.stored.record_check import check_record
 from pocketmq.runtime.errors import DiskError
 
 _MOST_LOOKS = 100

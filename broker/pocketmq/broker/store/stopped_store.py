@@ -26,8 +26,8 @@ from pocketmq.broker.store.index_file import SLOT_SIZE, IndexFile
 from pocketmq.broker.store.index_service import NAME_LENGTH as INDEX_NAME_LENGTH
 from pocketmq.broker.store.ledger_folder import ledger_folder
 from pocketmq.broker.store.mapped_file import MappedFile, Mappings
-from pocketmq.protocol.ledger import FOLDER_PREFIX, REST_OF_FILE, record_place
-from pocketmq.protocol.record_check import RecordKind, check_record
+from pocketmq.protocol.stored.ledger import FOLDER_PREFIX, REST_OF_FILE, record_place
+from pocketmq.protocol.stored.record_check import RecordKind, check_record
 from pocketmq.runtime.errors import CallerError
 
 _MARKS = ("commitlog", "consumequeue", "checkpoint", "config")

@@ -7,7 +7,7 @@ from enum import Enum, unique
 
 import msgspec
 
-from pocketmq.protocol.message import Buffer
+from pocketmq.protocol.messages.message import Buffer
 
 
 class StoredMessage(msgspec.Struct, gc=False):

@@ -40,7 +40,7 @@ from pocketmq.broker.store.verify_log import (
     Stretch,
 )
 from pocketmq.protocol import fastjson
-from pocketmq.protocol.properties import DELAY_LEVELS
+from pocketmq.protocol.messages.properties import DELAY_LEVELS
 from pocketmq.runtime.words import counted
 
 STRETCH_BYTES = 16 * MIB

@@ -15,9 +15,9 @@ from pocketmq.broker.store.index_file import ENTRY as INDEX_ENTRY
 from pocketmq.broker.store.index_file import IndexFile
 from pocketmq.broker.store.index_keys import unique_key_hash
 from pocketmq.broker.store.stopped_store import Problem, StoppedQueue, StoppedStore
-from pocketmq.protocol.index_hash import key_hash
-from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.record_check import check_record
+from pocketmq.protocol.messages.message import MessageExt
+from pocketmq.protocol.stored.index_hash import key_hash
+from pocketmq.protocol.stored.record_check import check_record
 
 NEVER = 1 << 63
 """Physical offset of no entry."""

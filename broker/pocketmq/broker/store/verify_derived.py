@@ -16,7 +16,7 @@ from pocketmq.broker.store.index_file import ENTRY as INDEX_ENTRY
 from pocketmq.broker.store.index_file import IndexFile
 from pocketmq.broker.store.stopped_store import Problem, StoppedQueue, StoppedStore
 from pocketmq.broker.store.verify_cursors import queue_problem
-from pocketmq.protocol.record_check import check_record
+from pocketmq.protocol.stored.record_check import check_record
 
 
 def queue_entries(queue: StoppedQueue) -> Iterator[tuple[int, int, int]]:

@@ -24,12 +24,12 @@ from pocketmq.broker.store.log_scan import sound_positions
 from pocketmq.broker.store.mapped_file import MappedFile
 from pocketmq.broker.store.stopped_store import Problem, StoppedStore, first_content
 from pocketmq.broker.store.verify_cursors import IndexCursor, Outcome, QueueCursor
-from pocketmq.protocol.ledger import REST_OF_FILE, record_place
-from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.record_check import RecordKind, check_record
+from pocketmq.protocol.messages.message import MessageExt
+from pocketmq.protocol.messages.subscription import tags_code
 from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.protocol.store_layout import MAGIC_V1, RECORD
-from pocketmq.protocol.subscription import tags_code
+from pocketmq.protocol.stored.ledger import REST_OF_FILE, record_place
+from pocketmq.protocol.stored.record_check import RecordKind, check_record
 
 MAX_PROBLEMS = 1000
 """Kept of each stretch, the rest is counted."""

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from pocketmq.broker.store.stored_message import StoredMessage
-from pocketmq.protocol.record import MAX_TOPIC_BYTES_V1
-from pocketmq.protocol.validation import is_retry
+from pocketmq.protocol.messages.validation import is_retry
+from pocketmq.protocol.stored.record import MAX_TOPIC_BYTES_V1
 
 Rewrite: TypeAlias = Callable[[StoredMessage, dict[str, str], int], bool]
 """(message, its properties decoded, now in epoch ms) -> whether the message was taken.

@@ -1,7 +1,8 @@
 """The files under `<store>/config/`: JSON that RocketMQ reads too, replaced atomically (E-67).
 
 RocketMQ writes raw integer keys, `{"offsetTable":{"T@g":{0:5}}}`; they are read, and written
-quoted, which it reads in turn. How a file and its `.bak` are replaced: runtime/durable_file.py.
+quoted, which it reads in turn. How a file and its `.bak` are replaced:
+runtime/files/durable_file.py.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ import msgspec
 
 from pocketmq.protocol import fastjson
 from pocketmq.runtime.clock import Clock
-from pocketmq.runtime.durable_file import DurableFile
-from pocketmq.runtime.text_files import TextFiles
+from pocketmq.runtime.files.durable_file import DurableFile
+from pocketmq.runtime.files.text_files import TextFiles
 
 LARGE_BYTES = 256 * 1024
 """JSON from which on a pause is made before it is formatted: 5 MB take 12 ms."""

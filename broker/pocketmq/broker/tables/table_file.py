@@ -11,7 +11,7 @@ import msgspec
 from pocketmq.broker.store import Disk
 from pocketmq.broker.tables.json_files import JsonFile
 from pocketmq.runtime.clock import Clock
-from pocketmq.runtime.durable_file import DamagedFileError
+from pocketmq.runtime.files.durable_file import DamagedFileError
 
 TableT = TypeVar("TableT")
 

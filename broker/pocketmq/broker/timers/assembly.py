@@ -18,7 +18,7 @@ from pocketmq.broker.timers.service import TimerService
 from pocketmq.broker.timers.state import TimerState
 from pocketmq.broker.timers.wheel import TimerWheel
 from pocketmq.broker.topics.assembly import Topics
-from pocketmq.protocol.validation import TIMER_TOPIC
+from pocketmq.protocol.messages.validation import TIMER_TOPIC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,9 +19,9 @@ from pocketmq.broker.timers.layout import LogRecord
 from pocketmq.broker.timers.rules import NEVER_WAITED_MS, delivery, is_deleted, names_cancel, rolled
 from pocketmq.broker.timers.state import TimerState
 from pocketmq.operation.metrics import TIMER_DEQUEUED
-from pocketmq.protocol import properties as names
-from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.record import decode_record
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.message import MessageExt
+from pocketmq.protocol.stored.record import decode_record
 from pocketmq.runtime.clock import Clock
 
 log = structlog.get_logger()

@@ -34,7 +34,7 @@ from pocketmq.broker.timers.layout import (
 )
 from pocketmq.broker.timers.log import TimerLog
 from pocketmq.broker.timers.wheel import TimerWheel, encode_slot
-from pocketmq.runtime.durable_file import DamagedFileError
+from pocketmq.runtime.files.durable_file import DamagedFileError
 
 log = structlog.get_logger()
 

@@ -21,12 +21,12 @@ from pocketmq.broker.timers.layout import DELETE, NORMAL, RECORD_SIZE, ROLL, Log
 from pocketmq.broker.timers.rules import NEVER_WAITED_MS, topic_hash
 from pocketmq.broker.timers.state import TimerState
 from pocketmq.operation.metrics import DELAY_LATENCY, TIMER_ENQUEUED
-from pocketmq.protocol import properties as names
 from pocketmq.protocol.java import java_integer
-from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.properties import stored_name, stored_value
-from pocketmq.protocol.record import decode_records
-from pocketmq.protocol.validation import TIMER_TOPIC
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.message import MessageExt
+from pocketmq.protocol.messages.properties import stored_name, stored_value
+from pocketmq.protocol.messages.validation import TIMER_TOPIC
+from pocketmq.protocol.stored.record import decode_records
 from pocketmq.runtime.clock import Clock
 
 log = structlog.get_logger()

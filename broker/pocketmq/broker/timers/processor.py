@@ -14,16 +14,16 @@ from pocketmq.broker.timers.counts import TimerCounts
 from pocketmq.broker.timers.files import TimerFiles
 from pocketmq.broker.timers.rules import TimerRules, delete_key
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
-from pocketmq.protocol import properties as names
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
 from pocketmq.protocol.errors import BadRequestError
 from pocketmq.protocol.headers.timers import RecallMessageRequestHeader, RecallMessageResponseHeader
-from pocketmq.protocol.properties import encode_properties
-from pocketmq.protocol.receipts import RecallHandle
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.properties import encode_properties
+from pocketmq.protocol.messages.receipts import RecallHandle
+from pocketmq.protocol.messages.subscription import tags_code
 from pocketmq.protocol.scalars import Perm
-from pocketmq.protocol.subscription import tags_code
 
 RECALL_TAG = "_RECALL_TAG_"
 

@@ -6,9 +6,9 @@ from pocketmq.broker.delays.delay import level_of
 from pocketmq.broker.store.stored_message import StoredMessage
 from pocketmq.broker.storing.rewrites import Rewrite
 from pocketmq.broker.timers.rules import TimerRules, check_room, to_timer_topic
-from pocketmq.protocol import properties as names
-from pocketmq.protocol.receipts import RecallHandle
-from pocketmq.protocol.validation import TIMER_TOPIC, is_retry
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.receipts import RecallHandle
+from pocketmq.protocol.messages.validation import TIMER_TOPIC, is_retry
 
 _TIMES = (names.TIMER_DELAY_SEC, names.TIMER_DELAY_MS, names.TIMER_DELIVER_MS)
 

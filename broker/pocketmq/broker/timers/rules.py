@@ -9,19 +9,19 @@ from functools import lru_cache
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.store.stored_message import StoredMessage
 from pocketmq.broker.timers.layout import BLANK_SLOTS, SLOTS, LogRecord
-from pocketmq.protocol import properties as names
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.java import java_hash, java_integer
-from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.properties import (
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.message import MessageExt
+from pocketmq.protocol.messages.properties import (
     MAX_PROPERTIES_BYTES,
     add_to_stored,
     encode_again,
     stored_name,
     stored_value,
 )
-from pocketmq.protocol.subscription import tags_code
-from pocketmq.protocol.validation import NOT_ALLOWED_SEND, TIMER_TOPIC
+from pocketmq.protocol.messages.subscription import tags_code
+from pocketmq.protocol.messages.validation import NOT_ALLOWED_SEND, TIMER_TOPIC
 
 NEVER_WAITED_MS = 2**63 - 1
 """TIMER_ENQUEUE_MS of a message that was due before it came into the wheel (T-101)."""

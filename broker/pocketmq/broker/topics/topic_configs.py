@@ -14,8 +14,7 @@ import msgspec
 from pocketmq.broker.tables.copied import become
 from pocketmq.protocol.bodies.topics import DataVersion, TopicConfig, TopicConfigSerializeWrapper
 from pocketmq.protocol.budget import BudgetSource, default_budget
-from pocketmq.protocol.scalars import Perm, TopicSysFlag
-from pocketmq.protocol.validation import (
+from pocketmq.protocol.messages.validation import (
     AUTO_CREATE_TOPIC,
     BENCHMARK_TOPIC,
     HALF_TOPIC,
@@ -34,6 +33,7 @@ from pocketmq.protocol.validation import (
     is_system_topic,
     retry_topic,
 )
+from pocketmq.protocol.scalars import Perm, TopicSysFlag
 from pocketmq.runtime.signals import Signal
 
 

@@ -29,8 +29,8 @@ from pocketmq.protocol.headers.topics import (
     GetTopicConfigRequestHeader,
     UpdateAndCreateTopicRequestHeader,
 )
+from pocketmq.protocol.messages.validation import check_topic
 from pocketmq.protocol.scalars import Perm
-from pocketmq.protocol.validation import check_topic
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.signals import Signal
 

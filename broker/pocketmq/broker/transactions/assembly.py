@@ -23,10 +23,14 @@ from pocketmq.broker.transactions.half_messages import add_to_half, is_half, to_
 from pocketmq.broker.transactions.op_batches import OpBatches, OpLimits
 from pocketmq.broker.transactions.op_writer import OpWriter
 from pocketmq.broker.transactions.questions import Questions
-from pocketmq.protocol import properties as names
 from pocketmq.protocol.codes import ResponseCode
-from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.validation import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.message import MessageExt
+from pocketmq.protocol.messages.validation import (
+    HALF_TOPIC,
+    OP_HALF_TOPIC,
+    TRANS_CHECK_MAX_TIME_TOPIC,
+)
 from pocketmq.runtime.periodic import PeriodicService
 
 

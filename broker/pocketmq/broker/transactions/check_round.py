@@ -14,9 +14,9 @@ from enum import Enum, unique
 from typing import Protocol
 
 from pocketmq.broker.transactions.half_messages import immunity_ms, offsets_of
-from pocketmq.protocol import properties as names
 from pocketmq.protocol.java import java_integer
-from pocketmq.protocol.message import MessageExt
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.message import MessageExt
 
 MAX_ROUND_MS = 60_000
 PAUSE_AFTER = 200

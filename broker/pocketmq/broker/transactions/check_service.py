@@ -20,10 +20,10 @@ from pocketmq.broker.transactions.decisions import Decisions
 from pocketmq.broker.transactions.half_copies import HalfCopies
 from pocketmq.broker.transactions.half_messages import given_up, renewed
 from pocketmq.broker.transactions.questions import Questions
-from pocketmq.protocol import properties as names
-from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.record import decode_record, decode_records
-from pocketmq.protocol.validation import HALF_TOPIC, OP_HALF_TOPIC
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.message import MessageExt
+from pocketmq.protocol.messages.validation import HALF_TOPIC, OP_HALF_TOPIC
+from pocketmq.protocol.stored.record import decode_record, decode_records
 from pocketmq.runtime.clock import Clock
 
 log = structlog.get_logger()

@@ -23,7 +23,6 @@ from pocketmq.broker.transactions.half_messages import (
 )
 from pocketmq.broker.transactions.op_history import OpHistory
 from pocketmq.broker.transactions.op_writer import OpWriter
-from pocketmq.protocol import properties as names
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, error_reply, handles, handles_batch
@@ -32,11 +31,16 @@ from pocketmq.protocol.headers.transactions import (
     EndTransactionRequestHeader,
     ResumeCheckHalfMessageRequestHeader,
 )
-from pocketmq.protocol.ids import parse_offset_msg_id
-from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.record import decode_record
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.ids import parse_offset_msg_id
+from pocketmq.protocol.messages.message import MessageExt
+from pocketmq.protocol.messages.validation import (
+    HALF_TOPIC,
+    SCHEDULE_TOPIC,
+    TRANS_CHECK_MAX_TIME_TOPIC,
+)
 from pocketmq.protocol.scalars import MessageSysFlag
-from pocketmq.protocol.validation import HALF_TOPIC, SCHEDULE_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
+from pocketmq.protocol.stored.record import decode_record
 from pocketmq.runtime.clock import Clock
 
 log = structlog.get_logger()

@@ -17,7 +17,7 @@ from typing import Final
 
 from pocketmq.broker.transactions.half_messages import read_half
 from pocketmq.broker.transactions.offset_set import OffsetSet
-from pocketmq.protocol.message import MessageExt
+from pocketmq.protocol.messages.message import MessageExt
 
 MOST_KNOWN: Final = 500_000
 """Transactions that are told from each other in one queue; about 200 bytes each, while it is read.

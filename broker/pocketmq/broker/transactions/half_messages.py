@@ -14,12 +14,12 @@ import msgspec
 
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.store.stored_message import StoredMessage
-from pocketmq.protocol import properties as names
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.headers.transactions import EndTransactionRequestHeader
 from pocketmq.protocol.java import java_integer
-from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.properties import (
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.message import MessageExt
+from pocketmq.protocol.messages.properties import (
     KEY_MARK,
     KEYS_MARK,
     SharedProperties,
@@ -28,15 +28,15 @@ from pocketmq.protocol.properties import (
     encode_properties,
     read_alike,
 )
-from pocketmq.protocol.record import encode_record
-from pocketmq.protocol.scalars import MessageSysFlag
-from pocketmq.protocol.subscription import tags_code
-from pocketmq.protocol.validation import (
+from pocketmq.protocol.messages.subscription import tags_code
+from pocketmq.protocol.messages.validation import (
     HALF_TOPIC,
     NOT_ALLOWED_SEND,
     OP_HALF_TOPIC,
     TRANS_CHECK_MAX_TIME_TOPIC,
 )
+from pocketmq.protocol.scalars import MessageSysFlag
+from pocketmq.protocol.stored.record import encode_record
 
 _REAL_TOPIC, _REAL_QUEUE = names.REAL_TOPIC.encode(), names.REAL_QUEUE_ID.encode()
 

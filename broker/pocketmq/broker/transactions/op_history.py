@@ -17,9 +17,9 @@ from typing import Final
 from pocketmq.broker.store import GetStatus, MessageStore
 from pocketmq.broker.transactions.half_messages import offsets_of
 from pocketmq.broker.transactions.offset_set import OffsetSet
-from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.record import decode_records
-from pocketmq.protocol.validation import HALF_TOPIC, OP_HALF_TOPIC
+from pocketmq.protocol.messages.message import MessageExt
+from pocketmq.protocol.messages.validation import HALF_TOPIC, OP_HALF_TOPIC
+from pocketmq.protocol.stored.record import decode_records
 
 MOST_RECORDS: Final = 20_000
 """So many op records of each queue are read, the newest; each names up to 500 half messages."""

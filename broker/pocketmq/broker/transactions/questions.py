@@ -6,10 +6,10 @@ import structlog
 
 from pocketmq.broker.groups.producers import ProducerManager
 from pocketmq.broker.transactions.half_messages import with_real_topic
-from pocketmq.protocol import properties as names
 from pocketmq.protocol.headers.transactions import CheckTransactionStateRequestHeader
-from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.validation import HALF_TOPIC
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.message import MessageExt
+from pocketmq.protocol.messages.validation import HALF_TOPIC
 
 log = structlog.get_logger()
 

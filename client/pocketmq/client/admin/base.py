@@ -14,7 +14,7 @@ from pocketmq.client.instance import ClientInstance
 from pocketmq.client.instances import acquire, release
 from pocketmq.protocol.body import parse_mq_key
 from pocketmq.protocol.errors import ClientError
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.runtime.lifetime import StartStop
 
 T = TypeVar("T")

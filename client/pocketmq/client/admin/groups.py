@@ -25,7 +25,7 @@ from pocketmq.protocol.headers.pop import SetMessageRequestModeRequestHeader
 from pocketmq.protocol.headers.topics import (
     QueryTopicConsumeByWhoRequestHeader,
 )
-from pocketmq.protocol.validation import MAX_GROUP_CHARS, check_group
+from pocketmq.protocol.messages.validation import MAX_GROUP_CHARS, check_group
 
 
 class GroupAdmin(AdminBase):

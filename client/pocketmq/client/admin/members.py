@@ -16,7 +16,7 @@ from pocketmq.protocol.headers.clients import (
     GetConsumerConnectionListRequestHeader,
     GetConsumerRunningInfoRequestHeader,
 )
-from pocketmq.protocol.ids import parse_offset_msg_id
+from pocketmq.protocol.messages.ids import parse_offset_msg_id
 from pocketmq.runtime.addresses import address_text
 
 DIRECT_TIMEOUT_S = 15.0

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pocketmq.client.admin.base import AdminBase
 from pocketmq.client.admin.reads import read_queue
-from pocketmq.client.consumer.pull_consumer import PullResult
+from pocketmq.client.consumer.pull.pull_consumer import PullResult
 from pocketmq.client.selector import MessageSelector
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import BrokerNotFoundError
 from pocketmq.protocol.headers.query import QueryMessageRequestHeader, ViewMessageRequestHeader
-from pocketmq.protocol.ids import parse_offset_msg_id
-from pocketmq.protocol.message import MessageExt, MessageQueue
-from pocketmq.protocol.record import decode_record, decode_records
+from pocketmq.protocol.messages.ids import parse_offset_msg_id
+from pocketmq.protocol.messages.message import MessageExt, MessageQueue
 from pocketmq.protocol.scalars import INT64_MAX
+from pocketmq.protocol.stored.record import decode_record, decode_records
 from pocketmq.runtime.addresses import address_text
 
 

@@ -14,7 +14,7 @@ from pocketmq.protocol.headers.offsets import (
     GetConsumeStatsRequestHeader,
     ResetOffsetRequestHeader,
 )
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 
 
 class OffsetAdmin(AdminBase):

@@ -6,14 +6,14 @@ No heartbeat is sent, no group is created and no offset is committed.
 from __future__ import annotations
 
 from pocketmq.client.api import ClientApi
-from pocketmq.client.consumer.pull_consumer import PullResult, read_pull
+from pocketmq.client.consumer.pull.pull_consumer import PullResult, read_pull
 from pocketmq.client.pulling.pull_plan import STATUS_BY_CODE
 from pocketmq.client.selector import MessageSelector
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.protocol.messages.subscription import TAG
+from pocketmq.protocol.messages.validation import TOOLS_CONSUMER_GROUP
 from pocketmq.protocol.scalars import PullSysFlag
-from pocketmq.protocol.subscription import TAG
-from pocketmq.protocol.validation import TOOLS_CONSUMER_GROUP
 
 
 async def read_queue(

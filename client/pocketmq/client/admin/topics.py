@@ -22,9 +22,9 @@ from pocketmq.protocol.headers.topics import (
     GetAllTopicConfigRequestHeader,
     UpdateAndCreateTopicRequestHeader,
 )
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.protocol.messages.validation import check_topic
 from pocketmq.protocol.scalars import MESSAGE_TYPE, MessageType, Perm
-from pocketmq.protocol.validation import check_topic
 
 ORDER_NAMESPACE: Final = "ORDER_TOPIC_CONFIG"
 """Namespace in which name servers keep the order configuration of order topics (N-26)."""

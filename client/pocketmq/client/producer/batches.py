@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from pocketmq.protocol.message import Message
-from pocketmq.protocol.properties import encode_properties
-from pocketmq.protocol.validation import is_delayed, is_retry
+from pocketmq.protocol.messages.message import Message
+from pocketmq.protocol.messages.properties import encode_properties
+from pocketmq.protocol.messages.validation import is_delayed, is_retry
 
 RECOMMENDED_BATCH_BYTES: Final = 1024 * 1024
 """RocketMQ's advice; the hard limit is `max_message_size`."""

@@ -33,7 +33,7 @@ from pocketmq.protocol.headers.send import (
     SendMessageRequestHeaderV2,
     SendMessageResponseHeader,
 )
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.protocol.send_template import SendTemplate
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.runtime.errors import PocketMQError

@@ -8,7 +8,7 @@ import structlog
 
 from pocketmq.client.instance import ClientInstance
 from pocketmq.client.producer.fault_strategy import FaultStrategy
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.runtime.errors import PocketMQError
 from pocketmq.runtime.periodic import PeriodicService
 

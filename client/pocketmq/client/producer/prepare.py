@@ -19,8 +19,6 @@ from typing import Final
 import msgspec
 
 from pocketmq.client.producer.settings import ProducerSettings
-from pocketmq.protocol import properties as names
-from pocketmq.protocol.batch import encode_batch
 from pocketmq.protocol.command import Buffer
 from pocketmq.protocol.compression import CompressionKind, compress
 from pocketmq.protocol.errors import IllegalMessageError
@@ -33,10 +31,12 @@ from pocketmq.protocol.headers.send import (
     SendMessageRequestHeader,
     SendMessageRequestHeaderV2,
 )
-from pocketmq.protocol.message import Message, MessageQueue
-from pocketmq.protocol.properties import encode_properties
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.batch import encode_batch
+from pocketmq.protocol.messages.message import Message, MessageQueue
+from pocketmq.protocol.messages.properties import encode_properties
+from pocketmq.protocol.messages.validation import is_retry
 from pocketmq.protocol.scalars import MessageSysFlag
-from pocketmq.protocol.validation import is_retry
 from pocketmq.runtime.profile.client import ClientProfile
 
 # A module's name is looked up in a third of the time of an attribute.

@@ -57,10 +57,10 @@ from pocketmq.protocol.headers.timers import (
     RecallMessageResponseHeader,
 )
 from pocketmq.protocol.headers.transactions import CheckTransactionStateRequestHeader
-from pocketmq.protocol.ids import UniqKeyFactory
-from pocketmq.protocol.message import Message, MessageExt, MessageQueue
-from pocketmq.protocol.receipts import RecallHandle
-from pocketmq.protocol.validation import (
+from pocketmq.protocol.messages.ids import UniqKeyFactory
+from pocketmq.protocol.messages.message import Message, MessageExt, MessageQueue
+from pocketmq.protocol.messages.receipts import RecallHandle
+from pocketmq.protocol.messages.validation import (
     check_batch,
     check_message,
 )

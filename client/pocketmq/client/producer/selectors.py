@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from pocketmq.protocol.java import bucket, java_hash, to_int32
-from pocketmq.protocol.message import Message, MessageQueue
+from pocketmq.protocol.messages.message import Message, MessageQueue
 
 QueueSelector: TypeAlias = Callable[[Sequence[MessageQueue], Message, object], MessageQueue | None]
 """`selector(queues, message, key)`; None means that it cannot choose."""

@@ -8,11 +8,11 @@ from pocketmq.client.producer.prepare import Prepared
 from pocketmq.client.producer.send_result import STATUS_BY_CODE
 from pocketmq.operation.events.messages import MessageSent, SendAnswered
 from pocketmq.operation.events.sink import NO_EVENTS, EventSink, Place, sample_number
-from pocketmq.protocol import properties as names
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.headers.send import SendMessageResponseHeader
-from pocketmq.protocol.message import MessageQueue
-from pocketmq.protocol.properties import decode_properties
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.protocol.messages.properties import decode_properties
 
 
 class SendEvents:

@@ -7,7 +7,7 @@ from enum import Enum
 import msgspec
 
 from pocketmq.protocol.codes import ResponseCode
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 
 
 class SendStatus(Enum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pocketmq.protocol.compression import DEFAULT_LEVEL, DEFAULT_MAX_BODY_BYTES, CompressionKind
-from pocketmq.protocol.validation import AUTO_CREATE_TOPIC
+from pocketmq.protocol.messages.validation import AUTO_CREATE_TOPIC
 from pocketmq.runtime.errors import ConfigError
 
 

@@ -31,17 +31,17 @@ from pocketmq.client.listener_threads import ListenerThreads, PooledThreads
 from pocketmq.client.producer.options import ProducerOptions
 from pocketmq.client.producer.producer import Producer
 from pocketmq.client.producer.send_result import SendResult, SendStatus
-from pocketmq.protocol import properties as names
 from pocketmq.protocol.dispatch import Peer
 from pocketmq.protocol.errors import IllegalMessageError
 from pocketmq.protocol.headers.transactions import (
     CheckTransactionStateRequestHeader,
     EndTransactionRequestHeader,
 )
-from pocketmq.protocol.ids import offset_of_msg_id
-from pocketmq.protocol.message import Message, MessageExt, MessageQueue
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.ids import offset_of_msg_id
+from pocketmq.protocol.messages.message import Message, MessageExt, MessageQueue
+from pocketmq.protocol.messages.validation import is_delayed
 from pocketmq.protocol.scalars import MessageSysFlag
-from pocketmq.protocol.validation import is_delayed
 from pocketmq.runtime.errors import PocketMQError
 
 log = structlog.get_logger()

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from pocketmq.client.rebalance.claims import Claim
-from pocketmq.protocol.message import MessageExt, MessageQueue
+from pocketmq.protocol.messages.message import MessageExt, MessageQueue
 
 MIB: Final = 1024 * 1024
 

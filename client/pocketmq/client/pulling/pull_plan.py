@@ -33,9 +33,9 @@ from pocketmq.client.rebalance.claims import Claim
 from pocketmq.protocol.bodies.route import MASTER_ID
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.protocol.messages.subscription import SubscriptionData
 from pocketmq.protocol.scalars import PullSysFlag
-from pocketmq.protocol.subscription import SubscriptionData
 
 FLOW_CONTROL_DELAY_MS: Final = 50
 SUSPENDED_DELAY_MS: Final = 1_000

@@ -47,11 +47,11 @@ from pocketmq.client.pulling.pull_plan import (
     delay_after_code_ms,
 )
 from pocketmq.client.routes import BrokerAddress
-from pocketmq.protocol import properties as names
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
-from pocketmq.protocol.message import MessageExt, MessageQueue
-from pocketmq.protocol.record import decode_records
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.message import MessageExt, MessageQueue
+from pocketmq.protocol.stored.record import decode_records
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.runtime.clock import Clock, Timer
 from pocketmq.runtime.errors import PocketMQError

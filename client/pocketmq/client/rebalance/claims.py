@@ -26,7 +26,7 @@ from collections.abc import Collection, Iterator
 from typing import Final, Protocol
 
 from pocketmq.protocol.allocation.strategy import sorted_queues
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 
 PULL_MAX_IDLE_S: Final = 120.0
 """A queue that was not pulled for longer is given up and taken again (C-25.2)."""

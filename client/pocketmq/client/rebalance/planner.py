@@ -62,7 +62,7 @@ from pocketmq.protocol.allocation.strategy import (
     sorted_client_ids,
     sorted_queues,
 )
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.runtime.words import counted
 
 STORY_LENGTH: Final = 100

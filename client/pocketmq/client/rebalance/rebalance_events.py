@@ -9,7 +9,7 @@ from pocketmq.client.rebalance.planner import RebalancePlanner
 from pocketmq.operation.events.groups import Allocated, Rebalanced, queue_texts
 from pocketmq.operation.events.sink import NO_EVENTS, EventSink
 from pocketmq.protocol.allocation.strategy import explain, sorted_client_ids, sorted_queues
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 
 
 class RebalanceEvents:

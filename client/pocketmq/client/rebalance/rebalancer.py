@@ -39,8 +39,8 @@ from pocketmq.protocol.allocation.steps import (
     TopicAssigned,
     TopicSeen,
 )
-from pocketmq.protocol.message import MessageQueue
-from pocketmq.protocol.validation import is_retry
+from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.protocol.messages.validation import is_retry
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.errors import PocketMQError
 

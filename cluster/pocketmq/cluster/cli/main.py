@@ -32,28 +32,28 @@ import typer  # isort: skip
 from pocketmq.cluster.cli import version  # isort: skip
 
 COMMANDS: Mapping[str, tuple[str, ...]] = {
-    "server": ("nameserver", "controller", "broker", "proxy", "up"),
-    "demo": ("demo",),
-    "clock": ("clock",),
-    "topic": ("topic",),
-    "group": ("group",),
-    "message": ("send", "consume", "message"),
-    "store": ("store",),
-    "pipeline": ("pipeline",),
-    "config": ("config",),
-    "steer": ("ps", "logs", "freeze", "thaw", "kill", "restart", "seed"),
-    "readiness": ("ready", "down"),
-    "failover": ("failover",),
-    "fault": ("partition", "fault-proxy", "fault"),
-    "snapshot": ("reset", "snapshot"),
-    "cluster": ("cluster",),
-    "watch": ("watch",),
-    "lab": ("lab",),
-    "connections": ("connections",),
-    "explain": ("explain",),
-    "access": ("user", "acl"),
+    "roles.server": ("nameserver", "controller", "broker", "proxy", "up"),
+    "jobs.demo": ("demo",),
+    "roles.clock": ("clock",),
+    "kept.topic": ("topic",),
+    "kept.group": ("group",),
+    "messages.message": ("send", "consume", "message"),
+    "jobs.store": ("store",),
+    "jobs.pipeline": ("pipeline",),
+    "roles.config": ("config",),
+    "roles.steer": ("ps", "logs", "freeze", "thaw", "kill", "restart", "seed"),
+    "roles.readiness": ("ready", "down"),
+    "roles.failover": ("failover",),
+    "roles.fault": ("partition", "fault-proxy", "fault"),
+    "roles.snapshot": ("reset", "snapshot"),
+    "roles.cluster": ("cluster",),
+    "roles.watch": ("watch",),
+    "jobs.lab": ("lab",),
+    "roles.connections": ("connections",),
+    "messages.explain": ("explain",),
+    "kept.access": ("user", "acl"),
 }
-"""The modules beside this one, and the commands of each, as `--help` lists them."""
+"""The modules in the folders beside this one, and their commands, as `--help` lists them."""
 
 WHO = "pocketmq"
 """What one-line errors begin with."""

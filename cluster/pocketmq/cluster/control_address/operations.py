@@ -42,12 +42,12 @@ from pocketmq.cluster.steering.cluster_control import ClusterControl
 from pocketmq.cluster.steering.errors import NotReachedError
 from pocketmq.cluster.steering.snapshots import SnapshotInfo
 from pocketmq.operation.faults.rule import FaultRule
-from pocketmq.protocol import properties as names
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
-from pocketmq.protocol.validation import DLQ_PREFIX, is_system_group
-from pocketmq.runtime import clock_members
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.validation import DLQ_PREFIX, is_system_group
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import CallerError, PocketMQError
+from pocketmq.runtime.manual_time import clock_members
 from pocketmq.runtime.words import counted
 
 SEND_GROUP = "pocketmq-control"

@@ -31,7 +31,7 @@ from pocketmq.cluster.demo.workers import (
     tell,
 )
 from pocketmq.operation.events.sink import EventSink
-from pocketmq.protocol.message import MessageExt, MessageQueue
+from pocketmq.protocol.messages.message import MessageExt, MessageQueue
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.errors import PocketMQError
 

@@ -26,7 +26,7 @@ from pocketmq.cluster.demo.workers import (
     tell,
 )
 from pocketmq.protocol.errors import BrokerError, ClientError, RemotingError
-from pocketmq.protocol.message import Message
+from pocketmq.protocol.messages.message import Message
 from pocketmq.runtime.errors import PocketMQError
 
 SEND_LIMIT_MS = 30_000

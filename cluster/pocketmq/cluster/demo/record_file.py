@@ -11,7 +11,7 @@ from typing import BinaryIO, Self
 import msgspec
 
 from pocketmq.cluster.demo.tally import FlightId, record_line
-from pocketmq.protocol.message import MessageExt
+from pocketmq.protocol.messages.message import MessageExt
 from pocketmq.runtime.errors import DiskError
 
 

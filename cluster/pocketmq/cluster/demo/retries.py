@@ -12,9 +12,9 @@ from typing import Final
 
 from pocketmq.client import Admin, Message, MessageQueue, Producer, PullConsumer
 from pocketmq.cluster.demo.workers import CONSUMER_GROUP, PRODUCER_GROUP, TOPIC
-from pocketmq.protocol import properties as names
-from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.validation import dlq_topic, retry_topic
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.message import MessageExt
+from pocketmq.protocol.messages.validation import dlq_topic, retry_topic
 from pocketmq.runtime.clock import SystemClock
 
 DEAD_LETTER_GROUP: Final = "flights-dead-letters"

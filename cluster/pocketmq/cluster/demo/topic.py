@@ -11,7 +11,7 @@ from pocketmq.cluster.limits import ROUTE_LIMIT_S
 from pocketmq.cluster.supervisor import Supervisor
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.headers.topics import GetTopicConfigRequestHeader
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import PeerError
 

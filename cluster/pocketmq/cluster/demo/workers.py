@@ -17,7 +17,7 @@ from pocketmq.cluster.demo.modes import ModeName
 from pocketmq.operation.control.processor import event_log
 from pocketmq.operation.events.sink import NO_EVENTS, EventSink, SinkMaker
 from pocketmq.runtime.clock import Clock, SystemClock
-from pocketmq.runtime.options import option
+from pocketmq.runtime.configuration.options import option
 from pocketmq.runtime.process import RoleOptions, load_all
 
 TOPIC = "flights"

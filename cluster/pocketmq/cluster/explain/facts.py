@@ -13,9 +13,9 @@ from pocketmq.protocol.bodies.clients import ConsumerConnection, ConsumerRunning
 from pocketmq.protocol.body import parse_mq_key
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import BrokerError
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.protocol.messages.validation import dlq_topic, is_retry, retry_topic
 from pocketmq.protocol.scalars import Perm
-from pocketmq.protocol.validation import dlq_topic, is_retry, retry_topic
 
 LAST_MESSAGES = 32
 """Last messages of each queue whose tags are looked at."""

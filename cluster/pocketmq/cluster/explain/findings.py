@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pocketmq.cluster.steering.group_state import GroupState
-from pocketmq.protocol.message import MessageQueue
-from pocketmq.protocol.subscription import TAG, SubscriptionData
-from pocketmq.protocol.validation import dlq_topic, is_retry, retry_topic
+from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.protocol.messages.subscription import TAG, SubscriptionData
+from pocketmq.protocol.messages.validation import dlq_topic, is_retry, retry_topic
 from pocketmq.runtime.words import counted
 
 

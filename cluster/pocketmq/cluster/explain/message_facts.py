@@ -11,8 +11,8 @@ from pocketmq.cluster.messages.finding import find_copies, find_message
 from pocketmq.cluster.messages.reading import QueueRange, read_range
 from pocketmq.protocol.bodies.clients import ConsumerConnection
 from pocketmq.protocol.errors import BrokerError, TopicNotFoundError
-from pocketmq.protocol.subscription import SubscriptionData
-from pocketmq.protocol.validation import (
+from pocketmq.protocol.messages.subscription import SubscriptionData
+from pocketmq.protocol.messages.validation import (
     DLQ_PREFIX,
     HALF_TOPIC,
     OP_HALF_TOPIC,

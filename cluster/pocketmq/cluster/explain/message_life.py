@@ -10,10 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pocketmq.client import MessageExt, MessageQueue
-from pocketmq.protocol import properties as names
-from pocketmq.protocol.scalars import MessageSysFlag
-from pocketmq.protocol.subscription import SubscriptionData
-from pocketmq.protocol.validation import (
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.subscription import SubscriptionData
+from pocketmq.protocol.messages.validation import (
     DLQ_PREFIX,
     HALF_TOPIC,
     RETRY_PREFIX,
@@ -26,6 +25,7 @@ from pocketmq.protocol.validation import (
     is_system_topic,
     retry_topic,
 )
+from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.runtime.words import counted, ordinal
 
 

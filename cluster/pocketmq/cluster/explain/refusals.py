@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from pocketmq.client import Admin
 from pocketmq.protocol.errors import IllegalNameError
+from pocketmq.protocol.messages.validation import check_group, is_system_group
 from pocketmq.protocol.releases import version_named, version_number
-from pocketmq.protocol.validation import check_group, is_system_group
 from pocketmq.runtime.profile.broker import BROKER_4_9, BROKER_5_3, BROKER_5_5
 
 _SINCE = (

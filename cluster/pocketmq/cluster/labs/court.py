@@ -13,7 +13,7 @@ from pocketmq.client import Admin, MessageExt, MessageQueue, PullConsumer
 from pocketmq.cluster.labs.program import Program
 from pocketmq.cluster.labs.verdict import Record
 from pocketmq.cluster.steering.cluster_control import ClusterControl
-from pocketmq.protocol.validation import retry_topic
+from pocketmq.protocol.messages.validation import retry_topic
 from pocketmq.runtime.clock import SystemClock
 
 LOOK_S: Final = 0.01

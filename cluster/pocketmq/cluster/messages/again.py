@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from pocketmq.client import Message, MessageExt
-from pocketmq.protocol import properties as names
 from pocketmq.protocol.errors import ClientError
-from pocketmq.protocol.message_json import from_json, line_of_message, sent_again
-from pocketmq.protocol.validation import check_message
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.message_json import from_json, line_of_message, sent_again
+from pocketmq.protocol.messages.validation import check_message
 from pocketmq.runtime.errors import CallerError
 
 

@@ -10,8 +10,8 @@ from pocketmq.client import Admin, MessageExt, MessageQueue
 from pocketmq.cluster.messages.positions import queue_name
 from pocketmq.cluster.messages.reading import message_at
 from pocketmq.protocol.errors import BrokerError, IllegalNameError
-from pocketmq.protocol.ids import parse_offset_msg_id
-from pocketmq.protocol.validation import (
+from pocketmq.protocol.messages.ids import parse_offset_msg_id
+from pocketmq.protocol.messages.validation import (
     HALF_TOPIC,
     SCHEDULE_TOPIC,
     TIMER_TOPIC,

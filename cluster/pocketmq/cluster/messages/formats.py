@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from pocketmq.protocol.message import MessageExt
+from pocketmq.protocol.messages.message import MessageExt
 from pocketmq.runtime.errors import CallerError
 
 Part = Callable[[MessageExt], bytes]

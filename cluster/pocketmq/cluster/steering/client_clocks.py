@@ -15,8 +15,8 @@ from typing import ClassVar
 
 from pocketmq.protocol.transport.traffic import LoopInbox
 from pocketmq.runtime.clock import Clock, Timer
-from pocketmq.runtime.clock_members import ClockMember, NearMember
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.clock_members import ClockMember, NearMember
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 
 
 class ClientClock(ManualClock):

@@ -37,12 +37,12 @@ from pocketmq.cluster.topic_changes import check_message_type, check_queues, cre
 from pocketmq.operation.faults.rule import FaultRule
 from pocketmq.protocol.scalars import MessageType
 from pocketmq.protocol.transport.traffic import TRAFFIC
-from pocketmq.runtime import lock_step
-from pocketmq.runtime.clock_members import ClockMember, Deadline
 from pocketmq.runtime.errors import ClockMemberError, PocketMQError
-from pocketmq.runtime.lock_step import OnDeadline
+from pocketmq.runtime.files.replaced_together import finish_together
 from pocketmq.runtime.logs import configure_if_unset
-from pocketmq.runtime.replaced_together import finish_together
+from pocketmq.runtime.manual_time import lock_step
+from pocketmq.runtime.manual_time.clock_members import ClockMember, Deadline
+from pocketmq.runtime.manual_time.lock_step import OnDeadline
 from pocketmq.runtime.words import counted
 
 log = structlog.get_logger()

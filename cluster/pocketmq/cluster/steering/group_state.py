@@ -12,8 +12,8 @@ from typing import Self
 
 from pocketmq.protocol.bodies.clients import ConsumerConnection, ConsumerRunningInfo
 from pocketmq.protocol.body import parse_mq_key
-from pocketmq.protocol.message import MessageQueue
-from pocketmq.protocol.validation import RETRY_PREFIX
+from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.protocol.messages.validation import RETRY_PREFIX
 from pocketmq.runtime.words import counted
 
 _SHOWN = 4

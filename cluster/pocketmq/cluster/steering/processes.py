@@ -17,8 +17,8 @@ from pocketmq.cluster.supervisor import Supervisor
 from pocketmq.protocol.signing import Credentials
 from pocketmq.protocol.transport.tls.client_tls import ClientTls
 from pocketmq.runtime.clock import SystemClock
-from pocketmq.runtime.clock_members import ClockMember
 from pocketmq.runtime.logs import configure_if_unset
+from pocketmq.runtime.manual_time.clock_members import ClockMember
 
 ENDING_S = 1.0
 """Real seconds in which a process that somebody else has killed is found to have ended."""

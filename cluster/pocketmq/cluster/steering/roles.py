@@ -9,7 +9,7 @@ from typing import Protocol
 
 from pocketmq.protocol.signing import Credentials
 from pocketmq.protocol.transport.tls.client_tls import ClientTls
-from pocketmq.runtime.clock_members import ClockMember
+from pocketmq.runtime.manual_time.clock_members import ClockMember
 
 
 class Roles(Protocol):

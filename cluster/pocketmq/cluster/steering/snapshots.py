@@ -7,7 +7,7 @@
 A broker is stopped in order before its store is copied, and started again afterwards: the copy is
 clean, with all tables saved. Its clients find it again by themselves, as after any restart.
 A kill leaves all roles with what they had, or gives all of them what was to come:
-`pocketmq.runtime.replaced_together`.
+`pocketmq.runtime.files.replaced_together`.
 
 What replicas and controllers hold belongs together: one that runs on would elect another master, or
 bring what it holds to those that begin anew. So data is replaced and removed while all of them are
@@ -28,9 +28,9 @@ import msgspec
 from pocketmq.cluster.steering.errors import WrongClusterError
 from pocketmq.cluster.steering.roles import Roles
 from pocketmq.runtime.errors import CallerError, DiskError
-from pocketmq.runtime.new_folders import make_lasting
-from pocketmq.runtime.replaced_folder import rename, sync, sync_tree
-from pocketmq.runtime.replaced_together import (
+from pocketmq.runtime.files.new_folders import make_lasting
+from pocketmq.runtime.files.replaced_folder import rename, sync, sync_tree
+from pocketmq.runtime.files.replaced_together import (
     coming_folder,
     commit,
     take_own,

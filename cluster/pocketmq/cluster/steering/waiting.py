@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from pocketmq.cluster.steering.errors import NotReachedError
 from pocketmq.runtime.clock import Clock
-from pocketmq.runtime.clock_members import Deadline
 from pocketmq.runtime.errors import PocketMQError
+from pocketmq.runtime.manual_time.clock_members import Deadline
 
 LOOK_S = 0.005
 """Real seconds between two checks of an awaited condition."""

@@ -24,8 +24,8 @@ from pocketmq.protocol.headers.controller import (
     GetMetaDataResponseHeader,
 )
 from pocketmq.runtime.clock import Clock
-from pocketmq.runtime.live_options import LiveOptions
-from pocketmq.runtime.shared_writes import SharedWrites
+from pocketmq.runtime.configuration.live_options import LiveOptions
+from pocketmq.runtime.files.shared_writes import SharedWrites
 
 
 class AdminProcessor:

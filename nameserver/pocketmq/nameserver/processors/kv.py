@@ -20,7 +20,7 @@ from pocketmq.protocol.headers.kv import (
     PutKvConfigRequestHeader,
 )
 from pocketmq.runtime.errors import DiskError
-from pocketmq.runtime.shared_writes import SharedWrites
+from pocketmq.runtime.files.shared_writes import SharedWrites
 
 
 class KvProcessor:

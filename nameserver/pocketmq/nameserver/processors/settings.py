@@ -8,8 +8,8 @@ from pocketmq.operation.option_updates import OptionUpdates
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
-from pocketmq.runtime.live_options import LiveOptions
-from pocketmq.runtime.shared_writes import SharedWrites
+from pocketmq.runtime.configuration.live_options import LiveOptions
+from pocketmq.runtime.files.shared_writes import SharedWrites
 
 
 class SettingsProcessor:

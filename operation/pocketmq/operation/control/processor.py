@@ -27,7 +27,7 @@ from pocketmq.protocol.dispatch import Peer, Reply, error_reply, handles
 from pocketmq.protocol.errors import BadRequestError
 from pocketmq.runtime.clock import Clock, SystemClock
 from pocketmq.runtime.errors import ClockStuckError
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from pocketmq.runtime.tasks import TaskOwner
 
 _REAL = SystemClock()

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import ClassVar, Literal, TypeAlias
 
 from pocketmq.operation.events.event import Event
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 
 
 def queue_texts(queues: Iterable[MessageQueue]) -> list[str]:

@@ -15,8 +15,8 @@ from typing import Final
 
 from pocketmq.operation.tls.contexts import KeyPair, certificate_in
 from pocketmq.runtime.errors import MissingToolError
-from pocketmq.runtime.new_folders import make_lasting
-from pocketmq.runtime.replaced_folder import rename, sync
+from pocketmq.runtime.files.new_folders import make_lasting
+from pocketmq.runtime.files.replaced_folder import rename, sync
 
 HERE: Final = ("localhost", "127.0.0.1", "::1")
 """Names and addresses of this machine that every certificate is for."""

@@ -13,9 +13,9 @@ from pocketmq.operation.tls.contexts import (
     client_context,
     server_context,
 )
-from pocketmq.runtime.config import all_in
+from pocketmq.runtime.configuration.config import all_in
+from pocketmq.runtime.configuration.options import describe, option
 from pocketmq.runtime.errors import ConfigError
-from pocketmq.runtime.options import describe, option
 
 TlsMode = Literal["disabled", "permissive", "enforcing"]
 

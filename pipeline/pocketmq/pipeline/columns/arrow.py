@@ -15,9 +15,9 @@ from pocketmq.pipeline.columns.arrow_arrays import binaries, numbers, repeated_n
 from pocketmq.pipeline.columns.property_columns import PropertyColumns, read_properties
 from pocketmq.pipeline.columns.record_columns import RecordColumns, timestamps
 from pocketmq.pipeline.columns.record_heads import RecordHeads
-from pocketmq.protocol import properties as names
 from pocketmq.protocol.compression import DEFAULT_MAX_BODY_BYTES, decompress
 from pocketmq.protocol.errors import BodyError, BodyTooLargeError, CompressionUnavailableError
+from pocketmq.protocol.messages import properties as names
 from pocketmq.protocol.scalars import MessageSysFlag
 
 MOST_INFLATED_BYTES: Final = 16 * 1024 * 1024

@@ -4,7 +4,7 @@ Records lie anywhere in one buffer: part of a commit-log file, or the bodies of 
 where each begins, NumPy gathers the fixed fields of all of them at once (record_heads.py).
 Bodies and property strings become Arrow `binary_view`s that point into the buffer; the cast to
 `binary` copies them in C. What few records have (IPv6 hosts, topics over 127 bytes) is corrected in
-the rows that have it. Layout of the record: `pocketmq.protocol.record`.
+the rows that have it. Layout of the record: `pocketmq.protocol.stored.record`.
 
 Takes about 100 ns per record. Pass some 16,000 records at a time, so that they stay in the cache.
 """
@@ -21,9 +21,9 @@ import pyarrow as pa
 from pocketmq.pipeline.columns.arrow_arrays import empty, numbers, repeated_text, texts
 from pocketmq.pipeline.columns.fixed_fields import Bytes, Ints, gather
 from pocketmq.pipeline.columns.record_heads import RecordHeads, body_at, read_heads, without
-from pocketmq.protocol.properties import MAX_PROPERTIES_BYTES
-from pocketmq.protocol.record import MAX_TOPIC_BYTES_V1
+from pocketmq.protocol.messages.properties import MAX_PROPERTIES_BYTES
 from pocketmq.protocol.store_layout import FIXED_SIZE, MAGIC_V2
+from pocketmq.protocol.stored.record import MAX_TOPIC_BYTES_V1
 
 _TIMESTAMP: Final = pa.timestamp("us", "UTC")
 ROWS: Final = 16_384

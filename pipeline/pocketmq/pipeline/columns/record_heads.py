@@ -2,7 +2,7 @@
 
 Only the head of each record is touched, about two of the cache lines of a record, so that a mapped
 file need not be copied. What is behind the body (topic, properties) is neither read nor checked;
-`record_columns` does both. Layout of the record: `pocketmq.protocol.record`.
+`record_columns` does both. Layout of the record: `pocketmq.protocol.stored.record`.
 """
 
 from __future__ import annotations

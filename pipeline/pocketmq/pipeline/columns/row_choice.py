@@ -13,7 +13,7 @@ from pocketmq.pipeline.columns.property_columns import read_properties
 from pocketmq.pipeline.columns.record_columns import RecordColumns
 from pocketmq.pipeline.columns.record_heads import RecordHeads
 from pocketmq.pipeline.options.row_filter import Range, RowFilter
-from pocketmq.protocol.properties import KEYS, TAGS, UNIQ_KEY
+from pocketmq.protocol.messages.properties import KEYS, TAGS, UNIQ_KEY
 
 _NUMBERS = {
     "queueId": "queue_id",

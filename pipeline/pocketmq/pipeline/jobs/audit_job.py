@@ -21,7 +21,7 @@ from pocketmq.broker.store.disk import OsDisk
 from pocketmq.broker.store.stopped_store import Problem, StoppedStore, find_stores
 from pocketmq.broker.store.verify import MakeQuickReader, Verified, verify_store
 from pocketmq.pipeline.jobs import committed_offsets, replicas
-from pocketmq.protocol.properties import DELAY_LEVELS
+from pocketmq.protocol.messages.properties import DELAY_LEVELS
 from pocketmq.runtime.errors import CallerError
 
 MOST_FINDINGS: Final = 10_000

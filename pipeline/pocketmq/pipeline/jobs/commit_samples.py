@@ -19,7 +19,7 @@ import numpy.typing as npt
 from pocketmq.protocol.bodies.offsets import ConsumerOffsetTable
 from pocketmq.protocol.body import decode_json
 from pocketmq.protocol.errors import BadRequestError
-from pocketmq.protocol.validation import is_retry
+from pocketmq.protocol.messages.validation import is_retry
 from pocketmq.runtime.errors import CallerError
 
 Ints = npt.NDArray[np.int64]

@@ -22,8 +22,14 @@ from pocketmq.pipeline.jobs.latency_rows import (
     QueueRow,
 )
 from pocketmq.pipeline.jobs.percentiles import DurationCounts
-from pocketmq.protocol.properties import KEY_SEPARATOR
-from pocketmq.protocol.validation import dlq_topic, is_dlq, is_retry, is_system_topic, retry_topic
+from pocketmq.protocol.messages.properties import KEY_SEPARATOR
+from pocketmq.protocol.messages.validation import (
+    dlq_topic,
+    is_dlq,
+    is_retry,
+    is_system_topic,
+    retry_topic,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, get_type_hints
 
 from pocketmq.pipeline.installed import check_arrow
 from pocketmq.runtime.errors import CallerError
-from pocketmq.runtime.new_folders import make_lasting
-from pocketmq.runtime.replaced_folder import rename, sync
+from pocketmq.runtime.files.new_folders import make_lasting
+from pocketmq.runtime.files.replaced_folder import rename, sync
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,7 +10,7 @@ from pocketmq.pipeline.options.offsets import Offsets
 from pocketmq.pipeline.progress.checkpoint import Checkpoint, Mark
 from pocketmq.pipeline.progress.losses import Loss
 from pocketmq.pipeline.progress.resume import left
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -43,9 +43,9 @@ from pocketmq.pipeline.jobs.sources import source_of
 from pocketmq.pipeline.progress.checkpoint import Checkpoint, Mark
 from pocketmq.pipeline.progress.resume import Losses, check_unchanged, moved_on
 from pocketmq.protocol.java import bucket, java_hash
-from pocketmq.protocol.message import MessageQueue
-from pocketmq.protocol.properties import encode_properties
-from pocketmq.protocol.validation import check_send_topic
+from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.protocol.messages.properties import encode_properties
+from pocketmq.protocol.messages.validation import check_send_topic
 
 if TYPE_CHECKING:
     from pocketmq.pipeline.sending.sender import Sender

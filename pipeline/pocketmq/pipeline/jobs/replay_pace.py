@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from pocketmq.pipeline.progress.checkpoint import Checkpoint, Mark
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.runtime.errors import CallerError
-from pocketmq.runtime.new_folders import make_lasting
-from pocketmq.runtime.replaced_folder import rename, sync
+from pocketmq.runtime.files.new_folders import make_lasting
+from pocketmq.runtime.files.replaced_folder import rename, sync
 
 
 @dataclass(slots=True)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pocketmq.pipeline.jobs.queue_rows import NO_PLACE, PLACE, QueueRows, in_ms
 from pocketmq.pipeline.progress.checkpoint import Mark
-from pocketmq.protocol import properties as names
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.message import MessageQueue
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,7 +16,7 @@ from pocketmq.broker.store.mapped_file import MappedFile
 from pocketmq.broker.store.stopped_store import Problem, Row, StoppedQueue, StoppedStore
 from pocketmq.broker.store.verify_cursors import queue_problem
 from pocketmq.pipeline.jobs.committed_offsets import committed_offsets
-from pocketmq.protocol.record_check import check_record
+from pocketmq.protocol.stored.record_check import check_record
 
 MOST_SHOWN: Final = 20
 """Records of two logs that differ, named one by one; after them only where the next one is."""

@@ -20,7 +20,7 @@ from pocketmq.pipeline.options.row_filter import RowFilter
 from pocketmq.pipeline.progress.checkpoint import Checkpoint, Mark
 from pocketmq.pipeline.progress.losses import Loss
 from pocketmq.pipeline.progress.resume import marked_places, others, resume
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 
 if TYPE_CHECKING:
     import pyarrow as pa

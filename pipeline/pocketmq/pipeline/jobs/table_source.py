@@ -11,7 +11,7 @@ from pocketmq.pipeline.jobs.queue_rows import NO_PLACE, QueueRows, gone_queues, 
 from pocketmq.pipeline.options.offsets import Offsets
 from pocketmq.pipeline.progress.checkpoint import Checkpoint, Mark
 from pocketmq.pipeline.progress.resume import resume
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.runtime.errors import CallerError
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from pocketmq.pipeline.installed import check_arrow
 from pocketmq.pipeline.jobs.queue_rows import Source
 from pocketmq.pipeline.jobs.replay_rows import FROM as REPLAY_FROM
 from pocketmq.pipeline.jobs.sources import StoreSource, source_of
-from pocketmq.protocol import properties as names
-from pocketmq.protocol.validation import is_dlq, is_retry, is_system_topic
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.validation import is_dlq, is_retry, is_system_topic
 
 COLUMNS: Final = (
     *("topic", "brokerName", "queueId", "queueOffset", "keys", "tags", "sysFlag"),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from pocketmq.pipeline.lake.notes import GONE, OFFSET, Moves, Scope, name_of
 from pocketmq.pipeline.progress.checkpoint import Checkpoint, Mark
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

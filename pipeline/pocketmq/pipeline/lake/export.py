@@ -19,7 +19,7 @@ from pocketmq.pipeline.lake.notes import Move, Moves, Scope
 from pocketmq.pipeline.options.offsets import Offsets
 from pocketmq.pipeline.progress.checkpoint import Checkpoint
 from pocketmq.pipeline.progress.resume import as_continued, check_unchanged, moved_on
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 
 if TYPE_CHECKING:
     import pyarrow as pa

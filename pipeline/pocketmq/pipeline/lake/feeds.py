@@ -37,7 +37,7 @@ from pocketmq.pipeline.topics.partition_numbers import partition_numbers
 from pocketmq.pipeline.topics.settings import ReadSettings
 from pocketmq.pipeline.topics.wire_read import PullPart
 from pocketmq.pipeline.workers.loop import shared_loop
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from pocketmq.pipeline.options.offsets import Offsets
 from pocketmq.pipeline.progress.checkpoint import Checkpoint, Mark
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 
 OFFSET: Final = "pocketmq.offset:"
 MARK: Final = "pocketmq.mark:"

@@ -36,10 +36,10 @@ from pocketmq.pipeline.lake.notes import (
     texts,
 )
 from pocketmq.pipeline.progress.checkpoint import Checkpoint
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.runtime.errors import CallerError, MissingToolError
-from pocketmq.runtime.new_folders import make_lasting
-from pocketmq.runtime.replaced_folder import sync
+from pocketmq.runtime.files.new_folders import make_lasting
+from pocketmq.runtime.files.replaced_folder import sync
 
 if TYPE_CHECKING:
     import pyarrow as pa

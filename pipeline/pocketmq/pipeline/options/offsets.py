@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 
 from pocketmq.pipeline.errors import near
 from pocketmq.pipeline.options.options import Options
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 
 EARLIEST: Final = -2
 LATEST: Final = -1

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from pocketmq.pipeline.options.offsets import Offsets, from_tree, to_tree
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 
 MARKS: Final = "@marks"
 EARLY: Final = "@early"

@@ -19,7 +19,7 @@ from pocketmq.pipeline.options.offsets import Offsets
 from pocketmq.pipeline.progress.checkpoint import Checkpoint, Mark
 from pocketmq.pipeline.progress.marks import read_marks
 from pocketmq.pipeline.topics.cluster_client import ClusterClient
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 
 Marks = Mapping[MessageQueue, Mark]
 Looks = Generator[Offsets, Marks, Offsets]

@@ -11,7 +11,7 @@ from typing import Final, NoReturn
 
 from pocketmq.pipeline.errors import DataLossError
 from pocketmq.pipeline.workers.worker_log import log
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.runtime.words import counted
 
 MADE_ANEW: Final = "the topic was made anew, or the store was replaced"

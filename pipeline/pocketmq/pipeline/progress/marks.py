@@ -15,10 +15,10 @@ from pocketmq.pipeline.topics.cluster_client import ClusterClient
 from pocketmq.pipeline.topics.pull_range import READABLE
 from pocketmq.protocol.errors import BrokerError
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.protocol.messages.subscription import SUB_ALL
 from pocketmq.protocol.scalars import PullSysFlag
 from pocketmq.protocol.store_layout import FILLER_SIZE, FIXED_SIZE, RECORD, store_time_ms
-from pocketmq.protocol.subscription import SUB_ALL
 
 _OFFSET_AT: Final = RECORD.offset_of("QUEUEOFFSET")
 

@@ -15,7 +15,7 @@ from pocketmq.pipeline.progress.losses import Loss
 from pocketmq.pipeline.progress.resume import left
 from pocketmq.pipeline.topics.cluster_client import ClusterClient
 from pocketmq.pipeline.workers.worker_log import log
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 
 
 class Missing(NamedTuple):

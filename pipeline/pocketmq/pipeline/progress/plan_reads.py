@@ -16,8 +16,8 @@ from pocketmq.pipeline.progress.stream_losses import LossPolicy, StreamLoss, rem
 from pocketmq.pipeline.topics.cluster_client import Bounds, ClusterClient
 from pocketmq.pipeline.topics.settings import ReadSettings
 from pocketmq.protocol.bodies.route import TopicRouteData
-from pocketmq.protocol.message import MessageQueue
-from pocketmq.protocol.validation import (
+from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.protocol.messages.validation import (
     DLQ_PREFIX,
     RETRY_PREFIX,
     is_dlq,

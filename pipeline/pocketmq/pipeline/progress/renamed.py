@@ -15,7 +15,7 @@ from pocketmq.pipeline.progress.checkpoint import Checkpoint, Mark
 from pocketmq.pipeline.progress.marks import read_marks
 from pocketmq.pipeline.topics.cluster_client import ClusterClient
 from pocketmq.pipeline.workers.worker_log import log
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 
 
 async def find_renamed(

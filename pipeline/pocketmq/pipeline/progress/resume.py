@@ -33,7 +33,7 @@ from pocketmq.pipeline.progress.losses import (
     refuse,
     tell,
 )
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.runtime.words import counted
 
 

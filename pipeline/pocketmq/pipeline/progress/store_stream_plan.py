@@ -15,8 +15,8 @@ from pocketmq.pipeline.stores.store_files import FileRow, log_files
 from pocketmq.pipeline.stores.store_plan import LogPart
 from pocketmq.pipeline.stores.store_roots import Root
 from pocketmq.pipeline.workers.worker_log import log
-from pocketmq.protocol.ledger import HEAD_SIZE, record_place
 from pocketmq.protocol.store_layout import BLANK, FIXED_SIZE, MAGIC_V1, MAGIC_V2, store_time_ms
+from pocketmq.protocol.stored.ledger import HEAD_SIZE, record_place
 
 
 class ClosedFiles:

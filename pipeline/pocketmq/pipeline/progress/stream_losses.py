@@ -21,7 +21,7 @@ from pocketmq.pipeline.progress.cut_short import cuts
 from pocketmq.pipeline.progress.losses import Loss, begins_late, ends_early, is_away, refuse, tell
 from pocketmq.pipeline.progress.marks import read_marks
 from pocketmq.pipeline.topics.cluster_client import ClusterClient
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.runtime.words import counted
 
 

@@ -35,7 +35,7 @@ from pocketmq.pipeline.topics.partition_numbers import numbers_by_place, partiti
 from pocketmq.pipeline.topics.settings import ReadSettings
 from pocketmq.pipeline.topics.wire_read import PullPart
 from pocketmq.pipeline.workers.worker_log import log
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 
 Limit = Callable[[Offsets, Offsets], Offsets | None]
 """Makes an end of a begin and an end; None if there is too little for a batch."""

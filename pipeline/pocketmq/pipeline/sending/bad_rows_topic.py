@@ -6,8 +6,8 @@ from pocketmq.pipeline.columns.repeats import ROW_PROPERTY, digest_of
 from pocketmq.pipeline.sending.bad_rows import BadRow, as_message, without_body
 from pocketmq.pipeline.sending.sender import Sender
 from pocketmq.pipeline.sending.sink_rows import Batch
-from pocketmq.protocol import properties as names
 from pocketmq.protocol.errors import IllegalMessageError
+from pocketmq.protocol.messages import properties as names
 
 
 class BadRowTopic:

@@ -18,17 +18,17 @@ from pocketmq.pipeline.sending.bad_rows import BadRow
 from pocketmq.pipeline.sending.sink_rows import Batch
 from pocketmq.pipeline.topics.cluster_client import Access, ClusterClient
 from pocketmq.pipeline.workers.loop import shared_loop
-from pocketmq.protocol import properties as names
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import BrokerError, BrokerNotFoundError, RemotingError
 from pocketmq.protocol.headers.send import (
     SendBatchMessageRequestHeader,
     SendMessageRequestHeaderV2,
 )
-from pocketmq.protocol.ids import UniqKeyFactory
-from pocketmq.protocol.message import MessageQueue
-from pocketmq.protocol.properties import decode_properties
-from pocketmq.protocol.validation import AUTO_CREATE_TOPIC
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.ids import UniqKeyFactory
+from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.protocol.messages.properties import decode_properties
+from pocketmq.protocol.messages.validation import AUTO_CREATE_TOPIC
 
 STORED: Final = (
     ResponseCode.SUCCESS,

@@ -17,12 +17,12 @@ from pocketmq.pipeline.errors import ColumnsError, TopicAwayError
 from pocketmq.pipeline.sending.bad_rows import BadRow
 from pocketmq.pipeline.sending.sink_columns import SinkColumns
 from pocketmq.pipeline.topics.partition_numbers import partition_numbers
-from pocketmq.protocol import properties as names
 from pocketmq.protocol.errors import IllegalMessageError, IllegalNameError
 from pocketmq.protocol.java import bucket, java_hash
-from pocketmq.protocol.message import MessageQueue
-from pocketmq.protocol.properties import MAX_PROPERTIES_BYTES, encode_properties
-from pocketmq.protocol.validation import check_send_topic, names_time
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.protocol.messages.properties import MAX_PROPERTIES_BYTES, encode_properties
+from pocketmq.protocol.messages.validation import check_send_topic, names_time
 
 _HEAD: Final = struct.Struct(">iiiii")
 _LENGTH: Final = struct.Struct(">h")

@@ -77,7 +77,7 @@ class WriteSettings:
             raise options.error("badRowsTopic", "cannot be given together with badRowsPath")
         for topic in (self.topic, self.bad_topic):
             if topic:
-                from pocketmq.protocol.validation import check_send_topic
+                from pocketmq.protocol.messages.validation import check_send_topic
 
                 check_send_topic(topic)
 

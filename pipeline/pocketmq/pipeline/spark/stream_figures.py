@@ -19,7 +19,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from pocketmq.pipeline.progress.checkpoint import COUNTS, Checkpoint
 from pocketmq.pipeline.progress.store_stands import from_tree as stands_of
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -16,9 +16,9 @@ import numpy as np
 from pocketmq.pipeline.columns.fixed_fields import Bytes, Ints
 from pocketmq.pipeline.columns.record_columns import ROWS
 from pocketmq.pipeline.stores.store_files import FileRow
-from pocketmq.protocol.ledger import REST_OF_FILE, record_place
-from pocketmq.protocol.record_check import RecordKind, check_record
 from pocketmq.protocol.store_layout import FIXED_SIZE, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, RECORD
+from pocketmq.protocol.stored.ledger import REST_OF_FILE, record_place
+from pocketmq.protocol.stored.record_check import RecordKind, check_record
 
 WINDOW_BYTES: Final = 4 * 1024 * 1024
 _HEAD: Final = RECORD.picking("TOTALSIZE", "MAGICCODE", "PHYSICALOFFSET")

@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from pocketmq.pipeline.columns.fixed_fields import QUEUE_ENTRY, Ints
 from pocketmq.pipeline.stores.places import Bytes, Entry, Place
-from pocketmq.protocol.ledger import FOLDER_PREFIX, ledger_of
 from pocketmq.protocol.store_layout import FILLER_SIZE
+from pocketmq.protocol.stored.ledger import FOLDER_PREFIX, ledger_of
 from pocketmq.runtime.errors import DiskError
 
 Entries = npt.NDArray[Any]

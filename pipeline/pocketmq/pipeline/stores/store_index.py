@@ -14,10 +14,10 @@ import numpy as np
 
 from pocketmq.pipeline.columns.fixed_fields import INDEX_ENTRY, INDEX_HEADER
 from pocketmq.pipeline.errors import CorruptRecordError
-from pocketmq.protocol.index_hash import key_hash
-from pocketmq.protocol.properties import KEY_SEPARATOR
+from pocketmq.protocol.messages.properties import KEY_SEPARATOR
 from pocketmq.protocol.store_layout import INDEX_ENTRY as ENTRY
 from pocketmq.protocol.store_layout import INDEX_SLOT
+from pocketmq.protocol.stored.index_hash import key_hash
 
 if TYPE_CHECKING:
     from pocketmq.pipeline.stores.places import Bytes, Place

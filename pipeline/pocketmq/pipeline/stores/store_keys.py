@@ -10,8 +10,8 @@ from pocketmq.pipeline.options.row_filter import Range, RowFilter
 from pocketmq.pipeline.stores import store_index
 from pocketmq.pipeline.stores.log_walk import MAX_RECORD_BYTES
 from pocketmq.pipeline.stores.store_bounds import Bounded, Slice, within
-from pocketmq.protocol.record_check import check_record
 from pocketmq.protocol.store_layout import FIXED_SIZE
+from pocketmq.protocol.stored.record_check import check_record
 
 if TYPE_CHECKING:
     from pocketmq.pipeline.stores.store_files import FileRow

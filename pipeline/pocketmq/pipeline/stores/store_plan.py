@@ -31,8 +31,8 @@ from pocketmq.pipeline.stores.store_files import (
     queues_of,
 )
 from pocketmq.pipeline.stores.store_roots import Root
-from pocketmq.protocol.record_check import RecordKind, check_record
 from pocketmq.protocol.store_layout import FILLER_SIZE, FIXED_SIZE
+from pocketmq.protocol.stored.record_check import RecordKind, check_record
 
 LIGHT_QUEUE_PREFIX: Final = "%LMQ%"
 """Topics of light queues (RocketMQ 5), which list records of other topics a second time."""

@@ -39,11 +39,11 @@ from pocketmq.pipeline.stores.store_files import FileRow, QueueFiles, log_files
 from pocketmq.pipeline.stores.store_plan import LIGHT_QUEUE_PREFIX, LogPart, Part, QueuePart
 from pocketmq.pipeline.workers.read_counts import ReadCounts
 from pocketmq.pipeline.workers.worker_log import log as worker_log
-from pocketmq.protocol.ledger import HEAD_SIZE, REST_OF_FILE, record_place
-from pocketmq.protocol.record_check import RecordKind, check_record
+from pocketmq.protocol.messages.subscription import tags_code
 from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.protocol.store_layout import BLANK, FILLER_SIZE, FIXED_SIZE, MAGIC_BLANK
-from pocketmq.protocol.subscription import tags_code
+from pocketmq.protocol.stored.ledger import HEAD_SIZE, REST_OF_FILE, record_place
+from pocketmq.protocol.stored.record_check import RecordKind, check_record
 
 MAPPED_BYTES: Final = 32 * 1024 * 1024
 """Mapped at a time, where few of the bytes are looked at."""

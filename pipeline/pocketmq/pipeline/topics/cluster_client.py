@@ -38,7 +38,7 @@ from pocketmq.protocol.headers.route import (
     GetAllTopicListRequestHeader,
     GetClusterInfoRequestHeader,
 )
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.remoting import RemotingClient
 from pocketmq.runtime.addresses import (

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from pocketmq.pipeline.errors import OptionError
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 
 QUEUES: Final = 2048
 """Numbers of a broker."""

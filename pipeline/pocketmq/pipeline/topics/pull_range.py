@@ -30,10 +30,10 @@ from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Buffer, Command
 from pocketmq.protocol.errors import BrokerError, BrokerNotFoundError, RemotingError
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.protocol.messages.subscription import SUB_ALL
 from pocketmq.protocol.scalars import PullSysFlag
 from pocketmq.protocol.store_layout import FIXED_SIZE, RECORD
-from pocketmq.protocol.subscription import SUB_ALL
 from pocketmq.protocol.transport.channel import Channel
 
 DEPTH: Final = 8

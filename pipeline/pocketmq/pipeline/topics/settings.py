@@ -11,8 +11,8 @@ from pocketmq.pipeline.options.options import Option, Options
 from pocketmq.pipeline.topics.cluster_client import Access
 from pocketmq.pipeline.topics.patience import Patience
 from pocketmq.pipeline.topics.pull_range import PullOptions
-from pocketmq.protocol.message import MessageQueue
-from pocketmq.protocol.subscription import SUB_ALL
+from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.protocol.messages.subscription import SUB_ALL
 from pocketmq.runtime.addresses import has_port, split_address
 
 NAME: Final = "pocketmq"

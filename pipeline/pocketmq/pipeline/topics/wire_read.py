@@ -30,7 +30,7 @@ from pocketmq.pipeline.workers.loop import shared_loop
 from pocketmq.pipeline.workers.read_counts import ReadCounts
 from pocketmq.pipeline.workers.worker_log import log
 from pocketmq.protocol.errors import BodyError, RecordError
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.protocol.store_layout import FIXED_SIZE
 
 PORTIONS_AHEAD: Final = 2

@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 
 from pocketmq.protocol.allocation.strategy import AllocationError, is_member
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.runtime.words import counted
 
 HashFunction = Callable[[str], int]

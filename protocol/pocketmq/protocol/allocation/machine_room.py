@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from pocketmq.protocol.allocation.strategy import AllocationError, is_member
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.runtime.words import counted
 
 

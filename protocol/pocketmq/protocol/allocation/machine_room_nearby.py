@@ -16,7 +16,7 @@ from pocketmq.protocol.allocation.strategy import (
     AllocationError,
     is_member,
 )
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.runtime.words import counted
 
 

@@ -15,7 +15,7 @@ from pocketmq.protocol.allocation.strategy import (
     sorted_client_ids,
     sorted_queues,
 )
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 
 StrategyOf = Callable[[str], AllocateMessageQueueStrategy]
 """The strategy of a client id: all the same, but with CONFIG each has a list of its own."""

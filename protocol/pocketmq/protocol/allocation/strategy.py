@@ -14,7 +14,7 @@ from typing import Protocol, runtime_checkable
 import structlog
 
 from pocketmq.protocol.java import utf16_key
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.runtime.errors import CallerError
 
 log = structlog.get_logger()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from pocketmq.protocol.body import BodyStruct
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.protocol.messages.subscription import SubscriptionData
 from pocketmq.protocol.scalars import Int32, Int64
-from pocketmq.protocol.subscription import SubscriptionData
 
 
 class ConsumerData(BodyStruct, kw_only=True, omit_defaults=False):

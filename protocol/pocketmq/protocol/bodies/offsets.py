@@ -6,9 +6,9 @@ import msgspec
 
 from pocketmq.protocol.bodies.topics import DataVersion
 from pocketmq.protocol.body import BodyStruct
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.protocol.messages.subscription import SubscriptionData
 from pocketmq.protocol.scalars import Int32, Int64
-from pocketmq.protocol.subscription import SubscriptionData
 
 
 class ConsumerOffsetTable(BodyStruct, kw_only=True, omit_defaults=False):

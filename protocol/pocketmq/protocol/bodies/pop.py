@@ -10,7 +10,7 @@ import msgspec
 
 from pocketmq.protocol.body import BodyStruct
 from pocketmq.protocol.errors import BadRequestError
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.protocol.scalars import Int32, Int64
 
 RequestMode = Literal["PULL", "POP"]

@@ -1,7 +1,7 @@
 """`AcceptedStream`: an accepted byte stream that is no remoting frames, and that has its place.
 
 A process accepts so many connections that descriptors are left for files
-(`runtime/descriptors.py`). A stream that finds no place is hung up on, and its protocol hears
+(`runtime/files/descriptors.py`). A stream that finds no place is hung up on, and its protocol hears
 nothing of it.
 """
 
@@ -13,7 +13,7 @@ from typing import cast
 import structlog
 
 from pocketmq.runtime.addresses import address_text
-from pocketmq.runtime.descriptors import AcceptedConnections
+from pocketmq.runtime.files.descriptors import AcceptedConnections
 
 log = structlog.get_logger()
 

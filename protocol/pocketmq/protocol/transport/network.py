@@ -12,7 +12,7 @@ from pocketmq.protocol.command import VERSION_5_3_3, Encoding
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.signing import Credentials
 from pocketmq.protocol.transport.channel import Channel
-from pocketmq.runtime.descriptors import AcceptedConnections
+from pocketmq.runtime.files.descriptors import AcceptedConnections
 
 log = structlog.get_logger()
 

@@ -19,8 +19,8 @@ from pocketmq.protocol.transport.network import (
 from pocketmq.protocol.transport.tls.client_tls import ClientTls
 from pocketmq.protocol.transport.tls.line import ClientTlsLine, ServerTlsLine
 from pocketmq.protocol.transport.tls.server_tls import ServerTls
-from pocketmq.runtime import descriptors
 from pocketmq.runtime.addresses import split_address, without_brackets
+from pocketmq.runtime.files import descriptors
 from pocketmq.runtime.ports import bind_error, check_port
 
 _BACKLOG = 4096

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pocketmq.protocol.validation import (
+from pocketmq.protocol.messages.validation import (
     MAX_GROUP_CHARS,
     MAX_TOPIC_CHARS,
     SYSTEM_GROUP_PREFIX,

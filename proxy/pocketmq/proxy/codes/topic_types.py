@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from pocketmq.protocol import properties as names
+from pocketmq.protocol.messages import properties as names
 from pocketmq.proxy.codes.refusals import Refusal
 from pocketmq.proxy.protos.enums import Code, MessageType
 

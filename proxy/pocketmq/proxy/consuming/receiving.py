@@ -18,10 +18,10 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from pocketmq.client.consumer.pop_receipts import handle_of
+from pocketmq.client.consumer.popping.receipts import handle_of
 from pocketmq.protocol.headers.pop import PopMessageRequestHeader
-from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.subscription import SubscriptionData
+from pocketmq.protocol.messages.message import MessageExt
+from pocketmq.protocol.messages.subscription import SubscriptionData
 from pocketmq.proxy.consuming.renewing import Renewing
 from pocketmq.proxy.consuming.requests import PopRequests
 from pocketmq.proxy.handles.held import Held

@@ -7,7 +7,7 @@ from typing import Final
 
 import structlog
 
-from pocketmq.client.consumer.popping import PopClient
+from pocketmq.client.consumer.popping.requests import PopClient
 from pocketmq.client.instance import ClientInstance
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import BrokerError, ClientError, RemotingError
@@ -19,7 +19,7 @@ from pocketmq.protocol.headers.pop import (
     PopMessageRequestHeader,
 )
 from pocketmq.protocol.headers.send import ConsumerSendMsgBackRequestHeader
-from pocketmq.protocol.message import MessageExt, MessageQueue
+from pocketmq.protocol.messages.message import MessageExt, MessageQueue
 from pocketmq.proxy.codes.refusals import Refusal
 from pocketmq.proxy.handles.receipts import Receipt
 from pocketmq.proxy.protos.enums import Code

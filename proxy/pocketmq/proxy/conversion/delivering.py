@@ -6,13 +6,13 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pocketmq.protocol import properties as names
 from pocketmq.protocol.compression import decompress
 from pocketmq.protocol.errors import BodyError, CompressionUnavailableError
 from pocketmq.protocol.hosts import unpack_host
-from pocketmq.protocol.message import MessageExt
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.message import MessageExt
+from pocketmq.protocol.messages.validation import DLQ_PREFIX, RETRY_PREFIX
 from pocketmq.protocol.scalars import MessageSysFlag
-from pocketmq.protocol.validation import DLQ_PREFIX, RETRY_PREFIX
 from pocketmq.proxy.protos.classes import pb
 from pocketmq.proxy.protos.enums import DigestType, Encoding, MessageType
 

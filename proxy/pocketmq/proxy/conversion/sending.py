@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pocketmq.protocol import properties as names
-from pocketmq.protocol.message import Message
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.message import Message
 from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.proxy.codes.names import has_control_character, is_blank
 from pocketmq.proxy.codes.refusals import Refusal

@@ -18,7 +18,7 @@ from pocketmq.protocol.header import Header
 from pocketmq.protocol.headers.groups import GetSubscriptionGroupRequestHeader
 from pocketmq.protocol.headers.route import GetClusterInfoRequestHeader
 from pocketmq.protocol.headers.topics import GetTopicConfigRequestHeader
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.proxy.codes.refusals import Refusal
 from pocketmq.proxy.codes.topic_types import UNSPECIFIED, type_of_topic
 from pocketmq.proxy.edge.kept import Kept

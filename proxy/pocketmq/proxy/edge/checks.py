@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import structlog
 
-from pocketmq.protocol import properties as names
 from pocketmq.protocol.dispatch import Peer
 from pocketmq.protocol.headers.transactions import CheckTransactionStateRequestHeader
-from pocketmq.protocol.message import MessageExt
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.message import MessageExt
 from pocketmq.proxy.conversion.delivering import delivered
 from pocketmq.proxy.edge.parts import Parts
 from pocketmq.proxy.protos.classes import pb

@@ -12,7 +12,7 @@ import structlog
 
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import BrokerError, SubscriptionError
-from pocketmq.protocol.subscription import SQL92, TAG, SubscriptionData
+from pocketmq.protocol.messages.subscription import SQL92, TAG, SubscriptionData
 from pocketmq.proxy.codes.names import check_group, check_topic
 from pocketmq.proxy.codes.refusals import OK, Refusal, status, status_of
 from pocketmq.proxy.consuming.receiving import Handed, Receive, Receiving

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from pocketmq.client.producer.send_result import STATUS_BY_CODE, SendStatus
-from pocketmq.protocol import properties as names
-from pocketmq.protocol.batch import encode_batch
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import BadRequestError
 from pocketmq.protocol.headers.send import (
@@ -20,13 +18,15 @@ from pocketmq.protocol.headers.timers import (
     RecallMessageResponseHeader,
 )
 from pocketmq.protocol.headers.transactions import EndTransactionRequestHeader
-from pocketmq.protocol.ids import offset_of_msg_id
 from pocketmq.protocol.java import java_hash
-from pocketmq.protocol.message import Message, MessageQueue
-from pocketmq.protocol.properties import encode_properties
-from pocketmq.protocol.receipts import RecallHandle
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.batch import encode_batch
+from pocketmq.protocol.messages.ids import offset_of_msg_id
+from pocketmq.protocol.messages.message import Message, MessageQueue
+from pocketmq.protocol.messages.properties import encode_properties
+from pocketmq.protocol.messages.receipts import RecallHandle
+from pocketmq.protocol.messages.validation import AUTO_CREATE_TOPIC, is_dlq, is_retry
 from pocketmq.protocol.scalars import MessageSysFlag
-from pocketmq.protocol.validation import AUTO_CREATE_TOPIC, is_dlq, is_retry
 from pocketmq.proxy.codes.names import check_topic, is_blank
 from pocketmq.proxy.codes.refusals import OK, Refusal, status
 from pocketmq.proxy.codes.topic_types import check_type, type_of_message

@@ -21,8 +21,8 @@ from pocketmq.proxy.protos.classes import pb
 from pocketmq.proxy.protos.enums import Code
 from pocketmq.proxy.protos.shapes import ANSWERED_BY_STREAM, PACKAGE, SERVICE, UNARY
 from pocketmq.runtime.addresses import address_text
-from pocketmq.runtime.descriptors import most_connections
 from pocketmq.runtime.errors import PocketMQError, PortInUseError
+from pocketmq.runtime.files.descriptors import most_connections
 
 log = structlog.get_logger()
 

@@ -2,7 +2,7 @@
 
     7 1700000000123 60000 1 0 broker-a 3 9 884736
     |                                    | where the message lies in the broker's log
-    the eight words of a broker's handle, as `protocol/receipts.py` explains them
+    the eight words of a broker's handle, as `protocol/messages/receipts.py` explains them
 
 The ninth word is what a message is sent to the dead letters by. A handle of eight words, as a
 client of another proxy may hold one, can do all else. Pure.
@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from pocketmq.protocol.errors import BadRequestError
-from pocketmq.protocol.receipts import pop_retry_topic
+from pocketmq.protocol.messages.receipts import pop_retry_topic
 from pocketmq.protocol.scalars import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
 
 NO_LOG_OFFSET: Final = -1

@@ -25,8 +25,8 @@ from pocketmq.protocol.headers.send import (
     SendMessageRequestHeaderV2,
     SendMessageResponseHeader,
 )
-from pocketmq.protocol.properties import decode_properties
-from pocketmq.protocol.record import decode_records
+from pocketmq.protocol.messages.properties import decode_properties
+from pocketmq.protocol.stored.record import decode_records
 from pocketmq.simulation.histories.recorder import Recorder
 
 T = TypeVar("T")

@@ -7,8 +7,8 @@ import os
 from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
-from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.record_check import RecordKind, check_record
+from pocketmq.protocol.messages.message import MessageExt
+from pocketmq.protocol.stored.record_check import RecordKind, check_record
 
 LOG_FOLDER = "commitlog"
 NAME_DIGITS = 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.simulation.scenario import Mode
 
 SETTLED_S = 21.0

@@ -13,7 +13,7 @@ from pocketmq.protocol.headers.pop import (
     AckMessageRequestHeader,
     ChangeInvisibleTimeRequestHeader,
 )
-from pocketmq.protocol.receipts import ReceiptHandle, marked_topic
+from pocketmq.protocol.messages.receipts import ReceiptHandle, marked_topic
 from pocketmq.simulation.invariants.medium import Kept, table_of
 
 CHECK_POINT = "ck"

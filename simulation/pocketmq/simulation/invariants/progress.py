@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from pocketmq.protocol.message import MessageQueue
-from pocketmq.protocol.validation import is_retry
+from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.protocol.messages.validation import is_retry
 from pocketmq.simulation.scenario import Mode
 from pocketmq.simulation.workload import is_wanted
 

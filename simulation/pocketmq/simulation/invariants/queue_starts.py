@@ -6,7 +6,7 @@ that for a while; what consumers then miss has expired all the same.
 
 from __future__ import annotations
 
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.messages.message import MessageQueue
 
 LIMIT_S = 60.0
 """A disk is in trouble for at most half of it, and a broker cleans up every 10 s."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from pocketmq.broker.store import MessageStore
-from pocketmq.protocol.record_check import RecordKind, check_record
+from pocketmq.protocol.stored.record_check import RecordKind, check_record
 
 
 class LogRecord(NamedTuple):

@@ -11,7 +11,7 @@ from pocketmq.nameserver.server import NameServer
 from pocketmq.protocol.bodies.route import MASTER_ID
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.frame import FrameDecoder
-from pocketmq.protocol.validation import HALF_TOPIC
+from pocketmq.protocol.messages.validation import HALF_TOPIC
 from pocketmq.simulation.invariants.replicas import (
     AcknowledgedLedger,
     ElectionLedger,

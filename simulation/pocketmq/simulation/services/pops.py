@@ -11,7 +11,7 @@ from pocketmq.client import (
     PushConsumer,
     SimpleConsumer,
 )
-from pocketmq.client.consumer.pop_receipts import handle_of
+from pocketmq.client.consumer.popping.receipts import handle_of
 from pocketmq.client.listener_threads import InlineThreads
 from pocketmq.simulation.invariants.services import PopLedger
 from pocketmq.simulation.invariants.services.pops import Delivery

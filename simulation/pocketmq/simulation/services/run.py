@@ -11,7 +11,7 @@ from typing import Protocol
 
 from pocketmq.broker.store import MessageStore
 from pocketmq.client import Admin
-from pocketmq.protocol.record import decode_records
+from pocketmq.protocol.stored.record import decode_records
 from pocketmq.simulation.invariants.services import (
     PopLedger,
     RequestLedger,

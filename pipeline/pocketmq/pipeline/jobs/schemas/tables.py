@@ -26,9 +26,9 @@ from pocketmq.pipeline.jobs.schemas.decoders import TopicDecoder
 from pocketmq.pipeline.jobs.schemas.envelopes import changes
 from pocketmq.pipeline.jobs.schemas.json_schema import object_of
 from pocketmq.pipeline.jobs.schemas.registry import Registry
-from pocketmq.protocol.validation import is_dlq, is_retry, is_system_topic
+from pocketmq.protocol.messages.validation import is_dlq, is_retry, is_system_topic
 from pocketmq.runtime.errors import CallerError
-from pocketmq.runtime.replaced_folder import rename, sync
+from pocketmq.runtime.files.replaced_folder import rename, sync
 
 COLUMNS: Final = (
     *("topic", "brokerName", "queueId", "queueOffset", "keys", "storeTimestamp", "body"),

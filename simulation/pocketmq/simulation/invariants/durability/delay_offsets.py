@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 
-from pocketmq.protocol.properties import REAL_TOPIC
-from pocketmq.protocol.validation import SCHEDULE_TOPIC
+from pocketmq.protocol.messages.properties import REAL_TOPIC
+from pocketmq.protocol.messages.validation import SCHEDULE_TOPIC
 from pocketmq.simulation.invariants.medium import Identity, Kept, Medium, table_of
 from pocketmq.simulation.invariants.progress import Done
 from pocketmq.simulation.invariants.rule import DurabilityRule

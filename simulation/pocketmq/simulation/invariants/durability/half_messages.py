@@ -11,9 +11,9 @@ from collections import Counter, defaultdict
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.headers.transactions import EndTransactionRequestHeader
-from pocketmq.protocol.properties import TRANSACTION_CHECK_TIMES
+from pocketmq.protocol.messages.properties import TRANSACTION_CHECK_TIMES
+from pocketmq.protocol.messages.validation import HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
 from pocketmq.protocol.scalars import MessageSysFlag
-from pocketmq.protocol.validation import HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
 from pocketmq.simulation.invariants.durability.consumer_offsets import offsets_of_group
 from pocketmq.simulation.invariants.medium import Kept, Medium
 from pocketmq.simulation.invariants.rule import DurabilityRule

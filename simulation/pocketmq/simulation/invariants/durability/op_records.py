@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from pocketmq.protocol.validation import HALF_TOPIC, OP_HALF_TOPIC
+from pocketmq.protocol.messages.validation import HALF_TOPIC, OP_HALF_TOPIC
 from pocketmq.simulation.invariants.durability.consumer_offsets import offsets_of_group
 from pocketmq.simulation.invariants.durability.half_messages import GROUP
 from pocketmq.simulation.invariants.medium import Kept, Medium

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from pocketmq.protocol.receipts import pop_retry_topic
-from pocketmq.protocol.validation import REVIVE_GROUP, REVIVE_TOPIC_PREFIX, is_retry
+from pocketmq.protocol.messages.receipts import pop_retry_topic
+from pocketmq.protocol.messages.validation import REVIVE_GROUP, REVIVE_TOPIC_PREFIX, is_retry
 from pocketmq.simulation.invariants.durability.consumer_offsets import offsets_of_group
 from pocketmq.simulation.invariants.medium import Kept, Medium
 from pocketmq.simulation.invariants.pop_records import (

@@ -10,8 +10,8 @@ from collections import Counter
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.headers.send import ConsumerSendMsgBackRequestHeader
-from pocketmq.protocol.properties import REAL_TOPIC
-from pocketmq.protocol.validation import SCHEDULE_TOPIC, dlq_topic, retry_topic
+from pocketmq.protocol.messages.properties import REAL_TOPIC
+from pocketmq.protocol.messages.validation import SCHEDULE_TOPIC, dlq_topic, retry_topic
 from pocketmq.simulation.invariants.medium import Identity, Kept, Medium
 from pocketmq.simulation.invariants.rule import DurabilityRule
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from dataclasses import dataclass
 
-from pocketmq.protocol.properties import (
+from pocketmq.protocol.messages.properties import (
     REAL_TOPIC,
     TIMER_DEL_UNIQKEY,
     TIMER_OUT_MS,
     TIMER_ROLL_TIMES,
 )
-from pocketmq.protocol.validation import TIMER_TOPIC
+from pocketmq.protocol.messages.validation import TIMER_TOPIC
 from pocketmq.simulation.invariants.medium import Identity, Kept, Medium
 from pocketmq.simulation.invariants.rule import DurabilityRule
 from pocketmq.simulation.invariants.timer_files import (

@@ -11,8 +11,8 @@ from collections import Counter
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.headers.topics import UpdateAndCreateTopicRequestHeader
-from pocketmq.protocol.properties import REAL_QUEUE_ID, REAL_TOPIC
-from pocketmq.protocol.validation import SCHEDULE_TOPIC
+from pocketmq.protocol.messages.properties import REAL_QUEUE_ID, REAL_TOPIC
+from pocketmq.protocol.messages.validation import SCHEDULE_TOPIC
 from pocketmq.simulation.invariants.durability.sends import stored_at
 from pocketmq.simulation.invariants.medium import Kept, Medium, table_of
 from pocketmq.simulation.invariants.rule import DurabilityRule

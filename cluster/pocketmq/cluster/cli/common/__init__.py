@@ -1,0 +1,1 @@
+"""What all commands share: the nameserver's option, tables, `-o`, completion, progress."""

@@ -1,0 +1,1 @@
+"""Commands of long work: the pipeline's jobs, `store`, `demo` and `lab`."""

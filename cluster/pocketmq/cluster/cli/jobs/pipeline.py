@@ -1,0 +1,234 @@
+"""`pocketmq pipeline`: jobs over topics, stores and tables. Their libraries load when one runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pocketmq.cluster.cli.common.output import Output, Sentences, show, tell
+from pocketmq.cluster.cli.common.run import DEFAULT_NAMESERVERS, Nameservers, told_or_found
+from pocketmq.cluster.cli.common.tables import Table
+from pocketmq.cluster.cli.jobs import pipeline_jobs, pipeline_replay, pipeline_schema
+
+if TYPE_CHECKING:
+    from pocketmq.pipeline.jobs.flights_job import Totals
+
+FLIGHTS_HELP = """Compute delays from the flights of a topic, with Spark.
+
+For each carrier and hour. Needs Java 17 or later and `pip install 'pocketmq[spark]'`. Reads the
+topic to its end and stops, or with --follow goes on until Ctrl-C. Writes Parquet, a picture and a
+checkpoint into the folder; a second run goes on from the checkpoint.
+
+\b
+Examples:
+  pocketmq up --data ./flights
+      a cluster on the stores of `pocketmq demo --data ./flights`
+  pocketmq topic create flight-delays
+  pocketmq pipeline flights
+      writes flight-delays/delays/ and flight-delays/delays.png
+  pocketmq consume flight-delays --count 5
+"""
+
+PACKAGE_HELP = """Write what Spark executors need that lack PocketMQ.
+
+A zip file for --py-files has the code, an archive for --archives the dependencies with compiled
+parts, for executors with this Python version and platform; they need PyArrow and NumPy beside them.
+In client mode the driver needs `pip install 'pocketmq[spark]'`. Prints the command line for
+spark-submit, and what cluster mode needs besides. --with takes a further package along, and what it
+needs.
+
+\b
+Examples:
+  pocketmq pipeline package
+      writes ./pocketmq-spark.zip and ./pocketmq-deps.tar.gz
+  pocketmq pipeline package --out dist
+  pocketmq pipeline package --with s3fs
+      takes along what reads stores at s3://
+"""
+
+EXPORT_HELP = """Add to a table what a topic has and the table has not.
+
+Reads up to the topic's present end and stops; run it again for what came since. A run that was
+killed anywhere leaves nothing twice. Messages that were removed before they were exported are an
+error, and so is a topic made anew; --no-fail-on-data-loss counts them and goes on with what there
+is. Needs `pip install 'pocketmq[lake]'`, and no Spark.
+
+\b
+Examples:
+  pocketmq pipeline export orders --to parquet:orders
+  pocketmq pipeline export orders --to delta:tables/orders \\
+      --columns keys,tags,body
+  pocketmq pipeline export orders --to iceberg:warehouse/shop.orders
+  pocketmq pipeline export orders --to delta:tables/orders \\
+      --store cluster/broker-a
+  pocketmq pipeline export orders --to delta:tables/latest --last-by keys \\
+      --tombstone deleted
+"""
+
+CLUSTERS = {"yarn": "YARN", "kubernetes": "Kubernetes"}
+"""Cluster managers whose drivers may run in the cluster, as they write themselves."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command group."""
+    group = typer.Typer(
+        no_args_is_help=True, rich_markup_mode=None, help="Jobs over topics and stores."
+    )
+    group.command("flights", help=FLIGHTS_HELP)(flights)
+    group.command("package", help=PACKAGE_HELP)(package)
+    group.command("export", help=EXPORT_HELP)(export)
+    pipeline_jobs.register(group)
+    pipeline_replay.register(group)
+    pipeline_schema.register(group)
+    app.add_typer(group, name="pipeline")
+
+
+def export(
+    topic: Annotated[str, typer.Argument(help="Topics, separated by commas.")],
+    to: Annotated[str, typer.Option(metavar="KIND:PATH", help="parquet:, delta: or iceberg:")],
+    nameservers: Nameservers = DEFAULT_NAMESERVERS,
+    columns: Annotated[str, typer.Option(help="Columns, separated by commas; else all.")] = "",
+    store: Annotated[
+        str,
+        typer.Option(metavar="DIRS", help="Read these stores instead; separated by commas."),
+    ] = "",
+    last_by: Annotated[
+        str, typer.Option(metavar="COLUMN", help="Keep the last row for each value of it.")
+    ] = "",
+    tombstone: Annotated[
+        str, typer.Option(metavar="PROPERTY", help="With --last-by: a message with it deletes.")
+    ] = "",
+    rows_per_commit: Annotated[int, typer.Option(min=1, help="Most rows of a commit.")] = 100_000,
+    fail_on_data_loss: pipeline_jobs.FailOnDataLoss = True,
+    out: pipeline_jobs.Out = None,
+    output: Output = None,
+) -> int:
+    from dataclasses import asdict
+
+    from pocketmq.pipeline.jobs.output import check_path, write_rows
+    from pocketmq.pipeline.lake import Exported, target_of
+    from pocketmq.pipeline.lake import export as run
+
+    if out is not None:
+        check_path(out)
+    with pipeline_jobs.progress_bar() as progress:
+
+        def on_commit(done: Exported) -> None:
+            progress("rows", done.rows, None)
+
+        done = run(
+            topic,
+            target_of(to, key=last_by, tombstone=tombstone),
+            stores=store,
+            rows_per_commit=rows_per_commit,
+            on_commit=on_commit,
+            columns=columns,
+            failOnDataLoss=str(fail_on_data_loss).lower(),
+            **({} if store else {"nameServer": told_or_found(nameservers)}),
+        )
+    if out is not None:
+        write_rows([done], out, Exported)
+    show(
+        output,
+        asdict(done),
+        Table(
+            "export",
+            ("rows", "bytes", "commits", "lost"),
+            [(done.rows, done.bytes, done.commits, done.lost)],
+        ),
+        heading=f"added to {to}",
+    )
+    return 0
+
+
+def package(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for both files.")] = Path("."),
+    also: Annotated[
+        list[str] | None,
+        typer.Option("--with", metavar="PACKAGE", help="Take this along; repeatable."),
+    ] = None,
+    output: Sentences = None,
+) -> int:
+    from pocketmq.pipeline.spark.package import package as make
+    from pocketmq.pipeline.spark.package import platform_name
+
+    packed = make(out, also or ())
+    facts = {
+        "code": str(packed.code),
+        "dependencies": str(packed.dependencies),
+        "platform": platform_name(),
+        "arguments": packed.arguments,
+        "cluster_mode": packed.cluster_mode,
+    }
+    pairs = zip(packed.arguments[::2], packed.arguments[1::2], strict=True)
+    tell(
+        output,
+        facts,
+        *(f"{path}  {path.stat().st_size:,} bytes" for path in (packed.code, packed.dependencies)),
+        f"for executors with {platform_name()}, PyArrow and NumPy:\n",
+        "spark-submit --master spark://HOST:7077 \\",
+        *(f"  {name} {value} \\" for name, value in pairs),
+        "  your_job.py\n",
+        "with --deploy-mode cluster the driver lacks PocketMQ too: it calls",
+        "pocketmq.pipeline.register(spark), and spark-submit is given besides",
+        *(
+            f"  {CLUSTERS[manager]:<11} {' '.join(words)}"
+            for manager, words in packed.cluster_mode.items()
+        ),
+    )
+    return 0
+
+
+def flights(
+    nameservers: Nameservers = DEFAULT_NAMESERVERS,
+    topic: Annotated[str, typer.Option(help="Topic with a flight as JSON in each message.")] = (
+        "flights"
+    ),
+    to: Annotated[str, typer.Option(help="Topic for the windows; empty for none.")] = (
+        "flight-delays"
+    ),
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the results.")] = Path(
+        "flight-delays"
+    ),
+    window: Annotated[str, typer.Option(help="Length of a window.")] = "1 hour",
+    watermark: Annotated[
+        str, typer.Option(help="How late a flight may be; the demo's are months apart.")
+    ] = "400 days",
+    follow: Annotated[bool, typer.Option("--follow", help="Keep reading until Ctrl-C.")] = False,
+    output: Output = None,
+) -> int:
+    from pocketmq.pipeline.jobs import flights as run
+
+    with pipeline_jobs.progress_bar() as progress:
+
+        def on_batch(_: int, totals: Totals) -> None:
+            progress("flights", sum(row.flights for row in totals.values()), None)
+
+        totals = run(
+            told_or_found(nameservers),
+            out,
+            topic=topic,
+            to_topic=to,
+            window=window,
+            watermark=watermark,
+            follow=follow,
+            on_batch=on_batch,
+        )
+    means = {name: None if row.mean is None else float(row.mean) for name, row in totals.items()}
+    columns = ("carrier", "flights", "departed", "mean delay in minutes")
+    show(
+        output,
+        [
+            {"carrier": name, "flights": row.flights, "departed": row.departed, "mean": means[name]}
+            for name, row in totals.items()
+        ],
+        Table(
+            "carrier",
+            columns,
+            [(name, row.flights, row.departed, means[name]) for name, row in totals.items()],
+        ),
+        heading=f"windows: {out / 'delays'}; picture: {out / 'delays.png'}",
+    )
+    return 0

@@ -1,0 +1,104 @@
+"""`pocketmq pipeline replay`: messages of a store, a table or a topic to a topic again."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pocketmq.cluster.cli.common.output import Output, show
+from pocketmq.cluster.cli.common.run import DEFAULT_NAMESERVERS, Nameservers, told_or_found
+from pocketmq.cluster.cli.common.tables import Table
+from pocketmq.cluster.cli.jobs.pipeline_jobs import FailOnDataLoss, Out, progress_bar
+
+REPLAY_HELP = """Send messages of a store, table or topic once more.
+
+SOURCE is store:DIR, parquet:DIR, delta:TABLE, iceberg:DIR/NAMESPACE.NAME or topic:NAME. Messages
+go in the order of their store times, those with one key to one queue. Bodies, tags, keys and
+properties are kept; REPLAY_FROM, REPLAY_BORN_MS and REPLAY_STORE_MS say where and when they were.
+With --state a replay that was killed goes on: nothing is left out, and only sends under way at the
+kill may come twice. Messages that the source lost before they were sent are an error, and so is a
+topic made anew or another store; --no-fail-on-data-loss counts them and goes on with what there is.
+
+\b
+Examples:
+  pocketmq pipeline replay delta:tables/orders orders-again --dry-run
+  pocketmq pipeline replay delta:tables/orders orders-again --speed 10 \\
+      --state replay.json
+  pocketmq pipeline replay store:cluster/broker-a orders-again \\
+      --topic orders --rate 500
+"""
+
+
+def register(group: typer.Typer) -> None:
+    """Add the command to `pocketmq pipeline`."""
+    group.command("replay", help=REPLAY_HELP)(replay)
+
+
+def replay(
+    source: Annotated[str, typer.Argument(help="Where the messages are.")],
+    to: Annotated[str, typer.Argument(metavar="TOPIC", help="Where they go; it must exist.")],
+    topic: Annotated[str, typer.Option(help="Only these topics of the source.")] = "",
+    speed: Annotated[
+        float,
+        typer.Option(min=0, help="1 for the original pace, N times as fast, 0 for full speed."),
+    ] = 1.0,
+    rate: Annotated[float, typer.Option(min=0, help="Most messages a second; 0: no limit.")] = 0.0,
+    state: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Go on as this file says.", show_default=False),
+    ] = None,
+    state_rows: Annotated[int, typer.Option(min=1, help="Messages between two states.")] = 10_000,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be sent.")
+    ] = False,
+    fail_on_data_loss: FailOnDataLoss = True,
+    out: Out = None,
+    output: Output = None,
+    nameservers: Nameservers = DEFAULT_NAMESERVERS,
+) -> int:
+    from pocketmq.pipeline.jobs import Replayed, ReplayOptions
+    from pocketmq.pipeline.jobs import replay as run
+    from pocketmq.pipeline.jobs.output import check_path, write_rows
+
+    if out is not None:
+        check_path(out)
+    options = ReplayOptions(speed, rate, state, state_rows, fail_on_data_loss=fail_on_data_loss)
+    with progress_bar() as progress:
+
+        def on_state(done: Replayed) -> None:
+            progress("messages", done.messages, None)
+
+        done = run(
+            source,
+            to,
+            topics=[word.strip() for word in topic.split(",") if word.strip()],
+            nameservers=told_or_found(nameservers),
+            options=options,
+            dry_run=dry_run,
+            on_state=on_state,
+        )
+    if out is not None:
+        write_rows([done], out, Replayed)
+    verb = "would be sent" if dry_run else "sent"
+    show(
+        output,
+        asdict(done),
+        Table(
+            "replay",
+            (
+                *("messages", "bytes", "keys", "seconds at least"),
+                *("there before", "without body", "lost"),
+            ),
+            [
+                (
+                    *(done.messages, done.bytes, done.keys, round(done.lasts_s, 3)),
+                    *(done.already_sent, done.skipped_empty, done.lost),
+                )
+            ],
+        ),
+        heading=f"{verb} to {to}",
+    )
+    return 0

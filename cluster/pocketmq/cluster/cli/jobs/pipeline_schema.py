@@ -1,0 +1,146 @@
+"""`pocketmq pipeline schema` and `schema-check`: bodies by the schemas of their topics."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from pocketmq.cluster.cli.common.output import Output, show
+from pocketmq.cluster.cli.common.run import DEFAULT_NAMESERVERS, Nameservers, told_or_found_for
+from pocketmq.cluster.cli.common.tables import Table
+from pocketmq.cluster.cli.jobs.pipeline_jobs import Out, progress_bar
+from pocketmq.runtime.words import counted
+
+DECODE_HELP = """Decode bodies by their schemas into Parquet.
+
+Bad ones are put aside. SOURCE is store:DIR, parquet:DIR, delta:TABLE, iceberg:DIR/NAMESPACE.NAME or
+topic:NAME. REGISTRY is a JSON file, {"orders": {"type": "AVRO|JSON|PROTOBUF", "schema": ...}}, or
+the address of a registry with Confluent's REST interface. --envelope reads change events of
+Debezium and Canal. The exit status is 1 when there are bad rows.
+
+\b
+Examples:
+  pocketmq pipeline schema store:cluster/broker-a tables \\
+      --registry schemas.json
+  pocketmq pipeline schema topic:orders tables \\
+      --registry http://127.0.0.1:8081 --framed
+  pocketmq pipeline schema topic:changes tables --envelope --keys id
+"""
+
+CHECK_HELP = """Say whether the versions of a topic's schema fit each other.
+
+backward: the newer reads what the older wrote; forward: the other way; full: both. The exit status
+is 1 when they do not, or when that cannot be told of every field.
+
+\b
+Examples:
+  pocketmq pipeline schema-check orders --registry schemas.json
+  pocketmq pipeline schema-check orders --registry http://127.0.0.1:8081 \\
+      --mode full
+"""
+
+Where = Annotated[str, typer.Option("--registry", help="A JSON file, or an http:// address.")]
+
+
+def register(group: typer.Typer) -> None:
+    """Add the commands to `pocketmq pipeline`."""
+    group.command("schema", help=DECODE_HELP)(decode)
+    group.command("schema-check", help=CHECK_HELP)(check)
+
+
+def decode(
+    source: Annotated[str, typer.Argument(help="Where the messages are.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder for the tables.")],
+    registry: Where = "",
+    topic: Annotated[str, typer.Option(help="Only these topics, separated by commas.")] = "",
+    framed: Annotated[
+        bool, typer.Option("--framed", help="Bodies begin with the id of their schema.")
+    ] = False,
+    envelope: Annotated[bool, typer.Option("--envelope", help="Bodies are change events.")] = False,
+    keys: Annotated[str, typer.Option(help="Columns of the primary key.")] = "",
+    out: Out = None,
+    output: Output = None,
+    nameservers: Nameservers = DEFAULT_NAMESERVERS,
+) -> int:
+    from pocketmq.pipeline.jobs import Decoded
+    from pocketmq.pipeline.jobs import schema as run
+    from pocketmq.pipeline.jobs.output import ResultTable, check_path, write_tables
+    from pocketmq.pipeline.jobs.schemas.decoded import Reason
+
+    if out is not None:
+        check_path(out)
+
+    with progress_bar() as progress:
+
+        def on_batch(done: Decoded) -> None:
+            progress("rows", done.rows, None)
+
+        done = run(
+            source,
+            registry,
+            folder,
+            topics=_words(topic),
+            framed=framed,
+            envelope=envelope,
+            keys=_words(keys),
+            nameservers=told_or_found_for([source], nameservers),
+            on_batch=on_batch,
+        )
+    reasons = [Reason(*item) for item in sorted(done.reasons.items(), key=lambda item: -item[1])]
+    if out is not None:
+        did = ResultTable("", [done], Decoded, without=("reasons",))
+        write_tables(out, did, ResultTable("reasons", reasons, Reason))
+    show(
+        output,
+        asdict(done),
+        Table(
+            "reason", ("bad rows", "reason"), [(each.count, each.reason) for each in reasons[:10]]
+        ),
+        heading=f"{counted(done.rows, 'row')} in {folder}, {counted(done.bad, 'bad row')}",
+        summary=Table("schema", ("rows", "bad rows"), [(done.rows, done.bad)]),
+    )
+    return 1 if done.bad else 0
+
+
+def check(
+    topic: Annotated[str, typer.Argument(help="The topic.")],
+    registry: Where,
+    mode: Annotated[
+        Literal["backward", "forward", "full"], typer.Option(help="Who must be able to read.")
+    ] = "backward",
+    out: Out = None,
+    output: Output = None,
+) -> int:
+    from pocketmq.pipeline.jobs import Misfit
+    from pocketmq.pipeline.jobs import schema_check as run
+    from pocketmq.pipeline.jobs.output import check_path, write_rows
+    from pocketmq.pipeline.jobs.schemas.evolution import MISFIT
+
+    if out is not None:
+        check_path(out)
+    checked = run(topic, registry, mode=mode)
+    found = checked.misfits
+    if out is not None:
+        write_rows(found, out, Misfit)
+    misfits = sum(each.verdict == MISFIT for each in found)
+    verdict = counted(misfits, "misfit") if found else f"all {mode} compatible"
+    if len(found) > misfits:
+        verdict += f", {len(found) - misfits} that cannot be told"
+    show(
+        output,
+        [asdict(each) for each in found],
+        Table(
+            "misfit",
+            ("reading version", "of version", "verdict", "what"),
+            [(each.reader, each.writer, each.verdict, each.what) for each in found],
+        ),
+        heading=f"{counted(checked.versions, 'version')} of {topic}: {verdict}",
+    )
+    return 1 if found else 0
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]

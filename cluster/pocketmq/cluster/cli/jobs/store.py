@@ -1,0 +1,412 @@
+"""`pocketmq store`: inspects and checks the files of a broker, and rebuilds a stopped one's."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import structlog
+import typer
+
+from pocketmq.cluster.cli.common.output import Output, Sentences, show, tell
+from pocketmq.cluster.cli.common.tables import Cell, Table
+from pocketmq.cluster.messages.formats import MessageFormat
+from pocketmq.runtime import logs
+from pocketmq.runtime.errors import CallerError
+from pocketmq.runtime.words import counted
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+    from structlog.typing import EventDict
+
+    from pocketmq.broker.store.inspect import StoreFacts
+    from pocketmq.broker.store.rebuild import Rebuild
+    from pocketmq.broker.store.verify import Verified
+
+INSPECT_HELP = """Show a store's files, offsets, topics, sizes and times.
+
+DIR is a store root, or a folder of them. A broker may be working on it: nothing is touched.
+
+\b
+Examples:
+  pocketmq store inspect ~/store
+  pocketmq store inspect ./flights            each broker's store below it
+  pocketmq store inspect ~/store -o json
+"""
+
+VERIFY_HELP = """Check every record, queue entry and index entry.
+
+Of records the CRC of the body and the offsets are checked.
+
+Prints each problem with file and byte; the exit status is 1 when there is one. What a broker's next
+start corrects, after it was killed, is a note and no problem. No file is changed. Of a store that a
+broker has open, what was there when the command began is checked.
+
+\b
+Examples:
+  pocketmq store verify ~/store
+  pocketmq store verify ./flights             each broker's store below it
+"""
+
+CAT_HELP = """Print the messages of one queue, as JSON lines or as stored.
+
+A body that is not UTF-8 is printed as bodyBase64. A message that cannot be read is reported on
+standard error, and the exit status is 1. A broker may be working on the store.
+
+\b
+Examples:
+  pocketmq store cat ~/store --topic orders --queue 0 --from 100 --count 10
+  pocketmq store cat ~/store --topic orders -f '%o %k %s\\n'
+  pocketmq store cat ~/store --topic orders --raw > records.bin
+"""
+
+REBUILD_HELP = """Build consume queues and index again from the log.
+
+The old ones are deleted. The broker must be stopped.
+
+\b
+Example:
+  pocketmq store rebuild ~/store
+"""
+
+_MOST_SHOWN = 200
+
+Directory = Annotated[Path, typer.Argument(metavar="DIR", help="A store root.", show_default=False)]
+IndexSlots = Annotated[
+    int | None,
+    typer.Option(
+        "--index-slots",
+        min=1,
+        help="Hash slots of an index file, if not a quarter of its entries.",
+        show_default=False,
+    ),
+]
+DelayLevels = Annotated[
+    str | None,
+    typer.Option(
+        "--delay-levels",
+        metavar="'1s 5s ...'",
+        help="The broker's message_delay_level, if it is not the default.",
+        show_default=False,
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+    group.command("inspect", help=INSPECT_HELP)(inspect)
+    group.command("verify", help=VERIFY_HELP)(verify)
+    group.command("cat", help=CAT_HELP)(cat)
+    group.command("rebuild", help=REBUILD_HELP)(rebuild)
+    app.add_typer(group, name="store", help="Inspect, check and rebuild a broker's store.")
+
+
+# -- inspect -------------------------------------------------------------------------------------
+
+
+def inspect(directory: Directory, index_slots: IndexSlots = None, output: Output = None) -> None:
+    import msgspec
+
+    from pocketmq.broker.store.disk import OsDisk
+    from pocketmq.broker.store.inspect import inspect_store
+    from pocketmq.broker.store.running_store import open_store
+    from pocketmq.broker.store.stopped_store import find_stores
+
+    disk = OsDisk()
+    found: list[StoreFacts] = []
+    for root in find_stores(disk, str(directory)):
+        with open_store(disk, root, index_slots=index_slots) as store:
+            found.append(inspect_store(store))
+    if output == "json":
+        show(output, msgspec.to_builtins(found))
+        return
+    for facts in found:
+        told = _told(facts)
+        heading = "\n".join(told)
+        summary = Table("store", ("root", "state", "messages", "log"), [told])
+        show(output, None, *store_tables(facts), heading=heading, summary=summary)
+
+
+def _told(facts: StoreFacts) -> tuple[str, str, str, str]:
+    """Root, state, times and log of a store, in words."""
+    state = "stopped cleanly" if facts.is_clean else "not stopped cleanly; the next start recovers"
+    if facts.is_running:
+        state = "a broker has it open; as it was a moment ago"
+    elif facts.is_ledger:
+        state = "written by DLedger: can only be read"
+    span = f"{_when(facts.first_ms)} to {_when(facts.last_ms)}" if facts.last_ms else "no messages"
+    held = facts.max_physical - facts.min_physical
+    confirmed = f", confirmed to {facts.confirmed}" if facts.confirmed >= 0 else ""
+    return (
+        facts.root,
+        state,
+        span,
+        f"log offsets {facts.min_physical} to {facts.max_physical} ({_bytes(held)}){confirmed}",
+    )
+
+
+def store_tables(facts: StoreFacts) -> tuple[Table, Table]:
+    """Its files and its queues."""
+    files: list[tuple[Cell, ...]] = [
+        (file.path, _bytes(file.used), _bytes(file.size))
+        for file in (*facts.log_files, *facts.config_files)
+    ]
+    for index in facts.index_files:
+        size = facts.shape.index_slots * 4 + index.entries * 20 + 40
+        files.append((index.path, _bytes(size), _entries(index.entries)))
+    return (
+        Table("file", ("file", "used", "length"), files),
+        Table(
+            "queue",
+            ("topic", "queue", "min", "max", "size", "first", "last"),
+            [
+                (
+                    queue.topic, str(queue.queue_id), queue.min_offset, queue.max_offset,
+                    _bytes(queue.size_bytes), _minute(queue.first_ms), _minute(queue.last_ms),
+                )
+                for queue in facts.queues
+            ],
+        ),
+    )  # fmt: skip
+
+
+def _when(time_ms: int, form: str = "%Y-%m-%d %H:%M:%SZ") -> str:
+    """A time in UTC, which the Z says: times that people type are local ones without it."""
+    if time_ms <= 0:
+        return "-"
+    try:
+        return datetime.fromtimestamp(time_ms / 1000, UTC).strftime(form)
+    except (ValueError, OverflowError, OSError):
+        return str(time_ms)
+
+
+def _minute(time_ms: int) -> str:
+    return _when(time_ms, "%Y-%m-%d %H:%MZ")
+
+
+def _bytes(count: int) -> str:
+    amount = float(count)
+    for unit in ("B", "KiB", "MiB"):
+        if amount < 1024:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} GiB"
+
+
+# -- verify --------------------------------------------------------------------------------------
+
+
+def verify(
+    directory: Directory,
+    index_slots: IndexSlots = None,
+    delay_levels: DelayLevels = None,
+    output: Sentences = None,
+) -> int:
+    import msgspec
+
+    from pocketmq.broker.store.disk import OsDisk
+    from pocketmq.broker.store.stopped_store import find_stores
+    from pocketmq.broker.store.verify import verify_store
+    from pocketmq.pipeline.quick_reader import quick_reader
+    from pocketmq.protocol.messages.properties import DELAY_LEVELS
+
+    disk = OsDisk()
+    found: list[Verified] = []
+    for root in find_stores(disk, str(directory)):
+        with _progress() as bar:
+            task = bar.add_task(os.path.basename(root), total=None)
+
+            def show(done: int, total: int, bar: Progress = bar, task: TaskID = task) -> None:
+                bar.update(task, completed=done, total=total, refresh=True)
+
+            result = verify_store(
+                disk,
+                root,
+                workers=os.cpu_count() or 1,
+                index_slots=index_slots,
+                delay_levels=delay_levels or DELAY_LEVELS,
+                progress=show,
+                quick=quick_reader if _has_columns() else None,
+            )
+        found.append(result)
+        if output != "json":
+            _report(result)
+    if output == "json":
+        tell(output, msgspec.to_builtins(found))
+    return int(any(each.problem_count for each in found))
+
+
+def _has_columns() -> bool:
+    """Whether NumPy and Arrow are installed, which make verifying up to eight times as fast."""
+    return all(find_spec(name) is not None for name in ("numpy", "pyarrow"))
+
+
+def _report(result: Verified) -> None:
+    for note in result.notes:
+        typer.echo(f"note: {note}")
+    shown = result.problems[:_MOST_SHOWN]
+    for problem in shown:
+        typer.echo(str(problem))
+    if hidden := result.problem_count - len(shown):
+        typer.echo(f"... and {hidden:,} more")
+    counts = (
+        f"{counted(result.records, 'record')} in {_bytes(result.log_bytes)}, "
+        f"{_entries(result.entries, 'queue')}, {_entries(result.index_entries, 'index')}"
+    )
+    count = result.problem_count
+    verdict = counted(count, "problem") if count else "all right"
+    typer.echo(f"{result.root}: {verdict}: {counts}")
+
+
+def _entries(count: int, of: str = "") -> str:
+    return " ".join(filter(None, (f"{count:,}", of, "entry" if count == 1 else "entries")))
+
+
+def _progress() -> AbstractContextManager[Progress]:
+    """A progress bar on standard error without a thread of its own: `verify_store` forks."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+    console = Console(stderr=True, force_terminal=sys.stderr.isatty())
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(binary_units=True),
+        TransferSpeedColumn(),
+        console=console,
+        transient=True,
+        auto_refresh=False,
+        disable=not console.is_terminal,
+    )
+
+
+# -- cat -----------------------------------------------------------------------------------------
+
+
+def cat(
+    directory: Directory,
+    topic: Annotated[str, typer.Option(help="Topic to print.")],
+    queue: Annotated[int, typer.Option(min=0, help="Queue id.")] = 0,
+    start: Annotated[int, typer.Option("--from", min=0, help="First offset.")] = 0,
+    count: Annotated[
+        int | None, typer.Option(min=1, help="Maximum number of messages.", show_default="all")
+    ] = None,
+    raw: Annotated[bool, typer.Option("--raw", help="Write the records as stored.")] = False,
+    format_text: Annotated[
+        str | None,
+        typer.Option(
+            "--format", "-f", help="As kcat's; `pocketmq message tail --help` lists the letters."
+        ),
+    ] = None,
+    output: Annotated[
+        Literal["json"] | None,
+        typer.Option("--output", "-o", help="How to print.", show_default="json"),
+    ] = None,
+) -> int:
+    if sum((raw, format_text is not None, output is not None)) > 1:
+        raise CallerError("give one of --raw, -f and -o")
+    in_format = None if format_text is None else MessageFormat(format_text)
+    from pocketmq.broker.store.disk import OsDisk
+    from pocketmq.broker.store.dump import read_queue
+    from pocketmq.broker.store.running_store import open_store
+    from pocketmq.broker.store.stopped_store import Problem, find_stores
+    from pocketmq.protocol.messages.message_json import as_json
+
+    disk = OsDisk()
+    roots = find_stores(disk, str(directory))
+    if len(roots) > 1:
+        names = ", ".join(os.path.basename(root) for root in roots)
+        raise CallerError(f"{directory} holds several stores: {names}; name one of them")
+    status = printed = 0
+    with open_store(disk, roots[0]) as store:
+        for found in read_queue(store, topic, queue, start):
+            if isinstance(found, Problem):
+                typer.echo(str(found), err=True)
+                status = 1
+                continue
+            if raw:
+                sys.stdout.buffer.write(found.record)
+            elif in_format is not None:
+                sys.stdout.buffer.write(in_format.line(found))
+            else:
+                print(json.dumps(as_json(found), ensure_ascii=False))
+            printed += 1
+            if printed == count:
+                break
+        sys.stdout.flush()
+    return status
+
+
+# -- rebuild -------------------------------------------------------------------------------------
+
+
+def rebuild(
+    directory: Directory,
+    index_slots: IndexSlots = None,
+    delay_levels: DelayLevels = None,
+    output: Sentences = None,
+) -> None:
+    from pocketmq.broker.store.disk import OsDisk
+    from pocketmq.broker.store.rebuild import Rebuild
+    from pocketmq.broker.store.stopped_store import find_stores
+    from pocketmq.protocol.messages.properties import DELAY_LEVELS
+    from pocketmq.runtime.clock import SystemClock
+    from pocketmq.runtime.profile.broker import BROKER_5_X
+
+    if "POCKETMQ_DEBUG" not in os.environ:
+        logs.configure("error", first=_without_losses)
+    disk = OsDisk()
+    facts: list[dict[str, Any]] = []
+    for root in find_stores(disk, str(directory)):
+        work = Rebuild(
+            disk,
+            root,
+            SystemClock(),
+            BROKER_5_X,
+            index_slots=index_slots,
+            delay_levels=delay_levels or DELAY_LEVELS,
+        )
+        _run(work, os.path.basename(root))
+        if output == "json":
+            facts.append(
+                {
+                    "root": root,
+                    "entries": work.entries,
+                    "index_entries": work.index_entries,
+                    "lost": [list(each) for each in work.lost],
+                }
+            )
+            continue
+        typer.echo(
+            f"{root}: {_entries(work.entries, 'queue')} and {_entries(work.index_entries, 'index')}"
+            f" from {_bytes(work.reached_offset - work.start_offset)} of log"
+        )
+        for at, size, reason in work.lost:
+            typer.echo(f"lost: {counted(size, 'byte')} at log offset {at}: {reason}")
+    if output == "json":
+        tell(output, facts)
+
+
+def _without_losses(_logger: Any, _method: str, event: EventDict) -> EventDict:
+    """Leave out what the command itself prints."""
+    if event.get("event") == "record.lost":
+        raise structlog.DropEvent
+    return event
+
+
+def _run(work: Rebuild, name: str) -> None:
+    """Rebuild on another thread, and show the progress."""
+    with ThreadPoolExecutor(1) as pool, _progress() as bar:
+        task = bar.add_task(name, total=work.end_offset - work.start_offset)
+        job = pool.submit(work.run)
+        while not wait([job], timeout=0.1).done:
+            bar.update(task, completed=work.reached_offset - work.start_offset, refresh=True)
+        job.result()

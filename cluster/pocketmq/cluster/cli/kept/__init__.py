@@ -1,0 +1,1 @@
+"""Commands for what brokers keep: topics, groups, users and rules."""

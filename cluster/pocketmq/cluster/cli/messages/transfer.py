@@ -1,0 +1,319 @@
+"""`pocketmq message export`, `import` and `resend`: many messages out, in, and once more."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import aclosing, contextmanager
+from pathlib import Path
+from typing import Annotated, BinaryIO, Literal
+
+import typer
+
+from pocketmq.client import Admin, MessageExt, MessageQueue, Producer
+from pocketmq.cluster.cli.common.complete import GroupName, TopicName
+from pocketmq.cluster.cli.common.output import Output, Sentences, show
+from pocketmq.cluster.cli.common.output import tell as tell_deed
+from pocketmq.cluster.cli.common.progress import counting
+from pocketmq.cluster.cli.common.run import (
+    DEFAULT_NAMESERVERS,
+    Nameservers,
+    nameserver_addresses,
+    run,
+)
+from pocketmq.cluster.cli.common.tables import Table
+from pocketmq.cluster.cli.messages.tail import Format, From, Queues, queue_names
+from pocketmq.cluster.cli.roles.clock import present_ms
+from pocketmq.cluster.messages.again import read_lines, resent
+from pocketmq.cluster.messages.formats import MessageFormat
+from pocketmq.cluster.messages.positions import Position, position
+from pocketmq.cluster.messages.reading import bounds_of, ranges, read_range
+from pocketmq.protocol.errors import TopicNotFoundError
+from pocketmq.protocol.messages.message_json import as_json
+from pocketmq.protocol.messages.validation import (
+    MAX_GROUP_CHARS,
+    check_group,
+    check_topic,
+    dlq_topic,
+)
+from pocketmq.runtime.errors import CallerError, DiskError
+from pocketmq.runtime.words import counted
+
+EXPORT_HELP = """Write messages as JSON lines, with properties and times.
+
+A body that is no UTF-8 is written as bodyBase64. Retry and dead letter topics are topics as well.
+
+\b
+Examples:
+  pocketmq message export orders > orders.jsonl
+  pocketmq message export orders --to orders.jsonl --bodies base64
+  pocketmq message export orders --from 2026-11-22T09:00 \\
+      --until 2026-11-22T10:00
+  pocketmq message export orders --queue broker-a/0 --from 100 --until 200
+  pocketmq message export '%DLQ%billing' --from -50
+  pocketmq message export orders -f '%k\\t%s\\n'
+      letters: `pocketmq message tail --help`
+"""
+
+IMPORT_HELP = """Send the messages of JSON lines that `message export` wrote.
+
+Body, flag and properties are kept, the unique id included; place and times are new. What told a
+broker to delay or retry is left out. Messages of one queue stay in their order. A file is checked
+to its end before the first message is sent.
+
+\b
+Examples:
+  pocketmq message import orders.jsonl
+  pocketmq message import orders.jsonl --topic orders-copy
+  pocketmq message import orders.jsonl --dry-run
+  pocketmq message export orders | pocketmq message import - \\
+      --topic orders-copy
+"""
+
+RESEND_HELP = """Send a group's dead letters to their topics again.
+
+They have all their retries again, and keep their ids, keys and properties; ORIGIN_MESSAGE_ID names
+the first copy. The dead letters themselves stay in the dead letter topic.
+
+\b
+Examples:
+  pocketmq message resend billing --dry-run
+  pocketmq message resend billing
+  pocketmq message resend billing --id 7F0000010001... --id 7F0000010002...
+  pocketmq message resend billing --from 100 --until 200 --count 10
+  pocketmq message resend billing --to orders-again
+"""
+
+SEND_GROUP = "pocketmq-send"
+
+Until = Annotated[
+    str, typer.Option("--until", metavar="POSITION", help="The first that is left out.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Send nothing.")]
+
+
+def export_messages(
+    topic: TopicName,
+    start: From = "start",
+    until: Until = "end",
+    queue: Queues = None,
+    to: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write here.", show_default="standard output"),
+    ] = None,
+    bodies: Annotated[
+        Literal["text", "base64"], typer.Option(help="base64: every body, also one that is text.")
+    ] = "text",
+    format_text: Format = None,
+    output: Sentences = None,
+    nameservers: Nameservers = DEFAULT_NAMESERVERS,
+) -> None:
+    if format_text is not None and bodies != "text":
+        raise CallerError("give -f or --bodies, not both")
+    line_of = _json_line(bodies) if format_text is None else MessageFormat(format_text).line
+    where, only = nameserver_addresses(nameservers), queue_names(queue)
+    begin, end = position(start), position(until)
+
+    async def command() -> int:
+        done = 0
+        async with Admin(nameservers=where) as admin:
+            bounds = await bounds_of(admin, topic, only)
+            wanted = await ranges(admin, bounds, begin, end, await present_ms(where))
+            with (
+                _writing(to) as file,
+                counting(f"export {topic}", sum(each.count for each in wanted)) as tell,
+            ):
+                for each in wanted:
+                    async with aclosing(read_range(admin, each)) as messages:
+                        async for message in messages:
+                            file.write(line_of(message))
+                            done += 1
+                            tell(done)
+        return done
+
+    done = run(command())
+    if to is not None:
+        facts = {"topic": topic, "messages": done, "file": str(to)}
+        tell_deed(output, facts, f"{counted(done, 'message')} of {topic} written to {to}")
+
+
+def _json_line(bodies: str) -> Callable[[MessageExt], bytes]:
+    def line(message: MessageExt) -> bytes:
+        told = as_json(message, base64_body=bodies == "base64")
+        return json.dumps(told, ensure_ascii=False).encode(errors="replace") + b"\n"
+
+    return line
+
+
+def import_messages(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="JSON lines; - reads standard input.")
+    ],
+    topic: Annotated[
+        str | None, typer.Option(help="Send all to this topic.", show_default="each one's own")
+    ] = None,
+    dry_run: DryRun = False,
+    output: Sentences = None,
+    nameservers: Nameservers = DEFAULT_NAMESERVERS,
+) -> None:
+    if topic is not None:
+        check_topic(topic)
+    total = None
+    if file != "-":  # nothing is sent of a file that is broken further down
+        with _reading(file) as lines:
+            total = sum(1 for _ in read_lines(lines, file, topic))
+
+    async def command() -> dict[str, int]:
+        sent: dict[str, int] = {}
+        with (
+            _reading(file) as lines,
+            counting(f"import {file}", total) as tell,
+        ):
+            name = "standard input" if file == "-" else file
+            where = nameserver_addresses(nameservers)
+            async with Producer(SEND_GROUP, nameservers=where) as producer:
+                for done, each in enumerate(read_lines(lines, name, topic), start=1):
+                    if not dry_run:
+                        await producer.send(each.message, key=each.lane)
+                    sent[each.message.topic] = sent.get(each.message.topic, 0) + 1
+                    tell(done)
+        return sent
+
+    verb = "would go" if dry_run else "sent"
+    counts = sorted(run(command()).items())
+    tell_deed(
+        output,
+        {"messages": dict(counts), "sent": not dry_run},
+        *(f"{counted(count, 'message')} {verb} to {name}" for name, count in counts),
+    )
+
+
+def resend(
+    group: GroupName,
+    ids: Annotated[
+        list[str] | None, typer.Option("--id", help="Only this message; may be repeated.")
+    ] = None,
+    start: From = "start",
+    until: Until = "end",
+    count: Annotated[
+        int, typer.Option("--count", "-c", min=0, help="At most so many.", show_default="all")
+    ] = 0,
+    to: Annotated[
+        str | None,
+        typer.Option(metavar="TOPIC", help="Send to this topic.", show_default="each one's origin"),
+    ] = None,
+    dry_run: DryRun = False,
+    output: Output = None,
+    nameservers: Nameservers = DEFAULT_NAMESERVERS,
+) -> None:
+    check_group(group, max_chars=MAX_GROUP_CHARS)
+    if to is not None:
+        check_topic(to)
+    where, begin, end = nameserver_addresses(nameservers), position(start), position(until)
+
+    async def command() -> list[dict[str, str | None]]:
+        told: list[dict[str, str | None]] = []
+        async with (
+            Admin(nameservers=where) as admin,
+            Producer(SEND_GROUP, nameservers=where) as producer,
+        ):
+            letters = await _letters(admin, group, begin, end, ids or (), await present_ms(where))
+            letters = letters[: count or None]
+            messages = [resent(letter, to) for letter in letters]  # all of them, or none is sent
+            with counting(f"resend {group}", len(letters)) as tell:
+                for letter, message in zip(letters, messages, strict=True):
+                    place = None
+                    if not dry_run:
+                        result = await producer.send(message, key=letter.keys)
+                        place = _place(result.queue, result.queue_offset)
+                    told.append(
+                        {
+                            "messageId": letter.msg_id,
+                            "deadLetter": _place(letter.queue, letter.queue_offset),
+                            "topic": message.topic,
+                            "sentTo": place,
+                        }
+                    )
+                    tell(len(told))
+        return told
+
+    facts = run(command())
+    verb = "would be sent again" if dry_run else "sent again"
+    show(
+        output,
+        facts,
+        Table(
+            "message",
+            ("message id", "dead letter", "topic", "sent to"),
+            [tuple(each.values()) for each in facts],
+        ),
+        heading=f"{counted(len(facts), 'dead letter')} of {group} {verb}",
+    )
+
+
+async def _letters(
+    admin: Admin,
+    group: str,
+    begin: Position,
+    end: Position,
+    ids: Sequence[str],
+    now_ms: int,
+) -> list[MessageExt]:
+    """The dead letters that are meant, oldest first.
+
+    Raises:
+        CallerError: the group has none, or none with one of these ids.
+    """
+    try:
+        bounds = await bounds_of(admin, dlq_topic(group))
+    except TopicNotFoundError:
+        raise CallerError(
+            f"group {group!r} has no dead letters: there is no topic {dlq_topic(group)}"
+        ) from None
+    found: list[MessageExt] = []
+    for each in await ranges(admin, bounds, begin, end, now_ms):
+        async with aclosing(read_range(admin, each)) as messages:
+            async for message in messages:
+                if not ids or not {message.msg_id, message.offset_msg_id}.isdisjoint(ids):
+                    message.detach()
+                    found.append(message)
+    missing = set(ids) - {each.msg_id for each in found} - {each.offset_msg_id for each in found}
+    if missing:
+        raise CallerError(
+            f"no dead letter of {group} has the id {sorted(missing)[0]}; "
+            f"`pocketmq message export '{dlq_topic(group)}'` shows all"
+        )
+    return sorted(found, key=lambda each: each.store_timestamp_ms)
+
+
+def _place(queue: MessageQueue, offset: int) -> str:
+    return f"{queue.broker_name}/{queue.queue_id} {offset}"
+
+
+@contextmanager
+def _writing(path: Path | None) -> Iterator[BinaryIO]:
+    if path is None:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    try:
+        file = path.open("wb")
+    except OSError as exc:
+        raise DiskError(path, exc.strerror or str(exc), advice="choose another file") from exc
+    with file:
+        yield file
+
+
+@contextmanager
+def _reading(name: str) -> Iterator[BinaryIO]:
+    if name == "-":
+        yield sys.stdin.buffer
+        return
+    path = Path(name)
+    try:
+        file = path.open("rb")
+    except OSError as exc:
+        raise DiskError(name, exc.strerror or str(exc), advice="name another file") from exc
+    with file:
+        yield file

@@ -1,0 +1,1 @@
+"""Commands that start roles, show them, move their time and break them."""

@@ -1,0 +1,131 @@
+"""Which keys of a TOML file a command reads: those of its roles that it does not choose itself."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from pocketmq.cluster.spec import ClusterOptions, ProcessSpec, cluster_spec
+from pocketmq.operation.tls.options import TlsOptions
+from pocketmq.protocol.budget import Budget
+from pocketmq.runtime.configuration.config import load
+from pocketmq.runtime.configuration.options import describe, section_of
+from pocketmq.runtime.configuration.toml_keys import Key, refuse_unused
+from pocketmq.runtime.process import RoleOptions
+
+Role = Literal["nameserver", "controller", "broker", "proxy", "up"]
+
+_BY_SUPERVISOR: Final = frozenset({"--port", "--exit-with-parent", "--clock", "--clock-start-ms"})
+"""Flags that every role is given when it is started."""
+
+_BESIDES: Final = {
+    "data": ("store_path_root_dir",),
+    "peers": ("host",),  # a controller that has peers listens where they say
+}
+"""Option that is given -> others that mean nothing then."""
+
+_ELSEWHERE: Final = {
+    "store_path_root_dir": "data",
+    "kv_config_path": "data",
+    "store_path": "data",
+    "peers": "controllers",
+    "self_id": "controllers",
+    "enable_controller_mode": "controllers",
+    "all_ack_in_sync_state_set": "replicas",
+    "broker_role": "slaves",
+    "broker_id": "slaves",
+    "in_sync_replicas": "sync_slaves",
+    "grpc_port": "proxy_port",
+}
+"""Option of a role -> what says so of the whole cluster, where it is called otherwise."""
+
+
+def config_classes(role: Role) -> list[type[Any]]:
+    """The option classes that a role loads, its own first."""
+    if role == "up":
+        return [ClusterOptions]
+    if role == "nameserver":
+        from pocketmq.nameserver.config import NameServerConfig
+
+        return [NameServerConfig, Budget, TlsOptions, RoleOptions]
+    if role == "controller":
+        from pocketmq.controller.config import ControllerConfig
+
+        return [ControllerConfig, Budget, TlsOptions, RoleOptions]
+    if role == "proxy":
+        from pocketmq.proxy.config import ProxyConfig
+
+        return [ProxyConfig, Budget, TlsOptions, RoleOptions]
+    from pocketmq.broker.config import BrokerConfig
+    from pocketmq.broker.store.config import StoreConfig
+
+    return [BrokerConfig, StoreConfig, Budget, TlsOptions, RoleOptions]
+
+
+def refuse_unused_by(role: Role, path: Path, broker_conf: Path | None = None) -> None:
+    """Refuse what `pocketmq <role> --config` would.
+
+    Raises:
+        ConfigError: It does not use a key of the file.
+    """
+    if role == "up":
+        refuse_unused_by_up(path, load(ClusterOptions, {}, os.environ, path).config)
+        return
+    classes = config_classes(role)
+    if role == "nameserver":
+        own = load(classes[0], {}, os.environ, path, broker_conf=broker_conf).config
+        if own.enable_controller_in_namesrv:
+            classes.append(config_classes("controller")[0])
+    refuse_unused(path, classes, f"pocketmq {role}")
+
+
+def refuse_unused_by_up(path: Path, options: ClusterOptions) -> None:
+    """Refuse a file of which `pocketmq up`, and the roles that it starts, do not use all.
+
+    Args:
+        path: The file, which all of them read.
+        options: What is started.
+
+    Raises:
+        ConfigError: A key is used by nobody, or `up` chooses its value itself.
+    """
+    spec = cluster_spec(options, Path(), controller_ports=range(1, options.controllers + 1))
+    brokers = (*spec.brokers, *spec.slaves)
+    common = _BY_SUPERVISOR
+    of_brokers = {"--nameservers"} | ({"--controllers"} if options.controllers else set())
+    classes: list[type[Any]] = [ClusterOptions]
+    chosen: dict[Key, str] = {}
+    roles: tuple[tuple[Role, Sequence[ProcessSpec], Iterable[str]], ...] = (
+        ("nameserver", spec.nameservers, common),
+        ("broker", brokers, common | of_brokers),
+        ("controller", spec.controllers, common),
+        ("proxy", spec.proxies, common | {"--nameservers"}),
+    )
+    for role, processes, more in roles:
+        if not processes:
+            continue
+        flags = set.intersection(*(set(each.arguments) for each in processes)) | set(more)
+        for config_class in config_classes(role):
+            if config_class not in classes:
+                classes.append(config_class)
+            chosen |= _chosen(role, config_class, flags)
+    refuse_unused(path, classes, "pocketmq up", chosen=chosen)
+
+
+def _chosen(role: Role, config_class: type[Any], flags: set[str]) -> dict[Key, str]:
+    """Options of a class for which there is a flag, and what says so of the whole cluster."""
+    given = {name.removeprefix("--").replace("-", "_") for name in flags if name.startswith("--")}
+    for name, others in _BESIDES.items():
+        if name in given:
+            given.update(others)
+    of_cluster = {each.name for each in describe(ClusterOptions)}
+    found: dict[Key, str] = {}
+    for each in describe(config_class):
+        if each.name in given:
+            named = (f"{role}_{each.name}", each.name, _ELSEWHERE.get(each.name, ""))
+            there = next((name for name in named if name in of_cluster), "")
+            key = (section_of(config_class), each.name)
+            found[key] = f"[{ClusterOptions.section}] {there}" if there else ""
+    return found

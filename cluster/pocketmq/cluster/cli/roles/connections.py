@@ -1,0 +1,129 @@
+"""`pocketmq connections`: the clients that brokers know."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Annotated
+
+import typer
+
+from pocketmq.client import Admin
+from pocketmq.cluster.cli.common.complete import complete_broker, complete_group
+from pocketmq.cluster.cli.common.output import Output, show
+from pocketmq.cluster.cli.common.run import (
+    DEFAULT_NAMESERVERS,
+    Nameservers,
+    nameserver_addresses,
+    run,
+)
+from pocketmq.cluster.cli.common.tables import Table
+from pocketmq.cluster.group_view import known_groups
+from pocketmq.protocol.errors import BrokerNotFoundError
+from pocketmq.runtime.errors import CallerError
+from pocketmq.runtime.words import counted
+
+HELP = """Show the connected producers and consumers of each broker.
+
+\b
+Examples:
+  pocketmq connections
+  pocketmq connections --broker broker-a --group billing
+  pocketmq connections -o json
+"""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ConnectionView:
+    """One client in one group, as one broker knows it."""
+
+    broker: str
+    role: str
+    """`producer` or `consumer`."""
+    group: str
+    client_id: str
+    address: str
+    language: str
+    version: int
+    """The client's protocol version, as RocketMQ's number."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("connections", help=HELP)(connections)
+
+
+def connections(
+    broker: Annotated[
+        list[str] | None,
+        typer.Option(help="Only this broker; may be repeated.", autocompletion=complete_broker),
+    ] = None,
+    group: Annotated[
+        list[str] | None,
+        typer.Option(help="Only this group; may be repeated.", autocompletion=complete_group),
+    ] = None,
+    output: Output = None,
+    nameservers: Nameservers = DEFAULT_NAMESERVERS,
+) -> None:
+    async def command() -> list[ConnectionView]:
+        async with Admin(nameservers=nameserver_addresses(nameservers)) as admin:
+            known = await admin.brokers()
+            for name in broker or ():
+                if name not in known:
+                    raise BrokerNotFoundError(name)
+            return await connected(admin)
+
+    found = [
+        each
+        for each in run(command())
+        if (not broker or each.broker in broker) and (not group or each.group in group)
+    ]
+    for name in group or ():
+        if all(each.group != name for each in found):
+            raise CallerError(
+                f"no client of group {name!r} is connected; leave --group out for all"
+            )
+    show(
+        output,
+        [asdict(each) for each in found],
+        connection_table(found),
+        heading=counted(len(found), "connection"),
+    )
+
+
+async def connected(admin: Admin) -> list[ConnectionView]:
+    """Ask every master for its clients."""
+    found = []
+    for name in await admin.brokers():
+        for group, clients in (await admin.producers(name)).items():
+            found += [
+                ConnectionView(
+                    name, "producer", group, each.client_id, each.remote_ip.lstrip("/"),
+                    each.language, each.version,
+                )
+                for each in clients
+            ]  # fmt: skip
+    for group in await known_groups(admin):
+        for name, consumers in (await admin.consumer_connections(group)).items():
+            found += [
+                ConnectionView(
+                    name, "consumer", group, each.client_id, each.client_addr, each.language,
+                    each.version,
+                )
+                for each in consumers.connection_set
+            ]  # fmt: skip
+    return sorted(found)
+
+
+def connection_table(found: list[ConnectionView]) -> Table:
+    """A row for each."""
+    return Table(
+        "connection",
+        ("broker", "role", "group", "client id", "address", "language", "version"),
+        [
+            (
+                each.broker, each.role, each.group, each.client_id, each.address, each.language,
+                str(each.version),
+            )
+            for each in found
+        ],
+    )  # fmt: skip

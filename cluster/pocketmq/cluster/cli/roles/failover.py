@@ -1,0 +1,123 @@
+"""`pocketmq failover`: make another replica the master."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from pocketmq.client.config import network_of
+from pocketmq.cluster.cli.common.complete import complete_broker
+from pocketmq.cluster.cli.common.output import Sentences, tell
+from pocketmq.cluster.cli.common.run import addresses, run
+from pocketmq.cluster.replica_sets import replicas_at
+from pocketmq.protocol.bodies.controller import ReplicasInfo
+from pocketmq.protocol.errors import RemotingError
+from pocketmq.protocol.headers.controller import (
+    ElectMasterRequestHeader,
+    ElectMasterResponseHeader,
+    GetControllerMetaDataRequestHeader,
+    GetMetaDataResponseHeader,
+)
+from pocketmq.protocol.transport.remoting import RemotingClient, expect
+from pocketmq.runtime.errors import CallerError
+
+DEFAULT_CONTROLLERS = "127.0.0.1:9881;127.0.0.1:9882;127.0.0.1:9883"
+
+HELP = """Make another replica of a broker name the master.
+
+Only replicas in sync can be chosen, so nothing that was acknowledged is lost. The former master
+follows the new one. Without --to the first other replica in sync that is alive is taken.
+
+\b
+Examples:
+  pocketmq failover --broker broker-a
+  pocketmq failover --broker broker-a --to 2 --controllers 127.0.0.1:9881
+"""
+
+
+class NoReplicaError(CallerError):
+    """There is nobody to become master."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("failover", help=HELP)(failover)
+
+
+def failover(
+    broker: Annotated[str, typer.Option(help="Broker name.", autocompletion=complete_broker)],
+    to: Annotated[
+        int | None, typer.Option(help="Id of the replica at the controllers.", min=1)
+    ] = None,
+    controllers: Annotated[
+        str,
+        typer.Option(help="host:port;host:port", envvar="CONTROLLER_ADDR"),
+    ] = DEFAULT_CONTROLLERS,
+    output: Sentences = None,
+) -> None:
+    asked = addresses(controllers, "controllers")
+
+    async def main() -> None:
+        client = RemotingClient(network_of(os.environ))
+        try:
+            leader = await _leader(client, asked)
+            before = await _replicas(client, leader, broker)
+            chosen = to if to is not None else _other(broker, before)
+            header = ElectMasterRequestHeader(
+                broker_name=broker, broker_id=chosen, designate_elect=True
+            )
+            reply = expect(await client.call(leader, header))
+            after = reply.header(ElectMasterResponseHeader)
+            tell(
+                output,
+                {
+                    "broker": broker,
+                    "master": after.master_broker_id,
+                    "address": after.master_address,
+                    "epoch": after.master_epoch,
+                    "before": before.master_broker_id,
+                },
+                f"{broker}: replica {after.master_broker_id} at {after.master_address} is master"
+                f" from epoch {after.master_epoch} on; before it was {before.master_broker_id}",
+            )
+        finally:
+            await client.close()
+
+    run(main())
+
+
+async def _leader(client: RemotingClient, controllers: list[str]) -> str:
+    reasons = []
+    for address in controllers:
+        try:
+            reply = expect(await client.call(address, GetControllerMetaDataRequestHeader()))
+        except RemotingError as exc:
+            reasons.append(str(exc))
+            continue
+        leader = reply.header(GetMetaDataResponseHeader).controller_leader_address
+        if leader is not None:
+            return leader
+        reasons.append(f"{address} knows of no controller that leads")
+    raise NoReplicaError(
+        f"no controller leads: {'; '.join(reasons)}; start a cluster with `pocketmq up "
+        "--controllers 3 --replicas 3`, or name its controllers with --controllers"
+    )
+
+
+async def _replicas(client: RemotingClient, leader: str, broker: str) -> ReplicasInfo:
+    found = await replicas_at(client, leader, broker)
+    if found is None:
+        raise NoReplicaError(f"the controllers do not know {broker}; see `mqadmin getSyncStateSet`")
+    return found
+
+
+def _other(broker: str, replicas: ReplicasInfo) -> int:
+    for each in replicas.in_sync_replicas:
+        if each.alive and each.broker_id != replicas.master_broker_id:
+            return each.broker_id
+    raise NoReplicaError(
+        f"no replica of {broker} but its master {replicas.master_broker_id} is alive and in sync;"
+        " wait until one has caught up"
+    )

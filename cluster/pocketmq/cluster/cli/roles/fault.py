@@ -1,0 +1,221 @@
+"""`pocketmq fault`, `partition` and `fault-proxy`: break what roles say to each other, by rule."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, get_args
+
+import msgspec
+import typer
+
+from pocketmq.cluster.cli.common.complete import complete_group, complete_topic
+from pocketmq.cluster.cli.common.complete_roles import (
+    complete_other,
+    complete_role,
+    complete_rule,
+)
+from pocketmq.cluster.cli.common.output import Output, Sentences, show, tell
+from pocketmq.cluster.cli.common.run import run
+from pocketmq.cluster.cli.common.tables import Table
+from pocketmq.cluster.cli.roles.steer import Control, Data, tell_done
+from pocketmq.cluster.control_address.client import ControlClient, part
+from pocketmq.cluster.control_address.declarations import Done, FaultState, Partition
+from pocketmq.operation.faults.rule import MAX_DELAY_MS, Deed, FaultRule, check_deed
+from pocketmq.protocol.codes import request_name, response_name
+from pocketmq.runtime.errors import CallerError
+
+ADD_HELP = """Let a fault rule hold from now on.
+
+What happens: fail (answer with a code), delay, drop (the answer), lose (the request, as a
+notification), duplicate, reset (the connection), slow-fsync, disk-full, disk-error.
+
+\b
+Examples:
+  pocketmq fault add fail --code SEND_MESSAGE --topic orders --nth 3 \\
+      --with-code SYSTEM_BUSY
+  pocketmq fault add lose --code NOTIFY_CONSUMER_IDS_CHANGED \\
+      --probability 0.5 --seed 7
+  pocketmq fault add slow-fsync --role broker-a --delay-ms 800
+"""
+
+LIST_HELP = """Show the fault rules that hold, and how often each fired.
+
+\b
+Example:
+  pocketmq fault list
+"""
+
+CLEAR_HELP = """Take a fault rule back, or all of them.
+
+\b
+Examples:
+  pocketmq fault clear r1
+  pocketmq fault clear
+"""
+
+PARTITION_HELP = """Part two roles, or a role and its clients.
+
+The rule holds until it is cleared. What they say is held back and arrives afterwards; new
+connections between roles are refused. Roles are named as by `pocketmq ps`, controllers and the
+replicas of one broker name too; `others` is every other role.
+
+\b
+Examples:
+  pocketmq partition broker-a nameserver-1
+  pocketmq partition broker-a clients
+  pocketmq partition broker-a-2 others
+  pocketmq partition controller-1 controller-2
+"""
+
+PROXY_HELP = """Put fault rules before any process, such as a real RocketMQ.
+
+Connections are forwarded to it. Rules are read from a TOML or JSON file, and each that fires is a
+line of JSON. A broker of RocketMQ is told the proxy's address as brokerIP1, so that its clients
+take this way.
+
+\b
+Examples:
+  pocketmq fault-proxy --to 127.0.0.1:10911 --listen 127.0.0.2:10911 \\
+      --rules faults.toml
+  [[faults]]                                 # faults.toml
+  do = "drop"
+  code = "SEND_MESSAGE"
+  nth = 2
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+    group.command("add", help=ADD_HELP)(add)
+    group.command("list", help=LIST_HELP)(list_rules)
+    group.command("clear", help=CLEAR_HELP)(clear)
+    app.add_typer(group, name="fault", help="Faults by rule: add, list, clear.")
+    app.command("partition", help=PARTITION_HELP)(partition)
+    app.command("fault-proxy", help=PROXY_HELP)(fault_proxy)
+
+
+def _deeds(incomplete: str) -> list[str]:
+    return [deed for deed in get_args(Deed) if deed.startswith(incomplete)]
+
+
+def add(
+    do: Annotated[str, typer.Argument(help="What happens; see above.", autocompletion=_deeds)],
+    role: Annotated[
+        str | None, typer.Option(help="At this role only.", autocompletion=complete_role)
+    ] = None,
+    code: Annotated[str | None, typer.Option(help="Request code, as name or number.")] = None,
+    topic: Annotated[
+        str | None,
+        typer.Option(help="Requests about this topic only.", autocompletion=complete_topic),
+    ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(help="Requests of this group only.", autocompletion=complete_group),
+    ] = None,
+    nth: Annotated[int | None, typer.Option(min=1, help="At this call of those that fit.")] = None,
+    times: Annotated[int | None, typer.Option(min=1, help="At most so often.")] = None,
+    probability: Annotated[float, typer.Option(min=0, max=1, help="Above 0, up to 1.")] = 1.0,
+    seed: Annotated[int, typer.Option(help="Decides what the probability draws.")] = 0,
+    with_code: Annotated[str, typer.Option(help="Response code of fail.")] = "SYSTEM_ERROR",
+    delay_ms: Annotated[
+        int, typer.Option(min=0, max=MAX_DELAY_MS, help="Of delay and slow-fsync.")
+    ] = 0,
+    output: Sentences = None,
+    control: Control = None,
+    data: Data = None,
+) -> None:
+    check_deed(do)
+    given = {
+        "do": do,
+        "role": role,
+        "code": code,
+        "topic": topic,
+        "group": group,
+        "nth": nth,
+        "times": times,
+        "probability": probability,
+        "seed": seed,
+        "with_code": with_code,
+        "delay_ms": delay_ms,
+    }
+    if not probability:
+        raise CallerError("a fault of probability 0 never fires; write more than 0, up to 1")
+    rule = msgspec.convert(given, FaultRule)
+    rule.checked()  # before a cluster is looked for: what is wrong here is wrong in every one
+    made = ControlClient.found(control, data).post("/faults", FaultRule, rule)
+    tell(output, msgspec.to_builtins(made), _line(made))
+
+
+def list_rules(output: Output = None, control: Control = None, data: Data = None) -> None:
+    states = ControlClient.found(control, data).get("/faults", list[FaultState])
+    rows = [
+        (
+            *_line(each.rule).split(" ", 1),
+            ", ".join(f"{role} {count}" for role, count in each.fired.items() if count) or "never",
+        )
+        for each in states
+    ]
+    show(output, msgspec.to_builtins(states), Table("rule", ("rule", "does", "fired"), rows))
+
+
+def clear(
+    rule: Annotated[
+        str | None,
+        typer.Argument(help="Id of one rule; all by default.", autocompletion=complete_rule),
+    ] = None,
+    output: Sentences = None,
+    control: Control = None,
+    data: Data = None,
+) -> None:
+    path = "/faults" if rule is None else f"/faults/{part(rule)}"
+    tell_done(output, ControlClient.found(control, data).delete(path, Done))
+
+
+def partition(
+    role: Annotated[str, typer.Argument(help="Name of a role.", autocompletion=complete_role)],
+    other: Annotated[
+        str,
+        typer.Argument(
+            help="Name of another, `others`, or `clients`.", autocompletion=complete_other
+        ),
+    ],
+    output: Sentences = None,
+    control: Control = None,
+    data: Data = None,
+) -> None:
+    client = ControlClient.found(control, data)
+    made = client.post(f"/roles/{part(role)}/partition", FaultRule, Partition(other))
+    tell(output, msgspec.to_builtins(made), _line(made))
+
+
+def fault_proxy(
+    to: Annotated[str, typer.Option("--to", metavar="HOST:PORT", help="The process behind.")],
+    rules: Annotated[Path, typer.Option(metavar="FILE", help="TOML or JSON with [[faults]].")],
+    listen: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Where clients come; port 0: any.")
+    ] = "127.0.0.1:0",
+) -> None:
+    from pocketmq.cluster.faults.rules_file import read_rules
+    from pocketmq.cluster.faults.run import run_proxy
+
+    run(run_proxy(to, listen, read_rules(rules)))
+
+
+def _line(rule: FaultRule) -> str:
+    words = [rule.id, rule.do]
+    if rule.do == "partition":
+        return f"{rule.id} partition {rule.role} {rule.other}"
+    if rule.role is not None:
+        words.append(f"at {rule.role}")
+    if rule.code is not None:
+        words.append(request_name(int(rule.code)))
+    if rule.do == "fail":
+        words.append(f"with {response_name(int(rule.with_code))}")
+    named = {name: getattr(rule, name) for name in ("topic", "group", "nth", "times")}
+    words += [f"{name}={value}" for name, value in named.items() if value is not None]
+    if rule.probability < 1:
+        words.append(f"probability={rule.probability:g} seed={rule.seed}")
+    if rule.delay_ms:
+        words.append(f"{rule.delay_ms} ms")
+    return " ".join(words)

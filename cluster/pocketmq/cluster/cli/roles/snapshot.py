@@ -1,0 +1,115 @@
+"""`pocketmq snapshot` and `reset`: the data of a cluster, saved, brought back, removed."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import msgspec
+import typer
+
+from pocketmq.cluster.cli.common.asking import ask
+from pocketmq.cluster.cli.common.complete_roles import complete_snapshot
+from pocketmq.cluster.cli.common.output import Output, Sentences, show, tell
+from pocketmq.cluster.cli.common.tables import Table
+from pocketmq.cluster.cli.roles.steer import Control, Data, tell_done
+from pocketmq.cluster.control_address.client import ControlClient, part
+from pocketmq.cluster.control_address.declarations import ClusterDescription, Done, NewSnapshot
+from pocketmq.cluster.steering.snapshots import SnapshotInfo
+
+SAVE_HELP = """Copy the brokers' stores and the nameservers' KV configuration.
+
+Each role is stopped for it, one after the other; where there are controllers, all of them and all
+brokers together. A snapshot lies in the data folder of the
+cluster and holds plain stores of RocketMQ, which `pocketmq store` opens.
+
+\b
+Example:
+  pocketmq snapshot save before-the-lecture
+"""
+
+LOAD_HELP = """Put a snapshot in place of what the cluster holds.
+
+\b
+Example:
+  pocketmq snapshot load before-the-lecture
+"""
+
+LIST_HELP = """Show the snapshots of a cluster, oldest first.
+
+\b
+Example:
+  pocketmq snapshot list
+"""
+
+RESET_HELP = """Remove all data of a cluster; the roles start anew.
+
+Topics, messages, offsets and KV configuration are removed. On a terminal it asks before; a script
+is not asked.
+
+\b
+Example:
+  pocketmq reset
+  pocketmq reset --yes     asks nothing
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+    group.command("save", help=SAVE_HELP)(save)
+    group.command("load", help=LOAD_HELP)(load)
+    group.command("list", help=LIST_HELP)(list_snapshots)
+    app.add_typer(group, name="snapshot", help="Snapshots of a cluster: save, load, list.")
+    app.command("reset", help=RESET_HELP)(reset)
+
+
+def save(
+    name: Annotated[str, typer.Argument(help="Name of the snapshot.")],
+    output: Sentences = None,
+    control: Control = None,
+    data: Data = None,
+) -> None:
+    client = ControlClient.found(control, data)
+    saved = client.post("/snapshots", SnapshotInfo, NewSnapshot(name))
+    tell(output, msgspec.to_builtins(saved), _line(saved))
+
+
+def load(
+    name: Annotated[
+        str, typer.Argument(help="Name of the snapshot.", autocompletion=complete_snapshot)
+    ],
+    output: Sentences = None,
+    control: Control = None,
+    data: Data = None,
+) -> None:
+    client = ControlClient.found(control, data)
+    loaded = client.post(f"/snapshots/{part(name)}/load", SnapshotInfo)
+    tell(output, msgspec.to_builtins(loaded), _line(loaded))
+
+
+def list_snapshots(output: Output = None, control: Control = None, data: Data = None) -> None:
+    found = ControlClient.found(control, data).get("/snapshots", list[SnapshotInfo])
+    rows = [(each.name, ", ".join(each.roles), f"{each.bytes / 1024:,.0f} KiB") for each in found]
+    show(
+        output,
+        msgspec.to_builtins(found),
+        Table("snapshot", ("snapshot", "roles", "size"), rows),
+    )
+
+
+def reset(
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    output: Sentences = None,
+    control: Control = None,
+    data: Data = None,
+) -> None:
+    client = ControlClient.found(control, data)
+    if not yes and sys.stdin.isatty():
+        folder = client.get("/cluster", ClusterDescription).data
+        ask(f"Remove all data in {folder}?", "nothing was removed")
+    tell_done(output, client.post("/reset", Done))
+
+
+def _line(info: SnapshotInfo) -> str:
+    return f"{info.name}: {', '.join(info.roles)}; {info.bytes / 1024:,.0f} KiB"
