@@ -68,7 +68,7 @@ def test_other_errors_are_told_as_they_are(tmp_path: Path) -> None:
 
 def test_the_soft_limit_is_raised_and_connections_leave_some_free() -> None:
     code = (
-        "import resource; from pocketmq.runtime import descriptors as d;"
+        "import resource; from pocketmq.runtime.files import descriptors as d;"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (256, 700));"
         "print(d.most_connections(), d.raise_soft_limit(), d.most_connections());"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)); print(d.most_connections())"
