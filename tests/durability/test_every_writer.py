@@ -56,12 +56,12 @@ EXCEPTIONS: Final = {
     "cluster/watching/export.py": _ASKED,
     "controller/server.py": _OPTIONS,
     "nameserver/server.py": _OPTIONS,
-    "pipeline/bad_rows.py": _ASKED,
+    "pipeline/sending/bad_rows.py": _ASKED,
     "pipeline/jobs/offset_looks.py": _LOG,
     "pipeline/jobs/schemas/protobuf.py": "in a temporary folder, for the compiler",
     "pipeline/jobs/schemas/tables.py": "as a job's result: synced, then renamed",
     "pipeline/lake/delta.py": _OTHERS,
-    "pipeline/package.py": _ASKED,
+    "pipeline/spark/package.py": _ASKED,
     "testing/role_thread.py": _SEAM,
 }
 """Files that write and have no entry, with the reason."""
