@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 
 from pocketmq.cluster.access_explain import explained, need_of
+from pocketmq.cluster.access_export import mqadmin_lines
 from pocketmq.protocol.bodies.access import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
 from pocketmq.runtime.errors import ConfigError
 from pocketmq.testing import Cluster
@@ -88,3 +91,34 @@ def test_without_a_rule_the_user_decides(
     found = explained("a", user, [], need, "10.0.0.1", longest_prefix_first=True)
 
     assert (found.is_allowed, found.reason) == (is_allowed, reason)
+
+
+def test_users_and_rules_are_exported_as_lines_of_mqadmin(
+    pocketmq_clock: Cluster, console: Console
+) -> None:
+    console("user", "create", "shop", "--password", "s3cret's")
+    console("user", "create", "boss", "--password", "0ther", "--super")
+    console("user", "update", "shop", "--disable")
+    console("acl", "grant", "shop", "Topic:orders*", "Pub,Sub", "--from", "10.0.0.0/8")
+    console("acl", "grant", "shop", "*", "All", "--deny")
+
+    assert console("acl", "export").out.splitlines() == [
+        "mqadmin createUser -c DefaultCluster -u boss -p PASSWORD -t Super",
+        "mqadmin createUser -c DefaultCluster -u shop -p PASSWORD -t Normal",
+        "mqadmin updateUser -c DefaultCluster -u shop -s disable",
+        "mqadmin createAcl -c DefaultCluster -s User:shop -r 'Topic:orders*' -a Pub,Sub"
+        " -i 10.0.0.0/8 -d Allow",
+        "mqadmin createAcl -c DefaultCluster -s User:shop -r '*' -a All -d Deny",
+    ]
+    lines = console("acl", "export", "--with-secrets", "--cluster", "c 1").out.splitlines()
+    words = shlex.split(lines[1])
+    assert words[words.index("-p") + 1] == "s3cret's"
+    assert words[words.index("-c") + 1] == "c 1"
+
+
+def test_a_default_policy_is_written_as_a_remark() -> None:
+    entry = PolicyEntryInfo(resource="Topic:*", actions=["All"], decision="Deny")
+    policy = PolicyInfo(policy_type="Default", entries=[entry])
+    rules = [AclInfo(subject="User:shop", policies=[policy])]
+    [line] = mqadmin_lines([], rules, cluster="c", with_secrets=False)
+    assert line.startswith("# of type Default, which mqadmin cannot make: mqadmin createAcl")

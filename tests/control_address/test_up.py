@@ -33,6 +33,51 @@ def start(*command: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
+USERS = """acl = [["shop", "Topic:orders", "Pub,Get"], ["shop", "Group:*", "Sub"]]
+[users]
+shop = "s3cret"
+[super_users]
+admin = "0ther"
+"""
+
+
+async def test_a_secured_cluster_with_a_slave_is_steered_by_super_users(tmp_path: Path) -> None:
+    data, ports, seed = tmp_path / "data", tmp_path / "ports.json", tmp_path / "seed.toml"
+    seed.write_text(SEED)
+    (tmp_path / "users.toml").write_text(USERS)
+    toml = tmp_path / "cluster.toml"
+    toml.write_text(f'[cluster]\nslaves = 1\nusers = "{tmp_path / "users.toml"}"\n')
+    up = start(*POCKETMQ, "up", "--any-port", "--control-port", "0", "--data", str(data),
+               "--config", str(toml), "--seed", str(seed), "--ports-file", str(ports))  # fmt: skip
+    try:
+        await eventually(lambda: ports.exists() or up.poll() is not None, "up is ready")
+        told = json.loads(ports.read_text())
+        where = {VARIABLE: told["control"], "NAMESRV_ADDR": told["nameservers"]}
+        admin = where | {"POCKETMQ_ACCESS_KEY": "admin", "POCKETMQ_SECRET_KEY": "0ther"}
+        shop = where | {"POCKETMQ_ACCESS_KEY": "shop", "POCKETMQ_SECRET_KEY": "s3cret"}
+
+        for env in (where, shop):
+            refused = pocketmq("freeze", "broker-a", env=env)
+            assert (refused.returncode, "super user" in refused.stderr) == (1, True), refused
+        assert pocketmq("freeze", "broker-a", env=admin).returncode == 0
+        thawed = pocketmq("thaw", "broker-a", "--data", str(data))  # who may read the folder may
+        assert thawed.returncode == 0, thawed
+        assert pocketmq("send", "orders", "paid", env=shop).returncode == 0
+        refused = pocketmq("send", "orders", "paid", env=where)
+        assert "username cannot be null" in refused.stderr
+        listed = pocketmq("user", "list", "-o", "json", env=admin)
+        assert "0ther" not in listed.stdout
+        access = json.loads((data / "broker-a-s1" / "config" / "access.json").read_text())
+        assert len(access["users"]) == 3, "a slave copies no users, so it is told them too"
+        for path in (data / "logs").iterdir():
+            assert not re.search("s3cret|0ther", path.read_text()), path
+    finally:
+        up.send_signal(signal.SIGINT)
+        printed, _ = up.communicate(timeout=200)
+    assert up.returncode == 0
+    assert not re.search("s3cret|0ther", printed)
+
+
 async def test_a_cluster_is_steered_by_commands(tmp_path: Path) -> None:
     data, ports, seed = tmp_path / "data", tmp_path / "ports.json", tmp_path / "seed.toml"
     seed.write_text(SEED)

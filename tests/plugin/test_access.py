@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pocketmq.client import Message
+from pocketmq.client import Admin, Message
 from pocketmq.client.producer.send_tries import SendFailedError
+from pocketmq.cluster.local import local_cluster
+from pocketmq.cluster.steering.access import ClusterAccess
 from pocketmq.protocol.errors import BrokerError
 from pocketmq.runtime.errors import ConfigError
 from pocketmq.testing import Cluster, start_cluster
+from support.nested_pytest import pytest_command
 
 ROOT = Path(__file__).resolve().parents[2]
 SHOP = ("shop", "s3cret")
@@ -108,3 +112,90 @@ def test_time_moves_in_a_secured_cluster() -> None:
 def test_users_and_rules_that_make_no_sense_are_refused(options: Any) -> None:
     with pytest.raises(ConfigError), start_cluster(**options):
         pass
+
+
+def test_the_key_of_a_data_folder_is_its_brokers_key_at_each_start(tmp_path: Path) -> None:
+    keys = []
+    for _ in range(2):
+        with start_cluster(users=USERS, super_users={"admin": "x"}, data=tmp_path) as cluster:
+            keys.append(cluster.super_user)
+            cluster.sync.create_topic("orders")
+            with cluster.sync.producer(credentials=("admin", "x")) as producer:
+                producer.send(Message("orders", b"hello"))
+    assert keys[0] == keys[1]
+    assert (tmp_path / "super-user.json").stat().st_mode & 0o777 == 0o600
+    (tmp_path / "super-user.json").write_text("{}")
+    with pytest.raises(ConfigError, match="holds no key"), start_cluster(users={}, data=tmp_path):
+        pass
+
+
+FILE = """
+acl = [["shop", "Topic:orders", "Pub"]]
+
+[users]
+shop = "s3cret"
+
+[super_users]
+admin = "0ther"
+"""
+
+NESTED = """
+import pytest
+from pocketmq.client import Message, SendFailedError
+
+def test_rules(pocketmq_cluster):
+    sync = pocketmq_cluster.sync
+    sync.create_topic("orders")
+    sync.create_topic("bills")
+    with sync.producer(credentials=("shop", "s3cret")) as producer:
+        producer.send(Message("orders", b"right"))
+        with pytest.raises(SendFailedError, match="no matched policies"):
+            producer.send(Message("bills", b"wrong"))
+    with sync.producer(credentials=("admin", "0ther")) as producer:
+        producer.send(Message("bills", b"right"))
+
+def test_the_shared_one(pocketmq):
+    assert pocketmq.super_user.access_key == "pocketmq"
+"""
+
+
+def test_fixtures_have_the_users_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "users.toml").write_text(FILE)
+    (tmp_path / "test_nested.py").write_text(NESTED)
+    (tmp_path / "pytest.ini").write_text("[pytest]\npocketmq_users = users.toml\n")
+    ran = subprocess.run(pytest_command(tmp_path), cwd=tmp_path, capture_output=True, text=True)
+    assert "2 passed" in ran.stdout, ran.stdout
+
+
+@pytest.mark.cluster
+async def test_a_cluster_of_processes_has_the_users_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "users.toml").write_text(FILE)
+    async with local_cluster(users=tmp_path / "users.toml", tls=True) as cluster:
+        ca_file = cluster.spec.tls.certificate if cluster.spec.tls else None
+        clients: dict[str, Any] = {"nameservers": cluster.namesrv_addr, "tls_ca_file": ca_file}
+        async with Admin(**clients, tls=True, credentials=("admin", "0ther")) as admin:
+            found = await admin.users()
+            names = {each.username: each.user_type for each in found["broker-a"]}
+            assert names == {"admin": "Super", "shop": "Normal", "pocketmq": "Super"}
+            assert [each.subject for each in (await admin.rules())["broker-a"]] == ["User:shop"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("[users", "users.toml"),
+        ("[user]\nshop = 'x'", "unknown field `user`"),
+        ("[users]\nshop = 'x'\n[super_users]\nshop = 'x'", "'shop' is normal and super"),
+        ("acl = [['shop', '*']]", "users.toml"),
+        ("acl = [['shop', '*', 'All']]", "'shop' is no user"),
+    ],
+)
+def test_a_file_of_users_that_makes_no_sense_is_refused(
+    tmp_path: Path, content: str, said: str
+) -> None:
+    path = tmp_path / "users.toml"
+    path.write_text(content)
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        ClusterAccess.read(path)
+    with pytest.raises(ConfigError, match="No such file"):
+        ClusterAccess.read(tmp_path / "none.toml")

@@ -8,9 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from pocketmq.runtime.errors import DiskError, PeerError
 from pocketmq.runtime.files.new_folders import make_lasting
+
+USER_FILE: Final = "super-user.json"
+"""In a cluster's data folder, where its brokers check requests: the user by whom it is steered."""
 
 
 @dataclass(slots=True)

@@ -17,6 +17,7 @@ import structlog
 
 from pocketmq.cluster.folder import data_folder
 from pocketmq.cluster.spec import ClusterOptions, cluster_spec
+from pocketmq.cluster.steering.access import ClusterAccess
 from pocketmq.cluster.supervisor import Supervisor
 from pocketmq.runtime.files.replaced_together import finish_together
 from pocketmq.runtime.logs import configure_if_unset
@@ -36,6 +37,7 @@ async def local_cluster(
     clock: Literal["real", "manual"] = "real",
     host: str = "127.0.0.1",
     tls: bool = False,
+    users: Path | None = None,
     data: Path | None = None,
     broker_arguments: Sequence[str] = (),
 ) -> AsyncIterator[Supervisor]:
@@ -50,6 +52,8 @@ async def local_cluster(
         clock: With `manual`, time only moves by `cluster.advance(seconds)`.
         host: Address on which all of them listen, such as `::1`.
         tls: TLS on every port, and nothing else; clients trust `cluster.spec.tls.certificate`.
+        users: TOML or JSON file with users and rules (docs/security.md): brokers then check every
+            request.
         data: Folder for stores and logs; by default they are removed at the end.
         broker_arguments: Added to each broker's command line: `--flush-disk-type SYNC_FLUSH`.
 
@@ -65,6 +69,7 @@ async def local_cluster(
         proxy=proxy,
         host=host,
         tls=tls,
+        users=users,
         any_port=True,
         clock=clock,
     )
@@ -77,5 +82,13 @@ async def local_cluster(
             broker_arguments=broker_arguments,
             controller_ports=free_ports(options.host, controllers),
         )
-        async with Supervisor(spec) as cluster:
+        access = None if users is None else ClusterAccess.read(users).kept_in(folder.path)
+        async with Supervisor(
+            spec,
+            env=None if access is None else access.broker_environment,
+            credentials=None if access is None else access.steering,
+        ) as cluster:
+            if access is not None:
+                addresses = [each.address for each in cluster.of_role("broker")]
+                await access.make(cluster.remoting, addresses)
             yield cluster

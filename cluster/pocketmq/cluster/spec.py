@@ -73,6 +73,11 @@ class ClusterOptions:
         help="TLS on every port of the roles, and nothing else; a certificate is made for it.",
         rule="Y-1",
     )
+    users: Path | None = option(
+        None,
+        help="TOML or JSON file with users and rules; brokers then check every request.",
+        rule="Y-40",
+    )
     clock: Literal["real", "manual"] = option(
         "real", help="manual: time only moves by `pocketmq clock advance`."
     )
@@ -114,6 +119,8 @@ class ClusterOptions:
             raise ValueError("--sync-slaves needs --slaves 1 or more: nobody would be waited for")
         if self.acting_master and not self.slaves:
             raise ValueError("--acting-master needs --slaves 1 or more: nobody could act")
+        if self.users is not None and self.proxy:
+            raise ValueError("--users and --proxy: the proxy signs no requests; leave one out")
         if self.brokers < 0:
             raise ValueError(f"{self.brokers} brokers are too few; write 0 or more")
         if self.clock not in ("real", "manual"):  # a program without types may hand over anything

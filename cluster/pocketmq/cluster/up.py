@@ -26,10 +26,11 @@ from pocketmq.cluster.control_address.operations import SEEDING, Operations
 from pocketmq.cluster.control_address.seeds import read_seed
 from pocketmq.cluster.control_address.server import ControlServer, loopback_beside
 from pocketmq.cluster.errors import ProcessStartError
-from pocketmq.cluster.folder import data_folder
+from pocketmq.cluster.folder import USER_FILE, data_folder
 from pocketmq.cluster.http_server.guard import LOCAL_NAMES
 from pocketmq.cluster.process import ChildProcess
 from pocketmq.cluster.spec import ClusterOptions, cluster_spec
+from pocketmq.cluster.steering.access import ClusterAccess
 from pocketmq.cluster.steering.cluster_control import ClusterControl
 from pocketmq.cluster.steering.processes import RoleProcesses
 from pocketmq.cluster.supervisor import Supervisor
@@ -94,10 +95,20 @@ def run_up(options: ClusterOptions, settings: UpSettings) -> int:
                 config_path=settings.config_path,
                 controller_ports=_controller_ports(options),
             )
-            cluster = Supervisor(spec, on_ended=ended)
+            access = None
+            if options.users is not None:
+                access = ClusterAccess.read(options.users).kept_in(folder.path)
+            steering = None if access is None else access.steering
+            cluster = Supervisor(
+                spec,
+                on_ended=ended,
+                env=None if access is None else access.broker_environment,
+                credentials=steering,
+            )
             control = ClusterControl(
-                RoleProcesses(cluster),
+                RoleProcesses(cluster, steering),
                 options.clock,
+                access=access,
                 events_from_start=options.events,
                 on_stop=lambda: role.request_stop("asked at the control address"),
             )
@@ -232,6 +243,8 @@ def _introduce(cluster: Supervisor, options: ClusterOptions, address: ControlFil
     if cluster.spec.tls is not None:
         _say(f"{TLS_VARIABLE}=true")
         _say(f"{CA_FILE_VARIABLE}={cluster.spec.tls.certificate}")
+    if options.users is not None:
+        _say(f"users and rules: {options.users}; super user: {cluster.spec.data / USER_FILE}")
     for process in cluster.processes:
         listens = cluster.endpoints if process.role == "proxy" else process.address
         _say(f"{process.name:14} {listens:21} pid {process.pid}")

@@ -39,6 +39,7 @@ import tempfile
 import warnings
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -713,6 +714,7 @@ def start_cluster(
     profile: ProfileName = DEFAULT_PROFILE,
     host: str = "127.0.0.1",
     users: Mapping[str, str] | None = None,
+    super_users: Mapping[str, str] | None = None,
     acl: Sequence[Rule] | None = None,
     tls: bool = False,
     data: Path | None = None,
@@ -730,7 +732,8 @@ def start_cluster(
         host: An address of this machine, on which all roles listen, and the control address.
         users: Name -> password (access key -> secret key) of those whose signed requests brokers
             take, and no others (docs/security.md); None: brokers look at no signature.
-        acl: What each of these users may do, as `("shop", "Topic:orders", "Pub,Sub")`; None: all.
+        super_users: The same of those that may do all.
+        acl: What each of `users` may do, as `("shop", "Topic:orders", "Pub,Sub")`; None: all.
         tls: TLS on every port, and nothing else; `cluster.ca_file` is for its clients.
         data: Folder for the stores; by default they are removed at the end.
 
@@ -747,7 +750,7 @@ def start_cluster(
         clock=clock,
         profile=profile,
         host=host,
-        access=ClusterAccess.of(users, acl),
+        access=ClusterAccess.of(users, acl, super_users),
         tls=tls,
     )
     folder = Path(tempfile.mkdtemp(prefix="pocketmq-")) if data is None else data
@@ -771,6 +774,8 @@ def start_cluster(
 @contextmanager
 def running_control(shape: ClusterShape, data: Path) -> Iterator[tuple[ClusterControl, LoopThread]]:
     """The control of a running cluster, and the thread of its loop."""
+    if shape.access is not None:
+        shape = replace(shape, access=shape.access.kept_in(data))
     thread = LoopThread(f"pocketmq control {next(_numbers)}")
     try:
         control = ClusterControl(_roles(shape, data), shape.clock, access=shape.access)

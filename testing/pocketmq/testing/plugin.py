@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 if TYPE_CHECKING:
+    from pocketmq.cluster.steering.access import ClusterAccess
     from pocketmq.cluster.steering.cluster_control import ClusterControl
     from pocketmq.cluster.steering.shape import ClockKind, ClusterShape, Mode
     from pocketmq.testing.cluster import Cluster, Faults
@@ -32,6 +33,7 @@ _INI = {
     "pocketmq_profile": "RocketMQ release whose rules apply: 5.x or 4.9",
     "pocketmq_host": "address on which clusters listen",
     "pocketmq_tls": "TLS on every port of a cluster, and nothing else: true or false",
+    "pocketmq_users": "file of users and rules, from the ini file's folder on; brokers then check",
 }
 _DEFAULTS = {
     "pocketmq_mode": "in-process",
@@ -41,6 +43,7 @@ _DEFAULTS = {
     "pocketmq_profile": "5.x",
     "pocketmq_host": "127.0.0.1",
     "pocketmq_tls": "false",
+    "pocketmq_users": "",
 }
 
 _REPORTS = pytest.StashKey[list["_Report"]]()
@@ -179,8 +182,20 @@ def _shape(config: pytest.Config, clock: ClockKind = "real") -> ClusterShape:
         clock=clock,
         profile=profile_named(_option(config, "pocketmq_profile")).name,
         host=_option(config, "pocketmq_host"),
+        access=_access(config),
         tls=_flag(config, "pocketmq_tls"),
     )
+
+
+def _access(config: pytest.Config) -> ClusterAccess | None:
+    """Users and rules of the file that is named, if any is."""
+    from pocketmq.cluster.steering.access import ClusterAccess
+
+    given = config.getoption("pocketmq_users")  # from where pytest was started on
+    named = config.getini("pocketmq_users")
+    if given is not None:
+        return ClusterAccess.read(Path(given)) if given else None
+    return ClusterAccess.read(config.rootpath / named) if named else None
 
 
 def _option(config: pytest.Config, name: str) -> str:

@@ -47,7 +47,11 @@ def make_app(control: ClusterControl, guard: Guard) -> Starlette:
     """
     operations = Operations(control)
     routes = [
-        Route(each.path, guard(_endpoint(operations, each)), methods=[each.method])
+        Route(
+            each.path,
+            guard(_endpoint(operations, each), needs_super_user=each.needs_super_user),
+            methods=[each.method],
+        )
         for each in OPERATIONS
     ]
     routes.append(Route(OPENAPI.path, guard(_openapi), methods=["GET"]))

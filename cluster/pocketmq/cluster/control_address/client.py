@@ -7,19 +7,24 @@ of `::1` where nothing listens there.
 
 from __future__ import annotations
 
+import base64
 import http.client
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from socket import create_connection
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 
-from pocketmq.cluster.http_server.problem import Problem
+from pocketmq.cluster.folder import USER_FILE
+from pocketmq.cluster.http_server.problem import TOKEN_COOKIE, Problem
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import CallerError, PeerError
+
+if TYPE_CHECKING:
+    from pocketmq.protocol.signing import Credentials
 
 VARIABLE = "POCKETMQ_CONTROL"
 TOKEN_VARIABLE = "POCKETMQ_CONTROL_TOKEN"  # noqa: S105 - the name of a variable
@@ -57,9 +62,17 @@ class ControlClient:
         url: `http://host:port`.
         token: The token, if one is required.
         limit_s: Maximum real seconds of a request.
+        user: A super user of the brokers, where these check who asks; sent with what changes the
+            cluster only.
     """
 
-    def __init__(self, url: str, token: str | None = None, limit_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        limit_s: float = TIMEOUT_S,
+        user: Credentials | None = None,
+    ) -> None:
         try:
             parts = urlsplit(url)
             host, port = parts.hostname, parts.port
@@ -74,6 +87,7 @@ class ControlClient:
         self._port = port or 80
         self._token = token
         self._limit_s = limit_s
+        self._user = user
 
     @property
     def page(self) -> str:
@@ -91,8 +105,9 @@ class ControlClient:
             CallerError: It is malformed, or the data folder's file is.
         """
         token = os.environ.get(TOKEN_VARIABLE)
+        user = _user(data)
         if given:
-            return cls(given, token, limit_s)
+            return cls(given, token, limit_s, user)
         if data is not None:
             path = data / FILE
             try:
@@ -104,8 +119,8 @@ class ControlClient:
                 ) from None
             except (OSError, msgspec.DecodeError) as exc:
                 raise CallerError(f"{path}: {exc}; remove it, or give --control") from exc
-            return cls(noted.url, token or noted.token, limit_s)
-        return cls(os.environ.get(VARIABLE) or _usual_url(), token, limit_s)
+            return cls(noted.url, token or noted.token, limit_s, user)
+        return cls(os.environ.get(VARIABLE) or _usual_url(), token, limit_s, user)
 
     def get(self, path: str, answer: type[T], **parameters: object) -> T:
         """Send a GET request; the caller quotes parts of `path` with `part`."""
@@ -134,7 +149,7 @@ class ControlClient:
         ends_s = None if most_s is None else clock.monotonic() + most_s
         connection = http.client.HTTPConnection(self._host, self._port, timeout=TIMEOUT_S)
         try:
-            connection.request("GET", path, None, self._headers())
+            connection.request("GET", path, None, self._headers("GET"))
             socket = connection.sock
             response = connection.getresponse()
             if response.status >= 400:
@@ -163,7 +178,7 @@ class ControlClient:
         body = None if question is None else msgspec.json.encode(question)
         connection = http.client.HTTPConnection(self._host, self._port, timeout=self._limit_s)
         try:
-            connection.request(method, path, body, self._headers())
+            connection.request(method, path, body, self._headers(method))
             response = connection.getresponse()
             content = response.read()
         except (OSError, http.client.HTTPException) as exc:
@@ -177,9 +192,14 @@ class ControlClient:
         except msgspec.DecodeError as exc:
             raise self._stranger(response.status) from exc
 
-    def _headers(self) -> dict[str, str]:
+    def _headers(self, method: str) -> dict[str, str]:
         headers = {"Content-Type": "application/json"}
-        if self._token is not None:
+        if self._user is not None and method != "GET":
+            text = f"{self._user.access_key}:{self._user.secret_key}"
+            headers["Authorization"] = f"Basic {base64.b64encode(text.encode()).decode()}"
+            if self._token is not None:
+                headers["Cookie"] = f"{TOKEN_COOKIE}={self._token}"
+        elif self._token is not None:
             headers["Authorization"] = f"Bearer {self._token}"
         return headers
 
@@ -201,6 +221,19 @@ class ControlClient:
             f"no control address answers at {self.url} ({exc}); start a cluster with "
             "`pocketmq up`, or name its address with --control"
         )
+
+
+def _user(data: Path | None) -> Credentials | None:
+    """Who asks: what the environment says, else the super user of the cluster in this folder."""
+    if "POCKETMQ_ACCESS_KEY" in os.environ:
+        from pocketmq.client.config import credentials_of  # loads TLS, for few
+
+        return credentials_of(None, os.environ)
+    if data is None or not (data / USER_FILE).exists():
+        return None
+    from pocketmq.cluster.steering.access import read_key
+
+    return read_key(data / USER_FILE)
 
 
 def _usual_url() -> str:

@@ -244,6 +244,8 @@ class NewSnapshot(msgspec.Struct, forbid_unknown_fields=True):
     """A snapshot to save."""
 
     name: str
+    with_secrets: bool = False
+    """Also the users and rules of brokers, with their passwords."""
 
 
 class Done(msgspec.Struct, forbid_unknown_fields=True):
@@ -282,6 +284,11 @@ class Operation:
     is_list: bool = False
     question: type[msgspec.Struct] | None = None
     parameters: tuple[Parameter, ...] = ()
+
+    @property
+    def needs_super_user(self) -> bool:
+        """Where brokers check who asks: it changes the cluster, or shows what rules protect."""
+        return self.method != "GET" or self.answer is StoredMessage
 
 
 _ROLE = Parameter("role", "name of a role, such as broker-a", "path", required=True)

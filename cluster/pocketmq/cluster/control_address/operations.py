@@ -166,6 +166,7 @@ class Operations:
             SEND_GROUP,
             nameservers=self._control.nameservers,
             clock=SystemClock(),
+            credentials=self._control.roles.credentials,
             network=self._control.view.network,
         )
         async with consumer, self._control.admin() as admin:
@@ -237,7 +238,8 @@ class Operations:
         return self._control.snapshots.all()
 
     async def save_snapshot(self, _parameters: Parameters, question: NewSnapshot) -> SnapshotInfo:
-        return await self._control.save_snapshot(self._control.snapshots.folder(question.name))
+        folder = self._control.snapshots.folder(question.name)
+        return await self._control.save_snapshot(folder, with_secrets=question.with_secrets)
 
     async def load_snapshot(self, parameters: Parameters) -> SnapshotInfo:
         folder = self._control.snapshots.folder(parameters["name"])
@@ -318,6 +320,7 @@ class Operations:
             SEND_GROUP,
             nameservers=self._control.nameservers,
             clock=SystemClock(),
+            credentials=self._control.roles.credentials,
             network=self._control.view.network,
         )
 

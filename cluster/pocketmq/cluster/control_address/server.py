@@ -32,7 +32,8 @@ class ControlServer(HttpServer):
         token: str | None = None,
         clock: Clock | None = None,
     ) -> None:
-        guard = Guard(LOCAL_NAMES | {in_brackets(host)}, token)
+        is_super = None if control.roles.credentials is None else control.is_super_user
+        guard = Guard(LOCAL_NAMES | {in_brackets(host)}, token, is_super)
         super().__init__(make_app(control, guard), guard, host=host, port=port, clock=clock)
 
 

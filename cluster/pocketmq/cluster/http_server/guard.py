@@ -5,12 +5,18 @@ only if its `Host` is this address (which prevents DNS rebinding) and its `Origi
 address too. Where the port is open to other machines it needs the token, which no other page
 knows, and may then name this machine as it likes. Our own page is opened once with the token in its
 address, and has it in a cookie from then on, which browsers send with no request of another site.
+
+Where brokers check who asks, what changes the cluster or shows messages also needs a super user of
+theirs, as HTTP's Basic authentication. The token then comes in the cookie.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import hmac
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from typing import ClassVar
 
 import msgspec
 import structlog
@@ -18,8 +24,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from pocketmq.cluster.http_server.problem import Problem
+from pocketmq.cluster.http_server.problem import TOKEN_COOKIE, Problem
 from pocketmq.cluster.steering.errors import NotReachedError
+from pocketmq.protocol.signing import Credentials
 from pocketmq.runtime.errors import CallerError, PocketMQError
 
 log = structlog.get_logger()
@@ -27,19 +34,36 @@ log = structlog.get_logger()
 PAGE = "/watch"
 """The one address that takes the token as `?token=`."""
 
-TOKEN_COOKIE = "pocketmq_token"  # noqa: S105 - its name
-
 LOCAL_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 Endpoint = Callable[[Request], Awaitable[Response]]
+
+IsSuper = Callable[[Credentials], Awaitable[bool]]
+"""Whether a name and password are those of a super user."""
+
+_BASIC = "Basic "
 
 
 class RefusedError(CallerError):
     """The request failed an access check; it was not executed."""
 
+    headers: ClassVar[Mapping[str, str]] = {}
+    """Of the answer."""
+
     def __init__(self, status: int, reason: str) -> None:
         self.status = status
         super().__init__(reason)
+
+
+class UserNeededError(RefusedError):
+    """It needs a super user, and was sent by nobody who is one."""
+
+    headers: ClassVar[Mapping[str, str]] = {
+        "WWW-Authenticate": 'Basic realm="PocketMQ: a super user of the brokers"'
+    }
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(401, reason)
 
 
 class Guard:
@@ -47,20 +71,35 @@ class Guard:
 
     Args:
         names: Allowed values of `Host`, without the port.
-        token: Required as `Authorization: Bearer ...`; None for no token.
+        token: Required as `Authorization: Bearer ...` or as a cookie; None for no token.
+        is_super: Asked about who sends what needs a super user; None where nothing does.
     """
 
-    def __init__(self, names: frozenset[str], token: str | None) -> None:
+    def __init__(
+        self, names: frozenset[str], token: str | None, is_super: IsSuper | None = None
+    ) -> None:
         self._names = names
         self._token = token
+        self._is_super = is_super
 
-    def __call__(self, endpoint: Endpoint) -> Endpoint:
-        async def guarded(request: Request) -> Response:
+    def __call__(self, endpoint: Endpoint, *, needs_super_user: bool = False) -> Endpoint:
+        """Check each request before the endpoint gets it.
+
+        Args:
+            endpoint: Answers what passes.
+            needs_super_user: It changes the cluster or shows messages.
+        """
+
+        async def answered(request: Request) -> Response:
             try:
                 self._check(request)
+                if needs_super_user and self._is_super is not None:
+                    await self._check_user(request, self._is_super)
                 return await endpoint(request)
             except RefusedError as exc:
-                return _problem(exc, exc.status)
+                answer = _problem(exc, exc.status)
+                answer.headers.update(exc.headers)
+                return answer
             except CallerError as exc:
                 return _problem(exc, 400)
             except (NotReachedError, PocketMQError) as exc:
@@ -70,6 +109,12 @@ class Guard:
             except Exception as exc:
                 log.exception("control.failed", path=request.url.path)
                 return _problem(exc, 500)
+
+        async def guarded(request: Request) -> Response:
+            answer = await answered(request)
+            # What clients chose stands in it: a browser must not take it for a page.
+            answer.headers["X-Content-Type-Options"] = "nosniff"
+            return answer
 
         return guarded
 
@@ -95,12 +140,32 @@ class Guard:
             raise RefusedError(403, f"pages of {origin} may not steer this cluster")
         if self._token is not None:
             given = request.headers.get("authorization", "").removeprefix("Bearer ")
-            if not given:
+            if not given or given.startswith(_BASIC):
                 given = request.cookies.get(TOKEN_COOKIE, "")
             if request.method == "GET" and request.url.path == PAGE:
                 given = request.query_params.get("token", given)
             if not hmac.compare_digest(given.encode(), self._token.encode()):
                 raise RefusedError(401, "send the token that `pocketmq up` printed, as Bearer")
+
+    async def _check_user(self, request: Request, is_super: IsSuper) -> None:
+        given = _user_of(request)
+        if given is None:
+            raise UserNeededError("brokers check who asks; name a super user of theirs: curl -u")
+        if not await is_super(given):
+            raise UserNeededError(f"{given.access_key} is no super user of the brokers")
+
+
+def _user_of(request: Request) -> Credentials | None:
+    """Name and password of HTTP's Basic authentication (RFC 7617)."""
+    header = request.headers.get("authorization", "")
+    if not header.startswith(_BASIC):
+        return None
+    try:
+        text = base64.b64decode(header.removeprefix(_BASIC), validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+    name, _, password = text.partition(":")
+    return Credentials(name, password) if name and password else None
 
 
 def _without_port(host: str) -> str:

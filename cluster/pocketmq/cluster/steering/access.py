@@ -1,22 +1,45 @@
-"""Users and rules of a cluster for tests, and the super user by which it is steered."""
+"""Users and rules of a cluster, and the super user by which it is steered."""
 
 from __future__ import annotations
 
 import json
+import os
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final, Self
 
-from pocketmq.client import Admin
+import msgspec
+
+from pocketmq.cluster.folder import USER_FILE
+from pocketmq.protocol.bodies.access import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
+from pocketmq.protocol.body import decode_body
+from pocketmq.protocol.headers.access import (
+    CreateAclRequestHeader,
+    CreateUserRequestHeader,
+    ListUsersRequestHeader,
+)
 from pocketmq.protocol.signing import Credentials
-from pocketmq.runtime.errors import ConfigError
+from pocketmq.protocol.transport.remoting import RemotingClient, expect
+from pocketmq.runtime.errors import ConfigError, DiskError
+from pocketmq.runtime.files.new_folders import make_lasting
+from pocketmq.runtime.files.replaced_folder import rename, sync
 
 STEERING_USER: Final = "pocketmq"
 """The super user of the cluster itself: its requests and those of brokers to each other."""
 
+
 Rule = tuple[str, str, str]
 """User, resource, and actions separated by commas: `("shop", "Topic:orders", "Pub,Sub")`."""
+
+
+class UsersFile(msgspec.Struct, forbid_unknown_fields=True):
+    """What `pocketmq up --users FILE` reads (TOML or JSON)."""
+
+    users: dict[str, str] = {}
+    super_users: dict[str, str] = {}
+    acl: list[Rule] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +52,8 @@ class ClusterAccess:
 
     users: Mapping[str, str] = field(repr=False)
     """Name -> password, of normal users."""
+    super_users: Mapping[str, str] = field(repr=False, default_factory=dict)
+    """Name -> password, of those that may do all."""
     rules: Sequence[Rule] | None = None
     """What they may do; None: all that a signed request asks for."""
     steering: Credentials = field(
@@ -37,19 +62,74 @@ class ClusterAccess:
 
     @classmethod
     def of(
-        cls, users: Mapping[str, str] | None, rules: Iterable[Rule] | None
+        cls,
+        users: Mapping[str, str] | None,
+        rules: Iterable[Rule] | None,
+        super_users: Mapping[str, str] | None = None,
     ) -> ClusterAccess | None:
         """Of what a test says; None if it says nothing.
 
         Raises:
             ConfigError: See the class.
         """
-        if users is None and rules is None:
+        if users is None and rules is None and super_users is None:
             return None
-        return cls(users=dict(users or {}), rules=None if rules is None else tuple(rules))
+        return cls(
+            users=dict(users or {}),
+            super_users=dict(super_users or {}),
+            rules=None if rules is None else tuple(rules),
+        )
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read a file of users and rules.
+
+            acl = [["shop", "Topic:orders", "Pub"]]   # left out: a user may do all
+
+            [users]
+            shop = "secret"
+
+            [super_users]
+            admin = "other"
+
+        Raises:
+            ConfigError: It cannot be read, or see the class.
+        """
+        decode = msgspec.json.decode if path.suffix == ".json" else msgspec.toml.decode
+        try:
+            found = decode(path.read_bytes(), type=UsersFile)
+        except OSError as exc:
+            raise ConfigError("users", f"{path}: {exc.strerror or exc}") from exc
+        except (msgspec.DecodeError, ValueError) as exc:
+            advice = "docs/security.md shows a file of users"
+            raise ConfigError("users", f"{path}: {exc}", advice=advice) from exc
+        return cls(users=found.users, super_users=found.super_users, rules=found.acl)
+
+    def kept_in(self, data: Path) -> Self:
+        """The same with the key that the cluster's brokers know, from its data folder.
+
+        The first start makes it, in a file that only its owner can read.
+
+        Raises:
+            ConfigError: The file there has no key.
+            DiskError: It cannot be read or written.
+        """
+        path = data / USER_FILE
+        try:
+            if not path.exists():
+                _write_key(path, self.steering)
+                return self
+            return replace(self, steering=read_key(path))
+        except OSError as exc:
+            reason = exc.strerror or str(exc)
+            raise DiskError(path, reason, advice="choose another folder") from exc
 
     def __post_init__(self) -> None:
-        for name, password in self.users.items():
+        both = self.users.keys() & self.super_users.keys()
+        if both:
+            advice = "name each user once"
+            raise ConfigError("users", f"{min(both)!r} is normal and super", advice=advice)
+        for name, password in (*self.users.items(), *self.super_users.items()):
             if not name or not password or name == STEERING_USER:
                 advice = f"give it a name other than {STEERING_USER}, and a password"
                 raise ConfigError("users", f"{name!r} cannot be made", advice=advice)
@@ -86,21 +166,61 @@ class ClusterAccess:
             if value is not False
         }
 
-    async def make(self, admin: Admin, brokers: Iterable[str]) -> None:
+    async def make(self, remoting: RemotingClient, addresses: Iterable[str]) -> None:
         """Make users and their rules where they are missing; what is there stays as it is.
 
         Args:
-            admin: Signs as the steering user.
-            brokers: Names of those that have just started; one without its old data has none.
+            remoting: Signs as the steering user.
+            addresses: Of brokers that have just started; one without its old data has none.
 
         Raises:
             BrokerError: A broker refuses one; its remark says why.
         """
-        for broker, found in (await admin.users(brokers=brokers)).items():
-            missing = self.users.keys() - {each.username for each in found}
-            for name in sorted(missing):
-                await admin.create_user(name, self.users[name], brokers=[broker])
+        for address in addresses:
+            reply = expect(await remoting.call(address, ListUsersRequestHeader()))
+            body = reply.body_view
+            found = decode_body(body, list[UserInfo], reply.encoding) if body else []
+            known = {each.username for each in found}
+            for kind, users in (("Super", self.super_users), ("Normal", self.users)):
+                for name in sorted(users.keys() - known):
+                    info = UserInfo(username=name, password=users[name], user_type=kind)
+                    header = CreateUserRequestHeader(username=name)
+                    expect(await remoting.call(address, header, info))
             for user, resource, actions in self.rules or ():
-                if user in missing:
-                    words = [each.strip() for each in actions.split(",")]
-                    await admin.grant(user, [resource], words, brokers=[broker])
+                if user not in known:
+                    expect(await remoting.call(address, *_granting(user, resource, actions)))
+
+
+def _granting(user: str, resource: str, actions: str) -> tuple[CreateAclRequestHeader, AclInfo]:
+    words = [each.strip() for each in actions.split(",")]
+    entry = PolicyEntryInfo(resource=resource, actions=words, decision="Allow")
+    subject = f"User:{user}"
+    body = AclInfo(subject=subject, policies=[PolicyInfo(policy_type="Custom", entries=[entry])])
+    return CreateAclRequestHeader(subject=subject), body
+
+
+def read_key(path: Path) -> Credentials:
+    """The key of the steering user, as `ClusterAccess.kept_in` has written it.
+
+    Raises:
+        ConfigError: The file is none.
+        OSError: It cannot be read.
+    """
+    try:
+        found = msgspec.json.decode(path.read_bytes(), type=dict[str, str])
+        return Credentials(found["accessKey"], found["secretKey"])
+    except (msgspec.DecodeError, KeyError) as exc:
+        advice = "put the file back, or begin with another data folder"
+        raise ConfigError("users", f"{path} holds no key", advice=advice) from exc
+
+
+def _write_key(path: Path, key: Credentials) -> None:
+    """Write it so that it is there whole or not at all, as after a power cut."""
+    make_lasting(path.parent)
+    coming = path.with_name(f".{path.name}")
+    coming.unlink(missing_ok=True)
+    content = msgspec.json.encode({"accessKey": key.access_key, "secretKey": key.secret_key})
+    with open(os.open(coming, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(content)
+    sync(coming)
+    rename(coming, path)

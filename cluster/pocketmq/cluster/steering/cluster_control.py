@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+import hmac
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from pocketmq.client import Admin
 from pocketmq.client.instances import running
 from pocketmq.client.joined_clocks import register, unregister
 from pocketmq.cluster import group_changes
+from pocketmq.cluster.folder import USER_FILE
 from pocketmq.cluster.limits import ROUTE_LIMIT_S
 from pocketmq.cluster.steering.access import ClusterAccess
 from pocketmq.cluster.steering.asking import ask_connected, ask_group_state
@@ -34,10 +36,15 @@ from pocketmq.cluster.steering.snapshots import SnapshotInfo, Snapshots
 from pocketmq.cluster.steering.timeline import Act
 from pocketmq.cluster.steering.waiting import Missing, standing_clock, until_nothing_is_missing
 from pocketmq.cluster.topic_changes import check_message_type, check_queues, create_or_change
+from pocketmq.operation.control.requests import RoleStatusRequestHeader
 from pocketmq.operation.faults.rule import FaultRule
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.errors import BrokerError, RemotingError
 from pocketmq.protocol.scalars import MessageType
+from pocketmq.protocol.signing import Credentials
+from pocketmq.protocol.transport.remoting import expect
 from pocketmq.protocol.transport.traffic import TRAFFIC
-from pocketmq.runtime.errors import ClockMemberError, PocketMQError
+from pocketmq.runtime.errors import ClockMemberError, PeerError, PocketMQError
 from pocketmq.runtime.files.replaced_together import finish_together
 from pocketmq.runtime.logs import configure_if_unset
 from pocketmq.runtime.manual_time import lock_step
@@ -99,7 +106,9 @@ class ClusterControl:
         await self.roles.start()
         self.view.note_time(self.roles.time_ms())
         await self._until_registered(self.roles.running_brokers)
-        await self._make_users(self.roles.running_brokers)
+        await self._make_users(
+            each for each in self.roles.names if self.roles.role(each) == "broker"
+        )
         if self.clock == "manual":
             register(self.roles.nameserver_addresses, self._clocks.make)
 
@@ -203,12 +212,40 @@ class ClusterControl:
         broker = self.roles.broker_name(name)  # a replica's process has a name of its own
         if broker in self.roles.running_brokers:
             await self._until_registered([broker])
-            await self._make_users([broker])
+            await self._make_users([name])
 
-    async def _make_users(self, brokers: Sequence[str]) -> None:
-        if self._access is not None and brokers:
-            async with self.admin() as admin:
-                await self._access.make(admin, brokers)
+    async def _make_users(self, names: Iterable[str]) -> None:
+        """Give brokers that have just started the users that they lack; slaves copy none."""
+        if self._access is not None:
+            async with self.view.remoting(self._access.steering) as remoting:
+                await self._access.make(remoting, [self.roles.addresses[each] for each in names])
+
+    async def is_super_user(self, given: Credentials) -> bool:
+        """Whether brokers know a super user with this key; also where they check no request.
+
+        Raises:
+            PeerError: No broker answers, and it is not the cluster's own super user.
+        """
+        own = self.roles.credentials
+        if own is None:
+            return True
+        if given.access_key == own.access_key:
+            return hmac.compare_digest(given.secret_key.encode(), own.secret_key.encode())
+        async with self.view.remoting(given) as remoting:
+            for address in addresses_of(self.roles, "running", role="broker"):
+                try:  # PocketMQ's own requests need a super user
+                    expect(await remoting.call(address, RoleStatusRequestHeader()))
+                except BrokerError as exc:
+                    if exc.code == ResponseCode.NO_PERMISSION:
+                        return False
+                except RemotingError:
+                    continue
+                else:
+                    return True
+        raise PeerError(
+            f"no broker answers that may know {given.access_key}; restart one as "
+            f"{own.access_key}, whose key is in {self.roles.data / USER_FILE}"
+        )
 
     # -- faults -----------------------------------------------------------------------------
 
@@ -230,10 +267,11 @@ class ClusterControl:
 
     # -- data -------------------------------------------------------------------------------
 
-    async def save_snapshot(self, folder: Path) -> SnapshotInfo:
+    async def save_snapshot(self, folder: Path, *, with_secrets: bool = False) -> SnapshotInfo:
         """Copy stores and KV configuration into a folder; see `Snapshots.save`."""
         self._note(f"save snapshot {folder}")
-        return await self.snapshots.save(folder, await self.refresh_time())
+        time_ms = await self.refresh_time()
+        return await self.snapshots.save(folder, time_ms, with_secrets=with_secrets)
 
     async def load_snapshot(self, folder: Path) -> SnapshotInfo:
         """Put a snapshot in place of what is there; see `Snapshots.load`."""

@@ -5,11 +5,16 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 from pocketmq.client import Admin
 from pocketmq.cluster.steering.asking import ask_group_state
 from pocketmq.cluster.steering.group_state import GroupState
 from pocketmq.cluster.steering.roles import Roles, addresses_of
 from pocketmq.cluster.steering.shape import ClockKind
+from pocketmq.protocol.signing import Credentials
+from pocketmq.protocol.transport.remoting import RemotingClient
 from pocketmq.protocol.transport.tcp import TcpNetwork
 from pocketmq.runtime.clock import SystemClock
 
@@ -45,6 +50,15 @@ class ClusterView:
             credentials=self.roles.credentials,
             network=self.network,
         )
+
+    @asynccontextmanager
+    async def remoting(self, credentials: Credentials | None) -> AsyncIterator[RemotingClient]:
+        """Connections for a few questions, signed as somebody."""
+        client = RemotingClient(self.network, credentials=credentials)
+        try:
+            yield client
+        finally:
+            await client.close()
 
     async def group_state(self, group: str) -> GroupState:
         """Members, queues and offsets of a group, asked from brokers and members."""

@@ -4,6 +4,9 @@
     FOLDER/broker-a/            a plain store of RocketMQ: commitlog/, consumequeue/, config/, ...
     FOLDER/nameserver-1/kvConfig.json
 
+Users and rules of a broker, `config/access.json`, hold passwords: they are part of a snapshot only
+where that is asked for. Without them, a load leaves brokers the users that they have.
+
 A broker is stopped in order before its store is copied, and started again afterwards: the copy is
 clean, with all tables saved. Its clients find it again by themselves, as after any restart.
 A kill leaves all roles with what they had, or gives all of them what was to come:
@@ -19,9 +22,10 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -38,6 +42,8 @@ from pocketmq.runtime.files.replaced_together import (
 
 FILE = "snapshot.json"
 KV_FILE = "kvConfig.json"
+SECRETS: Final = frozenset({"config/access.json", "config/access.json.bak"})
+"""Files of a broker with passwords."""
 
 _CHUNK_BYTES = 1024 * 1024
 
@@ -92,8 +98,13 @@ class Snapshots:
         found = [read_info(path.parent) for path in folder.glob(f"*/{FILE}")]
         return sorted(found, key=lambda each: (each.saved_ms, each.name))
 
-    async def save(self, folder: Path, time_ms: int) -> SnapshotInfo:
+    async def save(self, folder: Path, time_ms: int, *, with_secrets: bool = False) -> SnapshotInfo:
         """Copy all data into a new folder.
+
+        Args:
+            folder: Is made; it may be there, and empty.
+            time_ms: The cluster's time.
+            with_secrets: Also users and rules, with passwords.
 
         Raises:
             SnapshotError: The folder is not empty.
@@ -106,7 +117,8 @@ class Snapshots:
         try:
             each = self._together if self._of("controller") else self._one_by_one
             make_lasting(folder)
-            await each(lambda name: self._copy(name, folder))
+            leave_out = frozenset() if with_secrets else SECRETS
+            await each(lambda name: self._copy(name, folder, leave_out=leave_out))
             # Its file says that it is whole: so that is true of what a power cut leaves, too.
             await asyncio.to_thread(sync_tree, folder)
             info = SnapshotInfo(folder.name, time_ms, self._roles.names, _used(folder))
@@ -198,10 +210,18 @@ class Snapshots:
             if was_running:
                 await self._start(name)
 
-    def _copy(self, name: str, folder: Path, data: Path | None = None) -> None:
+    def _copy(
+        self,
+        name: str,
+        folder: Path,
+        data: Path | None = None,
+        leave_out: Collection[str] = (),
+    ) -> None:
         """Copy a role's files out of `data`, by default the cluster's own."""
         root = (data or self._roles.data) / name
         for source in self._files(name, root):
+            if source.relative_to(root).as_posix() in leave_out:
+                continue
             target = folder / name / source.relative_to(root)
             target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             copy_sparse(source, target)
@@ -209,6 +229,16 @@ class Snapshots:
     def _copy_all(self, snapshot: Path, folder: Path) -> None:
         for name in self._roles.names:
             self._copy(name, folder, snapshot)
+            if not any((snapshot / name / each).exists() for each in SECRETS):
+                self._keep_secrets(name, folder)
+
+    def _keep_secrets(self, name: str, folder: Path) -> None:
+        """Let a broker have the users that it has, beside the data of a snapshot without any."""
+        for each in SECRETS:
+            source, target = self._roles.data / name / each, folder / name / each
+            if source.exists():
+                target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                copy_sparse(source, target)
 
     async def _replace(self, fill: Callable[[Path], None]) -> None:
         """Give every role what is filled in beside the present data; all of them, or none."""

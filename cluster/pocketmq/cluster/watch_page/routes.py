@@ -13,7 +13,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from pocketmq.cluster.http_server.guard import PAGE, TOKEN_COOKIE
+from pocketmq.cluster.http_server.guard import PAGE, Guard
+from pocketmq.cluster.http_server.problem import TOKEN_COOKIE
 from pocketmq.cluster.recordings.reader import open_index
 from pocketmq.cluster.watch_page.page import media_type, page_files, security_policy
 from pocketmq.cluster.watch_page.present import present
@@ -69,7 +70,7 @@ def page_routes(guard: Guarding) -> list[Route]:
     return routes
 
 
-def live_routes(control: ClusterControl, guard: Guarding) -> list[Route]:
+def live_routes(control: ClusterControl, guard: Guard) -> list[Route]:
     """What the page asks of a running cluster, beside its events and operations."""
 
     async def source(_request: Request) -> Response:
@@ -93,7 +94,7 @@ def live_routes(control: ClusterControl, guard: Guarding) -> list[Route]:
     return [
         Route("/watch/source", guard(source)),
         Route("/watch/now", guard(now)),
-        Route("/watch/store", guard(store)),
+        Route("/watch/store", guard(store, needs_super_user=True)),
         Route("/watch/rules", guard(rules)),
     ]
 

@@ -9,6 +9,7 @@ import typer
 
 from pocketmq.client import Admin
 from pocketmq.cluster.access_explain import Explanation, explained, need_of
+from pocketmq.cluster.access_export import mqadmin_lines
 from pocketmq.cluster.cli.common.complete import complete_broker
 from pocketmq.cluster.cli.common.output import Output, Sentences, show, tell
 from pocketmq.cluster.cli.common.run import (
@@ -85,6 +86,18 @@ Examples:
   pocketmq acl revoke shop
 """
 
+ACL_EXPORT_HELP = """Write the lines of mqadmin that make these users and rules at RocketMQ.
+
+RocketMQ keeps users and rules in a format of its own, so its brokers cannot take PocketMQ's file.
+The lines are for a shell. Passwords are left out, unless --with-secrets is given: then write each
+in place of PASSWORD.
+
+\b
+Examples:
+  pocketmq acl export
+  pocketmq acl export --with-secrets --cluster DefaultCluster -n 127.0.0.1:9876 > users.sh
+"""
+
 ACL_EXPLAIN_HELP = """Tell whether a user may do something, and which rule decides.
 
 Asks every broker for the user's rules, and takes them in the order of that broker's release. The
@@ -118,6 +131,7 @@ def register(app: typer.Typer) -> None:
     acl.command("grant", help=ACL_GRANT_HELP)(grant)
     acl.command("revoke", help=ACL_REVOKE_HELP)(revoke)
     acl.command("explain", help=ACL_EXPLAIN_HELP)(explain)
+    acl.command("export", help=ACL_EXPORT_HELP)(export)
     app.add_typer(acl, name="acl", help="What users may do: rules, and which one decides.")
 
 
@@ -287,6 +301,36 @@ def explain(
     tell(output, [asdict(each) for each in found], *lines)
     if not all(each.is_allowed for each in found):
         raise typer.Exit(1)
+
+
+def export(
+    cluster: Annotated[
+        str, typer.Option(help="RocketMQ's cluster that shall get them.")
+    ] = "DefaultCluster",
+    broker: Annotated[
+        str | None,
+        typer.Option(
+            help="Of this broker; needed where brokers differ.", autocompletion=complete_broker
+        ),
+    ] = None,
+    with_secrets: Annotated[
+        bool, typer.Option("--with-secrets", help="Write the passwords, too.")
+    ] = False,
+    output: Sentences = None,
+    nameservers: Nameservers = DEFAULT_NAMESERVERS,
+) -> None:
+    asked = None if broker is None else [broker]
+
+    async def command() -> list[tuple[list[UserInfo], list[AclInfo]]]:
+        async with Admin(nameservers=nameserver_addresses(nameservers)) as admin:
+            users, rules = await admin.users(brokers=asked), await admin.rules(brokers=asked)
+            return [(users[each], rules[each]) for each in users]
+
+    found = run(command())
+    if any(each != found[0] for each in found):
+        raise CallerError("the brokers have different users or rules; name one with --broker")
+    lines = mqadmin_lines(*found[0], cluster=cluster, with_secrets=with_secrets)
+    tell(output, {"lines": lines}, *lines)
 
 
 async def _is_from_5_4(admin: Admin, broker: str) -> bool:

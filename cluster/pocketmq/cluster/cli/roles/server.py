@@ -181,6 +181,10 @@ def up(
         bool | None,
         typer.Option("--tls", help="TLS on every port of the roles, and nothing else."),
     ] = None,
+    users: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Users and rules: brokers then check every request."),
+    ] = None,
     any_port: Annotated[
         bool | None,
         typer.Option(
@@ -256,6 +260,7 @@ def up(
         "proxy": proxy,
         "host": host,
         "tls": tls,
+        "users": users,
         "any_port": any_port,
         "data": data,
         "clock": clock,

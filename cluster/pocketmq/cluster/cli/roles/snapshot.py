@@ -66,12 +66,15 @@ def register(app: typer.Typer) -> None:
 
 def save(
     name: Annotated[str, typer.Argument(help="Name of the snapshot.")],
+    with_secrets: Annotated[
+        bool, typer.Option("--with-secrets", help="Also users and rules, with passwords.")
+    ] = False,
     output: Sentences = None,
     control: Control = None,
     data: Data = None,
 ) -> None:
     client = ControlClient.found(control, data)
-    saved = client.post("/snapshots", SnapshotInfo, NewSnapshot(name))
+    saved = client.post("/snapshots", SnapshotInfo, NewSnapshot(name, with_secrets))
     tell(output, msgspec.to_builtins(saved), _line(saved))
 
 
