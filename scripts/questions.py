@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pocketmq.client import Message
-from pocketmq.cluster.recordings import sights
+from pocketmq.cluster.recordings import findings
 from pocketmq.cluster.recordings.reader import open_recording
 from pocketmq.cluster.recordings.writer import RecordingWriter
 from pocketmq.cluster.steering.shape import ClockKind
@@ -119,47 +119,47 @@ class Shown(NamedTuple):
 
     made_by: Sequence[Made]
     """The first of them that shows it: a change of the code may change what happens in a seed."""
-    sight: Callable[[sights.Events], sights.Sight]
+    finding: Callable[[findings.Events], findings.Finding]
     view: str = "cluster"
 
 
 QUESTIONS = {
-    1: Shown(seeds(0, 1), sights.answered_before_flushed, "files"),
-    2: Shown(seeds(0, 1), sights.flushed_late, "files"),
-    3: Shown(seeds(23, 33, 32, 14), sights.consumed_twice),
-    4: Shown(seeds(23, 34, 33, 37), sights.twice_after_a_death),
-    5: Shown(seeds(0, 14, 15), sights.each_computes, "queues"),
-    6: Shown(seeds(23, 16, 20), sights.storm, "queues"),
-    7: Shown(seeds(21, 16, 20, 14), sights.owners_differ, "queues"),
-    8: Shown(seeds(20, 23, 16), sights.nothing_to_own, "queues"),
-    9: Shown([hashing], sights.consistent_hash, "queues"),
-    10: Shown(seeds(0, 16, 14), sights.told_of_a_death),
-    11: Shown([expiry], sights.expired),
-    12: Shown(seeds(18, 35, 19, 30), sights.nameserver_new),
-    13: Shown(seeds(18, 35, 19, 30), sights.without_nameserver),
-    14: Shown(seeds(0, 23, 28), sights.locked, "queues"),
-    15: Shown(seeds(23, 0, 20), sights.refused_lock, "time"),
-    16: Shown(seeds(23, 30), sights.suspended, "offsets"),
-    17: Shown(seeds(16, 18, 14), sights.sent_back, "time"),
-    18: Shown(seeds(16, 18, 14), sights.waits_for_its_retry, "time"),
-    19: Shown(seeds(22, 29, 2, 14), sights.dead_letter, "time"),
-    20: Shown(seeds(16, 14, 19), sights.offsets_stay, "offsets"),
-    21: Shown(seeds(21, 22, 29), sights.consumed_and_kept, "offsets"),
-    22: Shown(seeds(0, 1), sights.one_log, "files"),
-    23: Shown(seeds(16, 21, 15), sights.filtered, "time"),
-    24: Shown(seeds(0, 1), sights.held, "time"),
-    25: Shown(seeds(0, 1), sights.where_it_begins, "offsets"),
-    26: Shown(seeds(31, *range(40, 60)), sights.half, "time"),
-    27: Shown(seeds(31, *range(40, 60)), sights.decided_late, "time"),
-    28: Shown(replicas(7, 2, 4, 5), sights.elected),
-    29: Shown(replicas(41, 59, 57, 39), sights.two_masters),
-    30: Shown(seeds(14, 1), sights.held_back, "offsets"),
+    1: Shown(seeds(0, 1), findings.answered_before_flushed, "files"),
+    2: Shown(seeds(0, 1), findings.flushed_late, "files"),
+    3: Shown(seeds(23, 33, 32, 14), findings.consumed_twice),
+    4: Shown(seeds(23, 34, 33, 37), findings.twice_after_a_death),
+    5: Shown(seeds(0, 14, 15), findings.each_computes, "queues"),
+    6: Shown(seeds(23, 16, 20), findings.storm, "queues"),
+    7: Shown(seeds(21, 16, 20, 14), findings.owners_differ, "queues"),
+    8: Shown(seeds(20, 23, 16), findings.nothing_to_own, "queues"),
+    9: Shown([hashing], findings.consistent_hash, "queues"),
+    10: Shown(seeds(0, 16, 14), findings.told_of_a_death),
+    11: Shown([expiry], findings.expired),
+    12: Shown(seeds(18, 35, 19, 30), findings.nameserver_new),
+    13: Shown(seeds(18, 35, 19, 30), findings.without_nameserver),
+    14: Shown(seeds(0, 23, 28), findings.locked, "queues"),
+    15: Shown(seeds(23, 0, 20), findings.refused_lock, "time"),
+    16: Shown(seeds(23, 30), findings.suspended, "offsets"),
+    17: Shown(seeds(16, 18, 14), findings.sent_back, "time"),
+    18: Shown(seeds(16, 18, 14), findings.waits_for_its_retry, "time"),
+    19: Shown(seeds(22, 29, 2, 14), findings.dead_letter, "time"),
+    20: Shown(seeds(16, 14, 19), findings.offsets_stay, "offsets"),
+    21: Shown(seeds(21, 22, 29), findings.consumed_and_kept, "offsets"),
+    22: Shown(seeds(0, 1), findings.one_log, "files"),
+    23: Shown(seeds(16, 21, 15), findings.filtered, "time"),
+    24: Shown(seeds(0, 1), findings.held, "time"),
+    25: Shown(seeds(0, 1), findings.where_it_begins, "offsets"),
+    26: Shown(seeds(31, *range(40, 60)), findings.half, "time"),
+    27: Shown(seeds(31, *range(40, 60)), findings.decided_late, "time"),
+    28: Shown(replicas(7, 2, 4, 5), findings.elected),
+    29: Shown(replicas(41, 59, 57, 39), findings.two_masters),
+    30: Shown(seeds(14, 1), findings.held_back, "offsets"),
 }
 
 
 def words(shown: Shown) -> str:
     """What is to be seen, in a sentence."""
-    return (shown.sight.__doc__ or "").strip().rstrip(".")
+    return (shown.finding.__doc__ or "").strip().rstrip(".")
 
 
 def make(shown: Shown, path: Path) -> str:
@@ -174,7 +174,7 @@ def make(shown: Shown, path: Path) -> str:
     for made_by in shown.made_by:
         made_by(path)
         events = open_recording(path).events
-        event = next(shown.sight(events), None)
+        event = next(shown.finding(events), None)
         if event is not None:
             return f"#view={shown.view}&t={(event.real_us - events[0].real_us) / 1e6:.2f}"
     raise LookupError(f"in no recording it is seen: {words(shown)}")

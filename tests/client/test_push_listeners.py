@@ -18,7 +18,7 @@ from pocketmq.client import (
     MessageExt,
     MessageQueue,
 )
-from pocketmq.client.consumer.consuming.handing_out import HandingOut
+from pocketmq.client.consumer.consuming.batch_records import BatchRecords
 from pocketmq.client.consumer.consuming.message_iterator import MESSAGES_PER_TURN
 from pocketmq.client.consumer.consuming.send_back import SendBack
 from pocketmq.protocol.codes import RequestCode
@@ -323,7 +323,7 @@ async def test_a_message_that_could_not_be_prepared_or_noted_as_done_comes_again
         got.extend(message.body for message in messages)
 
     for name in (step, f"{step}_one"):
-        works = getattr(HandingOut, name)
+        works = getattr(BatchRecords, name)
 
         def fails_once(*arguments: object, works: Any = works) -> Any:
             if not failed:
@@ -331,7 +331,7 @@ async def test_a_message_that_could_not_be_prepared_or_noted_as_done_comes_again
                 raise RuntimeError("a bug")
             return works(*arguments)
 
-        monkeypatch.setattr(HandingOut, name, fails_once)
+        monkeypatch.setattr(BatchRecords, name, fails_once)
     async with client_rig() as rig:
         broker = rig.brokers[0]
         broker.put_many("T", 0, [b"0", b"1", b"2"])

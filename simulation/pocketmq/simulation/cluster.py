@@ -36,9 +36,9 @@ from pocketmq.simulation.machines import (
     Setting,
 )
 from pocketmq.simulation.network import SimNetwork
+from pocketmq.simulation.own_events import OwnEvents
 from pocketmq.simulation.scenario import NAMESERVER, PRODUCER, Group, Mode, Scenario
 from pocketmq.simulation.services.run import Services
-from pocketmq.simulation.telling import Telling
 from pocketmq.simulation.trace import Trace
 from pocketmq.simulation.watch import ADMIN, Watch
 from pocketmq.simulation.workload import FLAKY, LONG, POISON, POISON_PERIOD, Turns
@@ -73,7 +73,7 @@ class SimCluster:
         profile = profile_named(plan.profile)
         self.watch = watch = Watch(plan, profile, loop, trace)
         self.network = SimNetwork(loop, self.clock, chance, plan.latency_s, watch)
-        self.telling = Telling(events("cluster", self.clock.time_ms))
+        self.own_events = OwnEvents(events("cluster", self.clock.time_ms))
         self.setting = Setting(plan, loop, self.network, profile, chance, trace, events)
         self.nameserver = NameServerMachine(NAMESERVER, self.setting)
         self.brokers = {
@@ -150,7 +150,7 @@ class SimCluster:
     async def start_nameserver(self) -> None:
         """Start a new process of the nameserver."""
         await self.nameserver.start()
-        self.telling.started(NAMESERVER)
+        self.own_events.started(NAMESERVER)
 
     def end_nameserver(self) -> None:
         """End its process."""
@@ -159,14 +159,14 @@ class SimCluster:
         machine.server = None
         machine.process.kill()
         self.network.process_died(machine.process, silently=False)
-        self.telling.stopped(NAMESERVER)
+        self.own_events.stopped(NAMESERVER)
 
     # -- brokers --------------------------------------------------------------------------------
 
     async def start_broker(self, machine: BrokerMachine) -> None:
         """Start a new process on the machine's disk."""
         await machine.start()
-        self.telling.started(machine.name)
+        self.own_events.started(machine.name)
         if self.services is not None:
             self.services.broker_started(machine)
         self.watch.broker_started(machine)
@@ -198,7 +198,7 @@ class SimCluster:
         machine.broker = None
         machine.is_stopping = False
         machine.process.kill()
-        self.telling.stopped(machine.name)
+        self.own_events.stopped(machine.name)
         machine.disk.release_locks()
         if self.services is not None:
             self.services.broker_ended(machine)
@@ -246,7 +246,7 @@ class SimCluster:
         files = self._offset_files(name) if self.plan.mode is Mode.BROADCAST else None
         machine = self.consumers[name] = ConsumerMachine(name, self.setting, files)
         self.watch.machines[machine.process] = machine
-        self.telling.started(machine.client_id)
+        self.own_events.started(machine.client_id)
         machine.start(self._listener(machine))
         self._members_changed()
 
@@ -279,7 +279,7 @@ class SimCluster:
 
     def _end(self, machine: ConsumerMachine, *, silently: bool) -> None:
         machine.process.kill()
-        self.telling.stopped(machine.client_id)
+        self.own_events.stopped(machine.client_id)
         self.network.process_died(machine.process, silently=silently)
         self.watch.progress(machine.name).client_gone(machine.name)
 

@@ -19,7 +19,7 @@ from pocketmq.operation.events.recorder import Recorder
 from pocketmq.operation.events.sink import SinkMaker, no_events
 from pocketmq.simulation.invariants import InvariantError
 from pocketmq.simulation.loop import Check, SimProcess, VirtualLoop
-from pocketmq.simulation.telling import Telling
+from pocketmq.simulation.own_events import OwnEvents
 from pocketmq.simulation.trace import Trace
 
 RUNS_PER_COLLECTION = 4
@@ -70,7 +70,7 @@ class Simulated(Protocol):
     def watch(self) -> Watching: ...
 
     @property
-    def telling(self) -> Telling: ...
+    def own_events(self) -> OwnEvents: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ def play(
         except InvariantError as exc:
             result.violation = str(exc)
             trace.note("violation", exc)
-            played.cluster.telling.violated(exc)
+            played.cluster.own_events.violated(exc)
         finally:
             result.virtual_s = loop.time()
             result.digest = trace.digest

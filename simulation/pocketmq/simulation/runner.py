@@ -3,7 +3,7 @@
 scenario(seed)      what will happen                          swarm.py, scenario.py, pure
 VirtualLoop         virtual time, processes                   loop.py
 SimCluster          production's classes on these seams       cluster.py, machines.py
-Happenings          applies joins, crashes, partitions, ...   happenings.py
+AppliedEvents       applies joins, crashes, partitions, ...   applied_events.py
 Watch               observes the processes after each step    watch.py
 ledgers             the invariants                            invariants/, pure
 play                does it, and keeps what came of it        play.py
@@ -18,8 +18,8 @@ from collections.abc import Callable, Collection
 from pocketmq.operation.events.event import Event
 from pocketmq.operation.events.sink import SinkMaker
 from pocketmq.runtime.profile import profile_named
+from pocketmq.simulation.applied_events import AppliedEvents
 from pocketmq.simulation.cluster import SimCluster
-from pocketmq.simulation.happenings import Happenings
 from pocketmq.simulation.invariants import InvariantError
 from pocketmq.simulation.loop import VirtualLoop
 from pocketmq.simulation.play import Play, Result, play, raise_first
@@ -51,14 +51,14 @@ def run(
 
     def make(loop: VirtualLoop, chance: random.Random, trace: Trace, events: SinkMaker) -> Play:
         cluster = SimCluster(wanted, loop, chance, trace, events)
-        happenings = Happenings(cluster)
-        life = _life(cluster, happenings, wanted)
-        return Play(cluster, life, lambda: _stats(cluster, happenings))
+        applied = AppliedEvents(cluster)
+        life = _life(cluster, applied, wanted)
+        return Play(cluster, life, lambda: _stats(cluster, applied))
 
     return play(seed, make, sink=sink, write=write)
 
 
-def _stats(cluster: SimCluster, happenings: Happenings) -> dict[str, int]:
+def _stats(cluster: SimCluster, applied: AppliedEvents) -> dict[str, int]:
     """How often the cases occurred that the invariants are about."""
     watch = cluster.watch
     seen: Counter[str] = Counter(sent=cluster.turns.sent, acked=len(watch.acked))
@@ -77,17 +77,17 @@ def _stats(cluster: SimCluster, happenings: Happenings) -> dict[str, int]:
             seen["syncs failed"] += machine.trouble.failed
     seen["send-backs"] = watch.send_backs.asked
     seen["send-backs without an answer"] = watch.send_backs.lost
-    seen.update({kind.value: count for kind, count in happenings.kinds.items()})
+    seen.update({kind.value: count for kind, count in applied.kinds.items()})
     seen[cluster.plan.mode.value] = 1
     seen["callbacks"] = cluster.loop.callbacks
     return dict(seen)
 
 
-async def _life(cluster: SimCluster, happenings: Happenings, plan: Scenario) -> None:
+async def _life(cluster: SimCluster, applied: AppliedEvents, plan: Scenario) -> None:
     await cluster.start()
     for event in plan.events:
         await cluster.clock.sleep(max(0.0, event.at_s - cluster.loop.time()))
-        happenings.apply(event)
+        applied.apply(event)
     await cluster.clock.sleep(max(0.0, plan.duration_s - cluster.loop.time()))
     await cluster.drain(DRAIN_S)
     lost = cluster.missing()
@@ -98,7 +98,7 @@ async def _life(cluster: SimCluster, happenings: Happenings, plan: Scenario) -> 
     for name, ledger in cluster.watch.ledger_of.items():
         dead = cluster.dead_letters(Group(name))
         ledger.check_dead_letters(dead, exactly=exactly, when_equal=when_equal)
-        if not _may_deliver_again(happenings.kinds):
+        if not _may_deliver_again(applied.kinds):
             ledger.check_copies(exactly=exactly)
     raise_first(cluster)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from pocketmq.runtime.errors import CallerError
 
 if TYPE_CHECKING:
-    from pocketmq.cluster.labs.court import Court
+    from pocketmq.cluster.labs.trial import Trial
 
 MATERIAL: Final = Path(__file__).parent / "material"
 
@@ -42,10 +42,10 @@ class Lab:
         """Where page and starting file lie."""
         return MATERIAL / f"lab{self.number}"
 
-    def judged_by(self) -> Callable[[Court], Awaitable[None]]:
+    def judged_by(self) -> Callable[[Trial], Awaitable[None]]:
         """The judge; its module is imported now."""
         module = import_module(f"pocketmq.cluster.labs.judges.{self.judge}")
-        judge: Callable[[Court], Awaitable[None]] = module.judge
+        judge: Callable[[Trial], Awaitable[None]] = module.judge
         return judge
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pocketmq.cluster.labs.catalog import PROGRAM, Lab
-from pocketmq.cluster.labs.court import Court
 from pocketmq.cluster.labs.program import last_words
+from pocketmq.cluster.labs.trial import Trial
 from pocketmq.cluster.labs.verdict import Record, WrongStepError
 from pocketmq.cluster.labs.world import world_of
 from pocketmq.cluster.steering.cluster_control import ClusterControl
@@ -100,9 +100,9 @@ async def _judged(
 ) -> Verdict:
     record = Record(lab.stages, cluster.time_ms)
     with tempfile.TemporaryDirectory(prefix="pocketmq-lab-") as folder:
-        court = Court(command, cwd, Path(folder), record, cluster, seed=seed, patience_s=patience_s)
+        trial = Trial(command, cwd, Path(folder), record, cluster, seed=seed, patience_s=patience_s)
         try:
-            await lab.judged_by()(court)
+            await lab.judged_by()(trial)
         except WrongStepError:
             words = last_words(Path(folder))
         else:

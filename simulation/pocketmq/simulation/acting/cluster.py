@@ -39,7 +39,7 @@ from pocketmq.simulation.machines import NAMESERVER_PORT
 from pocketmq.simulation.nameserver_and_clients import NameServerAndClients
 from pocketmq.simulation.network import SimNetwork
 from pocketmq.simulation.network_faults import Pair
-from pocketmq.simulation.telling import Telling
+from pocketmq.simulation.own_events import OwnEvents
 from pocketmq.simulation.trace import Trace
 
 QUEUES = 2
@@ -80,7 +80,7 @@ class ActingCluster:
         self.watch = ActingWatch(loop)
         self.network = SimNetwork(loop, self.clock, chance, plan.latency_s, self.watch)
         self._around = NameServerAndClients(loop, self.clock, self.network, events)
-        self.telling = Telling(events("cluster", self.clock.time_ms))
+        self.own_events = OwnEvents(events("cluster", self.clock.time_ms))
         self.counts: Counter[str] = Counter()
         self.chance = chance
         self.trace = trace
@@ -195,7 +195,7 @@ class ActingCluster:
     def apply(self, event: Happening) -> None:
         """Let it happen, and end by itself."""
         self.trace.note("happens", event.trouble.value, *event.link, event.lasts_s)
-        self.telling.trouble(event.trouble, *event.link, event.lasts_s)
+        self.own_events.trouble(event.trouble, *event.link, event.lasts_s)
         self.counts[event.trouble.value] += 1
         self._count(1)
         self._later(event.lasts_s, lambda: self._count(-1))
@@ -240,7 +240,7 @@ class ActingCluster:
         self.kept.append(machine.broker)
         process = machine.process
         machine.end()
-        self.telling.stopped(machine.name)
+        self.own_events.stopped(machine.name)
         self.network.process_died(process, silently=silently)
         if away_s is not None:
             self._later(away_s, lambda: self.bring_up(machine))
@@ -271,7 +271,7 @@ class ActingCluster:
         self.trace.note("starts", machine.name)
         self.watch.restarted(machine.name)
         machine.start()
-        self.telling.started(machine.name, "broker")
+        self.own_events.started(machine.name, "broker")
 
     # -- the end --------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from pocketmq.simulation.loop import START_MS, SimProcess, VirtualLoop
 from pocketmq.simulation.machines import NAMESERVER_PORT
 from pocketmq.simulation.nameserver_and_clients import NameServerAndClients
 from pocketmq.simulation.network import SimNetwork
+from pocketmq.simulation.own_events import OwnEvents
 from pocketmq.simulation.replicas.log_reader import log_records
 from pocketmq.simulation.replicas.machines import (
     BROKER,
@@ -39,7 +40,6 @@ from pocketmq.simulation.replicas.transactions import (
     ReplicatedTransactions,
 )
 from pocketmq.simulation.replicas.watch import TOPIC, ReplicaWatch, at_rest
-from pocketmq.simulation.telling import Telling
 from pocketmq.simulation.trace import Trace
 
 QUEUES = 2
@@ -89,7 +89,7 @@ class ReplicaCluster:
         self.watch = ReplicaWatch(plan, loop, trace)
         self.network = SimNetwork(loop, self.clock, chance, plan.latency_s, self.watch)
         self._around = NameServerAndClients(loop, self.clock, self.network, events)
-        self.telling = Telling(events("cluster", self.clock.time_ms))
+        self.own_events = OwnEvents(events("cluster", self.clock.time_ms))
         self.counts: Counter[str] = Counter()
         self.chance = chance
         self.trace = trace
@@ -127,12 +127,12 @@ class ReplicaCluster:
         Raises:
             InvariantError: they never are.
         """
-        self.telling.started(NAMESERVER, "nameserver")
+        self.own_events.started(NAMESERVER, "nameserver")
         config = NameServerConfig(name=NAMESERVER, port=NAMESERVER_PORT)
         self.watch.add_nameserver(await self._around.start_nameserver(config))
         for machine in self.machines.values():
             machine.start()
-            self.telling.started(machine.name, machine.kind)
+            self.own_events.started(machine.name, machine.kind)
         await self._around.until(self.is_whole, BEGIN_S, "at the begin not everybody is in sync")
         await self._around.create_topic(TOPIC, QUEUES)
         if self.transactions is not None:
@@ -211,7 +211,7 @@ class ReplicaCluster:
         self.trace.note("starts", machine.name)
         self.watch.restarted(machine)
         machine.start()
-        self.telling.started(machine.name, machine.kind)
+        self.own_events.started(machine.name, machine.kind)
 
     def revive_consumer(self) -> None:
         """Start the consumer again, unless it runs."""

@@ -52,7 +52,7 @@ class Troubles:
         self._cluster.trace.note(
             "happens", event.trouble.value, event.who, event.other, event.lasts_s
         )
-        self._cluster.telling.trouble(event.trouble, event.who, event.other, event.lasts_s)
+        self._cluster.own_events.trouble(event.trouble, event.who, event.other, event.lasts_s)
         if self._act(event):
             self._cluster.counts[event.trouble.value] += 1
             if event.trouble is not Trouble.PAUSE:  # silence is no trouble
@@ -143,7 +143,7 @@ class Troubles:
         )
         process = machine.process
         machine.end()
-        self._cluster.telling.stopped(machine.name)
+        self._cluster.own_events.stopped(machine.name)
         self._cluster.network.process_died(process, silently=silently)
         if wipes and isinstance(machine, ReplicaMachine):
             machine.wipe()
@@ -166,7 +166,7 @@ class Troubles:
             await process.start(broker.stop(), f"stop {machine.name}")
             self._cluster.kept.append(broker)
             machine.end()
-            self._cluster.telling.stopped(machine.name)
+            self._cluster.own_events.stopped(machine.name)
             self._cluster.network.process_died(process, silently=False)
             self._later(away_s, lambda: self._cluster.bring_up(machine))
 
@@ -180,12 +180,12 @@ class Troubles:
             return False
         process = machine.process
         process.freeze()
-        self._cluster.telling.stopped(name, "frozen")
+        self._cluster.own_events.stopped(name, "frozen")
 
         def thaw() -> None:
             process.thaw()
             if machine.process is process and process.alive:
-                self._cluster.telling.started(name, machine.kind)
+                self._cluster.own_events.started(name, machine.kind)
 
         self._later(lasts_s, thaw)
         return True

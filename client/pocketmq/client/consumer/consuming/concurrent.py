@@ -19,12 +19,12 @@ from typing import Final, TypeAlias
 
 import structlog
 
+from pocketmq.client.consumer.consuming.batch_records import BatchRecords, Holder
 from pocketmq.client.consumer.consuming.concurrent_answers import (
     LATER,
     ConcurrentAnswers,
     SendsBack,
 )
-from pocketmq.client.consumer.consuming.handing_out import HandingOut, Holder
 from pocketmq.client.consumer.consuming.listener import (
     ALL_ACKED,
     ConsumeConcurrentlyContext,
@@ -88,9 +88,9 @@ class ConcurrentConsumeService:
         self._group = group
         self._clock = clock
         self._listener = listener
-        self.handing_out = HandingOut(group, clock, offsets)
-        self._prepare_one = self.handing_out.prepare_one
-        self._done_one = self.handing_out.done_one
+        self.batch_records = BatchRecords(group, clock, offsets)
+        self._prepare_one = self.batch_records.prepare_one
+        self._done_one = self.batch_records.done_one
         self._sends_back = sends_back
         self._max_workers = settings.consume_thread_max
         self._batch_max_size = settings.batch_max_size(
@@ -102,7 +102,7 @@ class ConcurrentConsumeService:
         self._answers = ConcurrentAnswers(
             group,
             self._name,
-            self.handing_out,
+            self.batch_records,
             sends_back,
             is_broadcasting=settings.is_broadcasting,
             skips_dropped=profile.skip_send_back_of_dropped,
@@ -262,7 +262,7 @@ class ConcurrentConsumeService:
             if line and not self._waking:
                 self._wake_one()
             try:
-                if not self.handing_out.prepare(messages, buffer):
+                if not self.batch_records.prepare(messages, buffer):
                     continue
             except Exception as exc:  # noqa: BLE001 - logged, and handed out again
                 self._run_failed(messages, buffer, exc)
@@ -307,8 +307,8 @@ class ConcurrentConsumeService:
                 said: Consumed = "later" if status is LATER else "success"
                 listener.events.consumed(messages, buffer.queue, said)
             if status is None and context.ack_index == ALL_ACKED:
-                self.handing_out.done(messages, buffer)
-            elif not self.handing_out.is_void(messages, buffer):
+                self.batch_records.done(messages, buffer)
+            elif not self.batch_records.is_void(messages, buffer):
                 kept = await self._answers.settle(messages, buffer, status, context)
                 if kept:
                     self._submit_later(kept, buffer)
@@ -333,7 +333,7 @@ class ConcurrentConsumeService:
     def next_now(self) -> One | None:
         """The next message, already prepared, if one is waiting; else await `next_message`.
 
-        Hand it to `handing_out.done_one` when it is consumed. All iterators, or all workers, take
+        Hand it to `batch_records.done_one` when it is consumed. All iterators, or all workers, take
         from the same works: what one of them leaves the next one gets.
         """
         while True:

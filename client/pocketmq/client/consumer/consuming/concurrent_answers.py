@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 import structlog
 
-from pocketmq.client.consumer.consuming.handing_out import HandingOut, Holder
+from pocketmq.client.consumer.consuming.batch_records import BatchRecords, Holder
 from pocketmq.client.consumer.consuming.listener import (
     ALL_ACKED,
     ConsumeConcurrentlyContext,
@@ -45,7 +45,7 @@ class ConcurrentAnswers:
     Args:
         group: Consumer group.
         listener: The listener's name, for logs.
-        handing_out: Where messages are removed that are done.
+        batch_records: Where messages are removed that are done.
         sends_back: For failures.
         is_broadcasting: Failures are lost.
         skips_dropped: Failures of a queue that was given up are not sent back (C-56).
@@ -55,7 +55,7 @@ class ConcurrentAnswers:
         self,
         group: str,
         listener: str,
-        handing_out: HandingOut,
+        batch_records: BatchRecords,
         sends_back: SendsBack,
         *,
         is_broadcasting: bool,
@@ -63,7 +63,7 @@ class ConcurrentAnswers:
     ) -> None:
         self._group = group
         self._listener = listener
-        self._handing_out = handing_out
+        self._batch_records = batch_records
         self._sends_back = sends_back
         self._is_broadcasting = is_broadcasting
         self._skips_dropped = skips_dropped
@@ -91,7 +91,7 @@ class ConcurrentAnswers:
             kept = await self._give_back(messages[first_failed:], buffer, context)
             if kept:
                 done = [message for message in messages if message not in kept]
-        self._handing_out.remove(done, buffer)
+        self._batch_records.remove(done, buffer)
         return kept
 
     def _first_failed(self, count: int, status: object, ack_index: int) -> int:

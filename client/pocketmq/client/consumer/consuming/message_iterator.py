@@ -41,7 +41,7 @@ class MessageIterator:
         self._events = events
         self._sink = events.sink
         self._service = service
-        self._done_one = service.handing_out.done_one
+        self._done_one = service.batch_records.done_one
         self._left = count
         self._handed_out = 0
         self._last: One | None = None

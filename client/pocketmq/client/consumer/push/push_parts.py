@@ -33,7 +33,7 @@ from pocketmq.client.consumer.progress.local_offsets import (
 from pocketmq.client.consumer.progress.offset_store import OffsetStore, RemoteBrokerOffsetStore
 from pocketmq.client.consumer.progress.start_offset import StartOffsets
 from pocketmq.client.consumer.push.assigned_pops import PopQueues
-from pocketmq.client.consumer.push.offset_moves import OffsetMoves
+from pocketmq.client.consumer.push.offset_corrections import OffsetCorrections
 from pocketmq.client.consumer.push.push_pulls import PullListener, PushPulls
 from pocketmq.client.consumer.push.push_queues import AssignmentListener, PushQueues
 from pocketmq.client.consumer.settings import PushSettings
@@ -79,7 +79,7 @@ class PushParts:
     buffers: dict[MessageQueue, ProcessQueue]
     """What was pulled of each queue and is not done."""
     store: OffsetStore
-    moves: OffsetMoves
+    moves: OffsetCorrections
     pulls: PushPulls
     consumption: ConsumeService
     concurrent: ConcurrentConsumeService | None
@@ -173,7 +173,7 @@ def push_parts(
             sends_back=send_back,
             buffers=buffers,
         )
-    moves = OffsetMoves(member, planner, buffers, store, ordered)
+    moves = OffsetCorrections(member, planner, buffers, store, ordered)
     pulls = PushPulls(
         member, settings, planner, store.table, starts, moves, consumption, hooks.on_pull
     )

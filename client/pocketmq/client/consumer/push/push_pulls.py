@@ -26,7 +26,7 @@ from pocketmq.client.consumer.consuming.consume_service import ConsumeService
 from pocketmq.client.consumer.membership.membership import Membership
 from pocketmq.client.consumer.progress.offset_table import OffsetTable
 from pocketmq.client.consumer.progress.start_offset import StartOffsets
-from pocketmq.client.consumer.push.offset_moves import OffsetMoves
+from pocketmq.client.consumer.push.offset_corrections import OffsetCorrections
 from pocketmq.client.consumer.settings import PushSettings
 from pocketmq.client.pulling.pull_plan import (
     PULL_BATCH_BYTES,
@@ -67,7 +67,7 @@ class PushPulls:
         planner: RebalancePlanner,
         offsets: OffsetTable,
         starts: StartOffsets,
-        moves: OffsetMoves,
+        moves: OffsetCorrections,
         consumption: ConsumeService,
         on_pull: PullListener | None,
     ) -> None:

@@ -1,1 +1,1 @@
-"""The judges, one for each lab: `async def judge(court)` raises at the first wrong step."""
+"""The judges, one for each lab: `async def judge(trial)` raises at the first wrong step."""

@@ -8,8 +8,8 @@ from random import Random
 from typing import Final, NamedTuple
 
 from pocketmq.client import ConsumeFromWhere, MessageQueue, PushConsumer
-from pocketmq.cluster.labs.court import Court
 from pocketmq.cluster.labs.program import Program
+from pocketmq.cluster.labs.trial import Trial
 from pocketmq.runtime.words import counted
 
 GROUPS: Final = 1_000
@@ -43,11 +43,11 @@ class Question(NamedTuple):
     members: list[str]
 
 
-async def judge(court: Court) -> None:
+async def judge(trial: Trial) -> None:
     """See the lab's page."""
-    record = court.record
-    changes = [_change(court.random) for _ in range(GROUPS)]
-    async with court.program(PYTHONHASHSEED="1") as program:
+    record = trial.record
+    changes = [_change(trial.random) for _ in range(GROUPS)]
+    async with trial.program(PYTHONHASHSEED="1") as program:
         record.stage()
         both = [
             Question(each.queues, members)
@@ -55,23 +55,23 @@ async def judge(court: Court) -> None:
             for members in (each.before, each.after)
         ]
         answers: list[dict[str, list[str]]] = []
-        async for question, found in _answered(court, program, both):
-            _one_owner_each(court, len(answers) // 2 + 1, question, found)
+        async for question, found in _answered(trial, program, both):
+            _one_owner_each(trial, len(answers) // 2 + 1, question, found)
             answers.append(found)
         shares = list(zip(answers[::2], answers[1::2], strict=True))
         record.right(f"in {GROUPS} groups, before and after a change: every queue has one owner")
         record.stage()
         for number, (change, pair) in enumerate(zip(changes, shares, strict=True), 1):
             for found in pair:
-                _balanced(court, number, change, found)
+                _balanced(trial, number, change, found)
         record.right(f"in {GROUPS} groups nobody has two queues more than anybody else")
         record.stage()
-        _moves_few(court, changes, shares)
+        _moves_few(trial, changes, shares)
         record.stage()
-        async with court.program(PYTHONHASHSEED="2") as other:
+        async with trial.program(PYTHONHASHSEED="2") as other:
             again = [Question(each.queues, each.after[::-1]) for each in changes[:COMPARED]]
             number = 0
-            async for _, found in _answered(court, other, again):
+            async for _, found in _answered(trial, other, again):
                 wanted = answers[2 * number + 1]
                 number += 1
                 if found != wanted:
@@ -84,7 +84,7 @@ async def judge(court: Court) -> None:
                     )
             record.right(f"a second process answers the same for {COMPARED} groups")
         record.stage()
-        await _real_group(court, program)
+        await _real_group(trial, program)
 
 
 # -- groups of numbers ----------------------------------------------------------------------
@@ -103,7 +103,7 @@ def _change(random: Random) -> Change:
 
 
 async def _answered(
-    court: Court, program: Program, questions: Sequence[Question]
+    trial: Trial, program: Program, questions: Sequence[Question]
 ) -> AsyncIterator[tuple[Question, dict[str, list[str]]]]:
     """Ask for every member of every group, one by one, as each would for itself."""
     for begin in range(0, len(questions), AHEAD):
@@ -112,10 +112,10 @@ async def _answered(
             for member in members:
                 await program.tell({"member": member, "members": members, "queues": queues})
         for each in asked:
-            yield each, await _shares(court, program, each)
+            yield each, await _shares(trial, program, each)
 
 
-async def _shares(court: Court, program: Program, asked: Question) -> dict[str, list[str]]:
+async def _shares(trial: Trial, program: Program, asked: Question) -> dict[str, list[str]]:
     """The answers to one question, member by member."""
     queues, members = asked
     found = {}
@@ -123,7 +123,7 @@ async def _shares(court: Court, program: Program, asked: Question) -> dict[str, 
         answer = await program.hear(f"the queues of {member}")
         mine = answer.get("queues")
         if not isinstance(mine, list) or not all(isinstance(each, str) for each in mine):
-            court.record.wrong_step(
+            trial.record.wrong_step(
                 f"the queues of {member}, of {counted(len(members), 'member')} and "
                 f"{counted(len(queues), 'queue')}",
                 wanted='{"queues": ["broker-a/0", ...]}',
@@ -134,7 +134,7 @@ async def _shares(court: Court, program: Program, asked: Question) -> dict[str, 
     return found
 
 
-def _one_owner_each(court: Court, number: int, asked: Question, found: Shares) -> None:
+def _one_owner_each(trial: Trial, number: int, asked: Question, found: Shares) -> None:
     queues, members = asked
     owners: dict[str, list[str]] = {queue: [] for queue in queues}
     for member, mine in found.items():
@@ -142,7 +142,7 @@ def _one_owner_each(court: Court, number: int, asked: Question, found: Shares) -
             owners.setdefault(queue, []).append(member)
     for queue, who in owners.items():
         if len(who) != 1 or queue not in queues:
-            court.record.wrong_step(
+            trial.record.wrong_step(
                 f"group {number}: {counted(len(queues), 'queue')}, members {', '.join(members)}",
                 wanted=f"one owner for {queue}",
                 found=f"{queue} belongs to {' and '.join(who) or 'nobody'}",
@@ -150,10 +150,10 @@ def _one_owner_each(court: Court, number: int, asked: Question, found: Shares) -
             )
 
 
-def _balanced(court: Court, number: int, change: Change, found: Shares) -> None:
+def _balanced(trial: Trial, number: int, change: Change, found: Shares) -> None:
     sizes = [len(mine) for mine in found.values()]
     if max(sizes) - min(sizes) > 1:
-        court.record.wrong_step(
+        trial.record.wrong_step(
             f"group {number}: {counted(len(change.queues), 'queue')}, "
             f"{counted(len(found), 'member')}",
             wanted="shares that differ by one queue at most",
@@ -163,7 +163,7 @@ def _balanced(court: Court, number: int, change: Change, found: Shares) -> None:
         )
 
 
-def _moves_few(court: Court, changes: Sequence[Change], shares: Sequence[Sequence[Shares]]) -> None:
+def _moves_few(trial: Trial, changes: Sequence[Change], shares: Sequence[Sequence[Shares]]) -> None:
     moved = needless = total = 0
     worst = (0, 0)
     for number, (change, (before, after)) in enumerate(zip(changes, shares, strict=True), 1):
@@ -177,16 +177,16 @@ def _moves_few(court: Court, changes: Sequence[Change], shares: Sequence[Sequenc
         total += len(change.queues)
         worst = max(worst, (without_need, number))
     words = f"{needless / total:.0%} of all queues moved between members that stayed"
-    court.record.note(f"{moved / total:.0%} of all queues have another owner after the change")
+    trial.record.note(f"{moved / total:.0%} of all queues have another owner after the change")
     if needless > MOST_NEEDLESS * total:
-        court.record.wrong_step(
+        trial.record.wrong_step(
             f"{GROUPS} changes of one member; the worst is group {worst[1]}",
             wanted=f"at most {MOST_NEEDLESS:.0%} that move between members that stayed",
             found=words,
             why="each move is a pause, and messages that come twice; only queues of the member "
             "that left, or for the one that came, have to move",
         )
-    court.record.right(words)
+    trial.record.right(words)
 
 
 # -- a real group ---------------------------------------------------------------------------
@@ -217,19 +217,19 @@ class TableStrategy:
         return [queue for queue in mq_all if _place(queue) in mine]
 
 
-async def _real_group(court: Court, program: Program) -> None:
+async def _real_group(trial: Trial, program: Program) -> None:
     """Three consumers come one after the other, and one goes."""
-    record, cluster = court.record, court.cluster
-    topic = await court.topic("orders", 8)
+    record, cluster = trial.record, trial.cluster
+    topic = await trial.topic("orders", 8)
     queues = [f"broker-a/{number}" for number in range(8)]
     ids = [f"127.0.0.1@c{number}" for number in (1, 2, 3)]
     groups = [
         Question(queues, list(members)) for size in (1, 2, 3) for members in combinations(ids, size)
     ]
     table = {
-        tuple(asked.members): found async for asked, found in _answered(court, program, groups)
+        tuple(asked.members): found async for asked, found in _answered(trial, program, groups)
     }
-    group = court.name("group")
+    group = trial.name("group")
     running: dict[str, PushConsumer] = {}
 
     async def settled() -> None:
@@ -242,7 +242,7 @@ async def _real_group(court: Court, program: Program) -> None:
                 for id, each in running.items()
             )
 
-        await court.until(is_settled, "each consumer to own its share", "see lab stage 1")
+        await trial.until(is_settled, "each consumer to own its share", "see lab stage 1")
         sizes = ", ".join(f"{id[-2:]} {len(each)}" for id, each in wanted.items())
         record.right(f"the group settled: {sizes}")
 

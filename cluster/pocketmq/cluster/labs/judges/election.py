@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from pocketmq.cluster.labs.court import Court
 from pocketmq.cluster.labs.program import Program
+from pocketmq.cluster.labs.trial import Trial
 from pocketmq.protocol.bodies.controller import SyncStateSet
 from pocketmq.protocol.body import decode_body, encode_body
 from pocketmq.protocol.dispatch import Dispatcher
@@ -76,33 +76,33 @@ class Group(NamedTuple):
         }  # fmt: skip
 
 
-async def judge(court: Court) -> None:
+async def judge(trial: Trial) -> None:
     """See the lab's page."""
-    address = court.cluster.roles.addresses["controller-1"]
+    address = trial.cluster.roles.addresses["controller-1"]
     channel = await TcpNetwork().connect(address, Dispatcher())
     try:
-        async with court.program() as program:
-            controllers = _Controllers(court, channel)
-            court.record.stage()
-            await _read(court, program, controllers)
+        async with trial.program() as program:
+            controllers = _Controllers(trial, channel)
+            trial.record.stage()
+            await _read(trial, program, controllers)
             for unclean, count in ((False, CLEAN), (True, UNCLEAN)):
-                court.record.stage()
+                trial.record.stage()
                 await controllers.allow_unclean(unclean)
-                await _elections(court, program, controllers, count, unclean=unclean)
+                await _elections(trial, program, controllers, count, unclean=unclean)
     finally:
         channel.close()
 
 
-async def _read(court: Court, program: Program, controllers: _Controllers) -> None:
+async def _read(trial: Trial, program: Program, controllers: _Controllers) -> None:
     """One broker name over half a minute, and questions about it."""
-    name = court.name("read")
+    name = trial.name("read")
     one, two, three = (Replica(id, id == 3, 1, 100 * id, 1) for id in (1, 2, 3))
-    began_ms = court.cluster.time_ms()
+    began_ms = trial.cluster.time_ms()
     log: list[dict[str, object]] = []
     states: list[tuple[float, dict[str, object]]] = []
 
     async def note(**event: object) -> None:
-        at_s = (court.cluster.time_ms() - began_ms) / 1000
+        at_s = (trial.cluster.time_ms() - began_ms) / 1000
         log.append({"at_s": at_s, **event})
         master, epoch, in_sync = await controllers.info(name)
         states.append((at_s, {"master": master, "epoch": epoch, "in_sync": in_sync}))
@@ -115,20 +115,20 @@ async def _read(court: Court, program: Program, controllers: _Controllers) -> No
     log.append({"at_s": 0, "event": "elected", "master": 1, "epoch": 1})
     await note(event="in_sync", ids=[1, 2])
     for passed_s in (5, 7):
-        await court.cluster.advance(passed_s)
+        await trial.cluster.advance(passed_s)
         await controllers.beat(name, [two, three])
     await note(event="silent", id=1)
-    await court.cluster.advance(DEAD_AFTER_S - 12)
+    await trial.cluster.advance(DEAD_AFTER_S - 12)
     await elected()
     await controllers.alter(name, 2, [2, 3], epoch=2, set_epoch=3)
     await note(event="in_sync", ids=[2, 3])
     await controllers.beat(name, [three])
-    await court.cluster.advance(DEAD_AFTER_S)
+    await trial.cluster.advance(DEAD_AFTER_S)
     await elected()
     for at_s, wanted in states:
         if [state for when, state in states if when == at_s][-1] is not wanted:
             continue  # something else happened at the same moment
-        court.record.expect(
+        trial.record.expect(
             f"a log of {counted(len(log), 'event')}: who is master {at_s:g} s after the beginning",
             wanted=wanted,
             found=await program.ask({"ask": "read", "log": log, "at_s": at_s}, "master and epoch"),
@@ -137,25 +137,25 @@ async def _read(court: Court, program: Program, controllers: _Controllers) -> No
 
 
 async def _elections(
-    court: Court, program: Program, controllers: _Controllers, count: int, *, unclean: bool
+    trial: Trial, program: Program, controllers: _Controllers, count: int, *, unclean: bool
 ) -> None:
     word = "unclean" if unclean else "clean"
-    groups = [_random_group(court, f"{word}-{number}") for number in range(count)]
+    groups = [_random_group(trial, f"{word}-{number}") for number in range(count)]
     for group in groups:
         await controllers.begin(group)
-    await court.cluster.advance(DEAD_AFTER_S)
-    court.record.note(f"{count} broker names; {DEAD_AFTER_S} s later the silent replicas are dead")
+    await trial.cluster.advance(DEAD_AFTER_S)
+    trial.record.note(f"{count} broker names; {DEAD_AFTER_S} s later the silent replicas are dead")
     for group in groups:
         master, _, _ = await controllers.info(group.name)
         said = await program.ask(group.question(unclean=unclean), "the id of the master, or null")
-        court.record.expect(
+        trial.record.expect(
             f"master {group.master}, in sync {group.in_sync}: {_text(group.replicas)}",
             wanted={"master": master}, found=said, why=UNCLEAN_WHY if unclean else RULE_WHY,
         )  # fmt: skip
 
 
-def _random_group(court: Court, word: str) -> Group:
-    random = court.random
+def _random_group(trial: Trial, word: str) -> Group:
+    random = trial.random
     ids = range(1, random.randint(3, 5) + 1)
     in_sync = sorted({1, *random.sample(ids, random.randint(1, 3))})
     master_lives = random.random() < 0.15
@@ -169,7 +169,7 @@ def _random_group(court: Court, word: str) -> Group:
         )
         for id in ids
     ]
-    return Group(court.name(word), 1, in_sync, replicas)
+    return Group(trial.name(word), 1, in_sync, replicas)
 
 
 def _text(replicas: Sequence[Replica]) -> str:
@@ -183,8 +183,8 @@ def _text(replicas: Sequence[Replica]) -> str:
 class _Controllers:
     """Asks the controller what brokers ask, for all replicas over one connection."""
 
-    def __init__(self, court: Court, channel: Channel) -> None:
-        self._court = court
+    def __init__(self, trial: Trial, channel: Channel) -> None:
+        self._court = trial
         self._channel = channel
 
     async def begin(self, group: Group) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from pocketmq.cluster.labs.court import Court
 from pocketmq.cluster.labs.program import Line, Program
+from pocketmq.cluster.labs.trial import Trial
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.headers.clients import GetProducerConnectionListRequestHeader
 from pocketmq.protocol.transport.remoting import RemotingClient
@@ -32,10 +32,10 @@ RUNNING_WHY: Final = (
 )
 
 
-async def judge(court: Court) -> None:
+async def judge(trial: Trial) -> None:
     """See the lab's page."""
-    record = court.record
-    orders = _Orders(court, await court.topic("orders"), court.name("shop"))
+    record = trial.record
+    orders = _Orders(trial, await trial.topic("orders"), trial.name("shop"))
 
     record.stage()
     async with orders.program() as program:
@@ -73,9 +73,9 @@ async def judge(court: Court) -> None:
 
 
 class _Orders:
-    def __init__(self, court: Court, topic: str, group: str) -> None:
-        self._court = court
-        self._record = court.record
+    def __init__(self, trial: Trial, topic: str, group: str) -> None:
+        self._court = trial
+        self._record = trial.record
         self._topic = topic
         self._env = {"LAB_TOPIC": topic, "LAB_GROUP": group}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from pocketmq.client import Message, Producer
-from pocketmq.cluster.labs.court import Court
 from pocketmq.cluster.labs.program import Program
+from pocketmq.cluster.labs.trial import Trial
 from pocketmq.protocol.java import java_hash
 from pocketmq.runtime.words import counted
 
@@ -33,17 +33,17 @@ class Fact(NamedTuple):
     keys: str
 
 
-async def judge(court: Court) -> None:
+async def judge(trial: Trial) -> None:
     """See the lab's page."""
-    record = court.record
-    topic = await court.topic("letters", QUEUES)
-    facts = await _sent(court, topic)
-    store = court.cluster.roles.data / "broker-a"
+    record = trial.record
+    topic = await trial.topic("letters", QUEUES)
+    facts = await _sent(trial, topic)
+    store = trial.cluster.roles.data / "broker-a"
     first, later = _two_files(facts)
-    async with court.program(LAB_STORE=str(store), LAB_TOPIC=topic) as program:
+    async with trial.program(LAB_STORE=str(store), LAB_TOPIC=topic) as program:
         record.stage()
         record.note(f"{COUNT} messages lie in {QUEUES} queues of {topic}")
-        for fact in court.random.sample(first, 5):
+        for fact in trial.random.sample(first, 5):
             answer = await _ask(program, "entry", fact)
             wanted = {
                 "physical_offset": fact.physical_offset,
@@ -55,10 +55,10 @@ async def judge(court: Court) -> None:
                 wanted=wanted, found=answer, why=ENTRY_WHY,
             )  # fmt: skip
         record.stage()
-        for fact in court.random.sample(first, 5):
-            await _record(court, program, fact, topic)
+        for fact in trial.random.sample(first, 5):
+            await _record(trial, program, fact, topic)
         record.stage()
-        for fact in court.random.sample(first, 5):
+        for fact in trial.random.sample(first, 5):
             record.expect(
                 f"queue {fact.queue}, offset {fact.offset}: its tag and keys",
                 wanted={"tag": fact.tag, "keys": fact.keys},
@@ -71,8 +71,8 @@ async def judge(court: Court) -> None:
             f"another file of the log, of {LOG_FILE_BYTES} bytes, has "
             f"{counted(len(later), 'message')}"
         )
-        for fact in court.random.sample(later, 5):
-            await _record(court, program, fact, topic)
+        for fact in trial.random.sample(later, 5):
+            await _record(trial, program, fact, topic)
         record.stage()
         for queue in range(QUEUES):
             beyond = sum(fact.queue == queue for fact in facts)
@@ -96,8 +96,8 @@ def _two_files(facts: list[Fact]) -> tuple[list[Fact], list[Fact]]:
     return files[min(fullest)], files[max(fullest)]
 
 
-async def _record(court: Court, program: Program, fact: Fact, topic: str) -> None:
-    court.record.expect(
+async def _record(trial: Trial, program: Program, fact: Fact, topic: str) -> None:
+    trial.record.expect(
         f"queue {fact.queue}, offset {fact.offset}: its record at byte {fact.physical_offset}",
         wanted={"topic": topic, "queue": fact.queue, "offset": fact.offset, "body": fact.body},
         found=await _ask(program, "record", fact),
@@ -112,11 +112,11 @@ async def _ask(program: Program, ask: str, fact: Fact) -> dict[str, object]:
     return await program.ask(question, f"the {ask} of queue {fact.queue}, offset {fact.offset}")
 
 
-async def _sent(court: Court, topic: str) -> list[Fact]:
+async def _sent(trial: Trial, topic: str) -> list[Fact]:
     """Send messages of various sizes; what the broker says of each."""
-    random = court.random
+    random = trial.random
     async with Producer(
-        court.name("judge"), nameservers=court.cluster.nameservers, clock=court.clock
+        trial.name("judge"), nameservers=trial.cluster.nameservers, clock=trial.clock
     ) as producer:
         for number in range(COUNT):
             body = f"letter {number} " + "x" * random.randrange(500, 1500)
@@ -128,5 +128,5 @@ async def _sent(court: Court, topic: str) -> list[Fact]:
             each.body.decode(), each.tags or "", each.keys or "",
         )
         for queue in range(QUEUES)
-        for each in await court.messages(topic, queue)
+        for each in await trial.messages(topic, queue)
     ]  # fmt: skip

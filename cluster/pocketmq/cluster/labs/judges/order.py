@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final, Literal, NamedTuple
 
 from pocketmq.client import Message, Producer
-from pocketmq.cluster.labs.court import Court
 from pocketmq.cluster.labs.program import Line, Program
+from pocketmq.cluster.labs.trial import Trial
 from pocketmq.cluster.labs.verdict import Record
 
 STEPS: Final = ("created", "paid", "shipped")
@@ -84,10 +84,10 @@ class Ledger:
         return "ok"
 
 
-async def judge(court: Court) -> None:
+async def judge(trial: Trial) -> None:
     """See the lab's page."""
-    record, cluster = court.record, court.cluster
-    shop = _Shop(court, await court.topic("orders"), await court.group("shop"))
+    record, cluster = trial.record, trial.cluster
+    shop = _Shop(trial, await trial.topic("orders"), await trial.group("shop"))
 
     record.stage()
     await shop.send("o-1", "o-2")
@@ -143,10 +143,10 @@ async def judge(court: Court) -> None:
 
 
 class _Shop:
-    def __init__(self, court: Court, topic: str, group: str) -> None:
-        self.ledger = Ledger(court.record)
-        self._court = court
-        self._record = court.record
+    def __init__(self, trial: Trial, topic: str, group: str) -> None:
+        self.ledger = Ledger(trial.record)
+        self._court = trial
+        self._record = trial.record
         self._topic = topic
         self._group = group
         self._refused: set[tuple[str, Applied]] = set()
@@ -155,9 +155,9 @@ class _Shop:
         return self._court.program(LAB_TOPIC=self._topic, LAB_GROUP=self._group)
 
     async def send(self, *orders: str) -> None:
-        court = self._court
+        trial = self._court
         async with Producer(
-            court.name("judge"), nameservers=court.cluster.nameservers, clock=court.clock
+            trial.name("judge"), nameservers=trial.cluster.nameservers, clock=trial.clock
         ) as producer:
             for step in STEPS:
                 for order in orders:

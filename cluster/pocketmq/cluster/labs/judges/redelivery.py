@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from pocketmq.client import Message, Producer
-from pocketmq.cluster.labs.court import Court
 from pocketmq.cluster.labs.program import Program
+from pocketmq.cluster.labs.trial import Trial
 from pocketmq.runtime.words import counted
 
 AMOUNT: Final = 10
@@ -27,11 +27,11 @@ HALF_WHY: Final = (
 )
 
 
-async def judge(court: Court) -> None:
+async def judge(trial: Trial) -> None:
     """See the lab's page."""
-    record = court.record
-    topic, group = await court.topic("payments"), await court.group("bank")
-    bank = _Bank(court, topic, group)
+    record = trial.record
+    topic, group = await trial.topic("payments"), await trial.group("bank")
+    bank = _Bank(trial, topic, group)
 
     record.stage()
     await bank.send([f"p-{number}" for number in (1, 2, 3, 3, 4, 5, 6)])
@@ -59,9 +59,9 @@ async def judge(court: Court) -> None:
 
 
 class _Bank:
-    def __init__(self, court: Court, topic: str, group: str) -> None:
-        self._court = court
-        self._record = court.record
+    def __init__(self, trial: Trial, topic: str, group: str) -> None:
+        self._court = trial
+        self._record = trial.record
         self._env = {"LAB_TOPIC": topic, "LAB_GROUP": group}
         self._topic = topic
 
@@ -69,9 +69,9 @@ class _Bank:
         return self._court.program(LAB_ASK=ask, **self._env)
 
     async def send(self, payments: Sequence[str]) -> None:
-        court = self._court
+        trial = self._court
         async with Producer(
-            court.name("shop"), nameservers=court.cluster.nameservers, clock=court.clock
+            trial.name("shop"), nameservers=trial.cluster.nameservers, clock=trial.clock
         ) as producer:
             for payment in payments:
                 body = f'{{"payment": "{payment}", "amount": {AMOUNT}}}'

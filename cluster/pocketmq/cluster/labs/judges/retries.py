@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from pocketmq.client import Message, Producer
-from pocketmq.cluster.labs.court import Court
 from pocketmq.cluster.labs.program import Program
+from pocketmq.cluster.labs.trial import Trial
 
 ATTEMPTS: Final = 5
 HOUR_S: Final = 3600
@@ -48,10 +48,10 @@ class Landed(NamedTuple):
         return f"it waits at delay level {self.level}, {DELAYS_S[self.level - 1]} s"
 
 
-async def judge(court: Court) -> None:
+async def judge(trial: Trial) -> None:
     """See the lab's page."""
-    record = court.record
-    calls = _Calls(court, await court.topic("jobs"), await court.group("workers"))
+    record = trial.record
+    calls = _Calls(trial, await trial.topic("jobs"), await trial.group("workers"))
     async with calls.program() as program:
         record.stage()
         waits = (await program.hear('{"waits_s": [...]}')).get("waits_s")
@@ -107,9 +107,9 @@ async def judge(court: Court) -> None:
 
 
 class _Calls:
-    def __init__(self, court: Court, topic: str, group: str) -> None:
-        self._court = court
-        self._record = court.record
+    def __init__(self, trial: Trial, topic: str, group: str) -> None:
+        self._court = trial
+        self._record = trial.record
         self._topic = topic
         self._group = group
         self._waiting: Mapping[int, int] = {}
@@ -121,10 +121,10 @@ class _Calls:
         )
 
     async def send(self, key: str, body: str) -> None:
-        court = self._court
+        trial = self._court
         self._waiting, self._dead = await self._levels(), await self._dead_letters()
         async with Producer(
-            court.name("judge"), nameservers=court.cluster.nameservers, clock=court.clock
+            trial.name("judge"), nameservers=trial.cluster.nameservers, clock=trial.clock
         ) as producer:
             await producer.send(Message(self._topic, body.encode(), keys=key))
 

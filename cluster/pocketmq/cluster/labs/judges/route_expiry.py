@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from pocketmq.cluster.labs.court import Court
 from pocketmq.cluster.labs.program import Program
+from pocketmq.cluster.labs.trial import Trial
 
 BROKERS: Final = ["broker-a", "broker-b"]
 LEFT: Final = ["broker-b"]
@@ -26,33 +26,33 @@ CLOSED_WHY: Final = (
 LEAVE_WHY: Final = "a broker that stops in order unregisters first (B-10)"
 
 
-async def judge(court: Court) -> None:
+async def judge(trial: Trial) -> None:
     """See the lab's page."""
-    record, cluster = court.record, court.cluster
-    await _unfrozen(court)
-    topic = await court.topic("orders", 4)
+    record, cluster = trial.record, trial.cluster
+    await _unfrozen(trial)
+    topic = await trial.topic("orders", 4)
     began_ms = cluster.time_ms()
-    async with court.program(LAB_TOPIC=topic) as program:
+    async with trial.program(LAB_TOPIC=topic) as program:
         record.stage()
         record.note("both brokers run")
-        await _asked(court, program, BROKERS)
+        await _asked(trial, program, BROKERS)
         record.stage()
-        first_ms = await _restarted(court, topic)
-        for after_s in (1, *court.random.sample(range(2, REGISTRATION_S), 2)):
-            await _frozen(court, program, topic, first_ms, after_s)
-        await _asked(court, program, BROKERS)
+        first_ms = await _restarted(trial, topic)
+        for after_s in (1, *trial.random.sample(range(2, REGISTRATION_S), 2)):
+            await _frozen(trial, program, topic, first_ms, after_s)
+        await _asked(trial, program, BROKERS)
         record.stage()
         # Another broker each time: to start one again takes longer than all questions together.
-        await _ended(court, program, topic, ("broker-a", "killed", CLOSED_WHY))
+        await _ended(trial, program, topic, ("broker-a", "killed", CLOSED_WHY))
         record.stage()
-        await _ended(court, program, topic, ("broker-b", "stopped", LEAVE_WHY))
+        await _ended(trial, program, topic, ("broker-b", "stopped", LEAVE_WHY))
         record.note(
             f"{(cluster.time_ms() - began_ms) / 1000:g} s of the cluster's time have passed"
         )
 
 
-async def _asked(court: Court, program: Program, brokers: list[str]) -> None:
-    court.record.expect(
+async def _asked(trial: Trial, program: Program, brokers: list[str]) -> None:
+    trial.record.expect(
         "who is in the route, asked at NAMESRV_ADDR",
         wanted={"brokers": brokers},
         found=await program.ask({"ask": "route"}, "the brokers in the route"),
@@ -60,40 +60,40 @@ async def _asked(court: Court, program: Program, brokers: list[str]) -> None:
     )
 
 
-async def _unfrozen(court: Court) -> None:
+async def _unfrozen(trial: Trial) -> None:
     """Undo what an earlier check of this cluster left when it came to its end."""
     for broker in BROKERS:
-        state = court.cluster.roles.state(broker)
+        state = trial.cluster.roles.state(broker)
         if state == "frozen":
-            await court.cluster.thaw(broker)
+            await trial.cluster.thaw(broker)
         elif state == "ended":
-            await court.cluster.restart(broker)
-    async with court.admin() as admin:
+            await trial.cluster.restart(broker)
+    async with trial.admin() as admin:
 
         async def both_are_known() -> bool:
             return sorted(await admin.brokers()) == BROKERS
 
-        await court.until(both_are_known, "both brokers at the nameserver", "")
+        await trial.until(both_are_known, "both brokers at the nameserver", "")
 
 
-async def _restarted(court: Court, topic: str) -> int:
+async def _restarted(trial: Trial, topic: str) -> int:
     """Start broker-a anew between two scans; when it registered.
 
     Otherwise both would happen in the same millisecond, and 120 s be a matter of luck.
     """
-    cluster = court.cluster
+    cluster = trial.cluster
     scans = (cluster.time_ms() - cluster.roles.time_ms()) // 1000 // SCAN_S + 1
     await cluster.advance_to(cluster.roles.time_ms() + 1000 * (SCAN_S * scans + BETWEEN_S))
     await cluster.roles.stop_role("broker-a")
     await cluster.restart("broker-a")
-    await _back(court, topic)
-    court.record.note(f"broker-a is started again, {BETWEEN_S} s after a scan")
+    await _back(trial, topic)
+    trial.record.note(f"broker-a is started again, {BETWEEN_S} s after a scan")
     return cluster.time_ms()
 
 
-async def _frozen(court: Court, program: Program, topic: str, first_ms: int, after_s: int) -> None:
+async def _frozen(trial: Trial, program: Program, topic: str, first_ms: int, after_s: int) -> None:
     """Freeze a broker some seconds after it registered, and see when it is forgotten."""
-    cluster, record = court.cluster, court.record
+    cluster, record = trial.cluster, trial.record
     since_s = (cluster.time_ms() - first_ms) / 1000 - FIRST_REGISTRATION_S
     rounds = max(0, int(since_s // REGISTRATION_S) + 1)
     registered_ms = first_ms + 1000 * (FIRST_REGISTRATION_S + REGISTRATION_S * rounds)
@@ -112,7 +112,7 @@ async def _frozen(court: Court, program: Program, topic: str, first_ms: int, aft
     gone_s = None
     for at_s in (each for each in looks if each >= 85):
         await cluster.advance_to(stopped_ms + 1000 * at_s)
-        if await _brokers(court, topic) == LEFT:
+        if await _brokers(trial, topic) == LEFT:
             gone_s = at_s
             break
         if at_s in (119, 121):
@@ -123,12 +123,12 @@ async def _frozen(court: Court, program: Program, topic: str, first_ms: int, aft
         wanted={"gone_after_s": gone_s}, found=said, why=EXPIRY_WHY,
     )  # fmt: skip
     await cluster.thaw("broker-a")
-    await _back(court, topic)
+    await _back(trial, topic)
 
 
-async def _ended(court: Court, program: Program, topic: str, ending: tuple[str, str, str]) -> None:
+async def _ended(trial: Trial, program: Program, topic: str, ending: tuple[str, str, str]) -> None:
     """End the process of a broker; nameservers notice without any time passing."""
-    cluster, record = court.cluster, court.record
+    cluster, record = trial.cluster, trial.record
     broker, how, why = ending
     said = await program.ask(
         {"ask": "gone", "how": how, "registered_s": 7, "scan_s": 1}, f"when {broker} is gone"
@@ -140,23 +140,23 @@ async def _ended(court: Court, program: Program, topic: str, ending: tuple[str, 
     record.note(f"{broker} is {how}, 7 s after it registered, 1 s before the next scan")
 
     async def is_gone() -> bool:
-        return broker not in await _brokers(court, topic)
+        return broker not in await _brokers(trial, topic)
 
-    await court.until(is_gone, f"the route without {broker}", why)
+    await trial.until(is_gone, f"the route without {broker}", why)
     record.expect(
         f"no time has passed, and {broker} is gone from the route",
         wanted={"gone_after_s": 0}, found=said, why=why,
     )  # fmt: skip
 
 
-async def _brokers(court: Court, topic: str) -> list[str]:
-    async with court.admin() as admin:
+async def _brokers(trial: Trial, topic: str) -> list[str]:
+    async with trial.admin() as admin:
         route = await admin.route(topic)
     return sorted(each.broker_name for each in route.queue_datas) if route else []
 
 
-async def _back(court: Court, topic: str) -> None:
+async def _back(trial: Trial, topic: str) -> None:
     async def is_back() -> bool:
-        return await _brokers(court, topic) == BROKERS
+        return await _brokers(trial, topic) == BROKERS
 
-    await court.until(is_back, "broker-a in the route again", "it registers when it runs again")
+    await trial.until(is_back, "broker-a in the route again", "it registers when it runs again")

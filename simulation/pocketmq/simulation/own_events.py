@@ -13,7 +13,7 @@ from pocketmq.operation.events.roles import (
 from pocketmq.operation.events.sink import EventSink
 
 
-class Telling:
+class OwnEvents:
     """Tells them, if anybody wants events.
 
     Args:

@@ -32,7 +32,7 @@ class OrderedListener(Protocol):
         """Wait until no listener has messages of the queue; False when that takes too long."""
 
 
-class OffsetMoves:
+class OffsetCorrections:
     """Carries out offset moves for one consumer.
 
     Args:

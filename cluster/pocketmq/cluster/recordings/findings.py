@@ -42,14 +42,14 @@ CUT_US = 20_000_000
 """A master is elected at the latest so long after the old one was cut off."""
 
 Events = Sequence[AnyEvent]
-Sight = Iterator[AnyEvent]
+Finding = Iterator[AnyEvent]
 """The events at which it can be seen."""
 
 Place = tuple[str, str, int, int]
 """(group or topic, broker, queue, offset)"""
 
 
-def answered_before_flushed(events: Events) -> Sight:
+def answered_before_flushed(events: Events) -> Finding:
     """SEND_OK comes while the message is in the page cache only."""
     stored: dict[str, MessageStored] = {}
     flushed: dict[str, int] = defaultdict(int)
@@ -64,7 +64,7 @@ def answered_before_flushed(events: Events) -> Sight:
                 yield event
 
 
-def flushed_late(events: Events) -> Sight:
+def flushed_late(events: Events) -> Finding:
     """The log is flushed half a second after a message was stored, or later."""
     waiting: dict[str, int] = {}
     for event in events:
@@ -75,7 +75,7 @@ def flushed_late(events: Events) -> Sight:
                 yield event
 
 
-def consumed_twice(events: Events) -> Sight:
+def consumed_twice(events: Events) -> Finding:
     """One message is consumed by two clients."""
     seen: dict[Place, str] = {}
     for event in events:
@@ -85,7 +85,7 @@ def consumed_twice(events: Events) -> Sight:
                 yield event
 
 
-def twice_after_a_death(events: Events) -> Sight:
+def twice_after_a_death(events: Events) -> Finding:
     """What a client that has died had consumed comes again."""
     dead: set[str] = set()
     seen: dict[Place, str] = {}
@@ -100,7 +100,7 @@ def twice_after_a_death(events: Events) -> Sight:
                 yield event
 
 
-def each_computes(events: Events) -> Sight:
+def each_computes(events: Events) -> Finding:
     """Every member works out its own part, of the same lists."""
     found: dict[tuple[str, tuple[str, ...], tuple[str, ...]], set[str]] = defaultdict(set)
     for event in events:
@@ -111,7 +111,7 @@ def each_computes(events: Events) -> Sight:
                 yield event
 
 
-def storm(events: Events) -> Sight:
+def storm(events: Events) -> Finding:
     """Queues change hands for the third time within 30 s."""
     moved: list[int] = []
     for event in events:
@@ -121,7 +121,7 @@ def storm(events: Events) -> Sight:
                 yield event
 
 
-def owners_differ(events: Events) -> Sight:
+def owners_differ(events: Events) -> Finding:
     """For a while a queue has two owners."""
     owned: dict[tuple[str, str], set[str]] = {}
     for event in events:
@@ -136,7 +136,7 @@ def owners_differ(events: Events) -> Sight:
                         yield event
 
 
-def nothing_to_own(events: Events) -> Sight:
+def nothing_to_own(events: Events) -> Finding:
     """A member works out that no queue is left for it."""
     for event in events:
         if (
@@ -148,14 +148,14 @@ def nothing_to_own(events: Events) -> Sight:
             yield event
 
 
-def consistent_hash(events: Events) -> Sight:
+def consistent_hash(events: Events) -> Finding:
     """A group that shares by consistent hash; its ring is drawn."""
     for event in events:
         if isinstance(event, Allocated) and "HASH" in event.strategy and len(event.members) > 1:
             yield event
 
 
-def told_of_a_death(events: Events) -> Sight:
+def told_of_a_death(events: Events) -> Finding:
     """A connection closes, and the members that are left are told at once."""
     left: dict[str, MemberLeft] = {}
     for event in events:
@@ -166,14 +166,14 @@ def told_of_a_death(events: Events) -> Sight:
                 yield event
 
 
-def expired(events: Events) -> Sight:
+def expired(events: Events) -> Finding:
     """A nameserver forgets a broker that it has not heard of for 120 s."""
     for event in events:
         if isinstance(event, BrokerForgotten) and event.how == "expired":
             yield event
 
 
-def nameserver_new(events: Events) -> Sight:
+def nameserver_new(events: Events) -> Finding:
     """Brokers register again with a nameserver that has begun with nothing."""
     ended = False
     for event in events:
@@ -183,7 +183,7 @@ def nameserver_new(events: Events) -> Sight:
             yield event
 
 
-def without_nameserver(events: Events) -> Sight:
+def without_nameserver(events: Events) -> Finding:
     """Messages are sent and stored while no nameserver runs."""
     ended = False
     for event in events:
@@ -195,21 +195,21 @@ def without_nameserver(events: Events) -> Sight:
             yield event
 
 
-def locked(events: Events) -> Sight:
+def locked(events: Events) -> Finding:
     """A queue is locked for its one owner before it is consumed."""
     for event in events:
         if isinstance(event, QueuesLocked) and event.queues:
             yield event
 
 
-def refused_lock(events: Events) -> Sight:
+def refused_lock(events: Events) -> Finding:
     """A member does not get the lock that another one still holds."""
     for event in events:
         if isinstance(event, QueuesLocked) and event.refused:
             yield event
 
 
-def suspended(events: Events) -> Sight:
+def suspended(events: Events) -> Finding:
     """A message fails again and again, and its queue stands still."""
     failed: dict[Place, int] = defaultdict(int)
     for event in events:
@@ -220,14 +220,14 @@ def suspended(events: Events) -> Sight:
                 yield event
 
 
-def sent_back(events: Events) -> Sight:
+def sent_back(events: Events) -> Finding:
     """A failed message is sent back, at a delay level from 3 on."""
     for event in events:
         if isinstance(event, MessageSentBack) and event.delay_level >= 3:
             yield event
 
 
-def waits_for_its_retry(events: Events) -> Sight:
+def waits_for_its_retry(events: Events) -> Finding:
     """Stored in SCHEDULE_TOPIC_XXXX, and when it is due in the retry topic."""
     waiting: set[str] = set()
     for event in events:
@@ -238,14 +238,14 @@ def waits_for_its_retry(events: Events) -> Sight:
                 yield event
 
 
-def dead_letter(events: Events) -> Sight:
+def dead_letter(events: Events) -> Finding:
     """A message has used up its tries."""
     for event in events:
         if isinstance(event, MessageDead):
             yield event
 
 
-def offsets_stay(events: Events) -> Sight:
+def offsets_stay(events: Events) -> Finding:
     """A group whose members have all left goes on where it was."""
     members: dict[str, set[str]] = defaultdict(set)
     committed: dict[tuple[str, str, str, int], int] = {}
@@ -265,7 +265,7 @@ def offsets_stay(events: Events) -> Sight:
                 yield event
 
 
-def consumed_and_kept(events: Events) -> Sight:
+def consumed_and_kept(events: Events) -> Finding:
     """What one group has consumed is pulled by another one later."""
     done: dict[Place, str] = {}
     for event in events:
@@ -275,7 +275,7 @@ def consumed_and_kept(events: Events) -> Sight:
                 yield event
 
 
-def one_log(events: Events) -> Sight:
+def one_log(events: Events) -> Finding:
     """Messages of different queues follow each other in one log."""
     last: dict[str, MessageStored] = {}
     for event in events:
@@ -287,7 +287,7 @@ def one_log(events: Events) -> Sight:
             last[event.broker] = event
 
 
-def filtered(events: Events) -> Sight:
+def filtered(events: Events) -> Finding:
     """The broker leaves messages with other tags out of an answer."""
     for event in events:
         if isinstance(event, MessagePulled) and event.end is not None:
@@ -295,7 +295,7 @@ def filtered(events: Events) -> Sight:
                 yield event
 
 
-def held(events: Events) -> Sight:
+def held(events: Events) -> Finding:
     """A pull is held, and woken by a message that arrives."""
     waiting: dict[str, int] = {}
     for event in events:
@@ -305,7 +305,7 @@ def held(events: Events) -> Sight:
             yield event
 
 
-def where_it_begins(events: Events) -> Sight:
+def where_it_begins(events: Events) -> Finding:
     """The first pull of a group that has no offset yet."""
     known: set[tuple[str, str, str, int]] = set()
     for event in events:
@@ -316,7 +316,7 @@ def where_it_begins(events: Events) -> Sight:
             known.add(queue)
 
 
-def half(events: Events) -> Sight:
+def half(events: Events) -> Finding:
     """A half message is stored out of sight, and later as itself."""
     halves: set[str] = set()
     for event in events:
@@ -327,7 +327,7 @@ def half(events: Events) -> Sight:
                 yield event
 
 
-def decided_late(events: Events) -> Sight:
+def decided_late(events: Events) -> Finding:
     """The outcome of a half message is known only after the broker has asked for it."""
     halves: dict[str, int] = {}
     for event in events:
@@ -339,7 +339,7 @@ def decided_late(events: Events) -> Sight:
                     yield event
 
 
-def elected(events: Events) -> Sight:
+def elected(events: Events) -> Finding:
     """A replica has ended, and the controllers agree on another master."""
     ended: set[str] = set()
     for event in events:
@@ -349,7 +349,7 @@ def elected(events: Events) -> Sight:
             yield event
 
 
-def two_masters(events: Events) -> Sight:
+def two_masters(events: Events) -> Finding:
     """Another master is elected while the old one, cut off, still runs as one."""
     master, cut_at, stopped = "", -CUT_US, False
     for event in events:
@@ -364,7 +364,7 @@ def two_masters(events: Events) -> Sight:
             master, stopped = event.by, False
 
 
-def held_back(events: Events) -> Sight:
+def held_back(events: Events) -> Finding:
     """A message that is not done holds the committed offset back, while later ones are done."""
     done: dict[tuple[str, str, str, int], int] = defaultdict(int)
     for event in events:

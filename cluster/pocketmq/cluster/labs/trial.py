@@ -22,7 +22,7 @@ LOOK_S: Final = 0.01
 _numbers = itertools.count(1)
 
 
-class Court:
+class Trial:
     """One check.
 
     Args:

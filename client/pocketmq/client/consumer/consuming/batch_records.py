@@ -20,7 +20,7 @@ Holder: TypeAlias = ProcessQueue | PopQueue
 """Where messages are kept until they are done: pulled ones, or popped ones."""
 
 
-class HandingOut:
+class BatchRecords:
     """Prepares messages for whoever consumes them, and notes that they are done.
 
     Args:

@@ -11,7 +11,7 @@ from pocketmq.simulation.network_faults import Pair
 from pocketmq.simulation.scenario import LOG, NAMESERVER, Event, Kind
 
 
-class Happenings:
+class AppliedEvents:
     """Applies events to one cluster.
 
     Args:
@@ -39,7 +39,7 @@ class Happenings:
             return
         self.kinds[event.kind] += 1
         cluster.trace.note("event", event)
-        cluster.telling.trouble(event.kind, who, event.other, event.lasts_s)
+        cluster.own_events.trouble(event.kind, who, event.other, event.lasts_s)
         match event.kind:
             case Kind.JOIN:
                 cluster.join(who)
