@@ -16,6 +16,7 @@ from docs.movement_page import movement_chart, movement_page
 from docs.profiles_page import profiles_page
 from docs.protocol_pages import codes_page, headers_page
 from docs.store_page import store_page
+from docs.sync_stub import sync_stub
 
 from pocketmq.runtime.configuration.option_types import as_text
 from pocketmq.runtime.configuration.options import OptionDescription, describe, section_of
@@ -118,6 +119,7 @@ PAGES = {
     "behaviour.md": behaviour_page,
     "compatibility.md": compatibility_page,
     "store.md": store_page,
+    "../client/pocketmq/client/sync/__init__.pyi": sync_stub,
 }
 
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from pocketmq.runtime.loop_thread import LoopThread
 from pocketmq.runtime.manual_time.clock_members import NearMember
 from pocketmq.runtime.manual_time.lock_step import advance_to
 from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from pocketmq.runtime.manual_time.other_loops import Later, run_in
 from pocketmq.runtime.periodic import PeriodicService
-from pocketmq.testing.loop_thread import LoopThread
 from support.eventually import PATIENCE_S
 
 START_MS = 1_700_000_000_000

@@ -16,6 +16,7 @@ from pocketmq.cluster.steering.cluster_control import ClusterControl
 from pocketmq.cluster.steering.errors import TooFarError
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import CallerError, PocketMQError
+from pocketmq.runtime.loop_thread import LoopThread
 from pocketmq.testing import (
     Cluster,
     NotReachedError,
@@ -23,7 +24,6 @@ from pocketmq.testing import (
     WrongClusterError,
     start_cluster,
 )
-from pocketmq.testing.loop_thread import LoopThread
 from support.eventually import PATIENCE_MS, PATIENCE_S
 
 

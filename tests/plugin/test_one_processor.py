@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from pocketmq.testing.loop_thread import LoopThread
+from pocketmq.runtime.loop_thread import LoopThread
 from pocketmq.testing.one_processor import on_one_processor
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a thread choose")

@@ -68,5 +68,5 @@ class GroupClient(StartStop):
 
     def _not_running(self) -> ClientError:
         return ClientError(
-            f"{self.KIND} {self._group} is not running; use `async with`, or start() it first"
+            f"{self.KIND} {self._group} is not running; use it in a `with` block, or start() it"
         )

@@ -69,9 +69,9 @@ from pocketmq.protocol.scalars import MessageType
 from pocketmq.protocol.signing import Credentials
 from pocketmq.runtime.addresses import host_of
 from pocketmq.runtime.errors import CallerError, ConfigError, DiskError, PocketMQError
+from pocketmq.runtime.loop_thread import LoopThread
 from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName
 from pocketmq.testing.fault_options import FaultOptions
-from pocketmq.testing.loop_thread import LoopThread
 from pocketmq.testing.sync_clients import SyncConsumer, SyncProducer
 
 _numbers = itertools.count(1)

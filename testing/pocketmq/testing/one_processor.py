@@ -16,7 +16,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pocketmq.testing.loop_thread import LoopRunner
+from pocketmq.runtime.loop_thread import LoopRunner
 
 
 @contextmanager

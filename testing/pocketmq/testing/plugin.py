@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from pocketmq.cluster.steering.access import ClusterAccess
     from pocketmq.cluster.steering.cluster_control import ClusterControl
     from pocketmq.cluster.steering.shape import ClockKind, ClusterShape, Mode
+    from pocketmq.runtime.loop_thread import LoopThread
     from pocketmq.testing.cluster import Cluster, Faults
-    from pocketmq.testing.loop_thread import LoopThread
 
 _INI = {
     "pocketmq_mode": "in-process (each role in a thread of the test's process) or processes",

@@ -31,8 +31,8 @@ from pocketmq.protocol.transport.network import MakeProtocol, OnChannel
 from pocketmq.protocol.transport.tcp import TcpListener, TcpStreams
 from pocketmq.runtime.addresses import address_text
 from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.loop_thread import LoopThread
 from pocketmq.testing.killable_stream import KillableStream
-from pocketmq.testing.loop_thread import LoopThread
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""Blocking versions of producer and consumer, for code without an event loop.
+"""The clients of `pocketmq.client.sync` as tests use them, in the thread of their cluster.
 
 They are made by `cluster.sync.producer(...)` and `cluster.sync.consumer(...)`.
 """
@@ -6,21 +6,20 @@ They are made by `cluster.sync.producer(...)` and `cluster.sync.consumer(...)`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Unpack
 
-from pocketmq.client import Message, MessageExt, Producer, PushConsumer, SendResult
-from pocketmq.client.config import ClientOptions
+from pocketmq.client import MessageExt, sync
 from pocketmq.client.consumer.consuming.message_iterator import MessageIterator
+from pocketmq.client.producer.options import ProducerOptions
 from pocketmq.cluster.durations import as_number
 from pocketmq.cluster.steering.errors import NotReachedError
 from pocketmq.cluster.steering.waiting import WAIT_LIMIT_S, Missing
 from pocketmq.protocol.errors import ClientError
-from pocketmq.testing.loop_thread import LoopThread
+from pocketmq.runtime.loop_thread import LoopThread
 
 
-class SyncProducer:
+class SyncProducer(sync.Producer):
     """A `Producer` whose calls block; use it in `with`.
 
     Args:
@@ -29,35 +28,15 @@ class SyncProducer:
         options: Those of `Producer`.
     """
 
-    def __init__(self, thread: LoopThread, group: str, **options: Unpack[ClientOptions]) -> None:
-        self._thread = thread
-        self._producer = Producer(group, **options)
-
-    def send(self, message: Message, *, key: str | None = None) -> SendResult:
-        """Send and wait for the broker's answer; see `Producer.send`."""
-        return self._thread.result(self._producer.send(message, key=key))
-
-    def send_batch(self, messages: Sequence[Message]) -> SendResult:
-        """Send several messages of one topic in one request; see `Producer.send_batch`."""
-        return self._thread.result(self._producer.send_batch(messages))
-
-    def __enter__(self) -> Self:
-        self._thread.result(self._producer.start())
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._thread.result(self._producer.stop())
+    def __init__(self, thread: LoopThread, group: str, **options: Unpack[ProducerOptions]) -> None:
+        super().__init__(group, loop_thread=thread, **options)
 
 
-class SyncConsumer:
+class SyncConsumer(sync.PushConsumer):
     """A `PushConsumer` with a call that receives one message; use it in `with`.
 
     A message counts as consumed when the next one is received, or the block ends without an error.
+    With a listener, which the message goes to, there is nothing to receive.
 
     Args:
         thread: The thread of its loop.
@@ -78,25 +57,25 @@ class SyncConsumer:
         hint: Missing,
         **options: Any,
     ) -> None:
-        self._thread = thread
+        super().__init__(group, loop_thread=thread, **options)
         self._hint = hint
         self._topic = topic
-        self._consumer = PushConsumer(group, **options)
-        self._consumer.subscribe(topic, expression)
-        self._messages: MessageIterator | None = None
+        self._messages: sync.MessageIterator | None = None
+        self.subscribe(topic, expression)
 
     def receive(self, *, limit_s: float = WAIT_LIMIT_S) -> MessageExt:
         """Wait for the next message; the one before counts as consumed.
 
         Raises:
             NotReachedError: None came within `limit_s` real seconds.
+            ClientError: A listener gets the messages, or the consumer is not running.
         """
-        return self._thread.result(self._receive(as_number("limit_s", limit_s)))
-
-    def __enter__(self) -> Self:
-        self._thread.result(self._consumer.start())
-        self._messages = aiter(self._consumer)
-        return self
+        limit = as_number("limit_s", limit_s)
+        if not self.is_running:
+            raise ClientError("the consumer is not running; use it in a `with` block")
+        if self._messages is None:
+            self._messages = iter(self)
+        return self.loop_thread.result(self._next(self._messages.asynchronous, limit))
 
     def __exit__(
         self,
@@ -104,21 +83,18 @@ class SyncConsumer:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._thread.result(self._end(is_last_done=kind is None))
+        if kind is None and self._messages is not None:
+            self._messages.done()
+        super().__exit__(kind, exc, traceback)
 
-    async def _receive(self, limit_s: float) -> MessageExt:
-        if self._messages is None:
-            raise ClientError("the consumer is not running; use it in a `with` block")
+    async def _next(self, messages: MessageIterator, limit_s: float) -> MessageExt:
         try:
             async with asyncio.timeout(limit_s):
-                return await anext(self._messages)
+                return await anext(messages)
         except TimeoutError:
-            owned = [f"{q.topic} {q.broker_name}/{q.queue_id}" for q in self._consumer.assignment]
+            owned = [
+                f"{q.topic} {q.broker_name}/{q.queue_id}" for q in self.asynchronous.assignment
+            ]
             none = f"it has no queue of {self._topic}; create_topic returns a topic's full name"
             found = f"its queues: {', '.join(owned)}" if owned else none
             raise NotReachedError("a message", limit_s, found + await self._hint()) from None
-
-    async def _end(self, *, is_last_done: bool) -> None:
-        if is_last_done and self._messages is not None:
-            await self._messages.done()
-        await self._consumer.stop()

@@ -45,7 +45,9 @@ class AdminBase(StartStop):
 
     def _started(self) -> ClientInstance:
         if self._instance is None:
-            raise ClientError("the admin client is not running; use `async with`, or start() it")
+            raise ClientError(
+                "the admin client is not running; use it in a `with` block, or start() it"
+            )
         return self._instance
 
     @property

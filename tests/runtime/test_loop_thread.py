@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from pocketmq.testing.loop_thread import LoopThread
+from pocketmq.runtime.loop_thread import LoopThread
 from support.eventually import eventually
 
 

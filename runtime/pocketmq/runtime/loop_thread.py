@@ -1,10 +1,12 @@
 """An event loop in its own thread, in which code of any thread and any loop can run coroutines.
 
-A test may be synchronous, or run in a loop that ends with the test. Objects that outlive it (the
-roles, the control of a cluster) therefore have their own loops:
+A program of threads has no loop for its clients (`pocketmq.client.sync`). A test may be synchronous
+too, or run in a loop that ends with the test, while the roles and the control of its cluster go on.
+They therefore have their own loops:
 
     thread = LoopThread("pocketmq control")
     thread.result(coroutine())          # from synchronous code: blocks until it is done
+    thread.call(function)               # the same for a function that may only run in the loop
     await thread.run(coroutine())       # from a coroutine of any loop: does not block that loop
     thread.stop()
 """
@@ -15,7 +17,7 @@ import asyncio
 import contextlib
 import selectors
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -56,7 +58,7 @@ class LoopThread:
         """
         if self.loop.is_closed():
             coroutine.close()
-            raise CallerError(f"{self.name} has been stopped; start a new cluster")
+            raise CallerError(f"{self.name} has been stopped; make a new client or cluster")
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
 
     def result(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -70,6 +72,16 @@ class LoopThread:
         except BaseException:
             future.cancel()  # Ctrl-C ends the work, not only the wait for it
             raise
+
+    def call(self, function: Callable[[], T]) -> T:
+        """Call a function in this loop, and block the calling thread until it has returned."""
+        if threading.current_thread() is self._thread:
+            return function()
+
+        async def called() -> T:
+            return function()
+
+        return self.result(called())
 
     async def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in this loop without blocking the caller's loop."""
