@@ -1,0 +1,70 @@
+"""`docs/client.md` in one session, as somebody who pastes its examples in their order sees it."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import contextlib
+import inspect
+import re
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pocketmq.testing import Cluster, start_cluster
+
+PAGE = Path(__file__).parents[2] / "docs" / "client.md"
+BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+PRINTS = re.compile(r"print\(.*\)  # (.*)$", re.MULTILINE)
+
+
+async def keep_time_going(cluster: Cluster) -> None:
+    """Manual time, so that a retry after 10 s takes as long as it takes to work it out."""
+    while True:
+        await cluster.advance(0.25)
+        await asyncio.sleep(0)  # noqa: TID251 - lets the example have its turn
+
+
+async def run(block: str, session: dict[str, Any]) -> list[str]:
+    """Paste a block into `python -m asyncio`; the lines that it prints."""
+    code = compile(block, str(PAGE), "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    printed: list[str] = []
+    session["print"] = lambda *values: printed.append(" ".join(map(str, values)))
+    found = types.FunctionType(code, session)()
+    if inspect.isawaitable(found):
+        await found
+    return printed
+
+
+def in_a_loop(block: str, session: dict[str, Any]) -> list[str]:
+    return asyncio.run(run(block, session))
+
+
+async def test_every_example_prints_what_its_comments_say() -> None:
+    assert len(BLOCKS) == 9
+    with start_cluster(clock="manual") as cluster:
+        session: dict[str, Any] = {"__name__": "__main__"}
+        for block in BLOCKS:
+            typed = block.replace("127.0.0.1:9876", cluster.nameservers)
+            time = asyncio.create_task(keep_time_going(cluster))
+            try:
+                if "pocketmq.client.sync import" in block:  # it blocks its loop, as scripts do
+                    printed = await asyncio.to_thread(in_a_loop, typed, session)
+                else:
+                    printed = await run(typed, session)
+                assert printed == PRINTS.findall(block), block
+            finally:
+                time.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await time
+
+
+def test_the_page_is_short_enough_to_be_read() -> None:
+    assert len(PAGE.read_bytes()) <= 12 * 1024
+
+
+@pytest.mark.parametrize("page", ["README.md", "client/README.md", "docs/index.md"])
+def test_other_pages_lead_there(page: str) -> None:
+    assert "client.md)" in (PAGE.parents[1] / page).read_text(encoding="utf-8")
