@@ -3,7 +3,8 @@
     python tests/interop/record_options.py [FILE]
 
 For each name that both have: RocketMQ's class, type, default, and what becomes of extreme values
-(`WriteOptions.java`).
+(`WriteOptions.java`). Beside it `option_names.txt`: all that RocketMQ has, so that a test misses an
+option of ours in the table that has such a name.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ def main() -> None:
     theirs, ours = declared(), options_of_broker()
     common = {name: theirs[name] for name in sorted(ours.keys() & theirs.keys())}
     path.write_text(json.dumps(common, indent=1) + "\n")
+    path.with_name("option_names.txt").write_text("".join(f"{name}\n" for name in sorted(theirs)))
     print(f"{len(common)} options that both have, of {len(theirs)} of RocketMQ")
 
 

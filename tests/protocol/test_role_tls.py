@@ -11,6 +11,7 @@ import shutil
 import stat
 import sys
 from dataclasses import replace
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -267,6 +268,71 @@ def test_the_file_of_options_goes_before_what_was_given(tmp_path: Path) -> None:
     assert options.tls_server_cert_path == Path("/from/file")
     assert options.tls_server_key_path == Path("/given")
     assert options.tls_server_mode == "permissive"  # RocketMQ does not read it there
+
+
+@pytest.mark.parametrize("from_files", [True, False], ids=["files", "test_mode"])
+@pytest.mark.parametrize(
+    ("protocols", "ciphers", "spoken"),
+    [
+        ("", "", ("TLSv1.3", None)),
+        ("TLSv1.2", "", ("TLSv1.2", None)),
+        ("TLSv1.1, TLSv1.2,TLSv1.3", "", ("TLSv1.3", None)),
+        (
+            "",
+            "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+            ("TLSv1.2", "ECDHE-*-AES256-GCM-SHA384"),
+        ),
+        ("", "TLS_AES_128_GCM_SHA256,ECDHE-RSA-AES128-GCM-SHA256", ("TLSv1.3", None)),
+        ("TLSv1.2,TLSv1.3", "TLS_AES_128_GCM_SHA256", ("TLSv1.3", None)),
+    ],
+)
+async def test_a_port_speaks_the_protocols_and_ciphers_that_are_named(
+    tmp_path: Path, from_files: bool, protocols: str, ciphers: str, spoken: tuple[str, str | None]
+) -> None:  # Y-5
+    _, options = files_in(tmp_path, "one")
+    if not from_files:
+        options = TlsOptions(tls_config_file=tmp_path / "none")
+    tls = RoleTls(replace(options, tls_protocols=protocols, tls_ciphers=ciphers))
+    assert tls.server is not None
+    async with served(TcpNetwork(server_tls=tls.server), Echo().dispatcher) as (_, address):
+        version, cipher = await handshaken(address)
+    assert version == spoken[0]
+    assert spoken[1] is None or fnmatch(cipher, spoken[1])
+
+
+async def handshaken(address: str) -> tuple[str | None, str]:
+    """Version and cipher that a port and a client without limits agree on."""
+    host, _, port = address.rpartition(":")
+    _, writer = await asyncio.open_connection(host, int(port), ssl=client_context())
+    found = writer.get_extra_info("ssl_object")
+    writer.close()
+    await writer.wait_closed()
+    cipher: str = found.cipher()[0]
+    return found.version(), cipher
+
+
+@pytest.mark.parametrize(
+    ("protocols", "ciphers", "why"),
+    [
+        ("TLSv1.4", "", "TLSv1.4 is not spoken"),
+        ("TLSv1,TLSv1.1", "", "TLSv1, TLSv1.1 is not spoken"),
+        ("", "TLS_OF_MINE", "no TLS_OF_MINE"),
+        ("TLSv1.2", "TLS_AES_128_GCM_SHA256", "none of them"),
+        ("TLSv1.3", "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", "none of them"),
+    ],
+)
+def test_what_no_peer_could_speak_is_refused(
+    tmp_path: Path, protocols: str, ciphers: str, why: str
+) -> None:  # Y-5
+    pair, options = files_in(tmp_path, "one")
+    options = replace(options, tls_protocols=protocols, tls_ciphers=ciphers)
+    assert pair.key.exists()
+    with own_logs() as logs:
+        RoleTls(options)  # as with a file that cannot be used, its TLS peers are hung up on
+    [said] = [each for each in logs if each["event"] == "tls.certificate_refused"]
+    assert why in said["reason"]
+    with pytest.raises(ConfigError, match=why):
+        RoleTls(replace(options, tls_enable=True))
 
 
 def test_a_port_without_tls_has_no_layer_at_all(tmp_path: Path) -> None:

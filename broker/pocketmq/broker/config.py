@@ -119,6 +119,12 @@ class BrokerConfig(
         rule="B-40",
         live=True,
     )
+    clear_retry_topic_when_delete_topic: bool = option(
+        True,
+        help="A deleted topic takes along the pop retry topics of the groups that read it.",
+        rule="M-16",
+        live=True,
+    )
     default_topic_queue_nums: int = option(
         8, help="Number of queues of the template topic TBW102.", rule="B-12"
     )

@@ -14,6 +14,7 @@ from pocketmq.protocol.bodies.route import TopicList
 from pocketmq.protocol.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
 from pocketmq.protocol.body import decode_body
 from pocketmq.protocol.command import Encoding
+from pocketmq.protocol.headers.settings import UpdateBrokerConfigRequestHeader
 from pocketmq.protocol.headers.topics import (
     DeleteTopicRequestHeader,
     GetAllTopicConfigRequestHeader,
@@ -183,6 +184,21 @@ async def test_a_deleted_topic_takes_its_pop_retry_topics_along(
     assert kept == others
     assert rig.broker.offsets.query("readers", retry, 0) is None
     assert [topic for topic in (retry, *others) if await rig.queue(topic)] == others
+
+
+async def test_a_deleted_topic_may_leave_its_pop_retry_topics(
+    rig: BrokerRig, voice: Voice
+) -> None:  # M-16
+    retry = "%RETRY%readers+orders"
+    await voice.heartbeat(consumers=[consumer()])
+    rig.broker.topics.put(TopicConfig(topic_name=retry), 0)
+    await voice.send()
+    await voice.commit(1)
+    setting = b"clearRetryTopicWhenDeleteTopic=false"
+    assert (await voice.ask(UpdateBrokerConfigRequestHeader(), setting)).code == 0
+    assert (await voice.ask(DeleteTopicRequestHeader(topic="orders"))).code == 0
+    assert rig.broker.topics.get(retry) is not None
+    assert rig.broker.offsets.query("readers", "orders", 0) is None, "its offsets go all the same"
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from pocketmq.broker.store import FlushDiskType
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command, Encoding
 from pocketmq.protocol.headers.send import SendMessageResponseHeader
+from pocketmq.protocol.headers.settings import UpdateBrokerConfigRequestHeader
 from pocketmq.protocol.headers.transactions import (
     CheckTransactionStateRequestHeader,
     EndTransactionRequestHeader,
@@ -322,6 +323,21 @@ async def test_a_committed_message_that_is_delayed_waits_for_its_time(rig: Broke
     assert await delivered(rig) == ["a"]
 
 
+@pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
+@pytest.mark.parametrize("delay", [{"DELAY": "1"}, {"TIMER_DELAY_SEC": "2"}], ids=list)
+async def test_a_half_message_that_asks_for_a_delay_is_not_lost_to_its_transaction(
+    tmp_path: Path, profile: Profile, delay: dict[str, str]
+) -> None:  # by RocketMQ it is
+    async with running_broker(tmp_path, profile) as rig:
+        voice = await producer(rig)
+        await send_half(rig, voice, "a", **delay)
+        await rig.advance(3 * CHECK_S)
+        assert len(await rig.queue("RMQ_SYS_TRANS_HALF_TOPIC")) >= 1
+        assert set(await answer(voice, lambda _: COMMIT)) == {"a"}
+        await rig.advance(5)
+        assert await delivered(rig) == ["a"]
+
+
 @pytest.mark.parametrize(
     ("changes", "remark"),
     [
@@ -441,6 +457,27 @@ async def test_how_often_open_half_messages_are_written(
             assert (file.read_bytes() if file.exists() else None) == written
             await rig.advance(1)
             assert json.loads(file.read_text())["transactionCount"]["orders"]["count"] == count
+
+
+@pytest.mark.parametrize("profile", [PROFILE_5_3, PROFILE_5_5])
+async def test_an_option_says_how_often_open_half_messages_are_written(
+    tmp_path: Path, profile: Profile
+) -> None:
+    async with running_broker(
+        tmp_path, profile, transaction_metric_flush_interval_ms=20_000
+    ) as rig:
+        voice = await producer(rig)
+        file = Path(rig.broker.store.root) / "config" / "transactionMetrics"
+        await send_half(rig, voice, "a")
+        await rig.advance(19)
+        assert not file.exists()
+        await rig.advance(1)
+        assert json.loads(file.read_text())["transactionCount"]["orders"]["count"] == 1
+        setting = b"transactionMetricFlushInterval=1000"
+        assert (await voice.ask(UpdateBrokerConfigRequestHeader(), setting)).code == 0
+        await send_half(rig, voice, "b")
+        await rig.advance(1)
+        assert json.loads(file.read_text())["transactionCount"]["orders"]["count"] == 2
 
 
 async def test_4_9_keeps_no_file_of_open_half_messages(tmp_path: Path) -> None:

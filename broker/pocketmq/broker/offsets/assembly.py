@@ -47,7 +47,8 @@ def assemble_offsets(core: BrokerCore, topics: Topics, groups: Groups) -> Offset
 
     def topic_deleted(topic: str) -> None:
         """What waits in its pop retry topics would come again as a message of the topic (M-16)."""
-        for group in table.groups_of(topic):
+        clears_retries = core.config.clear_retry_topic_when_delete_topic
+        for group in table.groups_of(topic) if clears_retries else ():
             for v2 in (True, False):
                 retry = pop_retry_topic(topic, group, v2=v2)
                 if topics.configs.delete(retry, clock.time_ms()):

@@ -43,6 +43,16 @@ class TransactionOptions:
         live=True,
         within=(100, inf),
     )
+    transaction_metric_flush_interval_ms: int | None = option(
+        None,
+        unit="ms",
+        help="Interval at which the counts of open transactions are written; default: by profile. "
+        "4.9 writes none.",
+        rule="X-50",
+        rocketmq_name="transactionMetricFlushInterval",
+        live=True,
+        within=(100, inf),
+    )
     transaction_op_msg_max_size: int = option(
         4_096,
         help="Length in characters from which an op record is written at once.",

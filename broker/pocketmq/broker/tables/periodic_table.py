@@ -27,8 +27,8 @@ class PeriodicTable(Service):
         file: what is written.
         unsaved: the mark that the table's manager sets.
         clock: says when.
-        period_s: between two saves.
-        first_s: until the first.
+        period_s: between two saves; a function is asked each time.
+        first_s: until the first; None: one period.
         first: brings what the table depends on to the disk; False postpones the save. A table must
             not refer to data that a power cut can still take.
     """
@@ -38,9 +38,9 @@ class PeriodicTable(Service):
         file: TableFile[Any],
         unsaved: Unsaved,
         clock: Clock,
-        period_s: float,
+        period_s: float | Callable[[], float],
         *,
-        first_s: float = FIRST_SAVE_S,
+        first_s: float | None = FIRST_SAVE_S,
         first: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
         self._file = file

@@ -55,7 +55,12 @@ def assemble_transactions(
         file = core.table_file(
             "transactionMetrics", TransactionMetrics, counts.load, counts.wrapper
         )
-        saved = (PeriodicTable(file, counts.unsaved, clock, flush_s, first_s=flush_s),)
+
+        def saved_every_s() -> float:
+            wanted_ms = core.config.transaction_metric_flush_interval_ms
+            return flush_s if wanted_ms is None else wanted_ms / 1000
+
+        saved = (PeriodicTable(file, counts.unsaved, clock, saved_every_s, first_s=None),)
     at_once = store.config.flush_disk_type is FlushDiskType.SYNC_FLUSH
 
     def op_limits() -> OpLimits:

@@ -13,8 +13,8 @@ from pocketmq.operation.tls.contexts import (
     client_context,
     server_context,
 )
-from pocketmq.runtime.configuration.config import all_in
-from pocketmq.runtime.configuration.options import describe, option
+from pocketmq.operation.tls.limits import limit_ciphers, limit_protocols
+from pocketmq.runtime.config import all_in
 from pocketmq.runtime.errors import ConfigError
 
 TlsMode = Literal["disabled", "permissive", "enforcing"]
@@ -124,6 +124,20 @@ class TlsOptions:
         rocketmq_name="tls.client.trustCertPath",
     )
 
+    tls_protocols: str = option(
+        "",
+        help="Versions of TLS that are spoken, of TLSv1.2 and TLSv1.3, with commas between; "
+        "by default both.",
+        rule="Y-5",
+        rocketmq_name="tls.protocols",
+    )
+    tls_ciphers: str = option(
+        "",
+        help="Cipher suites that are spoken, with commas between; by default those of OpenSSL.",
+        rule="Y-5",
+        rocketmq_name="tls.ciphers",
+    )
+
     def with_file(self) -> TlsOptions:
         """The same with what `tls_config_file` says, if there is such a file.
 
@@ -175,11 +189,12 @@ class TlsOptions:
             )  # fmt: skip
         checks = self.tls_server_auth_client
         trust = self.tls_server_trust_cert_path
-        return server_context(
+        context = server_context(
             own,
             client_auth=self.tls_server_need_client_auth if checks else "none",
             trust=None if trust is None else trust.expanduser(),
         )
+        return self.limited(context)
 
     def client_context(self) -> ssl.SSLContext:
         """The `ssl.SSLContext` of connections that the role makes.
@@ -188,9 +203,9 @@ class TlsOptions:
             ConfigError: a file is missing or cannot be used.
         """
         if self.tls_test_mode_enable:
-            return client_context()
+            return self.limited(client_context())
         trust = self.tls_client_trust_cert_path
-        return client_context(
+        context = client_context(
             verify=self.tls_client_auth_server,
             trust=None if trust is None else trust.expanduser(),
             own=_pair(
@@ -198,6 +213,21 @@ class TlsOptions:
                 self.tls_client_key_password,
             ),
         )  # fmt: skip
+        return self.limited(context)
+
+    def limited(self, context: ssl.SSLContext) -> ssl.SSLContext:
+        """The same context, which speaks `tls_protocols` and `tls_ciphers` alone.
+
+        Raises:
+            ConfigError: they name what OpenSSL does not have, or leave nothing to speak.
+        """
+        limit_protocols(context, _listed(self.tls_protocols))
+        limit_ciphers(context, _listed(self.tls_ciphers))
+        return context
+
+
+def _listed(text: str) -> list[str]:
+    return [each.strip() for each in text.split(",") if each.strip()]
 
 
 def _pair(prefix: str, certificate: Path | None, key: Path | None, password: str) -> KeyPair | None:

@@ -63,6 +63,7 @@ class RoleTls:
         self._read = read
         now = options.with_file()
         self._takes_files = not now.tls_test_mode_enable
+        self._at_start = now
         self._context: ssl.SSLContext | None = None
         self._says_why = True
         """The log has not said yet why there is no certificate."""
@@ -132,13 +133,18 @@ class RoleTls:
         """A certificate of one's own, whose files are gone before anybody connects."""
         try:
             with tempfile.TemporaryDirectory(prefix="pocketmq-tls-") as folder:
-                self._context = server_context(make_certificate(Path(folder)))
+                context = server_context(make_certificate(Path(folder)))
+            self._context = self._at_start.limited(context)
         except MissingToolError as exc:
             if self._says_why:
                 self._says_why = False
                 log.error("tls.unavailable", reason=str(exc))
-        except (OSError, ConfigError) as exc:
+        except OSError as exc:
             log.error("tls.unavailable", reason=str(exc), advice="is the temporary folder full?")
+        except ConfigError as exc:
+            if self._says_why:
+                self._says_why = False
+                log.error("tls.unavailable", reason=str(exc))
         else:
             log.info("tls.certificate_made", advice="clients that check it need one of their own")
 
