@@ -16,11 +16,14 @@ import pytest
 
 from pocketmq.client import Message, Producer
 from pocketmq.cluster.local import local_cluster
+from pocketmq.proxy.protos.classes import pb
+from pocketmq.proxy.protos.enums import AddressScheme
 from pocketmq.runtime.ports import free_ports
 from pocketmq.testing.cluster import start_cluster
 from support.eventually import PATIENCE_MS
 from support.ipv6 import needs_ipv6
 from support.nested_pytest import pytest_command
+from support.proxy_rig import proxy_rig
 
 pytestmark = [needs_ipv6, pytest.mark.cluster]
 
@@ -66,7 +69,7 @@ def running(*words: str) -> Iterator[str]:
 
 
 def test_each_role_listens_on_a_port_that_was_named(tmp_path: Path) -> None:
-    name_port, broker_port, controller_port = map(str, free_ports("::1", 3))
+    name_port, broker_port, controller_port, grpc_port = map(str, free_ports("::1", 4))
     data = str(tmp_path / "store")
     at = f"[::1]:{name_port}"
     with (
@@ -75,14 +78,40 @@ def test_each_role_listens_on_a_port_that_was_named(tmp_path: Path) -> None:
                 "--store-path", str(tmp_path / "journal")) as controller,
         running("broker", "--host", "::1", "--port", broker_port, "--data", data,
                 "--nameservers", at) as broker,
+        running("proxy", "--host", "::1", "--grpc-port", grpc_port,
+                "--nameservers", at) as proxy,
     ):  # fmt: skip
         assert f"port={name_port}" in nameserver
         assert f"port={controller_port}" in controller
         assert f"port={broker_port}" in broker
+        assert f"grpc_port={grpc_port}" in proxy
         again = pocketmq("nameserver", "--host", "::1", "--port", name_port)
         assert again.returncode == 1
         assert again.stderr.startswith(f"nameserver: port {name_port} on ::1 is taken by pid ")
         assert f"[::1]:{broker_port}" in said("cluster", "show", "-n", at)
+
+
+async def test_a_proxy_tells_its_own_address(tmp_path: Path) -> None:
+    async with proxy_rig(tmp_path, "broker-a", options={"host": "::1"}) as rig:
+        await rig.cluster.create_topic("orders")
+        sdk = rig.sdk(host="::1")
+        answer = await sdk.call(
+            "QueryRoute", topic=pb.Resource(name="orders"), endpoints=sdk.endpoints
+        )
+        told = answer.message_queues[0].broker.endpoints
+        assert (told.scheme, told.addresses[0].host) == (AddressScheme.IPv6, "::1")
+
+
+def test_faults_are_put_before_a_process_there(tmp_path: Path) -> None:
+    (name_port,) = map(str, free_ports("::1", 1))
+    rules = tmp_path / "faults.toml"
+    rules.write_text("")
+    with running("nameserver", "--host", "::1", "--port", name_port):
+        to = f"[::1]:{name_port}"
+        with running("fault-proxy", "--to", to, "--listen", "[::1]:0", "--rules", str(rules)) as on:
+            listens, behind = re.match(rf"({SIX}) -> ({SIX}),", on).groups()  # type: ignore[union-attr]
+            assert behind == to
+            assert said("cluster", "show", "-n", listens) == said("cluster", "show", "-n", to)
 
 
 def test_an_address_in_brackets_is_taken_as_well() -> None:

@@ -15,8 +15,10 @@ import grpc.aio
 from pocketmq.proxy.assembly.proxy import Proxy
 from pocketmq.proxy.config import ProxyConfig
 from pocketmq.proxy.protos.classes import pb
-from pocketmq.proxy.protos.enums import AddressScheme, ClientType, MessageType
+from pocketmq.proxy.protos.enums import ClientType, MessageType
 from pocketmq.proxy.protos.shapes import PACKAGE, SERVICE
+from pocketmq.proxy.routes.endpoints import scheme_of
+from pocketmq.runtime.addresses import address_text
 from support.memory_cluster import START_MS, MemoryCluster, memory_cluster
 
 ANSWER_S = 30.0
@@ -127,16 +129,16 @@ class ProxyRig:
     proxy: Proxy
     _channels: list[Any] = field(default_factory=list)
 
-    def sdk(self, client_id: str = "sdk-1", **headers: str) -> Sdk:
+    def sdk(self, client_id: str = "sdk-1", *, host: str = "127.0.0.1", **headers: str) -> Sdk:
         """A new client on a connection of its own."""
-        address = f"127.0.0.1:{self.proxy.grpc_port}"
+        address = address_text(host, self.proxy.grpc_port)
         channel = grpc.aio.insecure_channel(
             address, options=[("grpc.use_local_subchannel_pool", 1)]
         )
         self._channels.append(channel)
         endpoints = pb.Endpoints(
-            scheme=AddressScheme.IPv4,
-            addresses=[pb.Address(host="127.0.0.1", port=self.proxy.grpc_port)],
+            scheme=scheme_of(host),
+            addresses=[pb.Address(host=host, port=self.proxy.grpc_port)],
         )
         return Sdk(channel, endpoints, client_id, dict(headers))
 
