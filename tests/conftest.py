@@ -15,8 +15,9 @@ import hypothesis
 import pytest
 import structlog
 
-from support import own_copies, standstill, surroundings
+from support import leavings, own_copies, standstill, surroundings
 from support.groups import durations_text
+from support.leavings import Leavings
 from support.standstill import Standstills
 
 _LOWER_LIMITS = surroundings.set_known()
@@ -84,6 +85,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """By now pytest has seen whether its terminal has colours."""
     surroundings.forget_terminal()
     config.pluginmanager.register(Standstills(config), standstill.NAME)
+    config.pluginmanager.register(Leavings(), leavings.NAME)
 
 
 def pytest_report_header() -> list[str]:
