@@ -102,6 +102,7 @@ def compatibility_page() -> str:
             *rows,
             "",
             *_NOT_BUILT,
+            *_OTHERWISE,
             *_java_clients(),
         ]
     )
@@ -139,7 +140,21 @@ _NOT_BUILT = """\
 | latencies in 315 | `TOPIC_PUT_LATENCY`, `GROUP_GET_LATENCY` | SYSTEM_ERROR (1): no such item |
 
 Of 5.4 and 5.5 these are built, with profile 5.5: priority messages, `suspend` of CHANGE_MESSAGE_INVISIBLETIME (200053), expressions in
-NOTIFICATION (200054), committed messages without REAL_TOPIC.
+NOTIFICATION (200054), committed messages without REAL_TOPIC, the index by tag (`indexType` = `T` of QUERY_MESSAGE (12)).
+""".splitlines()  # noqa: E501
+
+
+_OTHERWISE = """\
+
+## Where PocketMQ does otherwise on purpose
+
+| RocketMQ | PocketMQ | rule |
+|---|---|---|
+| a half message with a delay level or a timer is delayed as a half message: it is acknowledged, and its transaction never finds it | it is a half message as any other, and the delay counts from the commit | X-11 |
+| QUERY_MESSAGE (12) answers with all messages whose key or tag has the hash of the one asked for; clients leave out the others | the broker compares the key or tag too | S-48 |
+| with `tls.ciphers` (5.5) each suite of TLS 1.3 can be chosen | these are spoken all or not at all: OpenSSL's choice among them cannot be changed from Python | Y-5 |
+| a broker's replicas and its controllers | some decisions of its own, each with its reason: [the list](rules/replication.md#what-pocketmq-does-otherwise) | W-1 |
+
 """.splitlines()  # noqa: E501
 
 

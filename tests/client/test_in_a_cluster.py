@@ -213,7 +213,7 @@ async def test_admin_sees_topics_groups_offsets_and_messages(tmp_path: Path) -> 
         consumer.listen(got)
         async with cluster.admin() as admin, cluster.producer() as producer, consumer:
             queue = MessageQueue("T", "b", 1)
-            result = await producer.send(Message("T", b"x", keys="k1"), queue=queue)
+            result = await producer.send(Message("T", b"x", tags="TagA", keys="k1"), queue=queue)
             await cluster.until(lambda: len(got) == 1, "consumed")
             await cluster.advance(6)
 
@@ -231,6 +231,9 @@ async def test_admin_sees_topics_groups_offsets_and_messages(tmp_path: Path) -> 
             assert (await admin.view_message(result.offset_msg_id)).body == b"x"
             [found] = await admin.query_messages("T", "k1")
             assert found.msg_id == result.msg_id
+            [found] = await admin.query_messages("T", "TagA", by_tag=True)
+            assert found.msg_id == result.msg_id
+            assert await admin.query_messages("T", "k1", by_tag=True) == []
             assert await admin.topic_consumers("T") == ["G"]
             assert "%RETRY%G" in await admin.topic_configs("a")
             assert "G" in await admin.groups("a")

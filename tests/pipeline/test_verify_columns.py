@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,10 @@ from pocketmq.broker.store.verify import Verified, verify_store
 from pocketmq.pipeline import verify_shapes
 from pocketmq.pipeline.verify_columns import ColumnReader
 from pocketmq.pipeline.verify_index import index_is_right
-from pocketmq.protocol.messages.properties import encode_properties
-from pocketmq.protocol.messages.subscription import tags_code
-from pocketmq.runtime.manual_time.manual_clock import ManualClock
-from pocketmq.runtime.profile import PROFILE_5_X
+from pocketmq.protocol.properties import encode_properties
+from pocketmq.protocol.subscription import tags_code
+from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.profile import PROFILE_5_3, PROFILE_5_X, Profile
 from support.golden import unpack_store
 
 HOST = bytes((127, 0, 0, 1)) + (10911).to_bytes(4, "big")
@@ -82,7 +83,11 @@ def message(number: int) -> StoredMessage:
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A closed store of 480 messages, a second apart."""
-    root = tmp_path_factory.mktemp("template") / "store"
+    return made_store(tmp_path_factory.mktemp("template") / "store", [PROFILE_5_X])
+
+
+def made_store(root: Path, profiles: Sequence[Profile]) -> Path:
+    """The same with messages of brokers of these profiles, one after the other."""
     config = StoreConfig(
         store_path_root_dir=str(root),
         mapped_file_size_commit_log=LOG_FILE,
@@ -90,11 +95,13 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
         max_hash_slot_num=75,
         max_index_num=300,
     )
-    store = MessageStore(config, OsDisk(), TickingClock(START_MS), PROFILE_5_X.broker)
-    store.load()
-    for number in range(480):
-        store.put_messages([message(number)])
-    store.close_files()
+    clock, share = TickingClock(START_MS), 480 // len(profiles)
+    for turn, profile in enumerate(profiles):
+        store = MessageStore(config, OsDisk(), clock, profile.broker)
+        store.load()
+        for number in range(share * turn, share * (turn + 1)):
+            store.put_messages([message(number)])
+        store.close_files()
     return root
 
 
@@ -114,6 +121,20 @@ def test_a_good_store_is_good_either_way(template: Path) -> None:
     assert quick.problems == []
     assert told(quick) == told(plain)
     assert quick.index_entries == plain.index_entries > 480
+
+
+@pytest.mark.parametrize(
+    "profiles", [[PROFILE_5_3], [PROFILE_5_3, PROFILE_5_X, PROFILE_5_3]], ids=["none", "some"]
+)
+def test_an_index_need_not_have_tags(profiles: list[Profile], tmp_path: Path) -> None:  # S-46
+    root = made_store(tmp_path / "store", profiles)
+    quick, plain = both(root)
+    assert quick.problems == []
+    assert told(quick) == told(plain)
+    assert quick.index_entries == plain.index_entries > 480
+    with StoppedStore(OsDisk(), str(root)) as store:
+        right = ColumnReader(store).right_stretches(0, store.last_log_file().end)
+        assert right.records > 480 * 23 // 24 - len(store.index_files()) - 1
 
 
 def test_nearly_all_of_a_good_store_needs_no_second_look(template: Path) -> None:

@@ -54,7 +54,7 @@ BESIDE_THE_CLASS = {
     "ChangeInvisibleTimeRequestHeader": {"suspend"},  # of 5.5, not yet of 5.3.3
     "DeleteSubscriptionGroupRequestHeader": {"removeOffset"},  # of 4.9
     "NotificationRequestHeader": {"exp", "expType"},  # of 5.5
-    "QueryMessageRequestHeader": {"_UNIQUE_KEY_QUERY"},
+    "QueryMessageRequestHeader": {"_UNIQUE_KEY_QUERY", "indexType", "lastKey"},  # two of 5.5
     "RecallMessageResponseHeader": {"MSG_REGION"},
     "RegisterBrokerRequestHeader": {"__ZONE_NAME"},
     "SendMessageResponseHeader": {"MSG_REGION", "TRACE_ON"},

@@ -78,7 +78,8 @@ class IndexEntries:
         Args:
             offsets: Log offsets of the records, ascending.
             stored_ms: Their store times.
-            hashes: Hashes of their first keys, of their second keys, ...
+            hashes: Hashes of their first keys, of their second keys, ..., and of their tags: a
+                record need not have an entry under its tag, the profile decides.
         """
         expected = np.zeros(len(offsets), np.int64)
         fits = np.ones(len(offsets), np.bool_)
@@ -88,18 +89,24 @@ class IndexEntries:
         places = found["offset"].astype(np.int64)
         first: Ints
         count: Ints = np.zeros(len(offsets), np.int64)
-        for column in hashes:
+        *of_keys, of_tags = hashes
+        for column in of_keys:
             count += column >= 0
+        if len(places) != count.sum():
+            count += of_tags >= 0
         if len(places) == count.sum() and (places == np.repeat(offsets, count)).all():
             first = np.cumsum(count) - count  # each has as many as it has keys, nearly always
         else:
             first = np.searchsorted(places, offsets)
             count = np.searchsorted(places, offsets, "right") - first
         for column in hashes:
-            fits &= column != UNUSUAL
             has_key = column >= 0
+            if column is of_tags:
+                has_key &= expected < count
+            else:
+                fits &= column != UNUSUAL
+                fits[has_key & (expected >= count)] = False
             rows = np.flatnonzero(has_key & (expected < count))
-            fits[has_key & (expected >= count)] = False
             at = first[rows] + expected[rows]
             passed = (stored_ms[rows] - base_ms[at]) // 1000
             fits[rows] &= found["hash"][at] == column[rows]

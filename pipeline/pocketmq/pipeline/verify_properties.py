@@ -16,7 +16,8 @@ from pocketmq.pipeline.columns.property_columns import PropertyColumns, read_pro
 from pocketmq.pipeline.columns.record_columns import RecordColumns, binary, read_columns
 from pocketmq.pipeline.verify_index import UNUSUAL
 from pocketmq.pipeline.verify_shapes import ABSENT, KEY_NAMES, Mask, positive
-from pocketmq.protocol.messages.subscription import tags_code
+from pocketmq.protocol.java import java_hash
+from pocketmq.protocol.subscription import tags_code
 
 
 class PropertiesReader:
@@ -45,7 +46,8 @@ class PropertiesReader:
 
         Returns:
             The columns of the valid records; which of them have an intact tail, the topic of their
-            queue and this tags code; and for each of `KEY_NAMES` the hash, `ABSENT` or `UNUSUAL`.
+            queue and this tags code; and for each of `KEY_NAMES` the hash, `ABSENT` or `UNUSUAL`,
+            and behind these the hash of the tag or `ABSENT`.
         """
         columns = read_columns(buffer, positions, sizes)
         queues = queues[columns.rows]
@@ -54,9 +56,11 @@ class PropertiesReader:
         good: Mask = (last != 0) | (columns.properties_len == 0)
         good &= self._topics_fit(columns, queues)
         properties = read_properties(columns.properties())
-        good &= _tags_codes(properties) == codes[columns.rows]
         topics = self._topic_hashes[queues]
-        return columns, good, [_key_hashes(properties, name.decode(), topics) for name in KEY_NAMES]
+        tags_codes, of_tags = _tag_columns(properties, topics)
+        good &= tags_codes == codes[columns.rows]
+        hashes = [_key_hashes(properties, name.decode(), topics) for name in KEY_NAMES]
+        return columns, good, [*hashes, of_tags]
 
     def _topics_fit(self, columns: RecordColumns, queues: Ints) -> Mask:
         names = binary(columns.buffer, columns.topic_at, columns.topic_len).dictionary_encode()
@@ -66,16 +70,35 @@ class PropertiesReader:
         return fits
 
 
-def _tags_codes(properties: PropertyColumns) -> Ints:
-    """The `tags_code` of each row's tag."""
+def _tag_columns(properties: PropertyColumns, topics: Ints) -> tuple[Ints, Ints]:
+    """The `tags_code` of each row's tag, and the hash under which the index may have it.
+
+    Args:
+        properties: The rows' properties.
+        topics: Hash of each row's `topic#`.
+    """
     found = properties.find("TAGS")
     codes = np.full(properties.rows, tags_code(None), np.int64)
+    hashes = np.full(properties.rows, ABSENT, np.int64)
     if len(found):
+        rows = properties.row[found]
         places = properties.value_at[found], properties.value_len[found]
         tags = binary(properties.data, *places).dictionary_encode()
-        texts = (str(tag, "utf-8", "replace") for tag in tags.dictionary.to_pylist())
-        codes[properties.row[found]] = np.array([tags_code(text) for text in texts])[_indices(tags)]
-    return codes
+        texts = [str(tag, "utf-8", "replace") for tag in tags.dictionary.to_pylist()]
+        codes[rows] = np.array([tags_code(text) for text in texts])[_indices(tags)]
+        # As of keys: the hash of `topic#T#tag` by those of `topic#` and `T#tag`.
+        keys = [f"T#{text}" for text in texts]
+        of_keys = np.array([java_hash(key) for key in keys], np.int64)
+        powers = np.array([pow(31, _utf16_len(key), 1 << 32) for key in keys], np.uint32)
+        value = topics[rows].astype(np.uint32) * powers[_indices(tags)]
+        value += of_keys[_indices(tags)].astype(np.uint32)
+        hashes[rows] = np.where(places[1] > 0, positive(value), ABSENT)
+    return codes, hashes
+
+
+def _utf16_len(text: str) -> int:
+    """Java's length of a text."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def _indices(encoded: pa.DictionaryArray) -> npt.NDArray[np.int32]:

@@ -20,6 +20,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from pocketmq.broker.store.index_keys import tag_hash
 from pocketmq.pipeline.columns.fixed_fields import Bytes, Ints, gather
 from pocketmq.protocol.messages.subscription import tags_code
 from pocketmq.protocol.stored.record import MAX_TOPIC_BYTES_V1
@@ -91,6 +92,8 @@ class _Shape:
     """(index of the word, mask of its bits that are the same in all records, their value)."""
     keys: list[_Letters | None]
     """For each of `KEY_NAMES` where its key lies; None if the shape does not have it."""
+    tag_hash: int
+    """`tag_hash` of its tag; `ABSENT` if the shape does not have one."""
 
     def fits(self, words: Words) -> Mask:
         """Which tails have this shape; the letters of their keys are not compared."""
@@ -110,6 +113,7 @@ class _Shape:
                 hashed, is_plain = letters.hashes(words)
                 plain &= is_plain
             hashes.append(hashed)
+        hashes.append(np.full(len(rows), self.tag_hash, np.int64))
         if plain.all():
             yield rows, hashes
         else:
@@ -149,10 +153,11 @@ class Shapes:
             codes: The tags code in its queue entry.
 
         Returns:
-            Which have, and for each of `KEY_NAMES` their hashes, valid only for recognised records.
+            Which have, and for each of `KEY_NAMES` their hashes, valid only for recognised records;
+            behind these the hashes of their tags.
         """
         known = np.zeros(len(ends), np.bool_)
-        hashes = [np.full(len(ends), ABSENT, np.int64) for _ in KEY_NAMES]
+        hashes = [np.full(len(ends), ABSENT, np.int64) for _ in (*KEY_NAMES, b"TAGS")]
         topics = self._topic_of[queues]
         for rows in _groups((topics << 48) ^ (tails << 32) ^ (codes & 0xFFFFFFFF)):
             if len(rows) < _FEW:
@@ -260,10 +265,12 @@ def _shape_of(tail: bytes, topic: bytes, topic_hash: int) -> _Shape | None:
             )
         )
     words = np.frombuffer(bytes(offset) + tail, _WORD)
+    tag = str(tags, "utf-8", "replace")
     return _Shape(
-        tags_code(str(tags, "utf-8", "replace")),
+        tags_code(tag),
         [(n, mask, words[n]) for n, mask in enumerate(fixed) if mask],
         keys,
+        tag_hash(topic.decode("utf-8", "replace"), tag) if tag else ABSENT,
     )
 
 

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pocketmq.protocol.batch import encode_batch
 from pocketmq.protocol.command import Encoding
 from pocketmq.protocol.headers.query import (
     QueryMessageRequestHeader,
     QueryMessageResponseHeader,
     ViewMessageRequestHeader,
 )
-from pocketmq.protocol.messages.ids import parse_offset_msg_id
-from pocketmq.protocol.stored.record import decode_records
-from support.broker_rig import START_MS, BrokerRig, Voice
+from pocketmq.protocol.ids import parse_offset_msg_id
+from pocketmq.protocol.message import Message
+from pocketmq.protocol.record import decode_records
+from pocketmq.runtime.profile import PROFILE_4_9, PROFILE_5_3, Profile
+from support.broker_rig import START_MS, BrokerRig, Voice, running_broker, send_header
 
 
 async def test_a_message_is_found_by_its_id(rig: BrokerRig, encoding: Encoding) -> None:  # E-27
@@ -93,3 +101,47 @@ async def test_a_message_is_given_as_often_as_its_keys_name_it(
 
     assert await found(10) == [b"1", b"1", b"2", b"2"]
     assert await found(3) == [b"1", b"2", b"2"], "the newest three, oldest first"
+
+
+def by_tag(tag: str, **fields: Any) -> QueryMessageRequestHeader:
+    values = {"index_type": "T", "max_num": 10, **fields}
+    return QueryMessageRequestHeader(
+        topic="orders", key=tag, begin_timestamp=0, end_timestamp=2**62, **values
+    )
+
+
+async def test_messages_are_found_by_tag(rig: BrokerRig, encoding: Encoding) -> None:  # S-48
+    voice = await rig.voice(encoding)
+    await voice.send(body=b"1", properties={"TAGS": "paid"})
+    await voice.send(body=b"2", properties={"TAGS": "paid", "KEYS": "unpaid T#paid"})
+    await voice.send(body=b"3", properties={"TAGS": "unpaid", "KEYS": "paid"})
+    batch = encode_batch([Message("orders", b"4", tags="paid", properties={"UNIQ_KEY": "U4"})])
+    assert (await voice.ask(send_header(batch=True), batch)).code == 0
+
+    async def found(header: QueryMessageRequestHeader) -> list[bytes]:
+        reply = await voice.ask(header)
+        assert reply.code == (0 if reply.body else 22)
+        return [m.body for m in decode_records(reply.body_view)]
+
+    assert await found(by_tag("paid")) == [b"1", b"2", b"4"]
+    assert await found(by_tag("paid", max_num=2)) == [b"2", b"4"], "the newest"
+    assert await found(by_tag("paid", last_key="any")) == [b"1", b"2", b"4"], "RocksDB's alone"
+    assert await found(by_tag("unpaid")) == [b"3"]
+    assert await found(by_tag("paid", index_type="K")) == [b"3"], "a key, as without a type"
+    assert await found(by_tag("paid", index_type="t")) == [b"3"]
+    assert await found(by_tag("paid", index_type="")) == [b"3"]
+    assert await found(by_tag("U4", unique_key_query=True)) == [b"4"], "the unique key goes first"
+    assert await found(by_tag("T#paid", index_type="K")) == [b"2"], "not those with the tag"
+
+
+@pytest.mark.parametrize("profile", [PROFILE_4_9, PROFILE_5_3])
+async def test_earlier_releases_look_for_a_key_whatever_the_type(
+    tmp_path: Path, profile: Profile
+) -> None:  # S-48
+    async with running_broker(tmp_path, profile) as rig:
+        voice = await rig.voice()
+        await voice.send(body=b"1", properties={"TAGS": "paid"})
+        assert (await voice.ask(by_tag("paid"))).code == 22
+        await voice.send(body=b"2", properties={"KEYS": "paid"})
+        reply = await voice.ask(by_tag("paid"))
+        assert [m.body for m in decode_records(reply.body_view)] == [b"2"]

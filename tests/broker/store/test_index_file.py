@@ -17,8 +17,7 @@ from pocketmq.broker.store.disk import OsDisk
 from pocketmq.broker.store.index_file import HEADER, IndexFile, index_file_size
 from pocketmq.broker.store.index_service import IndexService, KeyColumns, hashes_of
 from pocketmq.protocol.store_layout import INDEX_ENTRY
-from pocketmq.protocol.stored.index_hash import key_hash
-from pocketmq.protocol.stored.record import decode_record
+from pocketmq.runtime.profile import PROFILE_5_3, PROFILE_5_5, Profile
 
 Make = Callable[..., MessageStore]
 Message = Callable[..., StoredMessage]
@@ -119,7 +118,7 @@ class Source:
     def __init__(self, *offsets: int) -> None:
         self.offsets = offsets
 
-    def add_keys_to(self, columns: KeyColumns) -> None:
+    def add_keys_to(self, columns: KeyColumns, *, tags: bool) -> None:
         for offset in self.offsets:
             columns.add([offset * 7 % 23], offset, NOW + offset * 100)
 
@@ -266,6 +265,51 @@ def test_a_full_file_is_followed_by_another(tmp_path: Path) -> None:  # S-49
     for delete in again.take_before(9):
         delete()
     assert list(again.find("T", "key", 0, FOREVER)) == list(range(24, 8, -1))
+
+
+def test_a_tag_is_a_key_of_its_own_kind() -> None:  # S-46
+    hashes = hashes_of("T", "u", "a b", "TagA")
+    assert hashes == [key_hash("T", key) for key in ("u", "a", "b", "T#TagA")]
+    assert hashes_of("T", "u", None, "") == [key_hash("T", "u")]
+
+
+@pytest.mark.parametrize("profile", [PROFILE_5_3, PROFILE_5_5])
+def test_messages_are_indexed_under_their_tags_since_5_4(
+    open_store: Make, message: Message, profile: Profile
+) -> None:  # S-22, S-46
+    store = open_store(profile=profile.broker)
+    tags = ["A", "B", "A", None, ""]
+    # All with a unique key alone, and then such as go the longer way.
+    for keys, own in ((None, tags), (None, ["A"] * 4), ("k", tags)):
+        store.put_messages(
+            [
+                message(
+                    b"%d" % n,
+                    uniq_key=f"u{n}",
+                    keys=keys,
+                    properties=b""
+                    if tag is None
+                    else b"WAIT\x01true\x02TAGS\x01%b\x02" % tag.encode(),
+                )
+                for n, tag in enumerate(own)
+            ]
+        )
+
+    def found(of: MessageStore, tag: str, topic: str = "T") -> list[bytes]:
+        records = of.query(topic, tag, 32, 0, FOREVER, by_tag=True).records
+        return [decode_record(record).body for record in records]
+
+    is_5_5 = profile is PROFILE_5_5
+    wanted = [b"0", b"2", b"0", b"1", b"2", b"3", b"0", b"2"] if is_5_5 else []
+    assert found(store, "A") == wanted
+    assert found(store, "B") == ([b"1", b"1"] if is_5_5 else [])
+    assert found(store, "") == found(store, "u1") == found(store, "A", "other") == []
+    assert store.query("T", "T#A", 32, 0, FOREVER).records == [], "it is no key"
+    root = Path(store.root)
+    store.close_files()
+    for file in (root / "index").iterdir():
+        file.write_bytes(b"")  # as a power cut may leave it: what recovery reads is indexed alike
+    assert found(open_store(profile=profile.broker), "A") == wanted
 
 
 def test_indexing_again_changes_nothing(tmp_path: Path) -> None:

@@ -19,16 +19,16 @@ from pocketmq.broker.store.verify import verify_store
 from pocketmq.protocol.messages.message import MessageExt
 from pocketmq.protocol.messages.message_json import as_json
 from pocketmq.runtime.errors import CallerError
-from pocketmq.runtime.manual_time.manual_clock import ManualClock
-from pocketmq.runtime.profile import PROFILE_5_X
+from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.profile import PROFILE_5_3, PROFILE_5_X, Profile
 from support.golden import unpack_store
 
 Make = Callable[..., MessageStore]
 Message = Callable[..., StoredMessage]
 
 
-def rebuild(root: Path, clock: ManualClock) -> Rebuild:
-    work = Rebuild(OsDisk(), str(root), clock, PROFILE_5_X.broker)
+def rebuild(root: Path, clock: ManualClock, profile: Profile = PROFILE_5_X) -> Rebuild:
+    work = Rebuild(OsDisk(), str(root), clock, profile.broker)
     work.run()
     return work
 
@@ -59,7 +59,7 @@ def test_rebuilding_what_the_real_rocketmq_wrote_changes_nothing(
 ) -> None:
     root = unpack_store(name, tmp_path) / "store"
     queues, index = queue_bytes(root), index_entries(root)
-    work = rebuild(root, clock)
+    work = rebuild(root, clock, PROFILE_5_3)  # which wrote them
     assert work.lost == []
     assert queue_bytes(root) == queues
     assert index_entries(root) == index

@@ -22,6 +22,7 @@ from pocketmq.protocol.messages.properties import encode_properties
 from pocketmq.protocol.messages.subscription import tags_code
 from pocketmq.protocol.stored.index_hash import key_hash
 from pocketmq.runtime.errors import CallerError
+from pocketmq.runtime.profile import PROFILE_5_3, PROFILE_5_5
 from support.golden import unpack_store
 
 Make = Callable[..., MessageStore]
@@ -87,8 +88,22 @@ def flip(path: Path, position: int, mask: int = 1) -> None:
 def test_a_closed_store_is_all_right(root: Path) -> None:
     result = verify(root)
     assert (result.problems, result.notes) == ([], [])
-    assert (result.records, result.entries, result.index_entries) == (300, 300, 300 + 2 * 60)
+    in_index = 300 + 2 * 60 + 300  # unique keys, keys, tags
+    assert (result.records, result.entries, result.index_entries) == (300, 300, in_index)
     assert result.log_bytes > 3 * LOG_FILE
+
+
+def test_an_index_that_has_tags_in_part_is_all_right(
+    open_store: Make, message: Message, tmp_path: Path
+) -> None:  # S-46: a broker of another profile goes on with the store
+    for first, profile in ((0, PROFILE_5_3), (100, PROFILE_5_5), (200, PROFILE_5_3)):
+        store = open_store(**SHAPE, profile=profile.broker)
+        for number in range(first, first + 100):
+            store.put_messages([keyed(message, number)])
+        store.close_files()
+    result = verify(tmp_path / "store")
+    assert (result.problems, result.notes) == ([], [])
+    assert result.index_entries == 300 + 2 * 60 + 100
 
 
 @pytest.mark.parametrize("name", ["clean", "killed"])

@@ -1,8 +1,9 @@
 """Reads messages for a pop: which queues, from which offset, and which check points (K-33, K-34).
 
-A pop of "any queue" begins at a random queue and goes round, so that many clients share the queues
-evenly; one pop in five reads the group's retry topic before the topic. What it found is stored as
-one check point per queue before anything is answered or committed (taken_points.py).
+A pop of "any queue" begins at a random queue and goes round, downwards in 5.5, so that many clients
+share the queues evenly; one pop in five reads the group's retry topic before the topic. What it
+found is stored as one check point per queue before anything is answered or committed
+(taken_points.py).
 """
 
 from __future__ import annotations
@@ -119,6 +120,8 @@ class Popper:
         lot = randrange(100)
         by_priority = not want.ordered and self._priorities.hold(want.group, want.topic, lot)
         for topic, count in self._topics_in_turn(want, queues, lot, by_priority=by_priority):
+            if topic != want.topic and out.count >= want.max_count:
+                break  # it comes last then, and is not looked at: `restNum` does not count it
             if count and (topic != want.topic or want.queue_id < 0):
                 for queue_id in self._queues(count, lot, by_priority=by_priority):
                     if topic == want.topic and out.filter_bytes_left <= 0:
@@ -156,9 +159,11 @@ class Popper:
 
     def _queues(self, count: int, lot: int, *, by_priority: bool) -> Iterable[int]:
         """A topic's queues in the order in which they are read (K-33, V-3)."""
-        if not by_priority:
-            return ((lot + step) % count for step in range(count))
-        return reversed(range(count)) if self._core.config.priority_order_asc else range(count)
+        core = self._core
+        goes_down = core.profile.broker.pop_ring_goes_down and core.config.priority_order_asc
+        steps = reversed(range(count)) if goes_down else range(count)
+        start = 0 if by_priority else lot
+        return ((start + step) % count for step in steps)
 
     def _topics_in_turn(
         self, want: PopRequest, queues: int, lot: int, *, by_priority: bool
@@ -179,8 +184,8 @@ class Popper:
         known = self._topics.get(retry)
         again = (retry, known.read_queue_nums if known is not None else 0)
         share = config.pop_from_retry_probability
-        if by_priority:  # such a pop has a low lot
-            lot, share = randrange(100), config.pop_from_retry_probability_for_priority
+        if by_priority:
+            share = config.pop_from_retry_probability_for_priority
         yield from (again, own) if lot < share else (own, again)
 
     # -- one queue ------------------------------------------------------------------------------

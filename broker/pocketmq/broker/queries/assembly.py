@@ -9,4 +9,5 @@ from pocketmq.broker.subject import Subject
 
 def assemble_queries(core: BrokerCore) -> Subject:
     """Reads the store."""
-    return Subject(processors=(QueryProcessor(core.store),))
+    tags_are_indexed = core.profile.broker.tags_are_indexed
+    return Subject(processors=(QueryProcessor(core.store, tags_are_indexed=tags_are_indexed),))

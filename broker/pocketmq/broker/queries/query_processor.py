@@ -15,13 +15,21 @@ from pocketmq.protocol.headers.query import (
 
 UNIQUE_KEY_LIMIT = 32
 """Most messages that a query by UNIQ_KEY returns."""
+TAG_INDEX = "T"
+"""`indexType` of a query by tag; any other is one by key (S-48)."""
 
 
 class QueryProcessor:
-    """Reads single messages from the store."""
+    """Reads single messages from the store.
 
-    def __init__(self, store: MessageStore) -> None:
+    Args:
+        store: where they are.
+        tags_are_indexed: messages may be asked for by tag, by profile.
+    """
+
+    def __init__(self, store: MessageStore, *, tags_are_indexed: bool) -> None:
         self._store = store
+        self._tags_are_indexed = tags_are_indexed
 
     @handles(RequestCode.VIEW_MESSAGE_BY_ID)
     def view(self, _peer: Peer, request: Command) -> Reply:
@@ -38,6 +46,9 @@ class QueryProcessor:
     def query(self, _peer: Peer, request: Command) -> Reply:
         """Messages of a topic with a key, oldest first; at most `maxNum` of the newest (S-48).
 
+        In 5.5 also those with a tag. `lastKey` goes on where an answer ended; like RocketMQ's, an
+        index of files does not look at it, only one in RocksDB.
+
         Raises:
             RequestRefusedError: SYSTEM_ERROR (1): `maxNum` is negative.
         """
@@ -47,8 +58,18 @@ class QueryProcessor:
             raise RequestRefusedError(
                 ResponseCode.SYSTEM_ERROR, f"maxNum is {limit}; ask for 1 message or more"
             )
+        by_tag = (
+            self._tags_are_indexed
+            and header.index_type == TAG_INDEX
+            and not header.unique_key_query
+        )
         found = self._store.query(
-            header.topic, header.key, limit, header.begin_timestamp, header.end_timestamp
+            header.topic,
+            header.key,
+            limit,
+            header.begin_timestamp,
+            header.end_timestamp,
+            by_tag=by_tag,
         )
         answer = QueryMessageResponseHeader(
             index_last_update_timestamp=found.index_last_update_timestamp,
@@ -58,6 +79,7 @@ class QueryProcessor:
             return request.reply(
                 answer,
                 code=ResponseCode.QUERY_NOT_FOUND,
-                remark=f"no message of {header.topic} with key {header.key} in that time",
+                remark=f"no message of {header.topic} with {'tag' if by_tag else 'key'} "
+                f"{header.key} in that time",
             )
         return request.reply(answer, found.records)

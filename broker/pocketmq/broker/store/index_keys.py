@@ -64,6 +64,12 @@ def unique_key_hashes(topic: str, keys: Sequence[bytes]) -> list[int]:
     return [unique_key_hash(topic, key.decode()) for key in keys]
 
 
+@lru_cache(maxsize=4096)
+def tag_hash(topic: str, tag: str) -> int:
+    """`key_hash` under which 5.5 has the messages of a topic with a tag (S-46)."""
+    return key_hash(topic, f"T#{tag}")
+
+
 def _hashes(topic: str, start: bytes, ends: Iterable[tuple[int, int]]) -> list[int]:
     """Of keys that begin alike, by their last two characters."""
     before = _start_hash(topic, start.decode())

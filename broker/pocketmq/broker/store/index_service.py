@@ -14,8 +14,8 @@ from pocketmq.broker.store.config import KIB
 from pocketmq.broker.store.disk import Disk
 from pocketmq.broker.store.disk_worker import Job
 from pocketmq.broker.store.index_file import IndexFile, Walk
-from pocketmq.broker.store.index_keys import unique_key_hash
-from pocketmq.protocol.stored.index_hash import key_hash
+from pocketmq.broker.store.index_keys import tag_hash, unique_key_hash
+from pocketmq.protocol.index_hash import key_hash
 
 log = structlog.get_logger()
 
@@ -27,17 +27,22 @@ _MOST_WAITING_BYTES = 256 * KIB
 """So many messages, or so much of the log, are indexed together: about 0.4 ms."""
 
 
-def hashes_of(topic: str, uniq_key: str | None, keys: str | None) -> list[int]:
-    """Under what a message is indexed: its unique key, and each of its keys (S-46).
+def hashes_of(
+    topic: str, uniq_key: str | None, keys: str | None, tag: str | None = None
+) -> list[int]:
+    """Under what a message is indexed: its unique key, each of its keys, and its tag (S-46).
 
     Args:
         topic: of the message.
         uniq_key: UNIQ_KEY, None without one.
         keys: KEYS, separated by spaces.
+        tag: TAGS, where the profile indexes tags; None or empty without one.
     """
     hashes = [] if uniq_key is None else [unique_key_hash(topic, uniq_key)]
     if keys:
         hashes += [key_hash(topic, key) for key in keys.split(" ") if key]
+    if tag:
+        hashes.append(tag_hash(topic, tag))
     return hashes
 
 
@@ -57,8 +62,8 @@ class KeyColumns(NamedTuple):
         self.physical_offsets.extend([physical_offset] * len(hashes))
         self.times_ms.extend([time_ms] * len(hashes))
 
-    def add_keys_to(self, columns: KeyColumns) -> None:
-        """Append all of this."""
+    def add_keys_to(self, columns: KeyColumns, *, tags: bool) -> None:
+        """Append all of this, whose tags were added by whoever made it."""
         columns.hashes.extend(self.hashes)
         columns.physical_offsets.extend(self.physical_offsets)
         columns.times_ms.extend(self.times_ms)
@@ -67,8 +72,13 @@ class KeyColumns(NamedTuple):
 class KeySource(Protocol):
     """Messages that were dispatched together."""
 
-    def add_keys_to(self, columns: KeyColumns) -> None:
-        """Append an entry for each key of each message that has a place in the index (S-22)."""
+    def add_keys_to(self, columns: KeyColumns, *, tags: bool) -> None:
+        """Append an entry for each key of each message that has a place in the index (S-22).
+
+        Args:
+            columns: get the entries.
+            tags: whether a message's tag is one of its keys, by profile (S-46).
+        """
 
 
 def _ascending(columns: KeyColumns) -> KeyColumns:
@@ -108,6 +118,7 @@ class IndexService:
         slots: hash slots of a file.
         entries: entries of a file, of which the first is never used.
         on_full: called with a file that takes no more entries, to have it flushed (S-49).
+        tags: messages are indexed under their tags too, by profile (S-46).
     """
 
     def __init__(
@@ -117,7 +128,11 @@ class IndexService:
         slots: int,
         entries: int,
         on_full: Callable[[IndexFile], None] | None = None,
+        *,
+        tags: bool = False,
     ) -> None:
+        self.tags = tags
+        """Whether messages are indexed under their tags too."""
         self.directory = os.path.join(root, "index")
         self.files: list[IndexFile] = []
         """From old to new; the last one is written."""
@@ -211,7 +226,7 @@ class IndexService:
         offsets, is_ascending = columns.physical_offsets, True
         for source in self._waiting:
             at = len(offsets)
-            source.add_keys_to(columns)
+            source.add_keys_to(columns, tags=self.tags)
             is_ascending &= not 0 < at < len(offsets) or offsets[at - 1] < offsets[at]
         is_ascending = is_ascending and sorted(offsets) == offsets
         return columns if is_ascending else _ascending(columns)
@@ -274,13 +289,15 @@ class IndexService:
         local = datetime.fromtimestamp(time_ms / 1000).astimezone()
         return os.path.join(self.directory, f"{local:%Y%m%d%H%M%S}{time_ms % 1000:03d}")
 
-    def find(self, topic: str, key: str, begin_ms: int, end_ms: int) -> Iterator[int]:
-        """Log offsets of messages that may have this key, newest first (S-48).
+    def find(
+        self, topic: str, key: str, begin_ms: int, end_ms: int, *, by_tag: bool = False
+    ) -> Iterator[int]:
+        """Log offsets of messages that may have this key or tag, newest first (S-48).
 
         They match by hash and time; the caller compares the key. A search ends after 50,000
         entries, whatever it found. What was added is looked for after `flush`.
         """
-        hashed, walk = key_hash(topic, key), Walk()
+        hashed, walk = tag_hash(topic, key) if by_tag else key_hash(topic, key), Walk()
         for file in reversed(self.files):
             if file.overlaps(begin_ms, end_ms):
                 yield from file.find(hashed, begin_ms, end_ms, walk)

@@ -21,9 +21,9 @@ from pocketmq.broker.store.mapped_file import MappedFile
 from pocketmq.broker.store.queue_dispatch import QueueDispatcher
 from pocketmq.broker.store.stored_batches import StoredBatch
 from pocketmq.broker.store.stored_message import PutResult, PutStatus, StoredMessage
-from pocketmq.protocol.messages.message import MessageExt
-from pocketmq.protocol.messages.subscription import tags_code
-from pocketmq.protocol.messages.validation import is_folder_name
+from pocketmq.protocol import properties as names
+from pocketmq.protocol.message import MessageExt
+from pocketmq.protocol.record_check import Checked, RecordKind, check_record
 from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.protocol.store_layout import FIXED_SIZE, MAGIC_V1, MAGIC_V2, RECORD
 from pocketmq.protocol.stored.record_check import Checked, RecordKind, check_record
@@ -248,7 +248,9 @@ class LogScan:
         if self._results:
             self._dispatch(record.commit_log_offset)  # the index is written in the log's order
         if record.sys_flag & _TRANSACTION != _ROLLBACK:
-            hashes = hashes_of(record.topic, record.uniq_key, record.keys)
+            index = self._queue_dispatcher.index
+            tag = record.tags if index is not None and index.tags else None
+            hashes = hashes_of(record.topic, record.uniq_key, record.keys, tag)
             self._keys.add(hashes, record.commit_log_offset, record.store_timestamp_ms)
             if len(self._keys.hashes) >= _MOST_KEYS:
                 self._add_keys()
@@ -409,18 +411,19 @@ def _occurrences(data: bytes, wanted: bytes) -> Iterator[int]:
 
 
 def message_of(record: MessageExt) -> StoredMessage:
-    """A record as a message, as far as dispatching needs it."""
+    """A record as a message, as far as dispatching needs it: of its properties the tag."""
+    tag = record.tags
     return StoredMessage(
         topic=record.topic,
         queue_id=record.queue_id,
         body=b"",
-        properties=b"",
+        properties=f"{names.TAGS}\x01{tag}\x02".encode() if tag else b"",
         flag=record.flag,
         sys_flag=record.sys_flag,
         born_timestamp_ms=record.born_timestamp_ms,
         born_host=b"",
         store_host=b"",
-        tags_code=tags_code(record.tags),
+        tags_code=tags_code(tag),
         delay_level=record.delay_level,
         uniq_key=record.uniq_key,
         keys=record.keys,

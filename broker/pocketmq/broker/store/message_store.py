@@ -52,7 +52,7 @@ from pocketmq.broker.store.index_service import IndexService
 from pocketmq.broker.store.mend import Mender
 from pocketmq.broker.store.opening import StoreOpening
 from pocketmq.broker.store.pages_ahead import PagesAhead
-from pocketmq.broker.store.query import QueryResult, query_messages
+from pocketmq.broker.store.query import MessageQuery, QueryResult, query_messages
 from pocketmq.broker.store.queue_dispatch import ArrivalListener, QueueDispatcher
 from pocketmq.broker.store.queue_reads import LimitsNow, QueueReads
 from pocketmq.broker.store.recovery import Recovery
@@ -126,7 +126,12 @@ class MessageStore(QueueReads):
         index_flusher = IndexFlusher(disk, self.checkpoint)
         self.index = (
             IndexService(
-                disk, root, config.max_hash_slot_num, config.max_index_num, index_flusher.flush
+                disk,
+                root,
+                config.max_hash_slot_num,
+                config.max_index_num,
+                index_flusher.flush,
+                tags=profile.tags_are_indexed,
             )
             if config.message_index_enable
             else None
@@ -404,13 +409,30 @@ class MessageStore(QueueReads):
         return self.commit_log.record_at(physical_offset)
 
     def query(
-        self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int
+        self,
+        topic: str,
+        key: str,
+        max_count: int,
+        begin_ms: int,
+        end_ms: int,
+        *,
+        by_tag: bool = False,
     ) -> QueryResult:
-        """Messages of a topic with this key or unique key, stored between, oldest first (S-48)."""
+        """Messages of a topic with this key or unique key, stored between, oldest first (S-48).
+
+        Args:
+            topic: of the messages.
+            key: what they have.
+            max_count: at most so many, and at most `max_msgs_num_batch`.
+            begin_ms: stored then or later, epoch ms.
+            end_ms: stored then or earlier.
+            by_tag: `key` is a tag; none is found where the index has no tags, by profile.
+        """
         if self.index is None:
             return QueryResult()
         count = min(max_count, self.config.max_msgs_num_batch)
-        return query_messages(self.index, self.commit_log, topic, key, count, begin_ms, end_ms)
+        wanted = MessageQuery(topic, key, count, begin_ms, end_ms, by_tag)
+        return query_messages(self.index, self.commit_log, wanted)
 
     # -- queues ----------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from pocketmq.broker.store.config import ENTRY_SIZE, SCHEDULE_TOPIC
 from pocketmq.broker.store.consume_queue import ENTRY, FILLER_SIZE
 from pocketmq.broker.store.index_file import ENTRY as INDEX_ENTRY
 from pocketmq.broker.store.index_file import IndexFile
-from pocketmq.broker.store.index_keys import unique_key_hash
+from pocketmq.broker.store.index_keys import tag_hash, unique_key_hash
 from pocketmq.broker.store.stopped_store import Problem, StoppedQueue, StoppedStore
 from pocketmq.protocol.messages.message import MessageExt
 from pocketmq.protocol.stored.index_hash import key_hash
@@ -68,6 +68,10 @@ class QueueCursor:
     def hash(self, key: bytes) -> int:
         """Hash of a key of this queue's topic."""
         return unique_key_hash(self._queue.topic, key.decode("utf-8", "replace"))
+
+    def tag_hash(self, tag: str) -> int:
+        """Hash of a tag of this queue's topic; -1 without one."""
+        return tag_hash(self._queue.topic, tag) if tag else -1
 
     def seek(self, offset: int) -> None:
         """Let `entries` begin at entry `offset`; none come when it is not there."""
@@ -218,6 +222,8 @@ class IndexCursor:
     def compare(self, message: MessageExt, keys: Sequence[str]) -> tuple[list[Problem], bool]:
         """Compare a record's keys with the entries for it, and go on behind them.
 
+        It may have one under its tag, and need not: the profile decides, and may have changed.
+
         Returns:
             What is wrong, and whether the index ends before this record.
         """
@@ -226,6 +232,8 @@ class IndexCursor:
             self.step()  # nobody accounts for it; `verify_index` says why
         wanted = {key_hash(message.topic, key) for key in keys}
         missing = set(wanted)
+        if message.tags:
+            wanted.add(tag_hash(message.topic, message.tags))
         problems = []
         while self.physical == physical:
             file = self._files[self._file]

@@ -125,8 +125,9 @@ class LogCheck:
         self._queues = {(os.fsencode(q.topic), q.queue_id): q for q in store.queues}
         self._cursors: dict[tuple[bytes, int], QueueCursor] = {}
         self._index = IndexCursor(store.index_files())
-        self._shapes: dict[tuple[bytes, bytes, int, int], tuple[QueueCursor, int]] = {}
-        """Queue and tags code of records by all that follows their body, but for the unique key."""
+        self._shapes: dict[tuple[bytes, bytes, int, int], tuple[QueueCursor, int, int]] = {}
+        """Queue, tags code and the tag's hash of records by all that follows their body, but for
+        the unique key."""
 
     def run(self, start: int, end: int) -> Iterator[int]:
         """Check from `start`, where a record begins, to `end`; yields how many bytes, by and by."""
@@ -241,7 +242,7 @@ class LogCheck:
                 or crc32(view[body_at:body_end]) & 0x7FFFFFFF != crc
             ):
                 break
-            cursor, code = shape
+            cursor, code, tag_hash = shape
             if keyed:
                 if key_at < 0:
                     if index.physical == physical:
@@ -269,6 +270,22 @@ class LogCheck:
                 else:
                     index.hashed, index.physical, index.seconds, _ = entry
                     index.number += 1
+                if index.physical == physical:  # under its tag too, as 5.5 has it
+                    if (
+                        index.hashed != tag_hash
+                        or (stored_ms - index.begin_ms) // 1000 != index.seconds
+                    ):
+                        index.seek(physical)
+                        index.matched -= 1
+                        cursor.next = -1
+                        break
+                    index.matched += 1
+                    index.step()
+                    if index.physical == physical:  # a third one: whose is found slowly
+                        index.seek(physical)
+                        index.matched -= 2
+                        cursor.next = -1
+                        break
             cursor.next = queue_offset + 1
             cursor.matched += 1
             position = end
@@ -319,14 +336,15 @@ class LogCheck:
             self._shapes.clear()
         tail = bytes(message.record[_BODY_AT + message.body_size :])
         key_at = tail.find(_UNIQ_KEY)
+        tag_hash = cursor.tag_hash(message.tags or "")
         if key_at < 0:
-            self._shapes[tail, b"", 0, message.queue_id] = cursor, code
+            self._shapes[tail, b"", 0, message.queue_id] = cursor, code, tag_hash
             return
         stop = tail.find(_END, key_at)
         stop = len(tail) if stop < 0 else stop
         if tail[key_at + _KEY_SKIP : stop] == (message.uniq_key or "").encode():
             name = tail[:key_at], tail[stop:], stop - key_at, message.queue_id
-            self._shapes[name] = cursor, code
+            self._shapes[name] = cursor, code, tag_hash
 
     def _compare_with_index(self, message: MessageExt) -> None:
         keys = [message.uniq_key] if message.uniq_key is not None else []

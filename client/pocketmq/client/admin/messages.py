@@ -92,9 +92,10 @@ class MessageAdmin(AdminBase):
         begin_ms: int = 0,
         end_ms: int = INT64_MAX,
         by_uniq_key: bool = False,
+        by_tag: bool = False,
         everywhere: bool = False,
     ) -> list[MessageExt]:
-        """Messages by one of their KEYS or by UNIQ_KEY, oldest first: QUERY_MESSAGE (12).
+        """Messages by one of their KEYS, UNIQ_KEY or tag, oldest first: QUERY_MESSAGE (12).
 
         Args:
             topic: Where they are stored.
@@ -103,6 +104,8 @@ class MessageAdmin(AdminBase):
             begin_ms: Stored then or later, epoch ms.
             end_ms: Stored then or earlier.
             by_uniq_key: `key` is a UNIQ_KEY.
+            by_tag: `key` is a tag. Brokers before 5.4, and ours with their profiles, find none:
+                they look for a key of that name, and what they find is left out.
             everywhere: Ask every master, and not those of the topic's route: system topics may
                 have none.
         """
@@ -113,6 +116,7 @@ class MessageAdmin(AdminBase):
             begin_timestamp=begin_ms,
             end_timestamp=end_ms,
             unique_key_query=by_uniq_key or None,
+            index_type="T" if by_tag else None,
         )
         found: list[MessageExt] = []
         masters = self._masters
@@ -122,11 +126,14 @@ class MessageAdmin(AdminBase):
             if response.code == ResponseCode.SUCCESS:
                 found += decode_records(response.body_view, broker_name=broker_name)
         # The index holds hashes: others may collide.
-        matching = [
-            message
-            for message in found
-            if (message.uniq_key == key if by_uniq_key else key in message.key_list)
-        ]
+        matching = [message for message in found if _has(message, key, by_uniq_key, by_tag)]
         # A broker gives a message as often as its KEYS name the key.
         once = {(each.broker_name, each.commit_log_offset): each for each in matching}
         return sorted(once.values(), key=lambda message: message.store_timestamp_ms)
+
+
+def _has(message: MessageExt, key: str, by_uniq_key: bool, by_tag: bool) -> bool:
+    """Whether a message is one that was asked for."""
+    if by_uniq_key:
+        return message.uniq_key == key
+    return message.tags == key if by_tag else key in message.key_list

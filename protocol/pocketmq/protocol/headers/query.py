@@ -33,9 +33,11 @@ class QueryMessageRequestHeader(
         "begin_timestamp": "beginTimestamp",
         "end_timestamp": "endTimestamp",
         "unique_key_query": "_UNIQUE_KEY_QUERY",
+        "index_type": "indexType",
+        "last_key": "lastKey",
     },
 ):
-    """QUERY_MESSAGE (12) by KEYS or UNIQ_KEY."""
+    """QUERY_MESSAGE (12) by KEYS or UNIQ_KEY, in 5.5 also by TAGS (S-48)."""
 
     CODE: ClassVar[int] = RequestCode.QUERY_MESSAGE
     RESPONSE = QueryMessageResponseHeader
@@ -46,3 +48,7 @@ class QueryMessageRequestHeader(
     begin_timestamp: Int64
     end_timestamp: Int64
     unique_key_query: bool | None = None
+    index_type: str | None = None
+    """`T`: `key` is a tag. RocketMQ writes `K` otherwise."""
+    last_key: str | None = None
+    """Where an index in RocksDB goes on; one of files does not look at it."""

@@ -94,6 +94,9 @@ class BrokerProfile:
     message_priorities: bool
     """`_SYS_MSG_PRIORITY_` chooses a message's queue, and pops of a topic of type PRIORITY read the
     highest queue first (V-2, V-3)."""
+    pop_ring_goes_down: bool
+    """A pop of any queue goes from queue to queue downwards, where `priorityOrderAsc` is on
+    (K-33)."""
     pops_can_be_suspended: bool
     """A check point says whether its revival counts as a try (K-57), and a NOTIFICATION (200054)
     may ask for messages that match an expression (K-66)."""
@@ -116,6 +119,9 @@ class BrokerProfile:
 
     search_nearest_time: bool
     """Offset by time takes the neighbour nearer in time, not a boundary (S-40, S-41)."""
+    tags_are_indexed: bool
+    """The index has messages under their tag too, and QUERY_MESSAGE (12) finds them by it when its
+    `indexType` is `T` (S-22, S-46, S-48)."""
     pid_in_abort_file: bool
     """The `abort` file holds the process id (S-60)."""
     full_down_to_forcible: bool
@@ -162,6 +168,7 @@ BROKER_4_9 = BrokerProfile(
     longest_prefix_decides=False,
     retry_sends_may_name_group=True,
     message_priorities=False,
+    pop_ring_goes_down=False,
     pops_can_be_suspended=False,
     revived_names_group=False,
     forgets_points_of_missing_groups=False,
@@ -169,6 +176,7 @@ BROKER_4_9 = BrokerProfile(
     slave_rejects_sends=False,
     slave_sync_s=10.0,
     search_nearest_time=True,
+    tags_are_indexed=False,
     pid_in_abort_file=False,
     full_down_to_forcible=False,
 )
@@ -213,6 +221,7 @@ BROKER_5_3 = BrokerProfile(
     longest_prefix_decides=False,
     retry_sends_may_name_group=True,
     message_priorities=False,
+    pop_ring_goes_down=False,
     pops_can_be_suspended=False,
     revived_names_group=False,
     forgets_points_of_missing_groups=False,
@@ -220,6 +229,7 @@ BROKER_5_3 = BrokerProfile(
     slave_rejects_sends=True,
     slave_sync_s=60.0,
     search_nearest_time=False,
+    tags_are_indexed=False,
     pid_in_abort_file=True,
     full_down_to_forcible=True,
 )
@@ -239,6 +249,8 @@ BROKER_5_5 = replace(
     longest_prefix_decides=True,
     retry_sends_may_name_group=False,
     message_priorities=True,
+    pop_ring_goes_down=True,
+    tags_are_indexed=True,
     pops_can_be_suspended=True,
     revived_names_group=True,
     forgets_points_of_missing_groups=True,
