@@ -19,15 +19,12 @@ CLOCKS = {"perf_counter", "process_time", "thread_time", "monotonic", "time"}
 COSTS = {"cost_s", "loop_cost_s", "least_s", "turn_s"}
 LEAST_S = 60
 LIMITS = {
-    # All that a test starts or connects to, and what it waits for.
-    **dict.fromkeys(("run", "check_output", "communicate", "wait", "create_connection"), "timeout"),
-    **dict.fromkeys(("HTTPConnection", "urlopen", "result", "join"), "timeout"),
     "eventually": "limit_s",
     "Producer": "send_timeout_ms",
     "TransactionProducer": "send_timeout_ms",
 }
 POSITIONAL = {"timeout": 0, "wait_for": 1}
-"""Of asyncio."""
+"""Of asyncio. `timeout=` is looked at whatever is called."""
 PROCESSES = ("cluster", "console", "control_address", "interop", "plugin", "recipes", "watching")
 """Where what is waited for is real: elsewhere networks are in memory, and clocks are moved."""
 TICKS = {"support/ticking.py": "when a machine stands still is a matter of its clock"}
@@ -35,6 +32,10 @@ TESTED = {
     "cluster/test_failures.py": "how long nothing happens while a broker is frozen",
     "cluster/histories/test_tap.py": "that nothing comes through",
     "plugin/test_faults.py": "that nothing comes through",
+    "proxy/test_consuming.py": "a deadline that is too near",
+    "proxy/test_hostile_clients.py": "how long a write waits that nobody reads",
+    "proxy/test_hostile_consumers.py": "that nothing comes through",
+    "proxy/test_receiving.py": "how often to look, while another clock is moved",
     "interop/record_metrics.py": "how often to look",
     "simulation/test_seams.py": "the time of a simulated loop",
 }
@@ -84,14 +85,23 @@ def _is_measured(node: ast.AST, measured: set[str]) -> bool:
     return False
 
 
-def compared(tree: ast.Module) -> Iterator[int]:
-    """Lines that compare what was measured with a number."""
-    constants: dict[str, float] = {}
+def _constants(tree: ast.Module) -> dict[str, float]:
+    """The numbers that a module gives names to."""
+    found: dict[str, float] = {}
     for each in tree.body:
         match each:
-            case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                if (number := _number(value, constants)) is not None:
-                    constants[name] = number
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=value)
+                | ast.AnnAssign(target=ast.Name(id=name), value=value)
+            ):
+                if (number := _number(value, found)) is not None:
+                    found[name] = number
+    return found
+
+
+def compared(tree: ast.Module) -> Iterator[int]:
+    """Lines that compare what was measured with a number."""
+    constants = _constants(tree)
     measured: set[str] = set()
     for _ in range(2):  # what is made of what was measured
         for each in ast.walk(tree):
@@ -111,16 +121,17 @@ def compared(tree: ast.Module) -> Iterator[int]:
 
 def short_limits(tree: ast.Module) -> Iterator[int]:
     """Lines that wait for something real for less than a minute."""
+    constants = _constants(tree)
     for each in ast.walk(tree):
         if not isinstance(each, ast.Call):
             continue
         name = _called(each)
         given = {keyword.arg: keyword.value for keyword in each.keywords}
-        limit = given.get(LIMITS.get(name, ""))
+        limit = given.get("timeout") or given.get(LIMITS.get(name, ""))
         match each.func:
             case ast.Attribute(value=ast.Name(id="asyncio")) if name in POSITIONAL:
                 limit = limit or next(iter(each.args[POSITIONAL[name] :]), None)
-        number = _number(limit, {})
+        number = _number(limit, constants)
         least = LEAST_S * 1000 if LIMITS.get(name, "").endswith("_ms") else LEAST_S
         if number is not None and number < least:
             yield each.lineno
@@ -152,7 +163,7 @@ def _found(
         for path in sorted((TESTS / folder).rglob("*.py")):
             name = path.relative_to(TESTS).as_posix()
             text = path.read_text(encoding="utf-8")
-            if name not in but and any(f"{word}(" in text for word in words):
+            if name not in but and any(f"{word}{mark}" in text for word in words for mark in "(="):
                 lines = rule(_tree(text))  # type: ignore[operator]
                 found += [f"tests/{name}:{line}" for line in lines]
     return found
@@ -164,7 +175,8 @@ def test_what_was_measured_is_compared_with_what_was_measured_too() -> None:
 
 
 def test_who_waits_for_something_real_waits_a_minute_or_more() -> None:
-    folders = (*PROCESSES, "client", "simulation", "support", "broker", "nameserver", "controller")
+    folders = (*PROCESSES, "client", "simulation", "support", "broker", "nameserver", "controller",
+               "proxy")  # fmt: skip
     found = _found(short_limits, {*LIMITS, *POSITIONAL}, folders, TESTED)
     assert found == [], "take PATIENCE_S (tests/support/eventually.py)"
 
@@ -185,6 +197,7 @@ def test_sends_to_processes_have_more_than_the_usual_three_seconds() -> None:
         (compared, "MOST = 0.5\ntook = cost_s(work)\nassert took < MOST", "assert took < unit_s()"),
         (compared, "assert perf_counter() - began <= 3 * 2", "assert perf_counter() < ends_at"),
         (short_limits, "run(x, timeout=20)", "run(x, timeout=60)"),
+        (short_limits, "ANSWER_S: float = 30\ncall(x, timeout=ANSWER_S)", "call(x, timeout=NEAR)"),
         (short_limits, "asyncio.timeout(20)", "asyncio.timeout(LIMIT_S)"),
         (short_limits, "asyncio.wait_for(x, 5)", "asyncio.wait_for(x, 90)"),
         (short_limits, "Producer('p', send_timeout_ms=3_000)", "Producer('p')"),

@@ -16,6 +16,8 @@ UP = ("up", "--any-port", "--control-port", "0", "--config")
 NAMESERVER = ("nameserver", "--port", "0", "--config")
 BROKER = ("broker", "--port", "0", "--data", "store", "--config")
 CONTROLLER = ("controller", "--store-path", "journal", "--config")
+PROXY = ("proxy", "--grpc-port", "0", "--config")
+COMMANDS = [UP, NAMESERVER, BROKER, CONTROLLER, PROXY]
 
 
 def refused(folder: Path, words: tuple[str, ...], text: str) -> str:
@@ -31,7 +33,7 @@ def refused(folder: Path, words: tuple[str, ...], text: str) -> str:
     return line
 
 
-@pytest.mark.parametrize("words", [UP, NAMESERVER, BROKER, CONTROLLER], ids=lambda each: each[0])
+@pytest.mark.parametrize("words", COMMANDS, ids=lambda each: each[0])
 def test_a_key_outside_of_all_tables(tmp_path: Path, words: tuple[str, ...]) -> None:
     line = refused(tmp_path, words, 'host = "::1"\n')
     own = "cluster" if words is UP else words[0]
@@ -41,7 +43,7 @@ def test_a_key_outside_of_all_tables(tmp_path: Path, words: tuple[str, ...]) -> 
     assert f"[{own}] knows " in line
 
 
-@pytest.mark.parametrize("words", [UP, NAMESERVER, BROKER, CONTROLLER], ids=lambda each: each[0])
+@pytest.mark.parametrize("words", COMMANDS, ids=lambda each: each[0])
 def test_a_table_that_nobody_reads(tmp_path: Path, words: tuple[str, ...]) -> None:
     line = refused(tmp_path, words, "[tool.ours]\nspeed = 1\n")
     assert "[tool.ours]" in line
@@ -68,6 +70,7 @@ def test_a_table_of_another_command(tmp_path: Path) -> None:
         ('[store]\nstore_path_root_dir = "here"\n', "store_path_root_dir", "[cluster] data"),
         ('[process]\nprofile = "4.9"\n', "profile", "[cluster] profile"),
         ('[process]\nclock = "manual"\n', "clock", "[cluster] clock"),
+        ('[cluster]\nproxy = true\n[proxy]\nhost = "::1"\n', "host", "[cluster] host"),
     ],
 )
 def test_a_key_of_a_role_that_up_chooses_itself(
@@ -81,7 +84,13 @@ def test_a_key_of_a_role_that_up_chooses_itself(
 
 @pytest.mark.parametrize(
     ("words", "key"),
-    [(NAMESERVER, "slaves"), (BROKER, "broker_names"), (CONTROLLER, "slaves"), (UP, "replicas")],
+    [
+        (NAMESERVER, "slaves"),
+        (BROKER, "broker_names"),
+        (CONTROLLER, "slaves"),
+        (UP, "replicas"),
+        (PROXY, "slaves"),
+    ],
     ids=lambda each: each[0],
 )
 def test_a_limit_of_a_role_that_the_command_does_not_run(

@@ -16,7 +16,7 @@ from pocketmq.proxy.protos.enums import ClientType, Code, MessageType, Permissio
 from pocketmq.proxy.routes.queues import permissions
 from pocketmq.proxy.settings.limits import DEFAULT_LIMITS
 from pocketmq.proxy.settings.merging import for_consumer, kept_of_consumer
-from support.eventually import eventually
+from support.eventually import PATIENCE_S, eventually
 from support.proxy_rig import ProxyRig, Sdk, proxy_rig
 
 
@@ -75,7 +75,7 @@ async def test_each_settings_command_is_answered(rig: ProxyRig) -> None:
 async def test_headers_of_the_stream_come_at_once(rig: ProxyRig) -> None:
     sdk = rig.sdk()
     sdk.open_stream()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         await sdk.stream.initial_metadata()  # Rust's SDK writes nothing before (G-13)
 
 

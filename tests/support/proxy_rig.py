@@ -19,10 +19,8 @@ from pocketmq.proxy.protos.enums import ClientType, MessageType
 from pocketmq.proxy.protos.shapes import PACKAGE, SERVICE
 from pocketmq.proxy.routes.endpoints import scheme_of
 from pocketmq.runtime.addresses import address_text
+from support.eventually import PATIENCE_S
 from support.memory_cluster import START_MS, MemoryCluster, memory_cluster
-
-ANSWER_S = 30.0
-"""Real seconds for an answer; a hang shall not last until the test's own limit."""
 
 
 @dataclass
@@ -48,7 +46,7 @@ class Sdk:
             response_deserializer=getattr(pb, f"{rpc}Response").FromString,
         )
         request = getattr(pb, f"{rpc}Request")(**fields)
-        return await invoke(request, metadata=self.metadata, timeout=ANSWER_S)
+        return await invoke(request, metadata=self.metadata, timeout=PATIENCE_S)
 
     async def receive(self, **fields: Any) -> list[Any]:
         """What ReceiveMessage streams."""
@@ -58,7 +56,7 @@ class Sdk:
             response_deserializer=pb.ReceiveMessageResponse.FromString,
         )
         request = pb.ReceiveMessageRequest(**fields)
-        return [each async for each in invoke(request, metadata=self.metadata, timeout=ANSWER_S)]
+        return [each async for each in invoke(request, metadata=self.metadata, timeout=PATIENCE_S)]
 
     def open_stream(self) -> None:
         """Open Telemetry; an SDK does so once for each endpoint."""
@@ -77,7 +75,7 @@ class Sdk:
 
     async def hear(self) -> Any:
         """Read one command; `grpc.aio.EOF` at the end of the stream."""
-        async with asyncio.timeout(ANSWER_S):
+        async with asyncio.timeout(PATIENCE_S):
             return await self.stream.read()
 
     async def publish(self, *topics: str) -> Any:
