@@ -32,6 +32,7 @@ ELSEWHERE = {
     "docs/spark-cluster.md": "tests/pipeline/test_spark_docs.py",
     "docs/spark-read.md": "tests/pipeline/test_spark_docs.py",
     "docs/spark-stores.md": "tests/pipeline/test_spark_docs.py",
+    "recipes/rocketmq-proxy/README.md": "tests/recipes/test_recipes.py",
 }
 """Pages that need more than a shell, and the test that follows each as it is typed."""
 MARKERS = 21
@@ -118,8 +119,14 @@ def test_no_command_stands_where_nobody_runs_it(page: Path) -> None:
 def test_each_page_that_another_test_follows_is_named_there() -> None:
     for page, test in ELSEWHERE.items():
         text = (ROOT / test).read_text()
-        stem = Path(page).stem
+        stem = Path(page).parent.name if page.endswith("README.md") else Path(page).stem
         assert stem in text or stem.removeprefix("spark-") in text, (page, test)
+
+
+def test_no_page_of_the_tree_is_left_out() -> None:
+    listed = ["git", "ls-files", "*.md", ":!docs/rules", ":!docs/generated", ":!tests/golden"]
+    names = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert {*names.split()} == {name_of(page) for page in PAGES} | ELSEWHERE.keys()
 
 
 @pytest.mark.parametrize(
