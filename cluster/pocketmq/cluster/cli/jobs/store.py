@@ -20,6 +20,7 @@ from pocketmq.cluster.cli.common.tables import Cell, Table
 from pocketmq.cluster.messages.formats import MessageFormat
 from pocketmq.runtime import logs
 from pocketmq.runtime.errors import CallerError
+from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName, profile_named
 from pocketmq.runtime.words import counted
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ The old ones are deleted. The broker must be stopped.
 \b
 Example:
   pocketmq store rebuild ~/store
+  pocketmq store rebuild ~/store --profile 5.3     an index without tags
 """
 
 _MOST_SHOWN = 200
@@ -352,6 +354,10 @@ def rebuild(
     directory: Directory,
     index_slots: IndexSlots = None,
     delay_levels: DelayLevels = None,
+    profile: Annotated[
+        ProfileName,
+        typer.Option("--profile", help="As the broker has it; from 5.5 on tags are indexed too."),
+    ] = DEFAULT_PROFILE,
     output: Sentences = None,
 ) -> None:
     from pocketmq.broker.store.disk import OsDisk
@@ -359,7 +365,6 @@ def rebuild(
     from pocketmq.broker.store.stopped_store import find_stores
     from pocketmq.protocol.messages.properties import DELAY_LEVELS
     from pocketmq.runtime.clock import SystemClock
-    from pocketmq.runtime.profile.broker import BROKER_5_X
 
     if "POCKETMQ_DEBUG" not in os.environ:
         logs.configure("error", first=_without_losses)
@@ -370,7 +375,7 @@ def rebuild(
             disk,
             root,
             SystemClock(),
-            BROKER_5_X,
+            profile_named(profile).broker,
             index_slots=index_slots,
             delay_levels=delay_levels or DELAY_LEVELS,
         )
