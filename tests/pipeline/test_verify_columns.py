@@ -19,9 +19,9 @@ from pocketmq.broker.store.verify import Verified, verify_store
 from pocketmq.pipeline import verify_shapes
 from pocketmq.pipeline.verify_columns import ColumnReader
 from pocketmq.pipeline.verify_index import index_is_right
-from pocketmq.protocol.properties import encode_properties
-from pocketmq.protocol.subscription import tags_code
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.protocol.messages.properties import encode_properties
+from pocketmq.protocol.messages.subscription import tags_code
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from pocketmq.runtime.profile import PROFILE_5_3, PROFILE_5_X, Profile
 from support.golden import unpack_store
 

@@ -17,7 +17,7 @@ from pocketmq.pipeline.columns.record_columns import RecordColumns, binary, read
 from pocketmq.pipeline.verify_index import UNUSUAL
 from pocketmq.pipeline.verify_shapes import ABSENT, KEY_NAMES, Mask, positive
 from pocketmq.protocol.java import java_hash
-from pocketmq.protocol.subscription import tags_code
+from pocketmq.protocol.messages.subscription import tags_code
 
 
 class PropertiesReader:

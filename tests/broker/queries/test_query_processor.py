@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from pocketmq.protocol.batch import encode_batch
 from pocketmq.protocol.command import Encoding
 from pocketmq.protocol.headers.query import (
     QueryMessageRequestHeader,
     QueryMessageResponseHeader,
     ViewMessageRequestHeader,
 )
-from pocketmq.protocol.ids import parse_offset_msg_id
-from pocketmq.protocol.message import Message
-from pocketmq.protocol.record import decode_records
+from pocketmq.protocol.messages.batch import encode_batch
+from pocketmq.protocol.messages.ids import parse_offset_msg_id
+from pocketmq.protocol.messages.message import Message
+from pocketmq.protocol.stored.record import decode_records
 from pocketmq.runtime.profile import PROFILE_4_9, PROFILE_5_3, Profile
 from support.broker_rig import START_MS, BrokerRig, Voice, running_broker, send_header
 

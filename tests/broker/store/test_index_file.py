@@ -17,6 +17,8 @@ from pocketmq.broker.store.disk import OsDisk
 from pocketmq.broker.store.index_file import HEADER, IndexFile, index_file_size
 from pocketmq.broker.store.index_service import IndexService, KeyColumns, hashes_of
 from pocketmq.protocol.store_layout import INDEX_ENTRY
+from pocketmq.protocol.stored.index_hash import key_hash
+from pocketmq.protocol.stored.record import decode_record
 from pocketmq.runtime.profile import PROFILE_5_3, PROFILE_5_5, Profile
 
 Make = Callable[..., MessageStore]

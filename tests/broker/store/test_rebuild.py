@@ -19,7 +19,7 @@ from pocketmq.broker.store.verify import verify_store
 from pocketmq.protocol.messages.message import MessageExt
 from pocketmq.protocol.messages.message_json import as_json
 from pocketmq.runtime.errors import CallerError
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from pocketmq.runtime.profile import PROFILE_5_3, PROFILE_5_X, Profile
 from support.golden import unpack_store
 

@@ -15,7 +15,7 @@ from pocketmq.broker.store.disk import Disk
 from pocketmq.broker.store.disk_worker import Job
 from pocketmq.broker.store.index_file import IndexFile, Walk
 from pocketmq.broker.store.index_keys import tag_hash, unique_key_hash
-from pocketmq.protocol.index_hash import key_hash
+from pocketmq.protocol.stored.index_hash import key_hash
 
 log = structlog.get_logger()
 

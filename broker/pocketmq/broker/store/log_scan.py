@@ -21,9 +21,10 @@ from pocketmq.broker.store.mapped_file import MappedFile
 from pocketmq.broker.store.queue_dispatch import QueueDispatcher
 from pocketmq.broker.store.stored_batches import StoredBatch
 from pocketmq.broker.store.stored_message import PutResult, PutStatus, StoredMessage
-from pocketmq.protocol import properties as names
-from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.record_check import Checked, RecordKind, check_record
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.message import MessageExt
+from pocketmq.protocol.messages.subscription import tags_code
+from pocketmq.protocol.messages.validation import is_folder_name
 from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.protocol.store_layout import FIXED_SIZE, MAGIC_V1, MAGIC_V2, RECORD
 from pocketmq.protocol.stored.record_check import Checked, RecordKind, check_record

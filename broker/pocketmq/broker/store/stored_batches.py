@@ -21,8 +21,8 @@ from pocketmq.broker.store.stored_message import (
     QueueBatch,
     StoredMessage,
 )
-from pocketmq.protocol import properties as names
-from pocketmq.protocol.properties import stored_name, stored_value
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.properties import stored_name, stored_value
 from pocketmq.protocol.scalars import MessageSysFlag
 
 _OK = PutStatus.PUT_OK

@@ -14,7 +14,8 @@ from pocketmq.operation.tls.contexts import (
     server_context,
 )
 from pocketmq.operation.tls.limits import limit_ciphers, limit_protocols
-from pocketmq.runtime.config import all_in
+from pocketmq.runtime.configuration.config import all_in
+from pocketmq.runtime.configuration.options import describe, option
 from pocketmq.runtime.errors import ConfigError
 
 TlsMode = Literal["disabled", "permissive", "enforcing"]
