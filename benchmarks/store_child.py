@@ -22,8 +22,8 @@ from typing import Any
 from zlib import crc32
 
 from pocketmq.broker.store import MessageStore, OsDisk, StoreConfig, StoredMessage
-from pocketmq.broker.store.stopped_store import Row
-from pocketmq.broker.store.verify import verify_store
+from pocketmq.broker.store.tools.stopped_store import Row
+from pocketmq.broker.store.tools.verify import verify_store
 from pocketmq.pipeline.quick_reader import quick_reader
 from pocketmq.protocol.messages.properties import encode_properties
 from pocketmq.protocol.messages.subscription import tags_code

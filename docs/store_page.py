@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from pocketmq.broker.store.checkpoint import CHECKPOINT, CHECKPOINT_CRC
+from pocketmq.broker.store.flush.checkpoint import CHECKPOINT, CHECKPOINT_CRC
 from pocketmq.protocol.layout import Field, Layout
 from pocketmq.protocol.store_layout import (
     BLANK,

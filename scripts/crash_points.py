@@ -21,7 +21,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from pocketmq.broker.store import FlushDiskType
-from pocketmq.broker.store.fault_disk import Fault
+from pocketmq.broker.store.disk.fault_disk import Fault
 from support import store_life
 
 KINDS = ("kill", "eio", "enospc", "eio+", "enospc+")

@@ -21,7 +21,7 @@ others. `--make-map` records only which tests run which lines, for later runs wi
 examples:
   python scripts/mutate.py                            all of it, some hours
   python scripts/mutate.py client.routes nameserver   modules whose name holds one of these
-  python scripts/mutate.py broker.store.recovery --tests tests/broker/store
+  python scripts/mutate.py broker.store.recovery.recovery --tests tests/broker/store
   python scripts/mutate.py broker.stats --sample 60   60 of its faults, the same each time
   python scripts/mutate.py --only-report              what is known so far, and the survivors
   python scripts/mutate.py --edges controller.consensus --jobs 1 --most-s 5

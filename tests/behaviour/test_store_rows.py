@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from pocketmq.broker.store import FlushDiskType, MessageStore, PutStatus, StoreConfig, StoredMessage
-from pocketmq.broker.store.disk_worker import DiskWorker, Done, InlineWorker, Job
-from pocketmq.broker.store.stored_batches import StoredBatch
+from pocketmq.broker.store.disk.disk_worker import DiskWorker, Done, InlineWorker, Job
+from pocketmq.broker.store.dispatch.stored_batches import StoredBatch
 from pocketmq.protocol.java import java_hash
 from pocketmq.protocol.messages.subscription import tags_code
 from pocketmq.protocol.store_layout import MAGIC_BLANK

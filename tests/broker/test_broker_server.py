@@ -12,7 +12,7 @@ import pytest
 from pocketmq.broker.config import BrokerConfig
 from pocketmq.broker.server import Broker
 from pocketmq.broker.store import OsDisk, StoreConfig
-from pocketmq.broker.store.disk_worker import DiskWorker, InlineWorker
+from pocketmq.broker.store.disk.disk_worker import DiskWorker, InlineWorker
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.errors import ConnectError
 from pocketmq.protocol.transport.memory import MemoryNetwork

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from pocketmq.broker.store import MessageStore, OsDisk, StoreConfig
-from pocketmq.broker.store.log_scan import sound_records
+from pocketmq.broker.store.dispatch.log_scan import sound_records
 from pocketmq.client import (
     Admin,
     ConsumeFromWhere,

@@ -31,7 +31,7 @@ from unittest.mock import patch
 
 import aiofiles.os
 
-from pocketmq.broker.store import disk as broker_disk
+from pocketmq.broker.store.disk import disk as broker_disk
 
 EVERY = 12
 """Up to so many loose ends every subset is a choice."""

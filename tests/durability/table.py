@@ -16,9 +16,9 @@ from pocketmq.broker.pop.orders import OrderTable
 from pocketmq.broker.replication.epoch_file import EpochFile
 from pocketmq.broker.replication.epochs import Epoch
 from pocketmq.broker.store import FlushDiskType
-from pocketmq.broker.store.checkpoint import StoreCheckpoint
-from pocketmq.broker.store.disk import OsDisk
-from pocketmq.broker.store.rooted_disk import rooted
+from pocketmq.broker.store.disk.disk import OsDisk
+from pocketmq.broker.store.disk.rooted_disk import rooted
+from pocketmq.broker.store.flush.checkpoint import StoreCheckpoint
 from pocketmq.broker.tables.table_file import TableFile
 from pocketmq.broker.tables.topic_counts import TopicCount
 from pocketmq.broker.transactions.counts import TransactionMetrics
@@ -359,10 +359,10 @@ async def _checkpoint_is_whole(folder: Path, promises: Sequence[Any]) -> None:
 
 CHECKPOINT: Final = Writer(
     "a store's checkpoint",
-    ("broker/store/checkpoint.py",),
+    ("broker/store/flush/checkpoint.py",),
     _checkpoint_lives,
     _checkpoint_is_whole,
-    (broken("broker/store/checkpoint.py", "file.sync()", "pass"),),
+    (broken("broker/store/flush/checkpoint.py", "file.sync()", "pass"),),
 )
 
 

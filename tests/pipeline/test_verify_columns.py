@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pocketmq.broker.store import MessageStore, OsDisk, StoreConfig, StoredMessage
-from pocketmq.broker.store import verify as verify_module
-from pocketmq.broker.store.stopped_store import StoppedStore
-from pocketmq.broker.store.verify import Verified, verify_store
+from pocketmq.broker.store.tools import verify as verify_module
+from pocketmq.broker.store.tools.stopped_store import StoppedStore
+from pocketmq.broker.store.tools.verify import Verified, verify_store
 from pocketmq.pipeline import verify_shapes
 from pocketmq.pipeline.verify_columns import ColumnReader
 from pocketmq.pipeline.verify_index import index_is_right

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from pocketmq.broker.store.checkpoint import CHECKPOINT
+from pocketmq.broker.store.flush.checkpoint import CHECKPOINT
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.headers.send import ConsumerSendMsgBackRequestHeader
 from pocketmq.protocol.headers.topics import UpdateAndCreateTopicRequestHeader

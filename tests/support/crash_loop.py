@@ -24,8 +24,8 @@ from random import Random
 from typing import TypeVar
 
 from pocketmq.broker.store import FlushDiskType, OsDisk
-from pocketmq.broker.store.fault_disk import VARIABLE
-from pocketmq.broker.store.verify import verify_store
+from pocketmq.broker.store.disk.fault_disk import VARIABLE
+from pocketmq.broker.store.tools.verify import verify_store
 from pocketmq.client import Admin, MessageQueue, PullConsumer, PullStatus
 from pocketmq.cluster.control import ControlledProcess
 from pocketmq.cluster.errors import ProcessStartError

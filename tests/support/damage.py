@@ -22,7 +22,7 @@ from pocketmq.broker.store import (
     PutStatus,
     StoreConfig,
 )
-from pocketmq.broker.store.disk_worker import DiskWorker, InlineWorker
+from pocketmq.broker.store.disk.disk_worker import DiskWorker, InlineWorker
 from pocketmq.broker.tables.json_files import JsonFile
 from pocketmq.protocol.stored.record import decode_records
 from pocketmq.runtime.errors import DiskError

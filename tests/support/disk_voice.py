@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pocketmq.broker.store import OsDisk
-from pocketmq.broker.store.verify import verify_store
+from pocketmq.broker.store.tools.verify import verify_store
 from pocketmq.client import (
     Message,
     MessageQueue,

@@ -9,9 +9,9 @@ import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from pocketmq.broker.store.disk import Disk, DiskFile, OsDisk
-from pocketmq.broker.store.disk_worker import DiskWorker, InlineWorker
-from pocketmq.broker.store.row_look import RowLook
+from pocketmq.broker.store.disk.disk import Disk, DiskFile, OsDisk
+from pocketmq.broker.store.disk.disk_worker import DiskWorker, InlineWorker
+from pocketmq.broker.store.disk.row_look import RowLook
 from pocketmq.runtime.errors import DiskError
 from pocketmq.runtime.files.text_files import explained
 

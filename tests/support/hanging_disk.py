@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pocketmq.broker.store.disk_worker import DiskWorker, Done, InlineWorker, Job
+from pocketmq.broker.store.disk.disk_worker import DiskWorker, Done, InlineWorker, Job
 from support.model_disk import ModelDisk
 
 

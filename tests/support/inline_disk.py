@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pocketmq.broker.store.disk import OsDisk
-from pocketmq.broker.store.disk_worker import DiskWorker, InlineWorker
+from pocketmq.broker.store.disk.disk import OsDisk
+from pocketmq.broker.store.disk.disk_worker import DiskWorker, InlineWorker
 
 
 class InlineDisk(OsDisk):

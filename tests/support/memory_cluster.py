@@ -11,7 +11,7 @@ from typing import Any
 from pocketmq.broker.config import BrokerConfig
 from pocketmq.broker.server import Broker
 from pocketmq.broker.store import StoreConfig
-from pocketmq.broker.store.disk import Disk
+from pocketmq.broker.store.disk.disk import Disk
 from pocketmq.client import Admin, Producer, PushConsumer
 from pocketmq.nameserver.config import NameServerConfig
 from pocketmq.nameserver.server import NameServer

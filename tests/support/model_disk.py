@@ -22,8 +22,8 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from pocketmq.broker.store.disk import DiskFile, OsDisk
-from pocketmq.broker.store.disk_worker import DiskWorker, InlineWorker
+from pocketmq.broker.store.disk.disk import DiskFile, OsDisk
+from pocketmq.broker.store.disk.disk_worker import DiskWorker, InlineWorker
 
 PAGE = 4096
 

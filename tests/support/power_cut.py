@@ -20,8 +20,8 @@ import msgspec
 
 from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
 from pocketmq.broker.store import Disk, FlushDiskType, MessageStore, OsDisk, PutStatus, StoreConfig
-from pocketmq.broker.store.disk_worker import DiskWorker, InlineWorker
-from pocketmq.broker.store.verify import verify_store
+from pocketmq.broker.store.disk.disk_worker import DiskWorker, InlineWorker
+from pocketmq.broker.store.tools.verify import verify_store
 from pocketmq.broker.tables.json_files import JsonFile
 from pocketmq.protocol.bodies.offsets import ConsumerOffsetTable
 from pocketmq.runtime.errors import DiskError

@@ -27,10 +27,10 @@ from pocketmq.broker.store import (
     StoreConfig,
     StoredMessage,
 )
-from pocketmq.broker.store.disk import DiskUsage
-from pocketmq.broker.store.disk_worker import DiskWorker, InlineWorker
-from pocketmq.broker.store.fault_disk import Fault, FaultDisk
-from pocketmq.broker.store.verify import verify_store
+from pocketmq.broker.store.disk.disk import DiskUsage
+from pocketmq.broker.store.disk.disk_worker import DiskWorker, InlineWorker
+from pocketmq.broker.store.disk.fault_disk import Fault, FaultDisk
+from pocketmq.broker.store.tools.verify import verify_store
 from pocketmq.broker.tables.json_files import JsonFile
 from pocketmq.protocol.messages.properties import encode_properties
 from pocketmq.protocol.messages.subscription import tags_code

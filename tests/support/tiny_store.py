@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pocketmq.broker.store import MessageStore, PutStatus, StoreConfig, StoredMessage
-from pocketmq.broker.store.disk_worker import InlineWorker
+from pocketmq.broker.store.disk.disk_worker import InlineWorker
 from pocketmq.protocol.stored.record import decode_records
 from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from pocketmq.runtime.profile import PROFILE_5_X

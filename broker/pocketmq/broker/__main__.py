@@ -47,8 +47,8 @@ def _prepare(command: RoleCommand) -> tuple[str, RoleMain]:
 
     async def serve(role: RoleContext) -> None:
         from pocketmq.broker.server import Broker
-        from pocketmq.broker.store.fault_disk import VARIABLE, disk_of
-        from pocketmq.broker.store.ruled_disk import RuledDisk
+        from pocketmq.broker.store.disk.fault_disk import VARIABLE, disk_of
+        from pocketmq.broker.store.disk.ruled_disk import RuledDisk
 
         _check(asked)
         config = replace(asked, broker_ip1=asked.broker_ip1 or told_ip(asked.host))

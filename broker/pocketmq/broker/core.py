@@ -18,8 +18,8 @@ from pocketmq.broker.role_names import UNKNOWN_ID, BrokerRole
 from pocketmq.broker.signals import BrokerSignals
 from pocketmq.broker.stats.broker_stats import BrokerStats
 from pocketmq.broker.store import Disk, MessageStore, StoreConfig
-from pocketmq.broker.store.rooted_disk import rooted
-from pocketmq.broker.store.store_events import StoreEvents
+from pocketmq.broker.store.disk.rooted_disk import rooted
+from pocketmq.broker.store.dispatch.store_events import StoreEvents
 from pocketmq.broker.tables.table_file import TableFile
 from pocketmq.operation.events.roles import RoleChanged
 from pocketmq.operation.events.sink import NO_EVENTS, EventSink

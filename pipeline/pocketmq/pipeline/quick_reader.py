@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from pocketmq.broker.store.stopped_store import StoppedStore
-from pocketmq.broker.store.verify_log import QuickReader
+from pocketmq.broker.store.tools.stopped_store import StoppedStore
+from pocketmq.broker.store.tools.verify_log import QuickReader
 
 
 def quick_reader(store: StoppedStore) -> QuickReader:

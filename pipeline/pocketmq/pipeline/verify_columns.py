@@ -2,8 +2,8 @@
 
 Thousands of records at a time are compared with their queue entries and index entries. Whatever is
 unusual or wrong is left to the broker's own loop, which goes record by record and reports problems
-(`pocketmq.broker.store.verify_log`). This module reports none: it only returns the sections in
-which everything is certainly right.
+(`pocketmq.broker.store.tools.verify_log`). This module reports none: it only returns the sections
+in which everything is certainly right.
 
     queue entries --> positions --> heads --> compared with queues
         tails --> a shape (verify_shapes.py), or properties (verify_properties.py) --> keys, tag
@@ -26,9 +26,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pocketmq.broker.store.config import ENTRY_SIZE, KIB, SCHEDULE_TOPIC
-from pocketmq.broker.store.index_file import IndexFile
-from pocketmq.broker.store.stopped_store import StoppedStore
-from pocketmq.broker.store.verify_log import Right
+from pocketmq.broker.store.index.index_file import IndexFile
+from pocketmq.broker.store.tools.stopped_store import StoppedStore
+from pocketmq.broker.store.tools.verify_log import Right
 from pocketmq.pipeline.columns.fixed_fields import HEAD, QUEUE_ENTRY, Bytes, Ints, gather
 from pocketmq.pipeline.verify_index import IndexEntries, between, index_is_right
 from pocketmq.pipeline.verify_shapes import LONGEST_TAIL, Mask, Shapes

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from pocketmq.broker.store.index_file import IndexFile
+from pocketmq.broker.store.index.index_file import IndexFile
 from pocketmq.pipeline.columns.fixed_fields import INDEX_ENTRY, Ints
 from pocketmq.pipeline.verify_shapes import INT32_MAX, Mask
 

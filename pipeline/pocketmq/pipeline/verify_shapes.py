@@ -20,7 +20,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from pocketmq.broker.store.index_keys import tag_hash
+from pocketmq.broker.store.index.index_keys import tag_hash
 from pocketmq.pipeline.columns.fixed_fields import Bytes, Ints, gather
 from pocketmq.protocol.messages.subscription import tags_code
 from pocketmq.protocol.stored.record import MAX_TOPIC_BYTES_V1

@@ -17,10 +17,10 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from pocketmq.broker.store.disk import DiskFile, DiskUsage
-from pocketmq.broker.store.disk_worker import DiskWorker, InlineWorker
+from pocketmq.broker.store.disk.disk import DiskFile, DiskUsage
+from pocketmq.broker.store.disk.disk_worker import DiskWorker, InlineWorker
+from pocketmq.broker.store.disk.row_look import RowLook, row_names
 from pocketmq.broker.store.errors import StoreFileError, StoreLockedError
-from pocketmq.broker.store.row_look import RowLook, row_names
 from pocketmq.runtime.errors import DiskError
 from pocketmq.simulation.disk_files import (
     PAGE,

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from pocketmq.broker.store.disk_worker import Done, Job
+from pocketmq.broker.store.disk.disk_worker import Done, Job
 from pocketmq.runtime.errors import DiskError
 from pocketmq.runtime.loop_clock import LoopClock
 from pocketmq.simulation.loop import START_MS, VirtualLoop

@@ -15,8 +15,8 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, Protocol, TypeVar
 
-from pocketmq.broker.store.disk_worker import DiskWorker
-from pocketmq.broker.store.ruled_disk import RuledDisk
+from pocketmq.broker.store.disk.disk_worker import DiskWorker
+from pocketmq.broker.store.disk.ruled_disk import RuledDisk
 from pocketmq.cluster.errors import WrongStateError
 from pocketmq.operation.control.processor import event_log
 from pocketmq.operation.faults.rule_book import RuleBook

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pocketmq.broker.admin.days import DayTotals
+from pocketmq.broker.admin.day_totals import DayTotals
 from pocketmq.broker.admin.runtime_processor import ratio_text, readable_bytes
 from pocketmq.broker.stats.broker_stats import BrokerStats
-from pocketmq.broker.store.disk import DiskUsage
+from pocketmq.broker.store.disk.disk import DiskUsage
 from pocketmq.operation.control.requests import RoleStatusRequestHeader
 from pocketmq.protocol.bodies.offsets import ConsumeStats, TopicStatsTable
 from pocketmq.protocol.bodies.route import KVTable

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from pocketmq.broker.controller_mode.sick_disk import AGAIN_S, PATIENCE_S, SickDisk, successors
-from pocketmq.broker.store.disk import OsDisk
-from pocketmq.broker.store.disk_worker import DiskWorker, Done, InlineWorker, Job
+from pocketmq.broker.store.disk.disk import OsDisk
+from pocketmq.broker.store.disk.disk_worker import DiskWorker, Done, InlineWorker, Job
 from pocketmq.controller import Controller, ControllerConfig, ControllerSeams
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.runtime.errors import DiskError

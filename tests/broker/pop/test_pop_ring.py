@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from broker.store.conftest import make_message
-from pocketmq.broker.pop import hand_out
+from pocketmq.broker.pop import pop_reads
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
 from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.headers.groups import UpdateSubscriptionGroupRequestHeader
@@ -20,7 +20,7 @@ RETRY = f"%RETRY%{GROUP}_orders"
 
 def draw(monkeypatch: pytest.MonkeyPatch, lot: int) -> None:
     """Let pops draw this lot of a hundred."""
-    monkeypatch.setattr(hand_out, "randrange", lambda _end: lot)
+    monkeypatch.setattr(pop_reads, "randrange", lambda _end: lot)
 
 
 def put_retry(rig: BrokerRig) -> None:

@@ -24,7 +24,7 @@ from pocketmq.broker.pulling.pull_checks import (
 )
 from pocketmq.broker.role import RoleState
 from pocketmq.broker.role_names import BrokerRole
-from pocketmq.broker.store.lookup import GetStatus
+from pocketmq.broker.store.queues.lookup import GetStatus
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
 from pocketmq.protocol.bodies.topics import TopicConfig

@@ -11,7 +11,7 @@ import pytest
 from pocketmq.broker.pulling import pull_processor
 from pocketmq.broker.pulling.pull_checks import MOVED, response_code
 from pocketmq.broker.store import FlushDiskType
-from pocketmq.broker.store.lookup import GetStatus
+from pocketmq.broker.store.queues.lookup import GetStatus
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command, Encoding
 from pocketmq.protocol.headers.topics import DeleteTopicRequestHeader

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pocketmq.broker.store.index_keys import unique_key_hash, unique_key_hashes
+from pocketmq.broker.store.index.index_keys import unique_key_hash, unique_key_hashes
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.java import java_hash
 from pocketmq.protocol.messages.batch import batch_columns, decode_batch

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pocketmq.broker.store import FlushDiskType, MessageStore, PutStatus, StoredMessage
-from pocketmq.broker.store.after_put import ENOUGH_BYTES, ENOUGH_MESSAGES
+from pocketmq.broker.store.dispatch.after_put import ENOUGH_BYTES, ENOUGH_MESSAGES
 from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from support.disks import NO_SPACE, SteppedDisk, fail_with
 

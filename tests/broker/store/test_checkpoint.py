@@ -12,8 +12,8 @@ from zlib import crc32
 import pytest
 
 from pocketmq.broker.store import MessageStore
-from pocketmq.broker.store.checkpoint import SIZE, StoreCheckpoint
-from pocketmq.broker.store.disk import OsDisk
+from pocketmq.broker.store.disk.disk import OsDisk
+from pocketmq.broker.store.flush.checkpoint import SIZE, StoreCheckpoint
 from pocketmq.runtime.errors import DiskFullError
 from support.disks import NO_SPACE, PowerCutDisk, SteppedDisk, fail_with
 from support.golden import STORE_SIZES, unpack_store

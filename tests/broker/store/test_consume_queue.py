@@ -9,10 +9,10 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from pocketmq.broker.store import consume_queue
-from pocketmq.broker.store.consume_queue import ENTRY, FILLER, ConsumeQueue, ConsumeQueues
-from pocketmq.broker.store.disk import OsDisk
-from pocketmq.broker.store.queue_recovery import correct_min_offset
+from pocketmq.broker.store.disk.disk import OsDisk
+from pocketmq.broker.store.queues import consume_queue
+from pocketmq.broker.store.queues.consume_queue import ENTRY, FILLER, ConsumeQueue, ConsumeQueues
+from pocketmq.broker.store.recovery.queue_recovery import correct_min_offset
 from pocketmq.protocol.messages.subscription import tags_code
 
 PER_FILE = 10

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pocketmq.broker.store import FlushDiskType, OsDisk
-from pocketmq.broker.store.fault_disk import Fault, FaultDisk, disk_of
+from pocketmq.broker.store.disk.fault_disk import Fault, FaultDisk, disk_of
 from pocketmq.runtime.errors import ConfigError, DiskError, DiskFullError
 from support.store_life import InlineFaultDisk, Verdict, judge, live
 
@@ -102,7 +102,7 @@ def test_a_full_disk_stays_full(tmp_path: Path) -> None:
 
 def test_a_kill_is_a_kill(tmp_path: Path) -> None:
     code = (
-        "from pocketmq.broker.store.fault_disk import disk_of\n"
+        "from pocketmq.broker.store.disk.fault_disk import disk_of\n"
         "import os\n"
         "disk_of(os.environ).make_directory(os.environ['TARGET'])\n"
     )

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis.strategies import floats, integers, lists
 
 from pocketmq.broker.store import MessageStore, StoredMessage
-from pocketmq.broker.store.disk import OsDisk
-from pocketmq.broker.store.index_file import HEADER, IndexFile, index_file_size
-from pocketmq.broker.store.index_service import IndexService, KeyColumns, hashes_of
+from pocketmq.broker.store.disk.disk import OsDisk
+from pocketmq.broker.store.index.index_file import HEADER, IndexFile, index_file_size
+from pocketmq.broker.store.index.index_service import IndexService, KeyColumns, hashes_of
 from pocketmq.protocol.store_layout import INDEX_ENTRY
 from pocketmq.protocol.stored.index_hash import key_hash
 from pocketmq.protocol.stored.record import decode_record

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pocketmq.broker.store.index_keys import unique_key_hash, unique_key_hashes
+from pocketmq.broker.store.index.index_keys import unique_key_hash, unique_key_hashes
 from pocketmq.protocol.java import java_hash
 from pocketmq.protocol.stored.index_hash import key_hash
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from pocketmq.broker.store.disk import OsDisk
-from pocketmq.broker.store.fault_disk import Fault, FaultDisk
-from pocketmq.broker.store.index_file import IndexFile, Walk
-from pocketmq.broker.store.index_service import IndexService
+from pocketmq.broker.store.disk.disk import OsDisk
+from pocketmq.broker.store.disk.fault_disk import Fault, FaultDisk
+from pocketmq.broker.store.index.index_file import IndexFile, Walk
+from pocketmq.broker.store.index.index_service import IndexService
 from pocketmq.protocol.store_layout import INDEX_ENTRY
 from pocketmq.runtime.errors import DiskFullError
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from pocketmq.broker.store import MessageStore, OsDisk, StoreConfig
-from pocketmq.broker.store.dump import read_queue
-from pocketmq.broker.store.inspect import inspect_store
-from pocketmq.broker.store.rebuild import Rebuild
-from pocketmq.broker.store.stopped_store import Problem, StoppedStore, find_stores
-from pocketmq.broker.store.verify import verify_store
+from pocketmq.broker.store.tools.dump import read_queue
+from pocketmq.broker.store.tools.inspect import inspect_store
+from pocketmq.broker.store.tools.rebuild import Rebuild
+from pocketmq.broker.store.tools.stopped_store import Problem, StoppedStore, find_stores
+from pocketmq.broker.store.tools.verify import verify_store
 from pocketmq.protocol.store_layout import LEDGER_ENTRY
 from pocketmq.protocol.stored.ledger import REST_OF_FILE, record_place
 from pocketmq.runtime.errors import DiskError

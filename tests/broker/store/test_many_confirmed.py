@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from pocketmq.broker.store import MessageStore, PutStatus, StoredMessage
-from pocketmq.broker.store.retried_dispatch import SHOWN_AT_ONCE
-from pocketmq.broker.store.stored_batches import PlacedBatch, StoredBatch
+from pocketmq.broker.store.dispatch.stored_batches import PlacedBatch, StoredBatch
+from pocketmq.broker.store.flush.retried_dispatch import SHOWN_AT_ONCE
 from support.disks import SteppedDisk
 from support.eventually import eventually
 

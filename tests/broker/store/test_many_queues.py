@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from pocketmq.broker.store import MessageStore, StoredMessage, flush_queues
-from pocketmq.broker.store.consume_queue import ConsumeQueue, ConsumeQueues
-from pocketmq.broker.store.disk_worker import DiskWorker, Done, InlineWorker, Job
-from pocketmq.broker.store.flush import flush_job
-from pocketmq.broker.store.flush_queues import dirty_files
-from pocketmq.broker.store.mapped_file import MappedFile, Mappings
+from pocketmq.broker.store import MessageStore, StoredMessage
+from pocketmq.broker.store.disk.disk_worker import DiskWorker, Done, InlineWorker, Job
+from pocketmq.broker.store.disk.mapped_file import MappedFile, Mappings
+from pocketmq.broker.store.flush import flush_queues
+from pocketmq.broker.store.flush.flush_log import flush_job
+from pocketmq.broker.store.flush.flush_queues import dirty_files
+from pocketmq.broker.store.queues.consume_queue import ConsumeQueue, ConsumeQueues
 from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from support.disks import BROKEN, SteppedDisk, fail_with
 from support.growth import least_s

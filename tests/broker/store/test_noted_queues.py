@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pocketmq.broker.store import GetStatus, MessageStore
-from pocketmq.broker.store.noted_queues import LEAST_QUEUES, path_of
+from pocketmq.broker.store.recovery.noted_queues import LEAST_QUEUES, path_of
 from support.disks import SteppedDisk
 from support.tiny_store import text_message
 

@@ -12,9 +12,9 @@ import pytest
 
 from pocketmq.broker.store import FlushDiskType, MessageStore, OsDisk, StoredMessage
 from pocketmq.broker.store.config import MIB
-from pocketmq.broker.store.disk_worker import DiskWorker, Done, Job
-from pocketmq.broker.store.mapped_files import MappedFiles
-from pocketmq.broker.store.pages_ahead import AHEAD_BYTES, PagesAhead
+from pocketmq.broker.store.disk.disk_worker import DiskWorker, Done, Job
+from pocketmq.broker.store.disk.mapped_files import MappedFiles
+from pocketmq.broker.store.log.pages_ahead import AHEAD_BYTES, PagesAhead
 from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from support.eventually import eventually
 

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pocketmq.broker.store import queue_recovery
-from pocketmq.broker.store.consume_queue import ENTRY, FILLER, ConsumeQueue
-from pocketmq.broker.store.disk import Disk, OsDisk, ReadOnlyDisk
-from pocketmq.broker.store.log_scan import NEVER
-from pocketmq.broker.store.queue_recovery import (
+from pocketmq.broker.store.disk.disk import Disk, OsDisk, ReadOnlyDisk
+from pocketmq.broker.store.dispatch.log_scan import NEVER
+from pocketmq.broker.store.queues.consume_queue import ENTRY, FILLER, ConsumeQueue
+from pocketmq.broker.store.recovery import queue_recovery
+from pocketmq.broker.store.recovery.queue_recovery import (
     cut_at,
     load_queue,
     settle,

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pocketmq.broker.store.consume_queue import ENTRY, FILLER, ConsumeQueue
-from pocketmq.broker.store.disk import OsDisk
-from pocketmq.broker.store.log_scan import NEVER
-from pocketmq.broker.store.queue_recovery import (
+from pocketmq.broker.store.disk.disk import OsDisk
+from pocketmq.broker.store.dispatch.log_scan import NEVER
+from pocketmq.broker.store.queues.consume_queue import ENTRY, FILLER, ConsumeQueue
+from pocketmq.broker.store.recovery.queue_recovery import (
     correct_min_offset,
     cut_at,
     load_queue,

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from pocketmq.broker.store import MessageStore, OsDisk, StoredMessage
-from pocketmq.broker.store.dump import read_queue
-from pocketmq.broker.store.inspect import inspect_store
-from pocketmq.broker.store.rebuild import Rebuild
-from pocketmq.broker.store.stopped_store import Problem, StoppedStore
-from pocketmq.broker.store.verify import verify_store
+from pocketmq.broker.store.tools.dump import read_queue
+from pocketmq.broker.store.tools.inspect import inspect_store
+from pocketmq.broker.store.tools.rebuild import Rebuild
+from pocketmq.broker.store.tools.stopped_store import Problem, StoppedStore
+from pocketmq.broker.store.tools.verify import verify_store
 from pocketmq.protocol.messages.message import MessageExt
 from pocketmq.protocol.messages.message_json import as_json
 from pocketmq.runtime.errors import CallerError

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from pocketmq.broker.store import MessageStore, OsDisk, StoreConfig
-from pocketmq.broker.store.disk_worker import DiskWorker, InlineWorker
-from pocketmq.broker.store.rebuild import Rebuild
-from pocketmq.broker.store.verify import verify_store
+from pocketmq.broker.store.disk.disk_worker import DiskWorker, InlineWorker
+from pocketmq.broker.store.tools.rebuild import Rebuild
+from pocketmq.broker.store.tools.verify import verify_store
 from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from pocketmq.runtime.profile import PROFILE_5_X
 from support.store_life import messages_of, numbered

@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pocketmq.broker.store import FlushDiskType, MessageStore, PutStatus, StoredMessage
+from pocketmq.broker.store.dispatch.stored_batches import StoredBatch
 from pocketmq.broker.store.errors import StoreFileError
 from pocketmq.broker.store.replica_log import NotFollowingError, ReplicaGapError
-from pocketmq.broker.store.stored_batches import StoredBatch
 from pocketmq.protocol.store_layout import BLANK, MAGIC_BLANK
 from pocketmq.protocol.stored.record import decode_records
 from pocketmq.runtime.errors import DiskError

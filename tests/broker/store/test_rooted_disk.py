@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from pocketmq.broker.store import Disk, OsDisk, PutStatus
+from pocketmq.broker.store.disk.fault_disk import OPERATIONS, FaultDisk
+from pocketmq.broker.store.disk.rooted_disk import child, rooted
 from pocketmq.broker.store.errors import IllegalPathError
-from pocketmq.broker.store.fault_disk import OPERATIONS, FaultDisk
-from pocketmq.broker.store.rooted_disk import child, rooted
 from pocketmq.simulation.disk import MemoryDisk
 from support.batches import batch_of
 from support.disks import SteppedDisk

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from pocketmq.broker.store import OsDisk
-from pocketmq.broker.store.disk import ReadOnlyDisk
-from pocketmq.broker.store.running_store import RunningStore, open_store
-from pocketmq.broker.store.verify import verify_store
+from pocketmq.broker.store.disk.disk import ReadOnlyDisk
+from pocketmq.broker.store.tools.running_store import RunningStore, open_store
+from pocketmq.broker.store.tools.verify import verify_store
 from pocketmq.client import Message, Producer
 from pocketmq.cluster import local_cluster
 from pocketmq.runtime.errors import DiskError

@@ -12,9 +12,10 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from pocketmq.broker.store import MessageStore, OsDisk, StoreConfig, mapping
-from pocketmq.broker.store.mapped_file import MappedFile
-from pocketmq.broker.store.mapping import map_readable
+from pocketmq.broker.store import MessageStore, OsDisk, StoreConfig
+from pocketmq.broker.store.disk import mapping
+from pocketmq.broker.store.disk.mapped_file import MappedFile
+from pocketmq.broker.store.disk.mapping import map_readable
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.profile import PROFILE_5_X
 from support.eventually import PATIENCE_S

@@ -12,8 +12,8 @@ from structlog.testing import capture_logs
 
 from pocketmq.broker.store import GetStatus, MessageStore, PutStatus, StoredMessage, cleaning
 from pocketmq.broker.store.cleaning import DISK_FULL, cleaning_service
-from pocketmq.broker.store.disk import DiskUsage
-from pocketmq.broker.store.disk_worker import Done, InlineWorker, Job
+from pocketmq.broker.store.disk.disk import DiskUsage
+from pocketmq.broker.store.disk.disk_worker import Done, InlineWorker, Job
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import DiskError
 from pocketmq.runtime.manual_time.manual_clock import ManualClock

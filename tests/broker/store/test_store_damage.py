@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from pocketmq.broker.store import OsDisk
 from pocketmq.broker.store.errors import StoreFileError
-from pocketmq.broker.store.verify import verify_store
+from pocketmq.broker.store.tools.verify import verify_store
 from pocketmq.broker.tables.json_files import JsonFile
 from pocketmq.runtime.files.durable_file import DamagedFileError
 from support.damage import Place, Served, Template, lost_places, make_template, serve

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from pocketmq.broker.store import FlushDiskType, MessageStore, StoredMessage
-from pocketmq.broker.store.disk import OsDisk
+from pocketmq.broker.store.disk.disk import OsDisk
 from pocketmq.broker.store.errors import StoreFileError, StoreLockedError
 from pocketmq.runtime.errors import DiskError, DiskFullError
 
@@ -139,7 +139,7 @@ def test_a_lack_of_space_is_its_own_error(tmp_path: Path) -> None:
 
 def test_a_store_is_open_in_one_process_only(tmp_path: Path) -> None:
     code = (
-        "import sys; from pocketmq.broker.store.disk import OsDisk;"
+        "import sys; from pocketmq.broker.store.disk.disk import OsDisk;"
         f"held = OsDisk().lock({str(tmp_path / 'lock')!r}); print('held', flush=True);"
         "sys.stdin.read()"
     )

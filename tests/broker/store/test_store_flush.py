@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from pocketmq.broker.store import FlushDiskType, GetStatus, MessageStore, PutStatus, StoredMessage
-from pocketmq.broker.store.consume_queue import ConsumeQueue
-from pocketmq.broker.store.disk_worker import DiskWorker, Done, InlineWorker, Job, ThreadWorker
-from pocketmq.broker.store.flush_service import SYNC_FAILED
-from pocketmq.broker.store.retried_dispatch import BEHIND
+from pocketmq.broker.store.disk.disk_worker import DiskWorker, Done, InlineWorker, Job, ThreadWorker
+from pocketmq.broker.store.flush.flush_service import SYNC_FAILED
+from pocketmq.broker.store.flush.retried_dispatch import BEHIND
+from pocketmq.broker.store.queues.consume_queue import ConsumeQueue
 from pocketmq.runtime.errors import DiskError, DiskFullError
 from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from pocketmq.runtime.periodic import AT_REST

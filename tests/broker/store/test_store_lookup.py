@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pocketmq.broker.store import Boundary, GetStatus, MessageStore, StoredMessage
-from pocketmq.broker.store.lookup import offset_by_time, offset_nearest_time, outside
-from pocketmq.broker.store.queue_reads import LimitsNow
+from pocketmq.broker.store.queues.lookup import offset_by_time, offset_nearest_time, outside
+from pocketmq.broker.store.reads.queue_reads import LimitsNow
 from pocketmq.runtime.manual_time.manual_clock import ManualClock
 
 Make = Callable[..., MessageStore]

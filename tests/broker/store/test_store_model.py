@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from pocketmq.broker.store import MessageStore, PutStatus, StoreConfig, StoredMessage
-from pocketmq.broker.store.disk_worker import InlineWorker
+from pocketmq.broker.store.disk.disk_worker import InlineWorker
 from pocketmq.protocol.stored.record import decode_records
 from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from pocketmq.runtime.profile import PROFILE_5_X

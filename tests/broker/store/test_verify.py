@@ -14,10 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pocketmq.broker.store import MessageStore, OsDisk, StoredMessage
-from pocketmq.broker.store import verify as verify_module
-from pocketmq.broker.store.stopped_store import Problem, StoppedQueue, StoppedStore, find_stores
-from pocketmq.broker.store.verify import Verified, verify_store
-from pocketmq.broker.store.verify_cursors import QueueCursor
+from pocketmq.broker.store.tools import verify as verify_module
+from pocketmq.broker.store.tools.stopped_store import (
+    Problem,
+    StoppedQueue,
+    StoppedStore,
+    find_stores,
+)
+from pocketmq.broker.store.tools.verify import Verified, verify_store
+from pocketmq.broker.store.tools.verify_cursors import QueueCursor
 from pocketmq.protocol.messages.properties import encode_properties
 from pocketmq.protocol.messages.subscription import tags_code
 from pocketmq.protocol.stored.index_hash import key_hash
@@ -175,7 +180,8 @@ def test_stretches_find_what_one_reading_finds(root: Path, monkeypatch: Any) -> 
 def test_several_processes_find_what_one_finds(root: Path) -> None:
     flip(root / "commitlog" / f"{LOG_FILE:020d}", 5000)
     code = (
-        "from pocketmq.broker.store import OsDisk, verify\n"
+        "from pocketmq.broker.store import OsDisk\n"
+        "from pocketmq.broker.store.tools import verify\n"
         "verify.STRETCH_BYTES, verify._PARALLEL_FROM = 3000, 0\n"
         f"result = verify.verify_store(OsDisk(), {str(root)!r}, workers=2)\n"
         "print(*result.problems, result.records, result.entries, sep='\\n')\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pocketmq.broker.tables.copied import become
+from pocketmq.broker.tables.table_copy import become
 
 tables = st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 2))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pocketmq.broker.store.disk import OsDisk
+from pocketmq.broker.store.disk.disk import OsDisk
 from pocketmq.broker.tables.json_files import LARGE_BYTES, JsonFile
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import DiskError

@@ -12,7 +12,7 @@ import pytest
 
 from broker.timers.timer_rig import START_MS, TimerRig, timers_at
 from pocketmq.broker.store import FlushDiskType
-from pocketmq.broker.store.disk_worker import DiskWorker, Done, InlineWorker, Job
+from pocketmq.broker.store.disk.disk_worker import DiskWorker, Done, InlineWorker, Job
 from pocketmq.runtime.errors import DiskError
 from pocketmq.simulation.disk import MemoryDisk
 

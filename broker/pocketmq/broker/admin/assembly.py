@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pocketmq.broker.admin.days import DayTotals
+from pocketmq.broker.admin.day_totals import DayTotals
 from pocketmq.broker.admin.group_views_processor import GroupViewsProcessor
 from pocketmq.broker.admin.progress_processor import ProgressProcessor
 from pocketmq.broker.admin.runtime_processor import RuntimeProcessor

@@ -17,7 +17,7 @@ from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.groups.consumers import ConsumerManager
 from pocketmq.broker.groups.subscription_groups import SubscriptionGroupManager
 from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
-from pocketmq.broker.store.consume_queue import ENTRY
+from pocketmq.broker.store.queues.consume_queue import ENTRY
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
 from pocketmq.protocol.bodies.clients import QuerySubscriptionBody
 from pocketmq.protocol.bodies.offsets import (

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from pocketmq.broker.admin.days import DayTotals
+from pocketmq.broker.admin.day_totals import DayTotals
 from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.delays.delay import DelayPlanner
 from pocketmq.broker.overload.overload import Overload
-from pocketmq.broker.store.disk import DiskUsage
+from pocketmq.broker.store.disk.disk import DiskUsage
 from pocketmq.broker.timers.assembly import Timers
 from pocketmq.protocol.bodies.route import KVTable
 from pocketmq.protocol.body import encode_body

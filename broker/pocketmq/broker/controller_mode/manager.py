@@ -13,7 +13,7 @@ from pocketmq.broker.controller_mode.sick_disk import SickDisk, successors
 from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.replication.assembly import Replication
 from pocketmq.broker.replication.role_changes import MasterAddresses
-from pocketmq.broker.store.flush_service import SYNC_FAILED
+from pocketmq.broker.store.flush.flush_service import SYNC_FAILED
 from pocketmq.broker.subject import Service
 from pocketmq.protocol.bodies.controller import SyncStateSet
 from pocketmq.protocol.body import decode_body

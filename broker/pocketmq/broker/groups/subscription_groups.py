@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from pocketmq.broker.tables.copied import become
+from pocketmq.broker.tables.table_copy import become
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
 from pocketmq.protocol.bodies.topics import DataVersion
 from pocketmq.protocol.budget import BudgetSource, default_budget

@@ -14,12 +14,12 @@ from pocketmq.broker.pop.ack_processor import AckProcessor
 from pocketmq.broker.pop.assignment_processor import AssignmentProcessor
 from pocketmq.broker.pop.assignments import RequestModes
 from pocketmq.broker.pop.checks import PopChecks
-from pocketmq.broker.pop.hand_out import Popper
 from pocketmq.broker.pop.merge import MergeLimits, PopMerge
 from pocketmq.broker.pop.merge_service import MergeService
 from pocketmq.broker.pop.order_service import OrderService
 from pocketmq.broker.pop.orders import ConsumerOrders, OrderTable
 from pocketmq.broker.pop.pop_processor import NotificationProcessor, PopExpressions, PopProcessor
+from pocketmq.broker.pop.pop_reads import Popper
 from pocketmq.broker.pop.priorities import Priorities
 from pocketmq.broker.pop.progress import PopProgress
 from pocketmq.broker.pop.revive_log import ReviveLog

@@ -9,7 +9,7 @@ from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.filters.message_filters import MessageFilter, MessageFilters
 from pocketmq.broker.pop.checks import PopChecks
-from pocketmq.broker.pop.hand_out import ALL, Popper, PopRequest
+from pocketmq.broker.pop.pop_reads import ALL, Popper, PopRequest
 from pocketmq.broker.pop.taken_points import HandOut, TakenPoints
 from pocketmq.broker.pop.waiting import WaitingPop
 from pocketmq.broker.pop.waking import WakingPops

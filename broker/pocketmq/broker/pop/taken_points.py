@@ -19,7 +19,7 @@ from pocketmq.broker.pop.progress import PopProgress, QueueOf
 from pocketmq.broker.pop.records import CheckPoint, MergeKey
 from pocketmq.broker.pop.revive_log import ReviveLog
 from pocketmq.broker.store import PutStatus, StoredMessage
-from pocketmq.broker.store.queue_reads import MOST_FILTERED_BYTES
+from pocketmq.broker.store.reads.queue_reads import MOST_FILTERED_BYTES
 from pocketmq.protocol.messages.message import Buffer
 from pocketmq.protocol.messages.receipts import QueueKey
 

@@ -12,7 +12,7 @@ from pocketmq.broker.holding.hold_table import HoldTable
 from pocketmq.broker.offsets.assembly import Offsets
 from pocketmq.broker.overload.assembly import OverloadGuard
 from pocketmq.broker.pulling.broadcast_offsets import BroadcastOffsets
-from pocketmq.broker.pulling.offset_moved import OffsetMovedEvents
+from pocketmq.broker.pulling.offset_moved_events import OffsetMovedEvents
 from pocketmq.broker.pulling.pull_checks import HeldPull, PullChecks, SlaveReads
 from pocketmq.broker.pulling.pull_processor import PullProcessor, PullReader
 from pocketmq.broker.pulling.pull_reports import PullReports

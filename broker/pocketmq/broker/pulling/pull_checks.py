@@ -15,7 +15,7 @@ from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.filters.message_filters import MessageFilter, MessageFilters
 from pocketmq.broker.groups.consumers import ConsumerGroupInfo, ConsumerManager
 from pocketmq.broker.groups.subscription_groups import SubscriptionGroupManager
-from pocketmq.broker.store.lookup import GetStatus
+from pocketmq.broker.store.queues.lookup import GetStatus
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
 from pocketmq.protocol.bodies.route import MASTER_ID

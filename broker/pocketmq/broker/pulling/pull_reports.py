@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, TypeAlias
 
 from pocketmq.broker.groups.consumers import ConsumerManager
-from pocketmq.broker.pulling.offset_moved import OffsetMovedEvents
+from pocketmq.broker.pulling.offset_moved_events import OffsetMovedEvents
 from pocketmq.broker.pulling.pull_checks import HeldPull
 from pocketmq.broker.store import GetResult
 from pocketmq.operation.events.messages import MessagePulled, PullHeld, PullWoken, Woken

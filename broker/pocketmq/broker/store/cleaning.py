@@ -22,15 +22,15 @@ from typing import TypeAlias
 
 import structlog
 
-from pocketmq.broker.store.checkpoint import StoreCheckpoint
-from pocketmq.broker.store.commit_log import CommitLog
 from pocketmq.broker.store.config import ENTRY_SIZE, StoreConfig
-from pocketmq.broker.store.consume_queue import ENTRY, ConsumeQueue, ConsumeQueues
-from pocketmq.broker.store.disk import Disk, DiskUsage
-from pocketmq.broker.store.disk_worker import DiskWorker, Job, run_on
-from pocketmq.broker.store.index_service import IndexService
-from pocketmq.broker.store.mapped_file import MappedFile
-from pocketmq.broker.store.queue_recovery import correct_min_offset
+from pocketmq.broker.store.disk.disk import Disk, DiskUsage
+from pocketmq.broker.store.disk.disk_worker import DiskWorker, Job, run_on
+from pocketmq.broker.store.disk.mapped_file import MappedFile
+from pocketmq.broker.store.flush.checkpoint import StoreCheckpoint
+from pocketmq.broker.store.index.index_service import IndexService
+from pocketmq.broker.store.log.commit_log import CommitLog
+from pocketmq.broker.store.queues.consume_queue import ENTRY, ConsumeQueue, ConsumeQueues
+from pocketmq.broker.store.recovery.queue_recovery import correct_min_offset
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.periodic import PeriodicService
 

@@ -37,30 +37,30 @@ from collections.abc import Callable, Sequence
 import msgspec
 import structlog
 
-from pocketmq.broker.store.after_put import AfterPut
-from pocketmq.broker.store.checkpoint import StoreCheckpoint
 from pocketmq.broker.store.cleaning import Cleaner, cleaning_service
-from pocketmq.broker.store.commit_log import CommitLog
 from pocketmq.broker.store.config import FlushDiskType, StoreConfig
-from pocketmq.broker.store.consume_queue import ConsumeQueues
-from pocketmq.broker.store.disk import Disk
+from pocketmq.broker.store.disk.disk import Disk
+from pocketmq.broker.store.disk.rooted_disk import rooted
+from pocketmq.broker.store.dispatch.after_put import AfterPut
+from pocketmq.broker.store.dispatch.queue_dispatch import ArrivalListener, QueueDispatcher
+from pocketmq.broker.store.dispatch.store_events import NO_STORE_EVENTS, StoreEvents
+from pocketmq.broker.store.dispatch.stored_batches import PlacedBatch, StoredBatch
 from pocketmq.broker.store.errors import IllegalPathError
-from pocketmq.broker.store.flush import FlushCallback, LogFlusher
-from pocketmq.broker.store.flush_queues import IndexFlusher, QueueFlusher
-from pocketmq.broker.store.flush_service import SYNC_FAILED, Flushers, FlushService
-from pocketmq.broker.store.index_service import IndexService
-from pocketmq.broker.store.mend import Mender
-from pocketmq.broker.store.opening import StoreOpening
-from pocketmq.broker.store.pages_ahead import PagesAhead
-from pocketmq.broker.store.query import MessageQuery, QueryResult, query_messages
-from pocketmq.broker.store.queue_dispatch import ArrivalListener, QueueDispatcher
-from pocketmq.broker.store.queue_reads import LimitsNow, QueueReads
-from pocketmq.broker.store.recovery import Recovery
+from pocketmq.broker.store.flush.checkpoint import StoreCheckpoint
+from pocketmq.broker.store.flush.flush_log import FlushCallback, LogFlusher
+from pocketmq.broker.store.flush.flush_queues import IndexFlusher, QueueFlusher
+from pocketmq.broker.store.flush.flush_service import SYNC_FAILED, Flushers, FlushService
+from pocketmq.broker.store.flush.retried_dispatch import RetriedDispatch, Visibility
+from pocketmq.broker.store.index.index_service import IndexService
+from pocketmq.broker.store.log.commit_log import CommitLog
+from pocketmq.broker.store.log.pages_ahead import PagesAhead
+from pocketmq.broker.store.queues.consume_queue import ConsumeQueues
+from pocketmq.broker.store.reads.mend import Mender
+from pocketmq.broker.store.reads.query import MessageQuery, QueryResult, query_messages
+from pocketmq.broker.store.reads.queue_reads import LimitsNow, QueueReads
+from pocketmq.broker.store.recovery.opening import StoreOpening
+from pocketmq.broker.store.recovery.recovery import Recovery
 from pocketmq.broker.store.replica_log import ReplicaLog
-from pocketmq.broker.store.retried_dispatch import RetriedDispatch, Visibility
-from pocketmq.broker.store.rooted_disk import rooted
-from pocketmq.broker.store.store_events import NO_STORE_EVENTS, StoreEvents
-from pocketmq.broker.store.stored_batches import PlacedBatch, StoredBatch
 from pocketmq.broker.store.stored_message import (
     BatchResult,
     PutResult,

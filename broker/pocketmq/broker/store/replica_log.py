@@ -22,19 +22,23 @@ import struct
 
 import structlog
 
-from pocketmq.broker.store.checkpoint import StoreCheckpoint
-from pocketmq.broker.store.commit_log import UNCOUNTED, CommitLog
 from pocketmq.broker.store.config import MIB
-from pocketmq.broker.store.consume_queue import ConsumeQueue, ConsumeQueues
+from pocketmq.broker.store.disk.mapped_file import MappedFile
+from pocketmq.broker.store.dispatch.log_scan import implausible, message_of
+from pocketmq.broker.store.dispatch.queue_dispatch import QueueDispatcher
+from pocketmq.broker.store.dispatch.stored_batches import StoredBatch
 from pocketmq.broker.store.errors import StoreFileError
-from pocketmq.broker.store.flush import LogFlusher
-from pocketmq.broker.store.flush_service import FlushService
-from pocketmq.broker.store.log_scan import implausible, message_of
-from pocketmq.broker.store.mapped_file import MappedFile
-from pocketmq.broker.store.queue_dispatch import QueueDispatcher
-from pocketmq.broker.store.queue_recovery import correct_min_offset, cut_at, zero_behind_end
-from pocketmq.broker.store.retried_dispatch import Visibility
-from pocketmq.broker.store.stored_batches import StoredBatch
+from pocketmq.broker.store.flush.checkpoint import StoreCheckpoint
+from pocketmq.broker.store.flush.flush_log import LogFlusher
+from pocketmq.broker.store.flush.flush_service import FlushService
+from pocketmq.broker.store.flush.retried_dispatch import Visibility
+from pocketmq.broker.store.log.commit_log import UNCOUNTED, CommitLog
+from pocketmq.broker.store.queues.consume_queue import ConsumeQueue, ConsumeQueues
+from pocketmq.broker.store.recovery.queue_recovery import (
+    correct_min_offset,
+    cut_at,
+    zero_behind_end,
+)
 from pocketmq.broker.store.stored_message import PutResult, PutStatus, StoredMessage
 from pocketmq.protocol.messages.message import MessageExt
 from pocketmq.protocol.scalars import MessageSysFlag

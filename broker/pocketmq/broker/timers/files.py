@@ -19,10 +19,10 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from pocketmq.broker.store.disk import Disk
-from pocketmq.broker.store.disk_worker import DiskWorker, InlineWorker, Job, run_on
+from pocketmq.broker.store.disk.disk import Disk
+from pocketmq.broker.store.disk.disk_worker import DiskWorker, InlineWorker, Job, run_on
+from pocketmq.broker.store.disk.mapped_file import PAGE
 from pocketmq.broker.store.errors import StoreFileError
-from pocketmq.broker.store.mapped_file import PAGE
 from pocketmq.broker.tables.json_files import JsonFile
 from pocketmq.broker.timers.counts import TimerCounts
 from pocketmq.broker.timers.layout import (

@@ -16,7 +16,7 @@ import structlog
 from pocketmq.broker.stats.meters import Meters
 from pocketmq.broker.store import GetStatus, MessageStore
 from pocketmq.broker.timers.delivering import TimerDelivery
-from pocketmq.broker.timers.late import LateCopies
+from pocketmq.broker.timers.late_copies import LateCopies
 from pocketmq.broker.timers.layout import DELETE, NORMAL, RECORD_SIZE, ROLL, LogRecord, pack_record
 from pocketmq.broker.timers.rules import NEVER_WAITED_MS, topic_hash
 from pocketmq.broker.timers.state import TimerState

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Iterator
 
-from pocketmq.broker.store.disk import Disk
-from pocketmq.broker.store.disk_worker import Job
-from pocketmq.broker.store.flush_queues import DoubtfulPart, sync_file
-from pocketmq.broker.store.mapped_file import PAGE, MappedFile
-from pocketmq.broker.store.mapped_files import MappedFiles
+from pocketmq.broker.store.disk.disk import Disk
+from pocketmq.broker.store.disk.disk_worker import Job
+from pocketmq.broker.store.disk.mapped_file import PAGE, MappedFile
+from pocketmq.broker.store.disk.mapped_files import MappedFiles
+from pocketmq.broker.store.flush.flush_queues import DoubtfulPart, sync_file
 from pocketmq.broker.timers.layout import (
     BLANK_SIZE,
     RECORD_SIZE,

@@ -21,7 +21,7 @@ from pocketmq.broker.subject import Service
 from pocketmq.broker.timers.delivered import WhenKept
 from pocketmq.broker.timers.delivering import TimerDelivery
 from pocketmq.broker.timers.intake import TimerIntake
-from pocketmq.broker.timers.late import LateCopies
+from pocketmq.broker.timers.late_copies import LateCopies
 from pocketmq.broker.timers.layout import Checkpoint, LogRecord
 from pocketmq.broker.timers.state import TimerState
 from pocketmq.runtime.clock import Clock

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from pocketmq.broker.tables.copied import become
+from pocketmq.broker.tables.table_copy import become
 from pocketmq.protocol.bodies.topics import DataVersion, TopicConfig, TopicConfigSerializeWrapper
 from pocketmq.protocol.budget import BudgetSource, default_budget
 from pocketmq.protocol.messages.validation import (

@@ -217,9 +217,10 @@ class Admin:
         begin_ms: int = 0,
         end_ms: int = ...,
         by_uniq_key: bool = False,
+        by_tag: bool = False,
         everywhere: bool = False,
     ) -> list[MessageExt]:
-        """Messages by one of their KEYS or by UNIQ_KEY, oldest first: QUERY_MESSAGE (12)."""
+        """Messages by one of their KEYS, UNIQ_KEY or tag, oldest first: QUERY_MESSAGE (12)."""
     def read(
         self,
         queue: MessageQueue,

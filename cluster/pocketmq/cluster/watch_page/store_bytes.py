@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from pocketmq.broker.store.checkpoint import CHECKPOINT
+from pocketmq.broker.store.flush.checkpoint import CHECKPOINT
 from pocketmq.protocol.hosts import host_text
 from pocketmq.protocol.layout import Layout
 from pocketmq.protocol.store_layout import INDEX_HEADER, MAGIC_V2, QUEUE_ENTRY, RECORD

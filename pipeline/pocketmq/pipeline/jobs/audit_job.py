@@ -3,9 +3,9 @@
     audit(["cluster/broker-a"])
 
 The checks of log, queues and index are those of `pocketmq store verify`
-(`pocketmq.broker.store.verify`): every record's CRC, its one queue entry with size and tag hash,
-offsets without gap or repeat, its keys in the index, and no entry that leads elsewhere. An audit
-adds the committed offsets (`committed_offsets`) and the comparison of replicas (`replicas`).
+(`pocketmq.broker.store.tools.verify`): every record's CRC, its one queue entry with size and tag
+hash, offsets without gap or repeat, its keys in the index, and no entry that leads elsewhere. An
+audit adds the committed offsets (`committed_offsets`) and the comparison of replicas (`replicas`).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from pocketmq.broker.store.disk import OsDisk
-from pocketmq.broker.store.stopped_store import Problem, StoppedStore, find_stores
-from pocketmq.broker.store.verify import MakeQuickReader, Verified, verify_store
+from pocketmq.broker.store.disk.disk import OsDisk
+from pocketmq.broker.store.tools.stopped_store import Problem, StoppedStore, find_stores
+from pocketmq.broker.store.tools.verify import MakeQuickReader, Verified, verify_store
 from pocketmq.pipeline.jobs import committed_offsets, replicas
 from pocketmq.protocol.messages.properties import DELAY_LEVELS
 from pocketmq.runtime.errors import CallerError

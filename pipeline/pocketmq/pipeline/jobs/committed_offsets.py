@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from pocketmq.broker.store.config import SCHEDULE_TOPIC
-from pocketmq.broker.store.stopped_store import Problem, StoppedStore
-from pocketmq.broker.store.verify_derived import count_live
+from pocketmq.broker.store.tools.stopped_store import Problem, StoppedStore
+from pocketmq.broker.store.tools.verify_derived import count_live
 from pocketmq.protocol.bodies.offsets import ConsumerOffsetTable, DelayOffsetTable
 from pocketmq.protocol.body import decode_json
 from pocketmq.protocol.errors import BadRequestError

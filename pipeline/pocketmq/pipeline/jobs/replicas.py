@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from pocketmq.broker.store.config import ENTRY_SIZE, MIB
-from pocketmq.broker.store.consume_queue import ENTRY, FILLER_SIZE
-from pocketmq.broker.store.mapped_file import MappedFile
-from pocketmq.broker.store.stopped_store import Problem, Row, StoppedQueue, StoppedStore
-from pocketmq.broker.store.verify_cursors import queue_problem
+from pocketmq.broker.store.disk.mapped_file import MappedFile
+from pocketmq.broker.store.queues.consume_queue import ENTRY, FILLER_SIZE
+from pocketmq.broker.store.tools.stopped_store import Problem, Row, StoppedQueue, StoppedStore
+from pocketmq.broker.store.tools.verify_cursors import queue_problem
 from pocketmq.pipeline.jobs.committed_offsets import committed_offsets
 from pocketmq.protocol.stored.record_check import check_record
 

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
     from structlog.typing import EventDict
 
-    from pocketmq.broker.store.inspect import StoreFacts
-    from pocketmq.broker.store.rebuild import Rebuild
-    from pocketmq.broker.store.verify import Verified
+    from pocketmq.broker.store.tools.inspect import StoreFacts
+    from pocketmq.broker.store.tools.rebuild import Rebuild
+    from pocketmq.broker.store.tools.verify import Verified
 
 INSPECT_HELP = """Show a store's files, offsets, topics, sizes and times.
 
@@ -117,10 +117,10 @@ def register(app: typer.Typer) -> None:
 def inspect(directory: Directory, index_slots: IndexSlots = None, output: Output = None) -> None:
     import msgspec
 
-    from pocketmq.broker.store.disk import OsDisk
-    from pocketmq.broker.store.inspect import inspect_store
-    from pocketmq.broker.store.running_store import open_store
-    from pocketmq.broker.store.stopped_store import find_stores
+    from pocketmq.broker.store.disk.disk import OsDisk
+    from pocketmq.broker.store.tools.inspect import inspect_store
+    from pocketmq.broker.store.tools.running_store import open_store
+    from pocketmq.broker.store.tools.stopped_store import find_stores
 
     disk = OsDisk()
     found: list[StoreFacts] = []
@@ -214,9 +214,9 @@ def verify(
 ) -> int:
     import msgspec
 
-    from pocketmq.broker.store.disk import OsDisk
-    from pocketmq.broker.store.stopped_store import find_stores
-    from pocketmq.broker.store.verify import verify_store
+    from pocketmq.broker.store.disk.disk import OsDisk
+    from pocketmq.broker.store.tools.stopped_store import find_stores
+    from pocketmq.broker.store.tools.verify import verify_store
     from pocketmq.pipeline.quick_reader import quick_reader
     from pocketmq.protocol.messages.properties import DELAY_LEVELS
 
@@ -316,10 +316,10 @@ def cat(
     if sum((raw, format_text is not None, output is not None)) > 1:
         raise CallerError("give one of --raw, -f and -o")
     in_format = None if format_text is None else MessageFormat(format_text)
-    from pocketmq.broker.store.disk import OsDisk
-    from pocketmq.broker.store.dump import read_queue
-    from pocketmq.broker.store.running_store import open_store
-    from pocketmq.broker.store.stopped_store import Problem, find_stores
+    from pocketmq.broker.store.disk.disk import OsDisk
+    from pocketmq.broker.store.tools.dump import read_queue
+    from pocketmq.broker.store.tools.running_store import open_store
+    from pocketmq.broker.store.tools.stopped_store import Problem, find_stores
     from pocketmq.protocol.messages.message_json import as_json
 
     disk = OsDisk()
@@ -360,9 +360,9 @@ def rebuild(
     ] = DEFAULT_PROFILE,
     output: Sentences = None,
 ) -> None:
-    from pocketmq.broker.store.disk import OsDisk
-    from pocketmq.broker.store.rebuild import Rebuild
-    from pocketmq.broker.store.stopped_store import find_stores
+    from pocketmq.broker.store.disk.disk import OsDisk
+    from pocketmq.broker.store.tools.rebuild import Rebuild
+    from pocketmq.broker.store.tools.stopped_store import find_stores
     from pocketmq.protocol.messages.properties import DELAY_LEVELS
     from pocketmq.runtime.clock import SystemClock
 

@@ -1,0 +1,376 @@
+"""Reads messages for a pop: which queues, from which offset, and which check points (K-33, K-34).
+
+A pop of "any queue" begins at a random queue and goes round, downwards in 5.5, so that many clients
+share the queues evenly; one pop in five reads the group's retry topic before the topic. What it
+found is stored as one check point per queue before anything is answered or committed
+(taken_points.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from random import randrange
+
+import msgspec
+
+from pocketmq.broker.core import BrokerCore
+from pocketmq.broker.filters.message_filters import MessageFilter
+from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
+from pocketmq.broker.pop.merge import PopMerge
+from pocketmq.broker.pop.orders import ConsumerOrders
+from pocketmq.broker.pop.priorities import Priorities
+from pocketmq.broker.pop.progress import PopProgress
+from pocketmq.broker.pop.records import CheckPoint
+from pocketmq.broker.pop.revive_log import ReviveLog
+from pocketmq.broker.pop.taken_points import HandOut, Taken, take_back
+from pocketmq.broker.store import GetResult, GetStatus
+from pocketmq.broker.store.reads.queue_reads import MOST_FILTERED_BYTES
+from pocketmq.broker.topics.topic_configs import TopicConfigManager
+from pocketmq.operation.events.messages import MessagePulled
+from pocketmq.operation.events.sink import Place
+from pocketmq.protocol.hosts import parse_host_text
+from pocketmq.protocol.messages import properties as names
+from pocketmq.protocol.messages.message import MessageExt
+from pocketmq.protocol.messages.properties import encode_again
+from pocketmq.protocol.messages.receipts import (
+    ORDERED_QUEUE,
+    ReceiptHandle,
+    pop_retry_topic,
+    retry_mark,
+)
+from pocketmq.protocol.stored.record import decode_records, encode_record, pack_host, queue_offsets
+
+ALL = MessageFilter()
+"""Wants every message."""
+_MOVED = frozenset(
+    {GetStatus.OFFSET_TOO_SMALL, GetStatus.OFFSET_OVERFLOW_BADLY, GetStatus.OFFSET_FOUND_NULL}
+)
+_PASSED = frozenset({GetStatus.NO_MATCHED_MESSAGE, GetStatus.MESSAGE_WAS_REMOVING})
+
+
+class PopRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What is wanted."""
+
+    group: str
+    topic: str
+    queue_id: int
+    """Negative: any."""
+    max_count: int
+    invisible_ms: int
+    from_last: bool
+    """A group without an offset begins at the last message, not at the first."""
+    filter: MessageFilter
+    ordered: bool = False
+    attempt_id: str | None = None
+
+
+class Popper:
+    """Reads for pops.
+
+    Args:
+        core: store, clock and options.
+        topics: which retry topics exist.
+        offsets: committed offsets.
+        revive_log: where their check points will go.
+        progress: how far messages are handed out beyond the committed offset.
+        orders: unacknowledged messages of queues that are consumed in order.
+        merge: check points that are only in memory.
+        priorities: which pops read the highest queue first.
+    """
+
+    def __init__(
+        self,
+        core: BrokerCore,
+        topics: TopicConfigManager,
+        offsets: ConsumerOffsetManager,
+        revive_log: ReviveLog,
+        progress: PopProgress,
+        orders: ConsumerOrders,
+        merge: PopMerge,
+        priorities: Priorities,
+    ) -> None:
+        self._priorities = priorities
+        self._merge = merge
+        self._core = core
+        self._store = core.store
+        self._topics = topics
+        self._offsets = offsets
+        self._revive_log = revive_log
+        self._progress = progress
+        self._orders = orders
+
+    def take(self, want: PopRequest, queues: int, now_ms: int) -> HandOut:
+        """Take messages, for which `TakenPoints.store` comes next; empty when there are none.
+
+        Args:
+            want: what is wanted.
+            queues: read queues of the topic.
+            now_ms: the time.
+        """
+        revive_queue = ORDERED_QUEUE if want.ordered else self._revive_log.next_queue()
+        out = HandOut(pop_time_ms=now_ms, revive_queue_id=revive_queue)
+        try:
+            self._take_from_all(out, want, queues)
+        except BaseException:
+            take_back(self._progress, [out])
+            raise
+        return out
+
+    def _take_from_all(self, out: HandOut, want: PopRequest, queues: int) -> None:
+        lot = randrange(100)
+        by_priority = not want.ordered and self._priorities.hold(want.group, want.topic, lot)
+        for topic, count in self._topics_in_turn(want, queues, lot, by_priority=by_priority):
+            if topic != want.topic and out.count >= want.max_count:
+                break  # it comes last then, and is not looked at: `restNum` does not count it
+            if count and (topic != want.topic or want.queue_id < 0):
+                for queue_id in self._queues(count, lot, by_priority=by_priority):
+                    if topic == want.topic and out.filter_bytes_left <= 0:
+                        break
+                    self._read(out, want, topic, queue_id)
+            elif count:
+                self._read(out, want, topic, want.queue_id)
+
+    def has_message(self, want: PopRequest, queues: int, now_ms: int) -> bool:
+        """Whether a pop would find something, or go on looking; nothing is moved (K-65)."""
+        left = MOST_FILTERED_BYTES
+        for topic, count in self._topics_in_turn(want, queues, 0, by_priority=False):
+            one = topic == want.topic and want.queue_id >= 0
+            for queue_id in [want.queue_id] if one else range(count):
+                if want.ordered and self._orders.is_blocked(
+                    (want.topic, want.group, queue_id), want.attempt_id, now_ms
+                ):
+                    continue
+                begin = self.position(want.group, topic, queue_id)
+                if self._store.max_offset(topic, queue_id) <= begin:
+                    continue
+                if want.filter is ALL:
+                    return True
+                found = self._get(want, topic, queue_id, begin, 1, left)
+                left -= found.filtered_bytes
+                if found.count or left <= 0:
+                    return True
+        return False
+
+    def position(self, group: str, topic: str, queue_id: int) -> int:
+        """Where the group's next pop of a queue would begin, or the queue itself."""
+        committed = self._offsets.query(group, topic, queue_id)
+        begin = self._store.min_offset(topic, queue_id) if committed is None else committed
+        return self._progress.begin((group, topic, queue_id), begin)
+
+    def _queues(self, count: int, lot: int, *, by_priority: bool) -> Iterable[int]:
+        """A topic's queues in the order in which they are read (K-33, V-3)."""
+        core = self._core
+        goes_down = core.profile.broker.pop_ring_goes_down and core.config.priority_order_asc
+        steps = reversed(range(count)) if goes_down else range(count)
+        start = 0 if by_priority else lot
+        return ((start + step) % count for step in steps)
+
+    def _topics_in_turn(
+        self, want: PopRequest, queues: int, lot: int, *, by_priority: bool
+    ) -> Iterator[tuple[str, int]]:
+        """The topic and the group's retry topic, in the order in which they are read (K-33)."""
+        config = self._core.config
+        own = (want.topic, queues)
+        if want.ordered:
+            yield own
+            return
+        v1 = pop_retry_topic(want.topic, want.group)
+        v2 = pop_retry_topic(want.topic, want.group, v2=True)
+        if config.enable_retry_topic_v2:
+            old = config.retrieve_message_from_pop_retry_topic_v1 and lot % 2 == 0
+            retry = v1 if old else v2
+        else:
+            retry = v1
+        known = self._topics.get(retry)
+        again = (retry, known.read_queue_nums if known is not None else 0)
+        share = config.pop_from_retry_probability
+        if by_priority:
+            share = config.pop_from_retry_probability_for_priority
+        yield from (again, own) if lot < share else (own, again)
+
+    # -- one queue ------------------------------------------------------------------------------
+
+    def _read(self, out: HandOut, want: PopRequest, topic: str, queue_id: int) -> None:
+        """Take messages from one queue (K-34)."""
+        store = self._store
+        key = (want.group, topic, queue_id)
+        begin = self._begin(want, topic, queue_id)
+        if want.ordered and self._orders.is_blocked(
+            (topic, want.group, queue_id), want.attempt_id, out.pop_time_ms
+        ):
+            return
+        wanted = want.max_count - out.count
+        config = self._core.config
+        if wanted <= 0 or (
+            config.enable_pop_message_threshold
+            and self._progress.in_flight(key) > config.pop_inflight_message_threshold
+        ):
+            out.rest += max(0, store.max_offset(topic, queue_id) - begin)
+            return
+        found = self._get(want, topic, queue_id, begin, wanted, out.filter_bytes_left)
+        if found.status in _MOVED:
+            self._merge.reset(key)
+            self._offsets.commit(*key, found.next_begin_offset, out.pop_time_ms)
+            self._progress.reset(key)
+            begin = found.next_begin_offset
+            found = self._get(want, topic, queue_id, begin, wanted, out.filter_bytes_left)
+        out.filter_bytes_left -= found.filtered_bytes
+        if found.count:
+            self._take(out, want, topic, queue_id, begin, found)
+        elif found.status in _PASSED and not self._progress.is_ahead(key):
+            # Filtered out, or deleted: the group's offset moves past them.
+            self._offsets.commit(*key, found.next_begin_offset, out.pop_time_ms)
+        out.rest += max(0, found.max_offset - found.next_begin_offset)
+
+    def _take(
+        self,
+        out: HandOut,
+        want: PopRequest,
+        topic: str,
+        queue_id: int,
+        begin: int,
+        found: GetResult,
+    ) -> None:
+        if found.next_begin_offset - begin == found.count:  # nothing was passed over
+            taken: Sequence[int] = range(begin, found.next_begin_offset)
+        else:
+            taken = [offset for view in found.records for offset in queue_offsets(view)]
+        mark = retry_mark(topic)
+        if want.ordered:
+            key = (topic, want.group, queue_id)
+            out.order_counts += self._orders.handed_out(
+                key,
+                taken,
+                attempt_id=want.attempt_id,
+                pop_time_ms=out.pop_time_ms,
+                invisible_ms=want.invisible_ms,
+            )
+            self._offsets.commit(want.group, topic, queue_id, taken[0], out.pop_time_ms)
+        else:
+            owner = (want.group, topic, queue_id, self._core.config.name)
+            suspended = False if self._core.profile.broker.pops_can_be_suspended else None
+            point = CheckPoint.of_pop(
+                owner, taken, out.pop_time_ms, want.invisible_ms, suspended=suspended
+            )
+            key = (want.group, topic, queue_id)
+            ahead = self._progress.ahead(key)
+            out.taken.append(Taken(point, found.next_begin_offset, ahead))
+            self._progress.handed_out(key, found.next_begin_offset, found.count)
+        if mark and not self._core.config.pop_response_return_actual_retry_topic:
+            messages = decode_records(b"".join(found.records))
+            out.records += [self._as_popped(out, want, topic, taken[0], m) for m in messages]
+        else:
+            out.records += found.records
+        if self._core.events.is_on:
+            self._tell(want.group, topic, queue_id, found, taken[0])
+        out.count += found.count
+        out.size_bytes += found.size_bytes
+        if mark:
+            out.retried += found.count
+            out.retried_bytes += found.size_bytes
+        out.starts.append(((mark, queue_id), taken[0]))
+        out.offsets.append(((mark, queue_id), taken))
+
+    def _tell(self, group: str, topic: str, queue_id: int, found: GetResult, first: int) -> None:
+        events = self._core.events
+        if not events.wants(MessagePulled):
+            place = Place(topic, queue_id, self._core.config.name, group)
+            events.count(MessagePulled, place, found.count, found.size_bytes)
+            return
+        event = MessagePulled(
+            *events.stamp(),
+            topic=topic,
+            broker=self._core.config.name,
+            queue=queue_id,
+            offset=first,
+            end=found.next_begin_offset,
+            count=found.count,
+            size=found.size_bytes,
+            group=group,
+            how="pop",
+        )
+        events.emit(event)
+
+    def _as_popped(
+        self, out: HandOut, want: PopRequest, topic: str, start: int, message: MessageExt
+    ) -> bytes:
+        """A retried message under the topic that was asked for, with its receipt (K-35)."""
+        properties = dict(message.properties)
+        handle = ReceiptHandle(
+            start,
+            out.pop_time_ms,
+            want.invisible_ms,
+            out.revive_queue_id,
+            retry_mark(topic),
+            self._core.config.name,
+            message.queue_id,
+            message.queue_offset,
+        )
+        properties.setdefault(names.POP_CK, str(handle))
+        return encode_record(
+            topic=want.topic.encode(),
+            queue_id=message.queue_id,
+            flag=message.flag,
+            queue_offset=message.queue_offset,
+            physical_offset=message.commit_log_offset,
+            sys_flag=message.sys_flag,
+            born_timestamp_ms=message.born_timestamp_ms,
+            born_host=pack_host(*parse_host_text(message.born_host)),
+            store_timestamp_ms=message.store_timestamp_ms,
+            store_host=pack_host(*parse_host_text(message.store_host)),
+            reconsume_times=message.reconsume_times,
+            prepared_transaction_offset=message.prepared_transaction_offset,
+            body=message.raw_body,
+            properties=encode_again(properties).encode(),
+        )
+
+    def _get(
+        self,
+        want: PopRequest,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        count: int,
+        most_filtered_bytes: int,
+    ) -> GetResult:
+        chosen = want.filter if topic == want.topic else ALL
+        return self._store.get_message(
+            topic,
+            queue_id,
+            offset,
+            count,
+            accept=chosen.accept,
+            accept_record=chosen.accept_record,
+            record_weight=chosen.weight,
+            most_filtered_bytes=most_filtered_bytes,
+        )
+
+    # -- offsets --------------------------------------------------------------------------------
+
+    def _begin(self, want: PopRequest, topic: str, queue_id: int) -> int:
+        """Where the group reads on in a queue (K-34)."""
+        group, now_ms = want.group, self._core.clock.time_ms()
+        key = (group, topic, queue_id)
+        reset = self._offsets.take_reset(group, topic, queue_id)
+        if reset is not None:
+            self._orders.clear((topic, group, queue_id))
+            self._merge.reset(key)
+            self._progress.reset(key)
+            self._offsets.commit(*key, reset, now_ms)
+            return reset
+        committed = self._offsets.query(group, topic, queue_id)
+        if committed is None:
+            committed = self._first(want, topic, queue_id)
+            self._offsets.commit(*key, committed, now_ms)
+        return self._progress.begin(key, committed)
+
+    def _first(self, want: PopRequest, topic: str, queue_id: int) -> int:
+        store = self._store
+        low = store.min_offset(topic, queue_id)
+        if topic != want.topic or not want.from_last:
+            return low
+        if low <= 0 and self._core.config.init_pop_offset_by_check_msg_in_mem:
+            first = store.get_message(topic, queue_id, 0, 1)
+            if first.count and not first.suggest_pulling_from_slave:
+                return 0
+        return max(0, store.max_offset(topic, queue_id) - 1)

@@ -1,0 +1,1 @@
+"""The seam to the file system, and files that are mapped through it, one and in rows."""

@@ -1,0 +1,1 @@
+"""From the log to what is made of it: queues, index, events, waiting consumers."""

@@ -1,0 +1,1 @@
+"""The one log of all messages, and the pages that its next ones go to."""

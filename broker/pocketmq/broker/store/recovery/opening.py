@@ -1,0 +1,124 @@
+"""The files of one store as a whole: taken over from the process before, and left to the next.
+
+    load     lock -> recovery -> what it read is synced -> `abort` is written
+    close    flush -> bounds of the queues are noted -> `abort` is removed -> lock
+
+As long as `abort` is there, a store was not left in order, and the next load has to look (S-60).
+"""
+
+from __future__ import annotations
+
+import os
+
+from pocketmq.broker.store.disk.disk import Disk, DiskFile
+from pocketmq.broker.store.dispatch.queue_dispatch import QueueDispatcher
+from pocketmq.broker.store.flush.checkpoint import StoreCheckpoint
+from pocketmq.broker.store.flush.flush_service import FlushService
+from pocketmq.broker.store.log.commit_log import CommitLog
+from pocketmq.broker.store.queues.consume_queue import ConsumeQueues
+from pocketmq.broker.store.recovery.ledger_folder import refuse_ledger
+from pocketmq.broker.store.recovery.noted_queues import NotedQueues, note
+from pocketmq.broker.store.recovery.recovery import Recoverer, Recovery
+
+
+class StoreOpening:
+    """Opens and closes them; call `load`, then `close`.
+
+    Args:
+        disk, root: where they are.
+        commit_log, consume_queues, queue_dispatcher, checkpoint: what recovery makes agree.
+        flush: brings to the disk what has to be there before anything is put.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        root: str,
+        commit_log: CommitLog,
+        consume_queues: ConsumeQueues,
+        queue_dispatcher: QueueDispatcher,
+        checkpoint: StoreCheckpoint,
+        flush: FlushService,
+    ) -> None:
+        self._disk = disk
+        self._root = root
+        self._commit_log = commit_log
+        self._consume_queues = consume_queues
+        self._queue_dispatcher = queue_dispatcher
+        self._checkpoint = checkpoint
+        self._flush = flush
+        self._abort = os.path.join(root, "abort")
+        self._lock: DiskFile | None = None
+
+    def load(self, *, check_crc: bool, abort_text: str) -> Recovery:
+        """Lock the store, and recover what a crash left.
+
+        Args:
+            check_crc: test the bodies of messages that are read.
+            abort_text: what stands in the file `abort`.
+
+        Raises:
+            StoreLockedError, StoreFileError, DiskError: as `MessageStore.load`.
+        """
+        self._disk.make_directory(self._root, lasting=True)
+        refuse_ledger(self._disk, self._root)
+        self._lock = self._disk.lock(os.path.join(self._root, "lock"))
+        try:
+            recovery = self._recover(check_crc)
+            # From here on a crash is one, and the mark has to survive a power cut too (S-60).
+            self._disk.write_file(self._abort, abort_text.encode())
+            self._disk.sync_directory(self._root)
+        except BaseException:
+            self._unlock()
+            raise
+        return recovery
+
+    def _recover(self, check_crc: bool) -> Recovery:
+        clean = self._disk.file_size(self._abort) is None
+        self._checkpoint.load()
+        noted = NotedQueues(self._disk, self._root)
+        noted.take()
+        boot_id = self._disk.boot_id()
+        is_same_boot = self._checkpoint.is_ours and self._checkpoint.boot_id == boot_id
+        recoverer = Recoverer(
+            self._commit_log,
+            self._consume_queues,
+            self._queue_dispatcher,
+            self._checkpoint,
+            clean=clean,
+            boot_id=boot_id,
+            noted=noted,
+            check_crc=check_crc,
+        )
+        recovery = recoverer.run()
+        if not clean:
+            self._flush.read_back(
+                recovery.confirmed,
+                recovery.scanned_from,
+                recoverer.doubtful,
+                is_same_boot=is_same_boot,
+            )
+        self._flush.all_flushed(self._checkpoint.physic_msg_timestamp)
+        self._checkpoint.write()
+        self._checkpoint.sync()
+        return recovery
+
+    def close(self) -> None:
+        """Flush and release all files at once, so that the next load has nothing to do."""
+        if self._lock is None:
+            return
+        if self._flush.flush_everything():
+            log_min = self._commit_log.min_offset
+            note(self._disk, self._root, self._consume_queues, self._checkpoint, log_min)
+            self._disk.remove_file(self._abort)  # else the next load must look (S-60)
+        self._commit_log.files.close()
+        self._consume_queues.close()
+        if self._queue_dispatcher.index is not None:
+            self._queue_dispatcher.index.close()
+        self._checkpoint.close()
+        self._unlock()
+
+    def _unlock(self) -> None:
+        assert self._lock is not None
+        self._lock.close()
+        self._lock = None
