@@ -107,7 +107,7 @@ nightly: system-tools ## every test with the newest of everything, in .venv/nigh
 	$(PYTHON) -m venv $(NIGHTLY)
 	$(NIGHTLY)/bin/python -m pip install --quiet --upgrade -e '.[dev,demo]'
 	PATH="$(abspath $(NIGHTLY))/bin:$$PATH" HYPOTHESIS_PROFILE=nightly \
-		$(NIGHTLY)/bin/python -m pytest -n $(JOBS) --dist loadgroup
+		$(NIGHTLY)/bin/python -m pytest --nightly -n $(JOBS) --dist loadgroup
 
 clean: ## remove .venv and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -78,6 +78,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run each async test on both event loops, or on one of them drawn by its name",
     )
     parser.addoption("--durations-to", help="write here how long the tests took")
+    parser.addoption(
+        "--nightly",
+        action="store_true",
+        help="also run the tests marked `nightly`: `make nightly` does",
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Without `--nightly` the bigger cases are left out; `make test` has the smallest of a kind."""
+    if config.getoption("nightly"):
+        return
+    left_out = [item for item in items if item.get_closest_marker("nightly")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("nightly")]
 
 
 @pytest.hookimpl(trylast=True)

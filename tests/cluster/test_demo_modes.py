@@ -145,24 +145,26 @@ def test_modes_exclude_each_other() -> None:
 @pytest.mark.parametrize(
     ("options", "facts"),
     [
-        (
+        pytest.param(
             ["--orderly"],
             [
                 "each of the 8 queues was consumed in order, by one consumer at a time",
                 # The lock lives on for what is left of its 30 s: B-45. 1 to 2 s without one.
                 r"killed with SIGKILL; settled in ([3-9]\d{3}|\d{5,}) ms",
             ],
+            marks=pytest.mark.nightly,
         ),
         (
             ["--broadcast"],
             [r"messages per consumer: (consumer-[1-4] 3,000[,;] ){3}killed before the end"],
         ),
-        (
+        pytest.param(
             ["--failures", "0.2"],
             [
                 r"[1-9]\d* failed deliveries were retried from %RETRY%flights-consumers",
                 r"[1-9]\d* messages failed 3 times, .* %DLQ%flights-consumers, and were sent again",
             ],
+            marks=pytest.mark.nightly,
         ),
         (["--pop"], ["consumer-4 joined; settled in", "messages are hidden for 10 s here"]),
     ],

@@ -28,14 +28,24 @@ def mortal(tmp_path: Path) -> Iterator[SparkCluster]:
         yield cluster
 
 
+@pytest.mark.parametrize(
+    "events",
+    [
+        pytest.param(("driver", "broker", "overtaken"), id="once each"),
+        pytest.param(
+            (
+                *("driver", "grow", "retention", "driver", "broker"),
+                *("overtaken", "driver", "nameservers", "driver"),
+            ),
+            id="five drivers",
+            marks=pytest.mark.nightly,
+        ),
+    ],
+)
 def test_tables_have_every_message_once_though_drivers_are_killed_and_retention_overtakes(
-    mortal: SparkCluster, tmp_path: Path
+    mortal: SparkCluster, tmp_path: Path, events: tuple[str, ...]
 ) -> None:
-    """The driver is killed five times: `overtaken` does it too."""
-    events = (
-        *("driver", "grow", "retention", "driver", "broker"),
-        *("overtaken", "driver", "nameservers", "driver"),
-    )
+    """`overtaken` kills the driver too."""
     Crashes(mortal, tmp_path, 2000, events, away_s=1.0, body_bytes=500).run()
 
 
