@@ -152,6 +152,7 @@ _OTHERWISE = """\
 |---|---|---|
 | a half message with a delay level or a timer is delayed as a half message: it is acknowledged, and its transaction never finds it | it is a half message as any other, and the delay counts from the commit | X-11 |
 | QUERY_MESSAGE (12) answers with all messages whose key or tag has the hash of the one asked for; clients leave out the others | the broker compares the key or tag too | S-48 |
+| in 5.3 a message that comes again in a V1 retry topic wakes no pop that waits | it wakes those of its group, in every profile | K-133 |
 | with `tls.ciphers` (5.5) each suite of TLS 1.3 can be chosen | these are spoken all or not at all: OpenSSL's choice among them cannot be changed from Python | Y-5 |
 | a broker's replicas and its controllers | some decisions of its own, each with its reason: [the list](rules/replication.md#what-pocketmq-does-otherwise) | W-1 |
 

@@ -44,6 +44,29 @@ async def test_a_cancel_names_its_message_as_the_release_does(
         assert await rig.queue("orders") == []
 
 
+@pytest.mark.parametrize(("appends", "key"), [(True, "orders+K"), (False, "K")])
+@pytest.mark.parametrize("profile", [PROFILE_5_3, PROFILE_5_5], ids=lambda profile: profile.name)
+async def test_an_option_says_how_a_cancel_names_its_message(
+    tmp_path: Path, profile: Profile, appends: bool, key: str
+) -> None:  # T-136
+    async with running_broker(
+        tmp_path,
+        profile,
+        recall_message_enable=True,
+        append_topic_for_timer_delete_key=appends,
+    ) as rig:
+        voice = await rig.voice()
+        properties = {names.TIMER_DELAY_SEC: "60", names.UNIQ_KEY: "K"}
+        sent = await voice.try_send("orders", properties=properties)
+        handle = sent.header(SendMessageResponseHeader).recall_handle
+        header = RecallMessageRequestHeader(topic="orders", recall_handle=handle)
+        assert (await voice.ask(header)).code == 0
+        [_, cancel] = await rig.queue(TIMER_TOPIC)
+        assert cancel.properties[names.TIMER_DEL_UNIQKEY] == key
+        await rig.advance(70)
+        assert await rig.queue("orders") == []
+
+
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
 async def test_a_resend_that_is_given_up_waits_by_its_delay_in_4_9_only(
     tmp_path: Path, profile: Profile

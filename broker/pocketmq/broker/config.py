@@ -135,6 +135,13 @@ class BrokerConfig(
         True, help="Also offer a template topic named like the broker."
     )
     trace_topic_enable: bool = option(False, help="Create the system topic for message traces.")
+    append_topic_for_timer_delete_key: bool | None = option(
+        None,
+        help="A recall names its message by topic and unique key, as 5.3 reads it; default: by "
+        "profile. Both are read.",
+        rule="T-136",
+        live=True,
+    )
     recall_message_enable: bool = option(
         False,
         help="Let producers recall timer messages.",

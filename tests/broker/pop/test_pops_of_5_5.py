@@ -12,6 +12,7 @@ from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.header import Header
 from pocketmq.protocol.headers.pop import NotificationRequestHeader, NotificationResponseHeader
+from pocketmq.protocol.headers.settings import UpdateBrokerConfigRequestHeader
 from pocketmq.protocol.messages.validation import TIMER_TOPIC
 from pocketmq.protocol.stored.record import decode_records
 from pocketmq.runtime.profile import PROFILE_5_3, PROFILE_5_5, Profile
@@ -128,6 +129,9 @@ async def test_a_notification_counts_what_its_expression_chooses(
         assert await has_message("number = 4", "SQL92") is not knows
         [stored] = decode_records(b"".join(rig.broker.store.get_message("orders", 0, 0, 1).records))
         assert stored.body == b"m"
+        setting = b"useMessageFilterForNotification=false"
+        assert (await voice.ask(UpdateBrokerConfigRequestHeader(), setting)).code == 0
+        assert await has_message("b", "TAG"), "whatever it chooses"
 
 
 @pytest.mark.parametrize("exp_type", ["TAG", "SQL92"])

@@ -79,6 +79,12 @@ class PopOptions:
         rule="V-2",
         live=True,
     )
+    use_message_filter_for_notification: bool = option(
+        True,
+        help="A NOTIFICATION (200054) with an expression counts matching messages only (5.5).",
+        rule="K-66",
+        live=True,
+    )
     use_separate_retry_queue: bool = option(
         False,
         help="Give a pop retry topic as many queues as its topic has, so that priorities last.",

@@ -264,6 +264,7 @@ class NotificationProcessor:
     ) -> None:
         self._expressions = expressions
         self._knows_expressions = core.profile.broker.pops_can_be_suspended
+        self._core = core
         self._clock = core.clock
         self._checks = checks
         self._popper = popper
@@ -287,7 +288,7 @@ class NotificationProcessor:
         now_ms = self._clock.time_ms()
         config = self._checks.read(header.topic, header.queue_id, header.consumer_group, now_ms)
         chosen = ALL
-        if self._knows_expressions:
+        if self._knows_expressions and self._core.config.use_message_filter_for_notification:
             chosen = self._expressions.filter(header.topic, header.exp, header.exp_type)
         want = PopRequest(
             group=header.consumer_group,

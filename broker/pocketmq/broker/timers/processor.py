@@ -64,11 +64,12 @@ class RecallProcessor:
         header = request.header(RecallMessageRequestHeader)
         handle = self._checked(header)
         now_ms = self._core.clock.time_ms()
+        names_topic = self._core.config.append_topic_for_timer_delete_key
+        if names_topic is None:
+            names_topic = self._core.profile.broker.cancel_names_topic
         properties = {
             names.TIMER_DEL_UNIQKEY: delete_key(
-                handle.topic,
-                handle.uniq_key,
-                names_topic=self._core.profile.broker.cancel_names_topic,
+                handle.topic, handle.uniq_key, names_topic=names_topic
             ),
             names.UNIQ_KEY: handle.uniq_key,
             names.TIMER_DELIVER_MS: str(handle.due_ms),
