@@ -12,6 +12,7 @@ import contextlib
 import gc
 import sys
 from collections.abc import Generator
+from pathlib import Path
 
 import psutil
 import pytest
@@ -20,6 +21,8 @@ from _pytest.unraisableexception import collect_unraisable
 NAME = "leavings"
 _HAS_FAILED = pytest.StashKey[bool]()
 _BEFORE = pytest.StashKey[set[int]]()
+_TASKS = Path("/proc/self/task")
+_TOLD = Path("/proc/thread-self/children")
 _OF_PYTHON = ("last_exc", "last_type", "last_value", "last_traceback")
 """Where Python keeps the last error; pytest sets it for debuggers."""
 
@@ -30,7 +33,7 @@ class Leavings:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
         """Note which processes fixtures have started: these end with their fixtures."""
-        item.stash[_BEFORE] = {each.pid for each in psutil.Process().children()}
+        item.stash[_BEFORE] = _children()
         return (yield)
 
     @pytest.hookimpl(wrapper=True)
@@ -57,10 +60,22 @@ class Leavings:
                 collect_unraisable(item.config)
 
 
+def _children() -> set[int]:
+    """Ids of the processes that this one started; Linux tells them in 0.02 ms, psutil in 3 ms."""
+    if not _TOLD.exists():
+        return {each.pid for each in psutil.Process().children()}
+    found: set[int] = set()
+    for thread in _TASKS.iterdir():
+        with contextlib.suppress(OSError):  # the thread has ended
+            found.update(map(int, (thread / "children").read_text().split()))
+    return found
+
+
 def _kill_started(before: set[int] | None) -> None:
     """End processes of ours that the test itself started."""
-    for each in () if before is None else psutil.Process().children():
+    for number in () if before is None else _children() - before:
         with contextlib.suppress(psutil.Error):
-            if each.pid not in before and any("pocketmq" in word for word in each.cmdline()):
+            each = psutil.Process(number)
+            if any("pocketmq" in word for word in each.cmdline()):
                 each.kill()
                 each.wait(timeout=60)
