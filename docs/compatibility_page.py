@@ -61,6 +61,58 @@ def answered() -> dict[int, list[str]]:
 
 def compatibility_page() -> str:
     """The page as Markdown."""
+    rows, yes = _requests()
+    return "\n".join(
+        [
+            "# Compatibility",
+            "",
+            "Which RocketMQ clients work with PocketMQ, and what of RocketMQ is not built.",
+            "A Java client needs only the address:",
+            "",
+            "```java",
+            'DefaultMQProducer producer = new DefaultMQProducer("shop");',
+            'producer.setNamesrvAddr("127.0.0.1:9876");',
+            "```",
+            "",
+            "`make docs` writes this page (`docs/compatibility_page.py`); do not edit it.",
+            "",
+            *_CLIENTS,
+            "## Requests",
+            "",
+            f"PocketMQ answers {yes} of {len(rows)} request codes of RocketMQ 4.9 to 5.3.",
+            "[generated/requests.md](generated/requests.md) lists each of them;",
+            "[generated/profiles.md](generated/profiles.md), what else the profiles differ in.",
+            "",
+            *_NOT_BUILT,
+            "",
+            *_OTHERWISE,
+            *_java_clients(),
+        ]
+    )
+
+
+def requests_page() -> str:
+    """Every request code of RocketMQ, and who answers it."""
+    rows, yes = _requests()
+    return "\n".join(
+        [
+            "# Requests of RocketMQ",
+            "",
+            f"PocketMQ answers {yes} of {len(rows)} request codes of RocketMQ 4.9 to 5.3.",
+            "It refuses the others on purpose, for the reason beside each, with",
+            "REQUEST_CODE_NOT_SUPPORTED (3), as RocketMQ answers a code that it does not know.",
+            "A client answers a code that a broker sends to clients.",
+            "",
+            "| code | request | meaning | since | answered | with profile |",
+            "|---|---|---|---|---|---|",
+            *rows,
+            "",
+        ]
+    )
+
+
+def _requests() -> tuple[list[str], int]:
+    """A row for each code, and how many are answered."""
     roles = answered()
     reasons = {int(code): why for why, codes in WHY_NOT.items() for code in codes}
     rows = []
@@ -82,52 +134,29 @@ def compatibility_page() -> str:
             f"| {int(code)} | `{code.name}` | {code.meaning} | {code.since} | {state} "
             f"| {profiles} |"
         )
-    return "\n".join(
-        [
-            "# Compatibility",
-            "",
-            "Made by `make docs` from the processors that the roles register; do not edit.",
-            "",
-            *_CLIENTS,
-            "## Requests",
-            "",
-            f"Of {len(rows)} request codes of RocketMQ 4.9 to 5.3 {yes} are answered. Others get",
-            "REQUEST_CODE_NOT_SUPPORTED (3), as RocketMQ answers a code that it does not know:",
-            "each of them is refused on purpose, for the reason beside it.",
-            "A code that a broker sends to clients is answered by the client.",
-            "What else the profiles differ in: [profiles](generated/profiles.md).",
-            "",
-            "| code | request | meaning | since | answered | with profile |",
-            "|---|---|---|---|---|---|",
-            *rows,
-            "",
-            *_NOT_BUILT,
-            *_OTHERWISE,
-            *_java_clients(),
-        ]
-    )
+    return rows, yes
 
 
 _CLIENTS = """\
 ## Which clients
 
-RocketMQ has two families of clients. Those of its remoting protocol ask a nameserver and connect to brokers themselves: they work here. Those
-of gRPC, which came with RocketMQ 5, connect to a proxy: PocketMQ's ([grpc.md](grpc.md)), or RocketMQ's in front of PocketMQ.
+RocketMQ has two families of clients. Remoting clients ask a nameserver and connect to brokers: they work with PocketMQ as they are. gRPC clients, which came with
+RocketMQ 5, connect to a proxy: PocketMQ's own ([grpc.md](grpc.md)), or RocketMQ's in front of PocketMQ.
 
 | client | protocol | with PocketMQ |
 |---|---|---|
 | Java: `org.apache.rocketmq:rocketmq-client` | remoting | yes, 4.2.0 to 5.5.0: [below](#rocketmqs-java-clients) |
 | Go: `github.com/apache/rocketmq-client-go/v2` | remoting | yes: [recipes/go](../recipes/README.md) |
 | Python: `pocketmq.client` | remoting | yes; with RocketMQ's own broker too (`encoding="json"` or `"rocketmq"`) |
-| C++: `rocketmq-client-cpp`, and Python's `rocketmq-client-python`, which calls it | remoting | not tried with the library itself; what it writes otherwise than Java is read ([protocol.md](protocol.md#where-readers-are-lenient)) |
-| all of `apache/rocketmq-clients`: Java's `rocketmq-client-java`, Python's `rocketmq-python-client`, Go, C++, C#, Rust, Node.js | gRPC | Python's 5.1.2 sends each kind of message through PocketMQ's own proxy, and receives by its SimpleConsumer and PushConsumer, as do Go's 5.1.4 and Node.js's 1.0.8, in tests that run with every change; the others were not tried with it ([grpc.md](grpc.md#what-is-answered)). All of them work through RocketMQ's proxy 5.3.3: [recipes/rocketmq-proxy](../recipes/rocketmq-proxy/README.md), whose test sends and receives with Python's 5.1.2. Straight to a nameserver or broker no: its start fails ("failed to fetch topic:orders route"), and the log there says `frame.refused` with the reason "it is HTTP/2" |
+| C++: `rocketmq-client-cpp`, and Python's `rocketmq-client-python`, which calls it | remoting | not tried; PocketMQ reads what it writes differently from Java ([protocol.md](protocol.md#where-readers-are-lenient)) |
+| all of `apache/rocketmq-clients`: Java's `rocketmq-client-java`, Python's `rocketmq-python-client`, Go, C++, C#, Rust, Node.js | gRPC | Python 5.1.2, Go 5.1.4 and Node.js 1.0.8 work through PocketMQ's proxy, and tests run them with every change ([grpc.md](grpc.md#what-is-answered)); the others were not tried with it. All of them work through RocketMQ's proxy 5.3.3 ([recipes/rocketmq-proxy](../recipes/rocketmq-proxy/README.md)). None can connect to a nameserver or broker: its start fails ("failed to fetch topic:orders route"), and the log there says `frame.refused`, "it is HTTP/2" |
 
 Any of them may use TLS ([security.md](security.md)). Users and rules are checked as in ACL 2.0 of RocketMQ 5.3; those of ACL 1.0 are not built.
 
 """.splitlines()  # noqa: E501
 
 _NOT_BUILT = """\
-## Of RocketMQ 5 and not built
+## What of RocketMQ 5 is not built
 
 | what | its codes and settings | what a client sees |
 |---|---|---|
@@ -139,13 +168,12 @@ _NOT_BUILT = """\
 | timers in RocksDB (5.5) | SWITCH_TIMER_ENGINE (5001), `timerRocksDBEnable`, field `E_T` of 5001: `R` or `F` | REQUEST_CODE_NOT_SUPPORTED (3): the timer wheel is the one engine |
 | latencies in 315 | `TOPIC_PUT_LATENCY`, `GROUP_GET_LATENCY` | SYSTEM_ERROR (1): no such item |
 
-Of 5.4 and 5.5 these are built, with profile 5.5: priority messages, `suspend` of CHANGE_MESSAGE_INVISIBLETIME (200053), expressions in
+Profile 5.5 has these features of 5.4 and 5.5: priority messages, `suspend` of CHANGE_MESSAGE_INVISIBLETIME (200053), expressions in
 NOTIFICATION (200054), committed messages without REAL_TOPIC, the index by tag (`indexType` = `T` of QUERY_MESSAGE (12)).
 """.splitlines()  # noqa: E501
 
 
 _OTHERWISE = """\
-
 ## Where PocketMQ does otherwise on purpose
 
 | RocketMQ | PocketMQ | rule |
@@ -167,10 +195,10 @@ def _java_clients() -> list[str]:
     return [
         "## RocketMQ's Java clients",
         "",
-        f"One program for all, `tests/interop/java_versions/Rows.java`, on {run['date']}: with our",
-        "broker, where `absent` says that this version has no such call. CI runs "
-        f"{' and '.join(run['in_ci'])};",
-        "the others are run by hand, as `tests/interop/test_java_versions.py` says.",
+        f"Program: `tests/interop/java_versions/Rows.java`. Date: {run['date']}. `ok` is with",
+        "PocketMQ's broker.",
+        f"`absent`: this version has no such call. CI runs {' and '.join(run['in_ci'])};",
+        "`tests/interop/test_java_versions.py` says how to run the others.",
         f"{run['newest']}",
         "",
         f"| feature | {' | '.join(versions)} |",

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from docs.behaviour_page import behaviour_page
-from docs.compatibility_page import compatibility_page
+from docs.compatibility_page import compatibility_page, requests_page
 from docs.events_page import events_page
 from docs.movement_page import movement_chart, movement_page
 from docs.profiles_page import profiles_page
 from docs.protocol_pages import codes_page, headers_page
-from docs.store_page import store_page
+from docs.store_page import store_files_page, store_tools_page
 from docs.sync_stub import sync_stub
 
 from pocketmq.runtime.configuration.option_types import as_text
@@ -118,7 +118,9 @@ PAGES = {
     "generated/movement.svg": movement_chart,
     "behaviour.md": behaviour_page,
     "compatibility.md": compatibility_page,
-    "store.md": store_page,
+    "generated/requests.md": requests_page,
+    "store-files.md": store_files_page,
+    "store-tools.md": store_tools_page,
     "../client/pocketmq/client/sync/__init__.pyi": sync_stub,
 }
 

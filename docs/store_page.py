@@ -1,4 +1,4 @@
-"""Draws the pictures of `store.md` from the declared layouts, between the page's own markers."""
+"""Draws the pictures of the store's pages from declared layouts, between their own markers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pocketmq.protocol.store_layout import (
     RECORD,
 )
 
-PAGE = Path(__file__).parent / "store.md"
+DOCS = Path(__file__).parent
 LAYOUTS = {
     "record": RECORD,
     "blank": BLANK,
@@ -33,13 +33,23 @@ _MARKED = re.compile(r"(<!-- layout: ([\w ]+) -->\n).*?(<!-- end -->)", re.DOTAL
 _WIDTH = 96
 
 
-def store_page() -> str:
+def store_files_page() -> str:
+    """`store-files.md` with every picture drawn anew."""
+    return _drawn("store-files.md")
+
+
+def store_tools_page() -> str:
+    """`store-tools.md` likewise."""
+    return _drawn("store-tools.md")
+
+
+def _drawn(name: str) -> str:
     """The page as it is, with every picture drawn anew.
 
     Raises:
         KeyError: the page wants a picture of a layout that is not declared.
     """
-    text = PAGE.read_text(encoding="utf-8")
+    text = (DOCS / name).read_text(encoding="utf-8")
     return _MARKED.sub(lambda found: found[1] + _section(LAYOUTS[found[2]]) + found[3], text)
 
 

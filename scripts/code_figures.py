@@ -1,4 +1,4 @@
-"""How long files and functions are, here and in other code bases: docs/architecture.md tells.
+"""How long files and functions are, here and in other code bases: docs/walks.md tells.
 
     python scripts/code_figures.py                         the package's folders together
     python scripts/code_figures.py --beside DIR [DIR ...]  and installed packages, as pip puts them

@@ -5,7 +5,7 @@
 
 At the first message routes and connections are made; later they are known. All processes run in
 one loop over a memory network (tests/support/memory_cluster.py). A *switch* is a call into
-another file than the call before. docs/architecture.md tells what comes out.
+another file than the call before. docs/walks.md tells what comes out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A recording for each of the thirty questions of docs/teaching.md.
+"""A recording for each of the thirty questions of docs/questions.md.
 
     python scripts/questions.py                     which recording shows which answer
     python scripts/questions.py 7                   makes it, and opens it where it shows the answer

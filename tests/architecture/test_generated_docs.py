@@ -15,7 +15,8 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGES = [
     DOCS / "behaviour.md",
-    DOCS / "store.md",
+    DOCS / "store-files.md",
+    DOCS / "store-tools.md",
     DOCS / "compatibility.md",
     ROOT / "client" / "pocketmq" / "client" / "sync" / "__init__.pyi",
     *sorted((DOCS / "generated").glob("*.*")),

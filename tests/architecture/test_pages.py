@@ -28,6 +28,18 @@ PAGES = [
 
 COMMAND = re.compile(r"^(?: {4}|\$ )((?:pocketmq|python -m pocketmq\.\w+|make|\.venv/bin/\w+) .*)$")
 
+USERS_PAGE_BYTES = 12 * 1024
+"""A user's page is read in one go; what is longer has two subjects, or a history that git has."""
+
+LONGER = {
+    "behaviour.md": "made by `make docs`, a row for each behaviour",
+    "found.md": "a catalogue for contributors",
+    "simulated-faults.md": "tables made by `faults.py --table`",
+    "spark-read.md": "is cut by another change",
+    "walks.md": "a walk of 34 steps is one list",
+}
+"""Pages that are looked things up in, and not read."""
+
 BECOMES_A_ROLE = ("broker", "nameserver", "controller", "proxy")
 """Commands that replace their process by the role's."""
 
@@ -88,6 +100,12 @@ def anchors(page: Path) -> set[str]:
     slugs = [re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings]
     again = (f"{slug}-{slugs[:at].count(slug)}" for at, slug in enumerate(slugs) if slug)
     return {*slugs, *again, *re.findall(r'<a (?:id|name)="([^"]+)"', text)}
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.name)
+def test_a_users_page_can_be_read_in_one_go(page: Path) -> None:
+    size = page.stat().st_size
+    assert (size > USERS_PAGE_BYTES) == (page.name in LONGER), f"{page.name} has {size} bytes"
 
 
 @pages("page")

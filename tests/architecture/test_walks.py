@@ -1,4 +1,4 @@
-"""The walks of docs/architecture.md: each step's function is called, in that order."""
+"""The walks of docs/walks.md: each step's function is called, in that order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from support.eventually import eventually
 from support.memory_cluster import memory_cluster
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "architecture.md"
+PAGE = ROOT / "docs" / "walks.md"
 WALKS = ("one message, from send to consume", "a consumer dies")
 LATER = re.compile(r"the shortest of \d+ more: (\d+) calls in (\d+) files, (\d+) switches")
 TOLD = re.compile(r"a later one (\d+) calls in (\d+) files, with (\d+) switches")
@@ -35,7 +35,7 @@ def assert_in_order(walk: str, calls: Iterator[Call]) -> None:
     """The steps are called one after the other, whatever is called between them."""
     for number, step in enumerate(steps(walk), 1):
         assert any(call == step for call in calls), (
-            f"step {number} of the walk in docs/architecture.md, {step.path} {step.name}, was not"
+            f"step {number} of the walk in docs/walks.md, {step.path} {step.name}, was not"
             " called after the step before: mend the page (or the order in the code)"
         )
 
@@ -49,7 +49,7 @@ def test_each_function_on_the_way_says_what_it_does(walk: str) -> None:
             node = next(each for each in ast.iter_child_nodes(node) if _name(each) == name)
         assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         assert ast.get_docstring(node), (
-            f"{step.path}: docs/architecture.md leads readers to {step.name}: give it a docstring"
+            f"{step.path}: docs/walks.md leads readers to {step.name}: give it a docstring"
         )
 
 
@@ -99,7 +99,7 @@ def test_the_way_of_one_message_is_as_long_as_the_page_says() -> None:
     assert told
     pairs = zip(map(int, counted.groups()), map(int, told.groups()), strict=True)
     assert all(now <= then for now, then in pairs), (
-        f"{counted[0]}, and docs/architecture.md says {told[0]}: see what"
+        f"{counted[0]}, and docs/walks.md says {told[0]}: see what"
         " `scripts/message_way.py --calls` has that it had not, and tell it on the page"
     )
 

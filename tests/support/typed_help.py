@@ -31,7 +31,7 @@ from support.typed_page import LIMIT_S, Line, Reader, nothing_left, use_own_netw
 EXAMPLE: Final = re.compile(r"^ +((?:seq \d+ \| )?pocketmq .*?)(?: {2,}.*)?$", re.MULTILINE)
 
 NOT_RUN: Final = {
-    r"pocketmq demo": "minutes; docs/store.md has one, test_demo_modes.py the others",
+    r"pocketmq demo": "minutes; docs/store-tools.md has one, test_demo_modes.py the others",
     r"pocketmq pipeline": "docs/jobs.md has them, with what they need installed",
     r".*\.\.\.": "an id of nobody",
     r"pocketmq failover .*--to 2": "replica 2 leads after the one before it",

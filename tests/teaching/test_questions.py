@@ -1,4 +1,4 @@
-"""Each of the thirty questions of docs/teaching.md has a recording that shows its answer."""
+"""Each of the thirty questions of docs/questions.md has a recording that shows its answer."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_recording_shows_the_answer(number: int, questions: ModuleType, tmp_pa
 
 
 def test_the_page_names_the_recording_of_each_question(questions: ModuleType) -> None:
-    page = (ROOT / "docs" / "teaching.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "questions.md").read_text(encoding="utf-8")
     rows = dict(re.findall(r"^\| (\d+) \| .* \| `questions\.py \d+`: (.*) \|$", page, re.MULTILINE))
     said = {str(number): questions.words(each) for number, each in questions.QUESTIONS.items()}
     assert rows == said

@@ -1,6 +1,6 @@
 """Fixed fields in a file, declared once: the struct that packs them, and their picture in the docs.
 
-Everything is big endian, as Java writes it. `docs/store.md` is drawn from these declarations.
+Everything is big endian, as Java writes it. `docs/store-files.md` is drawn from these declarations.
 """
 
 from __future__ import annotations

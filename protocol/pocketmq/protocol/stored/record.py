@@ -1,7 +1,7 @@
 """The stored record: one message in the commit log, and in pull, view and query replies (S-5, S-6).
 
 A broker writes each message once, as one record at the end of the commit log, and sends the same
-bytes to every consumer. `RECORD` below is the layout, drawn in docs/store.md. An example, 106
+bytes to every consumer. `RECORD` below is the layout, drawn in docs/store-files.md. An example, 106
 bytes: message 2 of queue 1 of TopicA, at log offset 3.
 
     0000006a daa320a7         106 bytes; magic of V1

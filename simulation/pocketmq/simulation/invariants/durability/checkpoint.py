@@ -13,7 +13,7 @@ from pocketmq.simulation.invariants.rule import DurabilityRule
 
 DURABLE = Struct(">q")
 DURABLE_AT = 72
-"""Behind RocketMQ's six numbers, the entries and the boot id (docs/store.md)."""
+"""Behind RocketMQ's six numbers, the entries and the boot id (docs/store-files.md)."""
 ENTRY = Struct(">qiq")
 """An entry of a consume queue: log offset, size, tags code (S-30)."""
 
