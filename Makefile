@@ -11,7 +11,7 @@ NIGHTLY := $(VENV)/nightly
 MODULES := runtime protocol operation nameserver controller broker client proxy pipeline cluster testing simulation
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system-tools demo lint test rewritten-tests quick check mutants bench bench-spark docs lock nightly clean
+.PHONY: help setup system-tools demo lint test rewritten-tests quick check mutants bench bench-spark docs lock nightly release clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -108,6 +108,9 @@ nightly: system-tools ## every test with the newest of everything, in .venv/nigh
 	$(NIGHTLY)/bin/python -m pip install --quiet --upgrade -e '.[dev,demo]'
 	PATH="$(abspath $(NIGHTLY))/bin:$$PATH" HYPOTHESIS_PROFILE=nightly \
 		$(NIGHTLY)/bin/python -m pytest --nightly -n $(JOBS) --dist loadgroup
+
+release: setup ## wheel and sdist in dist/, checked and tried in an empty environment; a git tag
+	$(BIN)/python scripts/release.py $(RELEASE_ARGS)
 
 clean: ## remove .venv and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
