@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
 
 from pocketmq.broker.access.access_processor import AccessProcessor
-from pocketmq.broker.access.guard import AccessGuard, AccessRules
+from pocketmq.broker.access.guard import AccessGuard, AccessRules, Guard
 from pocketmq.broker.access.infos import load_into, table_of
+from pocketmq.broker.access.plain.accounts import PlainAclError
+from pocketmq.broker.access.plain.files import PlainAclFiles, contents, parsed
+from pocketmq.broker.access.plain.migration import migrated
+from pocketmq.broker.access.plain.plain_guard import PlainGuard
 from pocketmq.broker.access.users import Accounts
 from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.subject import Service, Subject
 from pocketmq.broker.tables.saved_tables import SavedTable
 from pocketmq.protocol.bodies.access import AccessTable
+from pocketmq.runtime.errors import ConfigError
+
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +30,7 @@ class Access(Subject):
     """What the broker uses of it."""
 
     accounts: Accounts
-    guard: AccessGuard | None
+    guard: Guard | None
     """None where neither switch is on: then nothing is checked, and checking costs nothing."""
 
 
@@ -38,6 +49,31 @@ class _InitialUsers(Service):
     async def load(self) -> None:
         for username, password in self._users:
             self._accounts.ensure_super(username, password)
+
+
+class _Migration(Service):
+    """Makes users of the accounts of ACL 1.0 at each start; those that are there stay (Y-50).
+
+    Args:
+        accounts: Gets them.
+        path: The default file.
+    """
+
+    def __init__(self, accounts: Accounts, path: Path) -> None:
+        self._accounts = accounts
+        self._path = path
+
+    async def load(self) -> None:
+        try:
+            found = list(migrated(parsed(await asyncio.to_thread(contents, self._path))))
+        except PlainAclError as exc:
+            raise ConfigError("plain_acl_file", f"{self._path}: {exc}") from exc
+        new = [each for each in found if each[0].username not in self._accounts.users]
+        for user, acl in new:
+            self._accounts.create(user)
+            if acl is not None:
+                self._accounts.keep(acl)
+        log.info("acl.migrated", users=len(new), known=len(found) - len(new))
 
 
 def assemble_access(core: BrokerCore) -> Access:
@@ -69,10 +105,25 @@ def assemble_access(core: BrokerCore) -> Access:
         longest_prefix_first=core.profile.broker.longest_prefix_decides,
         retry_sends_may_name_group=core.profile.broker.retry_sends_may_name_group,
     )
-    is_on = rules.authentication or rules.authorization
+    guard: Guard | None = None
+    if rules.authentication or rules.authorization:
+        guard = AccessGuard(accounts, rules)
+    services: list[Service] = [saved, _InitialUsers(accounts, users)]
+    plain_file = config.plain_acl_file or Path(core.store.root) / "config" / "plain_acl.yml"
+    if config.migrate_auth_from_v1_enabled:
+        services.append(_Migration(accounts, plain_file))
+    if config.acl_enable and not core.profile.broker.plain_acl:
+        log.warning("acl.without_effect", advice="ACL 1.0 needs profile 4.9; use users and rules")
+    elif config.acl_enable:
+        if guard is not None:
+            raise ConfigError(
+                "acl_enable", "ACL 1.0 and users with rules are both on", advice="turn one off"
+            )
+        guard = plain = PlainGuard()
+        services.append(PlainAclFiles(plain_file, core.clock, plain.use))
     return Access(
         accounts=accounts,
-        guard=AccessGuard(accounts, rules) if is_on else None,
+        guard=guard,
         tools=(AccessProcessor(accounts, saved, core.budget),),
-        services=(saved, _InitialUsers(accounts, users)),
+        services=tuple(services),
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pocketmq.broker.access.guard import AccessGuard
+from pocketmq.broker.access.guard import Guard
 from pocketmq.protocol.budget import BudgetSource
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Dispatcher, Peer, Reply, error_reply
@@ -23,7 +23,7 @@ class GuardedDispatcher(Dispatcher):
         knows: as `Dispatcher`.
     """
 
-    def __init__(self, guard: AccessGuard, budget: BudgetSource, knows: Knows) -> None:
+    def __init__(self, guard: Guard, budget: BudgetSource, knows: Knows) -> None:
         super().__init__(budget, knows)
         self._guard = guard
 

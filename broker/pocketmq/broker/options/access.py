@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
 import msgspec
@@ -26,7 +27,7 @@ class _InnerClient(msgspec.Struct, rename="camel"):
 
 @dataclass(frozen=True, kw_only=True)
 class AccessOptions:
-    """RocketMQ's ACL 2.0 (docs/security.md)."""
+    """RocketMQ's ACL 2.0 and 1.0 (docs/security.md)."""
 
     authentication_enabled: bool = option(
         False, help="Take only requests that a user has signed.", rule="Y-40"
@@ -51,6 +52,21 @@ class AccessOptions:
         help='Signs this broker\'s own requests: {"accessKey":"...","secretKey":"..."}.',
         rule="Y-40",
         secret=True,
+    )
+
+    acl_enable: bool = option(
+        False,
+        help="ACL 1.0, in profile 4.9: take only requests that plain_acl.yml allows.",
+        rule="Y-20",
+    )
+    plain_acl_file: Path | None = option(
+        None,
+        help="File of ACL 1.0; acl/ beside it may have more. Empty: config/plain_acl.yml of the"
+        " store.",
+        rule="Y-20",
+    )
+    migrate_auth_from_v1_enabled: bool = option(
+        False, help="At each start, make users and rules of those of ACL 1.0.", rule="Y-50"
     )
 
     @property

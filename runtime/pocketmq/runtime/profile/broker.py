@@ -86,6 +86,8 @@ class BrokerProfile:
     """SQL92 has CONTAINS, STARTSWITH and ENDSWITH, which are names before 5.1.4 (Q-3)."""
     pulls_tell_sys_flags: bool
     """Answers to pulls carry `topicSysFlag` and `groupSysFlag`."""
+    plain_acl: bool
+    """`aclEnable` has an effect: ACL 1.0, which 5.3.3 has no more (Y-20)."""
     longest_prefix_decides: bool
     """Of two rules for prefixes the longer decides, and Deny of two equal ones; in 5.3 the shorter,
     and Allow (Y-45)."""
@@ -165,6 +167,7 @@ BROKER_4_9 = BrokerProfile(
     cancel_names_topic=True,
     filters_test_texts=False,
     pulls_tell_sys_flags=False,
+    plain_acl=True,
     longest_prefix_decides=False,
     retry_sends_may_name_group=True,
     message_priorities=False,
@@ -218,6 +221,7 @@ BROKER_5_3 = BrokerProfile(
     cancel_names_topic=True,
     filters_test_texts=True,
     pulls_tell_sys_flags=True,
+    plain_acl=False,
     longest_prefix_decides=False,
     retry_sends_may_name_group=True,
     message_priorities=False,

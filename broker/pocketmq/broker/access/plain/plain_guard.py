@@ -1,0 +1,98 @@
+"""Checks requests by ACL 1.0, in RocketMQ's order (Y-22).
+
+A refusal is SYSTEM_ERROR (1) with the text of RocketMQ's exception (Y-24).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import structlog
+
+from pocketmq.broker.access.guard import OWN_CODES
+from pocketmq.broker.access.plain.accounts import TRACE_TOPIC, Perm, PlainAcl, PlainAclError
+from pocketmq.broker.access.plain.needs import plain_needs
+from pocketmq.broker.errors import RequestRefusedError
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.dispatch import Addressed
+from pocketmq.protocol.errors import BadRequestError
+from pocketmq.protocol.header import to_text_value
+from pocketmq.protocol.signing import ACCESS_KEY, is_signed
+
+log = structlog.get_logger()
+
+_OLDEST: Final = 1
+"""A version whose clients sign no query flag: servers of 4.9 leave it out always (Y-11)."""
+
+_MOST_TOLD: Final = 256
+"""So many kinds of refusals are logged, as `AccessGuard` does."""
+
+
+class PlainRefusedError(RequestRefusedError):
+    """RocketMQ's AclException."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(
+            ResponseCode.SYSTEM_ERROR,
+            f"org.apache.rocketmq.acl.common.AclException: {message}, "
+            "org.apache.rocketmq.acl.plain.PlainPermissionManager.validate"
+            "(PlainPermissionManager.java)",
+        )
+
+
+class PlainGuard:
+    """Checks requests before any processor gets them."""
+
+    def __init__(self) -> None:
+        self.acl = PlainAcl()
+        """What the files say now."""
+        self._told: set[tuple[int, str]] = set()
+
+    def use(self, acl: PlainAcl) -> None:
+        """Check by these accounts from now on."""
+        self.acl = acl
+
+    def check(self, peer: Addressed, request: Command) -> None:
+        """Return if the request may be processed.
+
+        Raises:
+            PlainRefusedError: It may not.
+        """
+        try:
+            self._check(peer, request)
+        except (PlainAclError, BadRequestError) as exc:
+            kind = (request.code, str(exc))
+            is_new = kind not in self._told and len(self._told) < _MOST_TOLD
+            if is_new:
+                self._told.add(kind)
+            (log.info if is_new else log.debug)(
+                "request.denied", peer=peer.address, request=str(request), reason=str(exc)
+            )
+            raise PlainRefusedError(str(exc)) from exc
+
+    def _check(self, peer: Addressed, request: Command) -> None:
+        fields = request.fields
+        needs = plain_needs(request, fields)  # what cannot be read is refused to everybody
+        address = peer.address.rpartition(":")[0].strip("[]")
+        if any(each(address) for each in self.acl.white):
+            return
+        key = fields.get(ACCESS_KEY)
+        if key is None:
+            raise PlainAclError("No accessKey is configured")
+        name = to_text_value(key)
+        account = self.acl.accounts.get(name)
+        if account is None:
+            raise PlainAclError(f"No acl config for {name}")
+        if account.is_white(address):
+            return
+        if not is_signed(fields, request.body_view, account.secret_key, _OLDEST):
+            raise PlainAclError(f"Check signature failed for accessKey={name}")
+        if request.code in OWN_CODES and not account.is_admin:  # PocketMQ's own: clock, faults
+            raise PlainAclError(
+                f"Need admin permission for request code={request.code}, but accessKey={name} "
+                "is not"
+            )
+        if needs.get(TRACE_TOPIC) == Perm.PUB:
+            return
+        account.check(request.code, needs)
