@@ -37,6 +37,12 @@ def ask(page: Page, path: str, body: str = "{}") -> None:
     )  # fmt: skip
 
 
+def has_chinese() -> bool:
+    """Whether this machine can draw the button `中文`."""
+    found = subprocess.run(["fc-list", ":lang=zh"], capture_output=True, check=False)
+    return bool(found.stdout.strip())
+
+
 def until(page: Page, condition: str) -> None:
     page.wait_for_function(f"() => {condition}", timeout=120_000)
 
@@ -45,6 +51,8 @@ def watch(page: Page, url: str) -> None:
     """Look at each view of a cluster in which something happens."""
     state = "pocketmqWatch.timeline.newest"
     page.goto(url)
+    if not has_chinese():
+        page.add_style_tag(content="[data-language] { visibility: hidden }")
     until(
         page,
         f"Object.values({state}.clients).filter((each) => each.kind === 'consumer').length >= 4",
@@ -83,7 +91,6 @@ def watch(page: Page, url: str) -> None:
     shoot(page, "watch-forgotten")
     page.set_viewport_size({"width": 390, "height": 844})
     page.emulate_media(color_scheme="light")
-    page.click("[data-language=zh]")
     page.wait_for_timeout(500)
     shoot(page, "watch-small")
 

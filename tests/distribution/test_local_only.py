@@ -21,9 +21,9 @@ CALLS = "trace=connect,bind,sendto,sendmsg,sendmmsg"
 
 A_DAY = """
 set -e
+trap 'pocketmq down --data ./cluster' EXIT
 pocketmq up --any-port --control-port 0 --wait-ready --data ./cluster >addresses
-. ./addresses
-export NAMESRV_ADDR POCKETMQ_CONTROL
+export $(grep -E '^(NAMESRV_ADDR|POCKETMQ_CONTROL)=' addresses)
 pocketmq --version
 pocketmq topic create orders
 pocketmq send orders hello
@@ -31,7 +31,6 @@ pocketmq consume orders --group billing --count 1
 pocketmq group show billing
 pocketmq ps
 pocketmq watch --record recording.jsonl --seconds 1
-pocketmq down
 """
 """What README.md shows, in a shell."""
 

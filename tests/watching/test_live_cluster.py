@@ -62,6 +62,14 @@ def test_the_link_of_a_live_page_has_its_view_and_selection(page: Seen) -> None:
     page.page.keyboard.press("Escape")
 
 
+def test_the_clock_says_whether_it_runs_and_a_message_is_sent_by_hand(page: Seen) -> None:
+    page.until("/ · (runs|stands|\\u00d7)/.test(document.querySelector('footer .clock').innerText)")
+    page.page.fill("#send-topic", "orders")
+    page.page.fill("#send-body", "by hand")
+    page.page.click("[data-key='send one']")
+    page.shows("Done: broker-")
+
+
 def test_a_member_that_joins_moves_queues_with_its_arithmetic(page: Seen) -> None:
     choose(page, "queues")
     page.until(f"'127.0.0.1@guest' in {NEWEST}.clients")
@@ -85,6 +93,7 @@ def test_the_bytes_of_a_record_stand_beside_its_fields(page: Seen) -> None:
     page.page.wait_for_selector("[data-field=MAGICCODE]")
     magic = page.page.locator("[data-field=MAGICCODE]").first
     assert magic.inner_text() == "da a3 20 a7"
+    page.shows("0xDAA320A7")
     assert page.page.locator("[data-field=TOPIC]").first.inner_text() == b"orders".hex(" ")
     page.shows("tags code")  # of its consume queue entry
     page.shows("confirmPhyOffset")  # of the checkpoint

@@ -103,6 +103,8 @@ def _fields(
         if code and not code.endswith("s"):
             (number,) = struct.unpack(">" + code, raw)
             length, value = max(number, 0), str(number)
+            if field.name == "MAGICCODE":  # as everybody knows it
+                value = f"0x{number & 0xFFFFFFFF:08X}"
         elif code:
             value = host_text(raw) if "HOST" in field.name else raw.hex()
         else:

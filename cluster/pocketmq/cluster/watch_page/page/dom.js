@@ -31,7 +31,7 @@ export function svg(tag, attributes, ...children) {
  * With `{class: "hidden-text"}` its caption is only for those who do not see it.
  */
 export function table(caption, head, rows, attributes) {
-  return el("div", { class: "scrolls", tabindex: 0, role: "group", "aria-label": caption },
+  return el("div", { class: attributes?.window ? "scrolls window" : "scrolls", "data-window": attributes?.window, tabindex: 0, role: "group", "aria-label": caption },
     el("table", null,
       el("caption", { class: attributes?.class }, caption),
       el("thead", null, el("tr", null, head.map((each) => el("th", { scope: "col" }, each)))),

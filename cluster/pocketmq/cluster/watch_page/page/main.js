@@ -38,6 +38,10 @@ class Page {
     this.clock = null;
     this.said = "";
     this.large = null;
+    /** How far lists are scrolled of which only what is seen is made. */
+    this.scrolled = {};
+    /** group and queue -> its lags of the last seconds. */
+    this.lags = new Map();
     /** A second recording, or null. */
     this.beside = null;
     this.view = VIEWS.some((each) => each.name === link.view) ? link.view : "cluster";
@@ -139,7 +143,7 @@ class Page {
   async poll() {
     if (!document.hidden) {
       try {
-        if (this.view === "time") this.clock = await ask("GET", "/clock");
+        this.clock = await ask("GET", "/clock");
         this.faults = await ask("GET", "/faults");
         await this.readAlong();
         this.redraw();
@@ -158,6 +162,17 @@ class Page {
       if (path.startsWith("clock")) this.clock = await ask("GET", "/clock");
       this.faults = await ask("GET", "/faults");
       this.said = this.t("done", { what: answer.done ?? answer.id ?? button.textContent });
+    } catch (error) {
+      this.said = this.t("refused", { why: error.message });
+    }
+    this.redraw();
+  }
+
+  async send(form) {
+    const { topic, body, tag } = Object.fromEntries(new FormData(form));
+    try {
+      const stored = await ask("POST", "/messages", { topic, body, ...(tag ? { tag } : {}) });
+      this.said = this.t("done", { what: `${stored.broker ?? topic}/${stored.queue ?? ""} ${stored.offset ?? ""}`.trim() });
     } catch (error) {
       this.said = this.t("refused", { why: error.message });
     }
@@ -222,6 +237,8 @@ class Page {
       this.verdict,
       el("main", { class: this.beside && "beside" }, this.beside?.columns(this.content, t) ?? this.content, this.side),
       this.timeBar());
+    const tab = document.getElementById(`tab-${this.view}`), bar = tab.parentElement;
+    bar.scrollLeft = tab.offsetLeft - bar.offsetLeft - (bar.clientWidth - tab.offsetWidth) / 2;
     this.drawTrack();
     this.draw();
   }
@@ -297,10 +314,18 @@ class Page {
     this.playButton.textContent = playing ? t("pause") : t("play");
     this.time.replaceChildren(
       el("div", null, `${t("at", { s: seconds(player.at_ms - timeline.began_ms) })} ${t("of", { s: seconds(Math.max(length, player.at_ms - timeline.began_ms)) })}`),
-      el("div", { class: "note" }, `${t("virtual")} ${clockTime(this.state.at_ms)}`));
+      el("div", { class: "note" }, el("span", { class: "wide" }, `${t("virtual")} `), clockTime(this.state.at_ms), this.clockWords()));
     if (timeline.events.length !== this.drawnEvents && performance.now() - this.drawnAt > 1000) this.drawTrack();
     if (!player.playing) this.link();
     if (player.following) this.nextFrame();
+  }
+
+  /** Whether the cluster's clock runs, and how fast; nothing of a recording. */
+  clockWords() {
+    if (!this.isLive || !this.clock) return "";
+    const { kind, speed } = this.clock;
+    if (kind === "manual" && speed === 0) return ` · ${this.t("clock_stands")}`;
+    return ` · ${speed === 1 ? this.t("clock_runs") : this.t("clock_speed", { speed })}`;
   }
 
   /** While it follows a live feed, marks go on travelling between events. */
@@ -403,6 +428,16 @@ class Page {
       if (this.taken && event.detail > 0) this.taken = false;
       else this.press(event.target);
     });
+    this.root.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.send(event.target);
+    });
+    this.root.addEventListener("scroll", (event) => {
+      const key = event.target.dataset?.window;
+      if (key === undefined) return;
+      this.scrolled[key] = event.target.scrollTop;
+      this.redraw();
+    }, true);
     addEventListener("keydown", (event) => this.key(event));
     addEventListener("hashchange", () => {
       this.linked = null;

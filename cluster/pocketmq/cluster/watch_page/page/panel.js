@@ -9,6 +9,7 @@ import { faultButtons } from "watch/views/break.js";
 
 const SHOWN = 40;
 const LOOKED_BACK = 4000;
+const MOST_BUTTONS = 64;
 
 /** The last events up to the moment that `wanted` takes, newest first. */
 export function eventList(page, most, wanted) {
@@ -33,8 +34,10 @@ function facts(pairs) {
 
 /** The queues of a broker, to be selected also without a mouse. */
 function queueButtons(state, id) {
-  return queuesOf(state, id).sort(byNumber).map((queue) =>
-    el("button", { class: "chip plain", "data-select": queue, "data-key": `of ${queue}` }, `${topicOf(queue)} ${shortQueue(queue)}`));
+  const all = queuesOf(state, id).sort(byNumber);
+  return [all.slice(0, MOST_BUTTONS).map((queue) =>
+    el("button", { class: "chip plain", "data-select": queue, "data-key": `of ${queue}` }, `${topicOf(queue)} ${shortQueue(queue)}`)),
+  all.length > MOST_BUTTONS && el("span", { class: "note" }, ` +${all.length - MOST_BUTTONS}`)];
 }
 
 function roleFacts(page, id) {
@@ -79,6 +82,19 @@ function queueFacts(page, queue) {
   ])];
 }
 
+/** Sends one message through the control address; main.js listens for `submit`. */
+function sendForm({ state, t, selected }) {
+  const topics = [...new Set(Object.keys(state.queues).map(topicOf))].filter((each) => !own(each)).sort();
+  const line = (name, attributes) => [el("label", { for: `send-${name}` }, t(`send_${name}`)),
+    el("input", { id: `send-${name}`, name, autocomplete: "off", "data-key": `send ${name}`, ...attributes })];
+  const about = selected?.includes("/") ? topicOf(selected) : topics[0];
+  return el("section", { class: "card", "data-key": "send" }, el("h2", null, t("send_title")),
+    el("form", { class: "send" },
+      line("topic", { required: true, list: "topics", placeholder: about ?? null }), el("datalist", { id: "topics" }, topics.map((each) => el("option", { value: each }))),
+      line("body", { required: true }), line("tag"),
+      el("button", { class: "button", type: "submit", "data-key": "send one" }, t("send_one"))));
+}
+
 /** The events that are about what is selected. */
 function about(id) {
   return (event) => event.client_id === id || event.broker === id || event.role === id || event.nameserver === id || event.by === id
@@ -103,8 +119,9 @@ export function draw(place, page) {
   else if (id && (id in state.queues || id.includes("/"))) details = queueFacts(page, id);
   update(place,
     el("section", { class: "card" },
-      el("h2", null, id ? shortQueue(short(id)) : t("selected")), details,
+      el("h2", null, id ? (id in state.clients || id in state.roles ? id.slice(id.indexOf("@") + 1) : shortQueue(id)) : t("selected")), details,
       page.said && el("p", { class: "note", role: "status" }, page.said),
       id && el("button", { class: "button", "data-select": "", "data-key": "close" }, t("close"))),
+    page.isLive && sendForm(page),
     page.view !== "time" && el("section", { class: "card" }, el("h2", null, t("happened")), eventList(page, SHOWN, id ? about(id) : isStructure)));
 }

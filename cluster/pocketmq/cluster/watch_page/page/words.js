@@ -8,6 +8,8 @@ const ENGLISH = {
   live: "live", lost: "connection lost, trying again", recorded: "recording", loading: "Loading…",
   play: "Play", pause: "Pause", follow: "Live", earlier: "Previous change", later: "Next change",
   speed: "Speed", scrub: "Time", at: "{s} s", of: "of {s} s",
+  clock_runs: "runs", clock_stands: "stands", clock_speed: "×{speed}",
+  send_title: "Send a message", send_topic: "topic", send_body: "body", send_tag: "tag", send_one: "Send", grows: "grows",
   virtual: "protocol time", real: "since the beginning",
   problem_version: "This recording is of version {version}; this page knows version 1. What it does not know is left out.",
   problem_header: "The first line is no header of a recording. What follows is opened as far as it can be read.",
@@ -23,7 +25,7 @@ const ENGLISH = {
   producers: "Producers", consumers: "Consumers", brokers: "Brokers", nameservers: "Nameservers", controllers: "Controllers",
   kind_nameserver: "nameserver", kind_broker: "broker", kind_controller: "controller", kind_producer: "producer", kind_consumer: "consumer",
   state_running: "running", state_frozen: "frozen", state_ended: "killed", state_gone: "gone", state_silent: "silent", state_left: "left", state_cut: "cut off", state_cut_from: "cut off from {who}", all_clients: "clients", all_others: "all others", other_roles: "all other roles", links_cut: "Links cut: {links}",
-  expired_at: "forgotten by {who}", nobody_here: "Nothing is known yet. Start a producer or a consumer, or play the recording.",
+  expired_at: "forgotten by {who}", nobody_here: "This cluster has no processes or clients yet.",
   legend_sent: "message sent", legend_pulled: "messages pulled", legend_told: "notification", legend_registered: "registration", legend_committed: "offset committed",
   sampled: "1 mark = {each} events", picture: "Cluster: who is there, and what travels", more_queues: "+{n}",
   knowledge: "Who knows what", knows: "knows", stale: "not what the others know", table_nameserver: "What each nameserver knows",
@@ -58,6 +60,8 @@ const CHINESE = {
   views: "视图", language: "English", language_label: "This page in English",
   live: "实时", lost: "连接断开，正在重试", recorded: "录像", loading: "加载中…",
   play: "播放", pause: "暂停", follow: "实时", earlier: "上一个变化", later: "下一个变化",
+  clock_runs: "运行", clock_stands: "静止", clock_speed: "×{speed}",
+  send_title: "发送消息", send_topic: "主题", send_body: "消息体", send_tag: "标签", send_one: "发送", grows: "增长中",
   speed: "速度", scrub: "时间", at: "{s} 秒", of: "共 {s} 秒", virtual: "协议时间", real: "自开始起",
   problem_version: "此录像的版本是 {version}，本页面支持版本 1。无法识别的内容被略过。",
   problem_header: "第一行不是录像的文件头。后面能读的部分照常显示。",
@@ -73,7 +77,7 @@ const CHINESE = {
   producers: "生产者", consumers: "消费者", brokers: "Broker", nameservers: "NameServer", controllers: "Controller",
   kind_nameserver: "NameServer", kind_broker: "Broker", kind_controller: "Controller", kind_producer: "生产者", kind_consumer: "消费者",
   state_running: "运行中", state_frozen: "已冻结", state_ended: "已杀死", state_gone: "已断开", state_silent: "无心跳", state_left: "已离开", state_cut: "网络隔离", state_cut_from: "与 {who} 隔离", all_clients: "客户端", all_others: "所有其他节点", other_roles: "所有其他角色", links_cut: "链路已断：{links}",
-  expired_at: "被 {who} 剔除", nobody_here: "还没有任何信息。请启动生产者或消费者，或播放录像。",
+  expired_at: "被 {who} 剔除", nobody_here: "集群中还没有进程或客户端。",
   legend_sent: "发送消息", legend_pulled: "拉取消息", legend_told: "变更通知", legend_registered: "注册", legend_committed: "提交位点",
   sampled: "1 个标记 = {each} 个事件", picture: "集群：有谁，以及什么在传输", more_queues: "+{n}",
   knowledge: "各自知道什么", knows: "已知", stale: "与其他节点不一致", table_nameserver: "每个 NameServer 知道的 Broker",
@@ -146,8 +150,12 @@ export const LANGUAGES = { en: ENGLISH, zh: CHINESE };
 export const SENTENCES = { en: SENTENCES_ENGLISH, zh: SENTENCES_CHINESE };
 
 export function fill(text, values) {
-  return text.replace(/\{(\w+)\}/g, (whole, name) => (values?.[name] === undefined ? whole : String(values[name])));
+  const filled = text.replace(/\{(\w+)\}/g, (whole, name) => (values?.[name] === undefined ? whole : String(values[name])));
+  return filled.replace(/(?<![\d,.])\b1 (queue|event|message)s\b/g, "1 $1");
 }
+
+/** A number and its noun: `1 queue`, `2 queues`. */
+export const counted = (number, t) => (number === 1 ? `1 ${t("queue")}` : `${number} ${t("queues")}`);
 
 /** A function that translates into a language. */
 export const translator = (language) => (key, values) =>

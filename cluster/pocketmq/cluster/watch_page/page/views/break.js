@@ -6,8 +6,8 @@ import { cutWords } from "watch/views/cluster.js";
 export const name = "break";
 
 /** A button that asks the control address when it is pressed; main.js listens for `data-ask`. */
-function asking(page, label, method, path, body, key) {
-  return el("button", { class: "button", "data-ask": path, "data-method": method, "data-body": body === undefined ? null : JSON.stringify(body),
+function asking(page, label, method, path, body, key, style = "") {
+  return el("button", { class: `button ${style}`.trim(), "data-ask": path, "data-method": method, "data-body": body === undefined ? null : JSON.stringify(body),
     "data-key": key, "aria-disabled": page.isLive ? null : "true" }, label);
 }
 
@@ -16,13 +16,13 @@ export function faultButtons(page, id) {
   const { state, t } = page;
   const role = state.roles[id];
   const path = `roles/${encodeURIComponent(id)}`;
-  const button = (label, end, body) => asking(page, label, "POST", `${path}/${end}`, body, `${id} ${end} ${JSON.stringify(body ?? "")}`);
+  const button = (label, end, body, style) => asking(page, label, "POST", `${path}/${end}`, body, `${id} ${end} ${JSON.stringify(body ?? "")}`, style);
   const fault = (label, rule) => asking(page, label, "POST", "faults", { ...rule, role: id }, `${id} fault ${rule.do}`);
   const buttons = [];
-  if (role.state === "frozen") buttons.push(button(t("thaw"), "thaw"));
-  else if (role.state === "running") buttons.push(button(t("freeze"), "freeze"));
+  if (role.state === "frozen") buttons.push(button(t("thaw"), "thaw", undefined, "cold"));
+  else if (role.state === "running") buttons.push(button(`❄ ${t("freeze")}`, "freeze", undefined, "cold"));
   if (role.state === "ended") buttons.push(button(t("restart"), "restart"));
-  else buttons.push(button(t("kill"), "kill"));
+  else buttons.push(button(`✕ ${t("kill")}`, "kill", undefined, "danger"));
   if (role.kind === "broker" && role.state === "running") {
     buttons.push(button(t("cut_clients"), "partition", { other: "clients" }));
     for (const other of Object.keys(state.roles).filter((each) => state.roles[each].kind === "nameserver").sort()) {

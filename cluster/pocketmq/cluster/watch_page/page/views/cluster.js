@@ -3,6 +3,7 @@
 import { el, update, svg, table } from "watch/dom.js";
 import { colour, count, short, UNKNOWN } from "watch/names.js";
 import { troubleWords } from "watch/sentences.js";
+import { counted } from "watch/words.js";
 import { brokerNameOf, brokerOf, conflicts, journey, listedAs, shortQueue, topicOf, troublesAt } from "watch/state.js";
 
 const MOST_MARKS = 160;
@@ -99,6 +100,8 @@ function forgottenBy(state, broker) {
 function thing(page, id, box, words, extra = []) {
   const { state: lookup } = words;
   const chosen = page.selected === id;
+  const shown = id.includes("@") ? id.slice(id.indexOf("@") + 1) : id;
+  const isShortened = shown !== id || fitted(shown, box.w - 34, 7.6) !== shown;
   return svg("g", {
     class: `thing ${lookup} ${chosen ? "selected" : ""}`, tabindex: 0, role: "button", "aria-pressed": chosen,
     "data-select": id, "data-key": `thing ${id}`, transform: `translate(${box.x.toFixed(1)},${box.y.toFixed(1)})`,
@@ -106,15 +109,35 @@ function thing(page, id, box, words, extra = []) {
   },
   svg("rect", { class: "body", width: box.w, height: box.h, rx: 10 }),
   words.colour && svg("rect", { x: 0, y: 8, width: 6, height: box.h - 16, rx: 3, fill: words.colour }),
-  svg("text", { x: 16, y: 23, "font-weight": 650 }, fitted(short(id), box.w - 34, 7.6)),
-  svg("text", { class: `soft state ${words.bad ? "bad" : ""}`, x: 16, y: 42 }, fitted(words.line, box.w - 22, words.bad ? 7 : 6.2)),
+  svg("text", { x: 16, y: 23, "font-weight": 650 }, fitted(shown, box.w - 34, 7.6)),
+  svg("text", { class: `soft state ${words.bad ? "bad" : ""}`, x: 16, y: 42 }, begun(words.line, box.w - 22, words.bad ? 7 : 6.2)),
   SYMBOL[lookup] && svg("text", { x: box.w - 22, y: 24, class: "bad state" }, SYMBOL[lookup]),
-  extra);
+  extra,
+  // Drawn above all else of the box while it has the focus or the mouse.
+  isShortened && whole(id, box, Math.max(300, Math.floor(page.content.clientWidth) - 34)));
 }
 
-function fitted(text, width, each) {
+/** A long name in full, in as many lines as the picture has room for. */
+function whole(id, box, width) {
+  const fits = Math.max(12, Math.floor((width - 16) / 8.2));
+  const lines = id.match(new RegExp(`.{1,${fits}}`, "g"));
+  const longest = Math.min(id.length, fits) * 8.2;
+  const x = Math.min(16, width - box.x - longest - 8);
+  return svg("text", { class: "whole" }, lines.map((line, at) => svg("tspan", { x, y: 23 + at * 17 }, line)));
+}
+
+/** As much of a sentence as fits. */
+function begun(text, width, each) {
   const most = Math.max(4, Math.floor(width / each));
   return text.length > most ? `${text.slice(0, most - 1)}…` : text;
+}
+
+/** A name that fits: its begin and its end. */
+function fitted(text, width, each) {
+  const most = Math.max(4, Math.floor(width / each));
+  if (text.length <= most) return text;
+  const end = Math.floor((most - 1) / 2);  // names differ at their ends as often as at their begins
+  return `${text.slice(0, most - 1 - end)}…${text.slice(text.length - end)}`;
 }
 
 /** The other side of a cut link, in words. */
@@ -144,7 +167,7 @@ function clientWords(page, id) {
   if (found.state !== "running") parts.push(t(`state_${found.state}`));
   if (found.kind === "consumer") {
     const member = state.groups[found.group]?.members[id];
-    parts.push(`${found.group} · ${member?.unknown ? UNKNOWN : member?.queues.length ?? 0} ${t("queues")}`);
+    parts.push(`${found.group} · ${member?.unknown ? `${UNKNOWN} ${t("queues")}` : counted(member?.queues.length ?? 0, t)}`);
   } else {
     parts.push(found.status || t("kind_producer"));
   }
@@ -200,6 +223,9 @@ const numberOf = (queue) => Number(queue.slice(queue.lastIndexOf("/") + 1));
 /** Whether a topic is one of RocketMQ's own, and not one that people made. */
 export const own = (topic) => /^(%RETRY%|%DLQ%|SCHEDULE_TOPIC|RMQ_SYS|rmq_sys|TBW102|SELF_TEST|OFFSET_MOVED|BenchmarkTest|DefaultCluster)/.test(topic);
 
+/** Whether a process or client has ended: nothing travels on its links. */
+const isDead = (state, id) => ["ended", "gone"].includes((state.roles[id] ?? state.clients[id])?.state);
+
 function edges(page, plan) {
   const { state } = page;
   const { boxes, bands, wide } = plan;
@@ -208,7 +234,7 @@ function edges(page, plan) {
   const join = (one, other, style, way = curve(boxes[one], boxes[other], wide)) => {
     joined.add(`${one} ${other}`).add(`${other} ${one}`);
     const cut = isCut(page, one, other);
-    lines.push(svg("path", { class: `edge ${cut ? "cut" : style}`, d: way.path, "data-link": `${one} ${other}` }));
+    lines.push(svg("path", { class: `edge ${cut ? "cut" : isDead(state, one) || isDead(state, other) ? "dead" : style}`, d: way.path, "data-link": `${one} ${other}` }));
     if (!cut) return;
     const { x, y } = way.at(0.5);
     lines.push(svg("text", { class: "bad cut", x: x.toFixed(1), y: (y + 6).toFixed(1), "text-anchor": "middle" }, SYMBOL.cut));
@@ -339,7 +365,7 @@ export function draw(place, page) {
   const width = Math.max(300, Math.floor(place.clientWidth) - 34);
   const plan = layout(state, width);
   const troubles = troublesAt(state, page.player.at_ms);
-  const signature = JSON.stringify([width, page.language, page.selected, page.cuts, troubles, state.roles, state.clients, state.knows,
+  const signature = JSON.stringify([width, page.language, page.selected, page.badge, page.cuts, troubles, state.roles, state.clients, state.knows,
     state.forgot, state.seen, state.routes, Object.values(state.groups).map((each) => each.queues), Object.keys(state.queues)]);
   if (place.dataset.drawn !== signature || !place.firstChild) {
     place.dataset.drawn = signature;
@@ -356,10 +382,10 @@ export function draw(place, page) {
     update(place,
       el("section", { class: "card" },
         el("h2", null, t("view_cluster")),
-        things.length === 0 && el("p", { class: "note" }, t("nobody_here")),
+        things.length === 0 && el("p", { class: "note", role: "status" }, t(page.badge === "loading" ? "loading" : "nobody_here")),
         svg("svg", { width, height: plan.height, viewBox: `0 0 ${width} ${plan.height}`, role: "group", "aria-label": t("picture") },
           svg("g", null, edges(page, plan)), svg("g", { class: "marks", "aria-hidden": true }), svg("g", null, things)),
-        el("ul", { class: "legend" }, KINDS.map((kind) => el("li", null,
+        el("ul", { class: "legend", hidden: things.length === 0 }, KINDS.map((kind) => el("li", null,
           svg("svg", { width: 15, height: 14, viewBox: "-8 -7 15 14", "aria-hidden": true }, mark(kind, { x: 0, y: 0 })), t(`legend_${kind}`))),
         el("li", { class: "sampled" })),
         broken && el("p", { class: "warning" }, t("troubles_now", { troubles: broken })),

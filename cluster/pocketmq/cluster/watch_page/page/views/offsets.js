@@ -6,6 +6,32 @@ import { shortQueue, topicOf } from "watch/state.js";
 import { chip } from "watch/views/cluster.js";
 
 const CELLS = 28;
+const ROW = 34;
+/** Height of a row in px, about: of long lists only the rows that are seen are made. */
+const MOST_ROWS = 60;
+const LOOKED_BACK_MS = 6000;
+
+/** Whether a lag grows: all of the last half of some seconds is above all of the half before. */
+function grows(page, key, lag) {
+  const now = page.player.at_ms;
+  let seen = page.lags.get(key) ?? [];
+  if (seen.length && seen.at(-1).at > now) seen = [];  // somebody went back in time
+  if (!seen.length || now - seen.at(-1).at > 250) seen.push({ at: now, lag: lag ?? 0 });
+  while (seen.length && now - seen[0].at > LOOKED_BACK_MS) seen.shift();
+  page.lags.set(key, seen);
+  const half = now - (now - (seen[0]?.at ?? now)) / 2;
+  const before = seen.filter((each) => each.at < half), since = seen.filter((each) => each.at >= half);
+  return seen.length >= 6 && Math.min(...since.map((each) => each.lag)) > Math.max(...before.map((each) => each.lag));
+}
+
+/** The part of a list that is to be made, and how high what is left out would be. */
+function part(page, key, all) {
+  if (all.length <= MOST_ROWS) return { shown: all, above: 0, below: 0 };
+  const from = Math.max(0, Math.min(Math.floor((page.scrolled[key] ?? 0) / ROW) - 10, all.length - MOST_ROWS));
+  return { shown: all.slice(from, from + MOST_ROWS), above: from * ROW, below: (all.length - from - MOST_ROWS) * ROW };
+}
+
+const spacer = (height, key) => (height > 0 ? [{ attributes: { style: `height:${height}px`, "aria-hidden": true, "data-key": key }, cells: [""] }] : []);
 
 export const name = "offsets";
 
@@ -44,11 +70,17 @@ const legend = (t) => el("ul", { class: "legend" }, [["committed", "legend_commi
   ["process", "legend_process"], ["waiting", "legend_waiting"]].map(([kind, key]) => el("li", null,
   svg("svg", { width: 12, height: 22, viewBox: "0 2 12 22", "aria-hidden": true }, cells(kind, [1])), t(key))));
 
+/** A lag; one that grows is marked, and not by its colour alone. */
+function lagging(page, key, lag, least) {
+  const isGrowing = lag > 0 && grows(page, key, lag);
+  return el("span", { class: isGrowing ? "number missing" : "number", title: isGrowing ? page.t("grows") : null }, `${count(lag, least)}${isGrowing ? " ↑" : ""}`);
+}
+
 export function draw(place, page) {
   const { state, t } = page;
   const groups = Object.keys(state.offsets).sort();
   const tick = page.player.playing || page.player.following ? Math.floor(performance.now() / 150) : 0;
-  const signature = JSON.stringify([tick || [state.offsets, state.queues], page.language, page.player.at_ms * !tick]);
+  const signature = JSON.stringify([tick || [state.offsets, state.queues], page.language, page.player.at_ms * !tick, page.scrolled]);
   if (place.dataset.drawn === signature && place.firstChild) return;
   place.dataset.drawn = signature;
   if (groups.length === 0) {
@@ -57,10 +89,12 @@ export function draw(place, page) {
   }
   update(place, groups.map((group) => {
     const queues = Object.keys(state.offsets[group]).sort((one, other) => one.localeCompare(other, "en", { numeric: true }));
+    const key = `offsets ${group}`;
+    const { shown, above, below } = part(page, key, queues);
     return el("section", { class: "card" },
       el("h2", null, t("offsets", { group })), el("p", { class: "note" }, t("offsets_note")), (state.sampled || page.large) && el("p", { class: "note" }, t("offsets_sampled")), legend(t),
       table(t("offsets", { group }), [t("queue"), t("owner"), t("progress"), t("committed"), t("committable"), t("out_of_order"), t("in_process"), t("pulled"), t("stored"), t("lag")],
-        queues.map((queue) => {
+        [...spacer(above, `${key} above`), ...shown.map((queue) => {
           const progress = state.offsets[group][queue];
           const told = state.queues[queue]?.stored ?? null;
           const stored = told === null && progress.pulled === null ? null : Math.max(told, progress.pulled);
@@ -72,7 +106,7 @@ export function draw(place, page) {
           return [el("button", { "data-select": queue, "data-key": `queue ${group} ${queue}`, class: "plain" }, `${topicOf(queue)} ${shortQueue(queue)}`), owners.map((each) => chip(each)),
             strip(progress, stored, t, queue), number(progress.committed), number(progress.next), number(progress.out.length),
             number(inProcess), number(progress.pulled), number(stored, least),
-            el("span", { class: lag > 0 ? "number missing" : "number" }, count(lag, least))];
-        }), { class: "hidden-text" }));
+            lagging(page, `${group} ${queue}`, lag, least)];
+        }), ...spacer(below, `${key} below`)], { class: "hidden-text", window: queues.length > MOST_ROWS ? key : undefined }));
   }));
 }

@@ -21,15 +21,15 @@ function picture(page, group, width) {
   const lanes = timeline.lanes.groups[group] ?? {};
   const queues = Object.keys(lanes).sort(byNumber).slice(0, MOST_QUEUES);
   const began = timeline.began_ms, length = Math.max(timeline.ended_ms - began, 1);
-  const label = width < 500 ? 84 : LABEL;
+  const topics = new Set(queues.map(topicOf));
+  const label = width < 500 && topics.size < 2 ? 84 : LABEL;
   const x = (moment) => label + ((moment - began) / length) * (width - label - 6);
   const height = queues.length * ROW + 28;
-  const topics = new Set(queues.map(topicOf));
   const rows = queues.flatMap((queue, line) => {
     const y = line * ROW;
-    const text = topics.size > 1 && width >= 500 ? `${topicOf(queue)} ${shortQueue(queue)}` : shortQueue(queue);
+    const text = topics.size > 1 ? `${topicOf(queue)} ${shortQueue(queue)}` : shortQueue(queue);
     return [
-      svg("text", { class: "soft label", x: 0, y: y + 16, tabindex: 0, role: "button", "data-select": queue, "data-key": `lane ${group} ${queue}`, "aria-label": `${t("queue")} ${queue}` }, text.length > 18 ? `…${text.slice(-17)}` : text),
+      svg("text", { class: "soft label", x: 0, y: y + 16, tabindex: 0, role: "button", "data-select": queue, "data-key": `lane ${group} ${queue}`, "aria-label": `${t("queue")} ${queue}` }, text.length > 18 ? `${text.slice(0, 5)}…${text.slice(-12)}` : text),
       lanes[queue].map((span) => {
         const from = x(span.from_ms), to = x(span.to_ms ?? timeline.ended_ms);
         const owners = span.owners;
@@ -123,6 +123,7 @@ export function draw(place, page) {
       ? el("section", { class: "card" }, el("h2", null, t("view_queues")), el("p", { class: "note" }, t("no_groups")))
       : groups.map((group) => {
         const { nobody, several, unknown } = conflicts(state.groups[group]);
+        const left = Object.keys(timeline.lanes.groups[group] ?? {}).length - MOST_QUEUES;
         return [
           el("section", { class: "card" },
             el("h2", null, t("group_title", { group })),
@@ -131,7 +132,7 @@ export function draw(place, page) {
             several.length > 0 && el("p", { class: "warning" }, t("some_several", { queues: byTopic(several) })),
             unknown && el("p", { class: "note" }, t("owners_not_known")),
             nobody.length + several.length === 0 && !unknown && el("p", { class: "note" }, `✓ ${t(state.groups[group].broadcasting ? "broadcasting" : "all_owned")}`),
-            picture(page, group, width), changes(page, group)),
+            picture(page, group, width), left > 0 && el("p", { class: "note" }, t("more_queues", { n: left })), changes(page, group)),
           ring(page, group)];
       }));
   }
