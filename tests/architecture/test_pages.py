@@ -35,7 +35,6 @@ LONGER = {
     "behaviour.md": "made by `make docs`, a row for each behaviour",
     "found.md": "a catalogue for contributors",
     "simulated-faults.md": "tables made by `faults.py --table`",
-    "spark-read.md": "is cut by another change",
     "walks.md": "a walk of 34 steps is one list",
 }
 """Pages that are looked things up in, and not read."""

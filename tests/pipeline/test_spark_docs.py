@@ -21,7 +21,7 @@ NEXT = ("read", "write", "stores", "tables", "cluster")
 PAGES = (PAGE, *(DOCS / f"spark-{name}.md" for name in NEXT))
 """In the order in which a reader follows them."""
 OPTIONS = DOCS / "spark-options.md"
-WITHOUT_BLOCKS = (OPTIONS, DOCS / "spark-kafka.md")
+WITHOUT_BLOCKS = (OPTIONS, *(DOCS / f"spark-{name}.md" for name in ("kafka", "loss")))
 OF_OTHER_TESTS = (DOCS / "jobs.md", DOCS / "arrow.md")
 OBJECT_STORE = "127.0.0.1:9000"
 """The S3 server on the pages, which they do not start."""
