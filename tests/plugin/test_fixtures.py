@@ -120,7 +120,7 @@ def test_time_goes_neither_back_nor_on_for_ever(pocketmq_clock: Cluster, seconds
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"seconds": "2h"}, "seconds is '2h', which is no number; write the number 7200, in sec"),
+        ({"seconds": "2 weeks"}, "'2 weeks' is no duration; write 126, 126s, 500ms, 5m or 2h"),
         ({"hours": "two"}, "hours is 'two', which is no number; write a number"),
         ({"minutes": None}, "minutes is None, which is no number; write a number"),
     ],

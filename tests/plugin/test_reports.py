@@ -9,23 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from support.nested_pytest import pytest_command
+from support.nested_pytest import run_pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "testing.md"
-
-INI = "[pytest]\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\n"
-
-
-def run_pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    (folder / "pytest.ini").write_text(INI)
-    return subprocess.run(
-        pytest_command(folder, *arguments),
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
 
 
 @pytest.mark.cluster

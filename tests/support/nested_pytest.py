@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -14,3 +15,14 @@ def pytest_command(folder: Path, *arguments: str, python: str = sys.executable) 
     """
     temporary = f"--basetemp={folder / 'nested-pytest'}"
     return [python, "-m", "pytest", "-q", temporary, *arguments]
+
+
+def run_pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the tests in a folder, with an ini file as the pages advise."""
+    (folder / "pytest.ini").write_text(
+        "[pytest]\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\n"
+    )
+    command = pytest_command(folder, *arguments)
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=200, check=False
+    )

@@ -51,6 +51,15 @@ def delay_level(text: str) -> int:
     raise CallerError(f"no delay level is {text} long; write {', '.join(LEVELS)}")
 
 
+def as_seconds(name: str, value: object) -> float:
+    """The value of an argument that counts seconds, or is a duration such as `"2h"`.
+
+    Raises:
+        CallerError: It is neither; the message says what to write.
+    """
+    return parse_duration_ms(value) / 1000 if isinstance(value, str) else as_number(name, value)
+
+
 def as_number(name: str, value: object) -> float:
     """The value of an argument that counts seconds, minutes or hours, in a program.
 

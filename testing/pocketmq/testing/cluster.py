@@ -31,7 +31,6 @@ processes:
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import itertools
 import shutil
@@ -46,9 +45,11 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import msgspec
 
-from pocketmq.client import ConsumeFromWhere
-from pocketmq.client.instances import runs_clients
-from pocketmq.cluster.durations import as_number
+from pocketmq.client import (
+    MessageExt,
+)
+from pocketmq.client.consumer.progress import skipped
+from pocketmq.cluster.durations import as_number, as_seconds
 from pocketmq.cluster.steering.access import ClusterAccess, Rule
 from pocketmq.cluster.steering.cluster_control import ClusterControl
 from pocketmq.cluster.steering.errors import (
@@ -68,11 +69,12 @@ from pocketmq.operation.tls.contexts import certificate_in
 from pocketmq.protocol.scalars import MessageType
 from pocketmq.protocol.signing import Credentials
 from pocketmq.runtime.addresses import host_of
-from pocketmq.runtime.errors import CallerError, ConfigError, DiskError, PocketMQError
+from pocketmq.runtime.errors import ConfigError, DiskError, PocketMQError
 from pocketmq.runtime.loop_thread import LoopThread
 from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName
+from pocketmq.testing import role_logs
 from pocketmq.testing.fault_options import FaultOptions
-from pocketmq.testing.sync_clients import SyncConsumer, SyncProducer
+from pocketmq.testing.sync_cluster import CLUSTER_TIME, SyncCluster
 
 _numbers = itertools.count(1)
 
@@ -241,6 +243,10 @@ class Cluster:
         await self.thread.run(self.control.create_group(group, changes))
         return group
 
+    async def dead_letters(self, group: str) -> list[MessageExt]:
+        """The messages that a group has failed to consume too often, the oldest first."""
+        return await self.thread.run(self.control.dead_letters(group))
+
     def group(self, name: str) -> Group:
         """A consumer group to wait for; `name` is the one that its consumers have."""
         return Group(self, name)
@@ -252,18 +258,20 @@ class Cluster:
         """The cluster's time in epoch ms."""
         return self.control.time_ms()
 
-    async def advance(self, seconds: float = 0, *, minutes: float = 0, hours: float = 0) -> None:
+    async def advance(
+        self, seconds: float | str = 0, *, minutes: float = 0, hours: float = 0
+    ) -> None:
         """Move the clocks of all roles, and of all clients created in this process.
 
-        Timers fire in the order in which they are due; returns when the tasks that they started
-        have come to rest.
+        `advance(7200)`, `advance(hours=2)` and `advance("2h")` are the same. Timers fire in the
+        order in which they are due; returns when the tasks that they started have come to rest.
 
         Raises:
             WrongClusterError: The cluster runs on real time, or is shared.
-            CallerError: An argument is no number, as `"2h"`, or that is too far.
+            CallerError: An argument is no number and no duration, or that is too far.
         """
         self.check_own("move its time", "pocketmq_clock")
-        by_s = as_number("seconds", seconds)
+        by_s = as_seconds("seconds", seconds)
         by_s += 60 * as_number("minutes", minutes) + 3600 * as_number("hours", hours)
         await self._warn_of_real_time()
         await self.thread.run(self.control.advance(by_s))
@@ -288,7 +296,8 @@ class Cluster:
         while not await _holds(condition):
             if self.time_ms >= until_ms:
                 name = getattr(condition, "__name__", repr(condition))
-                raise NotReachedError(name, limit_s, "it does not hold; this is cluster time")
+                pending = await self.thread.run(self.control.pending())
+                raise NotReachedError(name, limit_s, f"{CLUSTER_TIME}{pending}")
             await self.thread.run(self.control.step(until_ms))
         return (self.time_ms - began_ms) / 1000
 
@@ -432,6 +441,16 @@ class Group:
         control, limit = self._cluster.control, as_number("limit_s", limit_s)
         await self._cluster.thread.run(control.consumed_all(self.name, limit))
 
+    async def reset(self, topic: str, *, time_ms: int = 0) -> None:
+        """Have the group consume a topic again; its members may be running.
+
+        Args:
+            topic: Its full name.
+            time_ms: From what was stored at this moment on, in epoch ms; 0: from the first
+                message; -1: nothing again, and nothing that is there.
+        """
+        await self._cluster.thread.run(self._cluster.control.reset_group(self.name, topic, time_ms))
+
     async def state(self) -> GroupState:
         """Members, queues and offsets."""
         return await self._cluster.thread.run(self._cluster.control.group_state(self.name))
@@ -491,216 +510,6 @@ class Faults:
     def firings(self) -> list[Firing]:
         """The last 1,000 firings of each role, oldest first."""
         return self.cluster.thread.result(self.cluster.control.faults.firings())
-
-
-class SyncCluster:
-    """A `Cluster` whose calls block; they are documented there.
-
-    Args:
-        cluster: The cluster.
-    """
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-        self._thread = LoopThread("pocketmq clients")
-
-    def close(self) -> None:
-        """End the thread of the clients, which must be stopped before."""
-        self._thread.stop()
-
-    # -- names ------------------------------------------------------------------------------
-
-    @property
-    def nameservers(self) -> str:
-        """`host:port;host:port`."""
-        return self._cluster.nameservers
-
-    @property
-    def time_ms(self) -> int:
-        """The cluster's time in epoch ms."""
-        return self._cluster.time_ms
-
-    def topic_name(self, name: str) -> str:
-        """A topic name that no other test has."""
-        return self._cluster.topic_name(name)
-
-    def group_name(self, name: str) -> str:
-        """A group name that no other test has."""
-        return self._cluster.group_name(name)
-
-    # -- control ----------------------------------------------------------------------------
-
-    def create_topic(
-        self, name: str, *, queues: int = 4, message_type: MessageType | None = None
-    ) -> str:
-        """Create a topic; returns its full name when every nameserver has its route."""
-        return self._thread.result(
-            self._cluster.create_topic(name, queues=queues, message_type=message_type)
-        )
-
-    def create_group(
-        self,
-        name: str,
-        *,
-        fifo: bool = False,
-        retry_max_times: int = 16,
-        retry_queue_nums: int = 1,
-        consume_enable: bool = True,
-    ) -> str:
-        """Create a consumer group; returns its full name. See `Cluster.create_group`."""
-        return self._thread.result(
-            self._cluster.create_group(
-                name,
-                fifo=fifo,
-                retry_max_times=retry_max_times,
-                retry_queue_nums=retry_queue_nums,
-                consume_enable=consume_enable,
-            )
-        )
-
-    def group(self, name: str) -> SyncGroup:
-        """A consumer group, to wait for."""
-        return SyncGroup(self._cluster, self._thread, name)
-
-    def advance(self, seconds: float = 0, *, minutes: float = 0, hours: float = 0) -> None:
-        """Move the clocks of all roles and clients.
-
-        Raises:
-            CallerError: Clients run in the caller's event loop, which would stand still meanwhile.
-        """
-        _check_no_client_waits("advance")
-        self._thread.result(self._cluster.advance(seconds, minutes=minutes, hours=hours))
-
-    def advance_until(self, condition: Callable[[], bool], *, limit_s: float = 3600.0) -> float:
-        """Move time from deadline to deadline until a condition holds.
-
-        The condition is called in the calling thread, so it may use the other calls here.
-
-        Raises:
-            NotReachedError: The condition did not hold after `limit_s`.
-            CallerError: Clients run in the caller's event loop, which would stand still meanwhile.
-        """
-        _check_no_client_waits("advance_until")
-        name = getattr(condition, "__name__", repr(condition))
-        if inspect.iscoroutinefunction(condition):
-            raise CallerError(
-                f"{name} is a coroutine function; write a plain one, or await "
-                "cluster.advance_until(...), without sync"
-            )
-        began_ms = self.time_ms
-        until_ms = began_ms + round(as_number("limit_s", limit_s) * 1000)
-        self.advance(0)
-        while not condition():
-            if self.time_ms >= until_ms:
-                raise NotReachedError(name, limit_s, "it does not hold; this is cluster time")
-            control = self._cluster.control
-            self._cluster.thread.result(control.step(until_ms))
-        return (self.time_ms - began_ms) / 1000
-
-    @property
-    def faults(self) -> Faults:
-        """The cluster's fault rules."""
-        return self._cluster.faults
-
-    def freeze(self, role: str) -> None:
-        """Stop a role's reading and timers."""
-        self._thread.result(self._cluster.freeze(role))
-
-    def thaw(self, role: str) -> None:
-        """Let a frozen role go on."""
-        self._thread.result(self._cluster.thaw(role))
-
-    def kill(self, role: str) -> None:
-        """End a role at once, like kill -9."""
-        self._thread.result(self._cluster.kill(role))
-
-    def restart(self, role: str) -> None:
-        """Start a killed role again."""
-        self._thread.result(self._cluster.restart(role))
-
-    def save_snapshot(self, folder: Path) -> None:
-        """Copy all data into a new folder."""
-        self._thread.result(self._cluster.save_snapshot(folder))
-
-    def load_snapshot(self, folder: Path) -> None:
-        """Begin again with what was saved."""
-        self._thread.result(self._cluster.load_snapshot(folder))
-
-    def reset(self) -> None:
-        """Begin again without any data."""
-        self._thread.result(self._cluster.reset())
-
-    # -- clients ----------------------------------------------------------------------------
-
-    def producer(self, group: str = "test-producers", **options: Any) -> SyncProducer:
-        """A producer, to be used in `with`. Options are those of `pocketmq.client.Producer`."""
-        options.setdefault("nameservers", self.nameservers)
-        options.setdefault("events", self._cluster.control.events.clients.sink)
-        self._trust(options)
-        return SyncProducer(self._thread, group, **options)
-
-    def consumer(
-        self,
-        group: str,
-        topic: str,
-        expression: str = "*",
-        **options: Any,
-    ) -> SyncConsumer:
-        """A consumer, to be used in `with`. Options are those of `pocketmq.client.PushConsumer`.
-
-        A new group begins with the first stored message, so that a test may send before the
-        consumer owns its queues.
-        """
-        options.setdefault("nameservers", self.nameservers)
-        options.setdefault("events", self._cluster.control.events.clients.sink)
-        options.setdefault("consume_from_where", ConsumeFromWhere.FIRST_OFFSET)
-        self._trust(options)
-        return SyncConsumer(self._thread, group, topic, expression, hint=self._hint, **options)
-
-    def _trust(self, options: dict[str, Any]) -> None:
-        """Have a client speak TLS where the cluster does, unless the caller says how."""
-        if self._cluster.control.roles.client_tls is None:
-            return
-        if not options.keys() & {"tls", "tls_ca_file", "network"}:
-            options.update(tls=True, tls_ca_file=self._cluster.ca_file)
-
-    async def _hint(self) -> str:
-        return await self._cluster.thread.run(self._cluster.control.hint())
-
-
-class SyncGroup:
-    """A `Group` for synchronous code."""
-
-    def __init__(self, cluster: Cluster, thread: LoopThread, name: str) -> None:
-        self._group = cluster.group(name)
-        self._thread = thread
-
-    def assigned(self, *, members: int | None = None, limit_s: float = WAIT_LIMIT_S) -> None:
-        """Wait until each queue has an owner."""
-        _check_no_client_waits("group(...).assigned")
-        self._thread.result(self._group.assigned(members=members, limit_s=limit_s))
-
-    def consumed_all(self, *, limit_s: float = WAIT_LIMIT_S) -> None:
-        """Wait until the group has consumed all messages in its topics."""
-        _check_no_client_waits("group(...).consumed_all")
-        self._thread.result(self._group.consumed_all(limit_s=limit_s))
-
-    def state(self) -> GroupState:
-        """Members, queues and offsets."""
-        return self._thread.result(self._group.state())
-
-
-def _check_no_client_waits(call: str) -> None:
-    """Refuse to block an event loop in which clients run: they could do nothing meanwhile."""
-    try:
-        loop = asyncio.get_running_loop()
-    except RuntimeError:
-        return
-    if runs_clients(loop):
-        raise CallerError(
-            f"sync.{call} blocks the event loop in which the test's clients run, so they would "
-            f"stand still; write `await cluster.{call}(...)`, without sync"
-        )
 
 
 @contextmanager
@@ -776,13 +585,24 @@ def running_control(shape: ClusterShape, data: Path) -> Iterator[tuple[ClusterCo
     """The control of a running cluster, and the thread of its loop."""
     if shape.access is not None:
         shape = replace(shape, access=shape.access.kept_in(data))
+    with steered(_roles(shape, data), shape) as running:
+        yield running
+
+
+@contextmanager
+def steered(roles: Roles, shape: ClusterShape) -> Iterator[tuple[ClusterControl, LoopThread]]:
+    """The control of roles, from their start to their stop, and the thread of its loop."""
+    role_logs.set_up()
     thread = LoopThread(f"pocketmq control {next(_numbers)}")
     try:
-        control = ClusterControl(_roles(shape, data), shape.clock, access=shape.access)
+        control = ClusterControl(roles, shape.clock, access=shape.access)
         thread.result(control.start())
+        nameservers = roles.nameserver_addresses
+        skipped.watch(nameservers)
         try:
             yield control, thread
         finally:
+            skipped.unwatch(nameservers)
             thread.result(control.stop())
     finally:
         thread.stop()

@@ -6,15 +6,19 @@ It is loaded in every run of pytest, so it imports nothing of PocketMQ until a f
     pocketmq_cluster   a cluster for this test only, whose roles may be frozen and killed
     pocketmq_clock     a cluster for this test only on manual time; `pocketmq` is the same one
     pocketmq_faults    fault rules of a cluster for this test only, which `pocketmq` then is
+    pocketmq_cluster_factory    starts any number of clusters for this test, each with its options
+    pocketmq_noproc    a cluster that runs already, such as that of `pocketmq up`
 """
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+import uuid
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -32,6 +36,7 @@ _INI = {
     "pocketmq_proxy": "true or false: a gRPC proxy for RocketMQ 5's SDKs, at cluster.endpoints",
     "pocketmq_profile": "RocketMQ release whose rules apply: 5.x or 4.9",
     "pocketmq_host": "address on which clusters listen",
+    "pocketmq_noproc": "nameservers of the cluster that runs already, host:port;host:port",
     "pocketmq_tls": "TLS on every port of a cluster, and nothing else: true or false",
     "pocketmq_users": "file of users and rules, from the ini file's folder on; brokers then check",
 }
@@ -42,11 +47,13 @@ _DEFAULTS = {
     "pocketmq_proxy": "false",
     "pocketmq_profile": "5.x",
     "pocketmq_host": "127.0.0.1",
+    "pocketmq_noproc": "",
     "pocketmq_tls": "false",
     "pocketmq_users": "",
 }
 
 _REPORTS = pytest.StashKey[list["_Report"]]()
+_SESSION = pytest.StashKey[str]()
 _COUNTER = pytest.StashKey[list[int]]()
 
 
@@ -55,7 +62,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("pocketmq", "PocketMQ clusters for tests")
     for name, text in _INI.items():
         option = "--" + name.replace("_", "-")
-        group.addoption(option, dest=name, default=None, help=f"{text} [{_DEFAULTS[name]}]")
+        default = _DEFAULTS[name] or "NAMESRV_ADDR, or 127.0.0.1:9876"
+        group.addoption(option, dest=name, default=None, help=f"{text} [{default}]")
         parser.addini(name, text, default=_DEFAULTS[name])
 
 
@@ -105,6 +113,66 @@ def pocketmq_cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator
 def pocketmq_clock(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]:
     """A cluster for this test only, whose time only moves by `advance`."""
     with _own(request, tmp_path, "manual") as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def pocketmq_cluster_factory(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[Callable[..., Cluster]]:
+    """Starts a cluster for this test only, each time it is called.
+
+    Its arguments are those of `start_cluster`, such as `brokers=2` or `clock="manual"`; what is not
+    given is as for the other fixtures. The clusters end with the test.
+    """
+    from pocketmq.testing.cluster import start_cluster
+
+    shape, folders = _shape(request.config), itertools.count(1)
+    usual = {
+        name: getattr(shape, name)
+        for name in ("mode", "brokers", "nameservers", "proxy", "profile", "host", "tls")
+    }
+    with ExitStack() as running:
+
+        def start(**options: Any) -> Cluster:
+            given = {**usual, "data": tmp_path / f"pocketmq-{next(folders)}", **options}
+            cluster = running.enter_context(start_cluster(**given))
+            running.enter_context(_reported(request, cluster))
+            return cluster
+
+        yield start
+
+
+@pytest.fixture(scope="session")
+def _pocketmq_running(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[ClusterControl, LoopThread]]:
+    """The control of the cluster that runs already."""
+    from pocketmq.cluster.steering.shape import ClusterShape
+    from pocketmq.testing.cluster import steered
+    from pocketmq.testing.running_roles import RunningRoles
+
+    given = _option(request.config, "pocketmq_noproc")
+    nameservers = given or os.environ.get("NAMESRV_ADDR") or "127.0.0.1:9876"
+    roles = RunningRoles(nameservers, tmp_path_factory.mktemp("pocketmq-noproc"))
+    with steered(roles, ClusterShape()) as running:
+        yield running
+
+
+@pytest.fixture
+def pocketmq_noproc(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """A cluster that runs already; the test neither starts it nor stops it.
+
+    It is found by `--pocketmq-noproc`, else by NAMESRV_ADDR, else at 127.0.0.1:9876. Names of
+    topics and groups are the test's own; those of earlier sessions stay.
+    """
+    from pocketmq.testing.cluster import Cluster
+
+    control, thread = request.getfixturevalue("_pocketmq_running")
+    session = request.config.stash.setdefault(_SESSION, uuid.uuid4().hex[:6])
+    prefix = f"{session}-{_prefix(request)}"  # earlier sessions have left topics there
+    cluster = Cluster(control, thread, prefix=prefix, is_shared=True)
+    with _reported(request, cluster):
         yield cluster
 
 

@@ -1,12 +1,15 @@
-"""The last log lines of roles that run inside the test's process.
+"""The log lines of a cluster's roles and clients inside the test's process.
 
 A role's lines are those of its thread. They are kept in memory, so that a cluster prints nothing;
-the plugin shows the last ones when a test fails. If the program has configured structlog itself,
-its configuration stays, and no lines are kept here.
+the plugin shows the last ones when a test fails. Warnings and errors of the test's clients, such as
+of a listener that failed, are records of the standard library's logger `pocketmq`: pytest shows
+them with the test, and `caplog` has them. If the program has configured structlog itself, its
+configuration stays, and no lines are kept here.
 """
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
 from collections import deque
@@ -20,12 +23,19 @@ from pocketmq.runtime import logs
 KEPT_LINES = 200
 """Of each role."""
 
+_log = logging.getLogger("pocketmq")
+
 _kept: dict[str, deque[str]] = {}
 
 
 def keep(thread_name: str) -> None:
     """Keep the lines of a thread from now on, and those of an earlier start of the role."""
     _kept.setdefault(thread_name, deque(maxlen=KEPT_LINES))
+    set_up()
+
+
+def set_up() -> None:
+    """Take the lines of this process, unless the program says where they go."""
     if not logs.is_set_by_program():
         logs.configure("info", "json", stream=sys.stderr, first=_take)
 
@@ -43,9 +53,14 @@ def tail(thread_name: str, lines: int) -> str:
 def _take(_logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     kept = _kept.get(threading.current_thread().name)
     if kept is not None:
-        facts = " ".join(f"{key}={value}" for key, value in event.items() if key != "event")
-        kept.append(f"{method:7} {event.get('event')} {facts}".rstrip())
-        raise structlog.DropEvent
-    if method in ("debug", "info"):
-        raise structlog.DropEvent  # of clients in the test only warnings and errors are printed
-    return event
+        kept.append(f"{method:7} {_text(event)}".rstrip())
+    elif method not in ("debug", "info"):  # of clients in the test
+        level = logging.WARNING if method == "warning" else logging.ERROR
+        _log.log(level, "%s", _text(event, "exc_info"), exc_info=event.get("exc_info"))
+    raise structlog.DropEvent
+
+
+def _text(event: MutableMapping[str, Any], *without: str) -> str:
+    hidden = ("event", *without)
+    facts = " ".join(f"{key}={value}" for key, value in event.items() if key not in hidden)
+    return f"{event.get('event')} {facts}".rstrip()

@@ -15,7 +15,7 @@ from typing import Any
 
 import structlog
 
-from pocketmq.client import Admin
+from pocketmq.client import Admin, MessageExt
 from pocketmq.client.instances import running
 from pocketmq.client.joined_clocks import register, unregister
 from pocketmq.cluster import group_changes
@@ -30,6 +30,7 @@ from pocketmq.cluster.steering.errors import TooFarError, WrongClusterError
 from pocketmq.cluster.steering.event_stream import EventStream
 from pocketmq.cluster.steering.faults import ClusterFaults
 from pocketmq.cluster.steering.group_state import GroupState
+from pocketmq.cluster.steering.pending import pending_deliveries, pending_text
 from pocketmq.cluster.steering.roles import Roles, addresses_of
 from pocketmq.cluster.steering.shape import MAX_ADVANCE_S, ClockKind
 from pocketmq.cluster.steering.snapshots import SnapshotInfo, Snapshots
@@ -40,6 +41,7 @@ from pocketmq.operation.control.requests import RoleStatusRequestHeader
 from pocketmq.operation.faults.rule import FaultRule
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import BrokerError, RemotingError
+from pocketmq.protocol.messages.validation import dlq_topic
 from pocketmq.protocol.scalars import MessageType
 from pocketmq.protocol.signing import Credentials
 from pocketmq.protocol.transport.remoting import expect
@@ -426,12 +428,40 @@ class ClusterControl:
         """The end of a sentence about a failed wait: roles that do not run, a clock that stands."""
         states = {name: self.roles.state(name) for name in self.roles.names}
         said = "".join(f"; {name} is {s}" for name, s in states.items() if s != "running")
+        said += await self.pending()
         if self.clock != "manual" or self.runner.speed:
             return said
         try:
             return said + standing_clock(self.time_ms(), await self.deadlines())
         except PocketMQError:  # a role does not answer, which the wait itself has noticed
             return said + standing_clock(self.time_ms(), ())
+
+    async def pending(self) -> str:
+        """The end of a sentence about a failed wait: messages that brokers deliver later."""
+        async with self.admin() as admin:
+            found = await pending_deliveries(admin, self.roles.running_brokers, self.time_ms())
+        return pending_text(found, self.time_ms())
+
+    async def dead_letters(self, group: str) -> list[MessageExt]:
+        """The messages in a group's dead letter topic, from the oldest on."""
+        found: list[MessageExt] = []
+        async with self.admin() as admin:
+            topic = dlq_topic(group)
+            if await admin.route(topic) is None:
+                return []
+            for queue, bounds in (await admin.topic_stats(topic)).items():
+                offset = bounds.min_offset
+                while offset < bounds.max_offset:
+                    read = await admin.read(queue, offset)
+                    found += read.messages
+                    offset = max(offset + 1, read.next_begin_offset)
+        return sorted(found, key=lambda each: each.store_timestamp_ms)
+
+    async def reset_group(self, group: str, topic: str, time_ms: int) -> None:
+        """Move a group's offsets of a topic to what was stored at a moment; -1: to the end."""
+        self._note(f"reset group {group} at {topic} to {time_ms}")
+        async with self.admin() as admin:
+            await admin.reset_offset(group, topic, time_ms)
 
     async def real_time_clients(self) -> list[str]:
         """Ids of clients on real time beside a manual clock; each id is returned only once."""

@@ -20,6 +20,7 @@ from pocketmq.client.api import ClientApi
 from pocketmq.client.broker_addresses import BrokerAddresses
 from pocketmq.client.consumer.progress.offset_store import OffsetStore
 from pocketmq.client.consumer.progress.offset_table import Offset, ReadOffsetType
+from pocketmq.client.consumer.progress.skipped import warn_of_skipped
 from pocketmq.client.heartbeat import ConsumeFromWhere
 from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.protocol.messages.validation import is_retry
@@ -63,6 +64,8 @@ class StartOffsets:
         store: What the group has stored.
         where: The consumer's option for when nothing is stored.
         timestamp_ms: The moment, for `TIMESTAMP`.
+        watch_since_ms: Warn if messages since then, in epoch ms, lie before the start; None: do
+            not look (`skipped.py`).
         memory_first: Use an offset in memory (L-4); otherwise it is forgotten first, since it may
             date from before another member owned the queue (`removeDirtyOffset`).
     """
@@ -76,7 +79,9 @@ class StartOffsets:
         timestamp_ms: int,
         *,
         memory_first: bool,
+        watch_since_ms: int | None = None,
     ) -> None:
+        self._watch_since_ms = watch_since_ms
         self._store = store
         self._memory_first = memory_first
         self._api = api
@@ -102,7 +107,11 @@ class StartOffsets:
         try:
             address = await self._addresses.master(queue)
             if rule is Start.MAX:
-                return await self._api.max_offset(address, queue)
+                end = await self._api.max_offset(address, queue)
+                if self._watch_since_ms is not None:
+                    since_ms = self._watch_since_ms
+                    await warn_of_skipped(self._api, address, queue, end, since_ms)
+                return end
             return await self._api.search_offset(address, queue, self._timestamp_ms)
         except PocketMQError as exc:
             log.warning(

@@ -21,6 +21,7 @@ from typing import Unpack
 from pocketmq.client.config import settings_of
 from pocketmq.client.consumer.membership.membership import Membership
 from pocketmq.client.consumer.progress.offset_table import ReadOffsetType
+from pocketmq.client.consumer.progress.skipped import is_watched
 from pocketmq.client.consumer.progress.start_offset import StartOffsets
 from pocketmq.client.consumer.pull.lite_queues import LiteQueues
 from pocketmq.client.consumer.pull.lite_settings import LitePullOptions, LitePullSettings
@@ -225,6 +226,9 @@ class LitePullConsumer(PullMember):
             self.settings.consume_from_where,
             self._timestamp_ms,
             memory_first=True,
+            watch_since_ms=instance.clock.time_ms()
+            if is_watched(instance.config.nameservers)
+            else None,
         )
         queues = LiteQueues(member, self.settings, planner, self._store, starts, self._ahead)
         rebalancer = Rebalancer(

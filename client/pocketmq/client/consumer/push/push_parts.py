@@ -31,6 +31,7 @@ from pocketmq.client.consumer.progress.local_offsets import (
     LocalFileOffsetStore,
 )
 from pocketmq.client.consumer.progress.offset_store import OffsetStore, RemoteBrokerOffsetStore
+from pocketmq.client.consumer.progress.skipped import is_watched
 from pocketmq.client.consumer.progress.start_offset import StartOffsets
 from pocketmq.client.consumer.push.assigned_pops import PopQueues
 from pocketmq.client.consumer.push.offset_corrections import OffsetCorrections
@@ -136,6 +137,9 @@ def push_parts(
         settings.consume_from_where,
         consume_timestamp_ms,
         memory_first=False,
+        watch_since_ms=instance.clock.time_ms()
+        if is_watched(instance.config.nameservers)
+        else None,
     )
     send_back = SendBack(group, instance, settings.max_retries(orderly=orderly))
     threads = hooks.threads or PooledThreads(f"consume-{group}", settings.consume_thread_max)
