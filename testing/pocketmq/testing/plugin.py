@@ -36,7 +36,7 @@ _INI = {
     "pocketmq_proxy": "true or false: a gRPC proxy for RocketMQ 5's SDKs, at cluster.endpoints",
     "pocketmq_profile": "RocketMQ release whose rules apply: 5.x or 4.9",
     "pocketmq_host": "address on which clusters listen",
-    "pocketmq_noproc": "nameservers of the cluster that runs already, host:port;host:port",
+    "pocketmq_noproc": "nameservers of the running cluster; else NAMESRV_ADDR, or 127.0.0.1:9876",
     "pocketmq_tls": "TLS on every port of a cluster, and nothing else: true or false",
     "pocketmq_users": "file of users and rules, from the ini file's folder on; brokers then check",
 }
@@ -62,8 +62,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("pocketmq", "PocketMQ clusters for tests")
     for name, text in _INI.items():
         option = "--" + name.replace("_", "-")
-        default = _DEFAULTS[name] or "NAMESRV_ADDR, or 127.0.0.1:9876"
-        group.addoption(option, dest=name, default=None, help=f"{text} [{default}]")
+        group.addoption(option, dest=name, default=None, help=f"{text} [{_DEFAULTS[name]}]")
         parser.addini(name, text, default=_DEFAULTS[name])
 
 
@@ -128,7 +127,7 @@ def pocketmq_cluster_factory(
     from pocketmq.testing.cluster import start_cluster
 
     shape, folders = _shape(request.config), itertools.count(1)
-    usual = {
+    usual: dict[str, Any] = {
         name: getattr(shape, name)
         for name in ("mode", "brokers", "nameservers", "proxy", "profile", "host", "tls")
     }
