@@ -23,7 +23,7 @@ POCKETMQ = [sys.executable, "-m", "pocketmq.cluster.cli.main"]
 BECOME_A_ROLE = ["nameserver", "broker"]
 """Commands that replace their process: they cannot be called in ours."""
 COMMANDS = [
-    "up", "demo", "send", "consume", "connections", "explain message",
+    "up", "demo", "send", "consume", "connections", "doctor", "explain message",
     "clock advance", "clock show", "config show", "config get", "config set",
     "topic create", "topic list", "topic route", "topic stats", "topic delete",
     "group list", "group show", "group simulate",
@@ -31,7 +31,7 @@ COMMANDS = [
     "group explain", "group reset", "clock next", "clock run", "clock set", "cluster show",
     "store inspect", "store verify", "store cat", "store rebuild", "failover", "ready", "down",
     "ps", "logs", "seed", "restart", "fault add", "fault list", "fault clear", "partition",
-    "fault-proxy", "snapshot save", "reset", "watch", "lab start", "lab check",
+    "fault-proxy", "snapshot save", "wipe", "watch", "lab start", "lab check",
     "pipeline audit", "pipeline export", "pipeline flights", "pipeline latency",
     "pipeline package", "pipeline rebalance", "pipeline replay", "pipeline schema",
     "pipeline schema-check", "pipeline trace",

@@ -84,7 +84,7 @@ def test_every_verb_works(typed: str, first: str, second: str, tmp_path: Path) -
             type_in("snapshot load one")
             assert type_in.stored() == 1, "what was sent after the snapshot is gone"
             type_in("send orders three")
-            type_in("reset --yes")
+            type_in("wipe --yes")
             assert "orders" not in type_in("topic list")
             type_in("topic create orders --queues 1")
             type_in("send orders four")

@@ -94,6 +94,7 @@ DEEDS = {
     "clock advance": "1",
     "snapshot save": "s --control {control}",
     "snapshot load": "s --control {control}",
+    "wipe": "--control {control}",
     "reset": "--control {control}",
     "lab start": "1 {folder}/lab",
     "lab check": "1 {folder}/lab",
@@ -101,7 +102,7 @@ DEEDS = {
 """Command -> arguments, of those that do something and say so; in an order in which they can."""
 
 ELSEWHERE = {
-    "down", "failover", "store inspect",
+    "doctor", "down", "failover", "store inspect",
     "pipeline audit", "pipeline export", "pipeline flights", "pipeline latency", "pipeline package",
     "pipeline rebalance", "pipeline replay", "pipeline schema", "pipeline schema-check",
     "pipeline trace",

@@ -51,7 +51,7 @@ def test_a_topic_is_created_for_one_type_of_messages(
         made.out == f"{topic}: 4 queues on each of {BROKER}, for messages of type {message_type}\n"
     )
     assert topic_of(pocketmq, topic).attributes == {"message.type": message_type}
-    console("topic", "create", topic, "--queues", "5")
+    console("topic", "create", topic, "--queues", "5", "--update")
     assert topic_of(pocketmq, topic).attributes == {"message.type": message_type}, "it stays"
 
 

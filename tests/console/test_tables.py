@@ -26,6 +26,8 @@ from pocketmq.cluster.cli.messages.tail import message_tables
 from pocketmq.cluster.cli.roles.clock import ClockView, clock_table
 from pocketmq.cluster.cli.roles.cluster import ReplicaView, replica_tables
 from pocketmq.cluster.cli.roles.connections import ConnectionView, connection_table
+from pocketmq.cluster.cli.roles.doctor import check_table
+from pocketmq.cluster.doctor import Check
 from pocketmq.cluster.explain.message_life import Fate, Life, Step
 from pocketmq.cluster.group_view import GroupView, MemberView, QueueView, SubscriptionView
 from pocketmq.protocol.bodies.access import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
@@ -98,6 +100,13 @@ TABLES = [
     rule_table({BROKER: [RULES]}),
     route_table([ROUTE]),
     *replica_tables(REPLICAS),
+    check_table(
+        [
+            Check(
+                "address", f"{BROKER} slave 12", "wrong", "it does not answer here", "start it " * 9
+            )
+        ]
+    ),
     clock_table([ClockView(BROKER, "192.168.117.204:10911", 1_795_390_563_123, "manual", 7200.5)]),
 ]
 

@@ -143,7 +143,7 @@ def test_a_reset_asks_on_a_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with start_cluster() as own:
-        reset = ["reset", "--control", own.control_url]
+        reset = ["wipe", "--control", own.control_url]
         question = f"Remove all data in {own.data}? [y/N] "
         refusal = "pocketmq: nothing was removed; answer y, or add --yes\n"
         for typed, words, status, err in (

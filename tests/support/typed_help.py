@@ -62,6 +62,7 @@ WORLDS: Final = (
         ),
         (
             *("topic create", "send", "consume", "ps", "logs", "seed", "ready", "connections"),
+            "doctor",
             *("topic list", "topic route", "topic stats", "group list", "group show"),
             *("group explain", "group reset", "group simulate", "message show", "message tail"),
             *("message export", "message import", "message resend", "explain message"),
@@ -85,7 +86,7 @@ WORLDS: Final = (
         (
             *("clock show", "clock advance", "clock next", "clock run", "clock freeze"),
             *("clock set", "freeze", "thaw", "kill", "snapshot save", "snapshot list"),
-            *("snapshot load", "reset", "fault-proxy"),
+            *("snapshot load", "wipe", "reset", "fault-proxy"),
         ),
     ),
     World(

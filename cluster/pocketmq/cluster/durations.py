@@ -38,19 +38,6 @@ def parse_duration_ms(text: str) -> int:
         raise CallerError(f"{text!r} is no duration; write 126, 126s, 500ms, 5m or 2h") from None
 
 
-def delay_level(text: str) -> int:
-    """The level, 1 to 18, by which a message is delayed so long.
-
-    Raises:
-        CallerError: The text is no duration, or no level is so long.
-    """
-    wanted_ms = parse_duration_ms(text)
-    for number, each in enumerate(LEVELS, 1):
-        if parse_duration_ms(each) == wanted_ms:
-            return number
-    raise CallerError(f"no delay level is {text} long; write {', '.join(LEVELS)}")
-
-
 def as_seconds(name: str, value: object) -> float:
     """The value of an argument that counts seconds, or is a duration such as `"2h"`.
 

@@ -43,6 +43,45 @@ def check_message_type(message_type: object) -> None:
         raise ConfigError("message_type", f"there is no {message_type!r}", advice=advice)
 
 
+async def differences(
+    admin: Admin,
+    topic: str,
+    queues: int | None,
+    brokers: Iterable[str] | None = None,
+    message_type: MessageType | None = None,
+) -> dict[str, str] | None:
+    """What creating a topic would change where it is: by broker, as `4 -> 8 queues`.
+
+    Args:
+        admin: Asks the cluster.
+        topic: Its name.
+        queues: As for `create_or_change`; None: as they are.
+        brokers: Names; by default all.
+        message_type: As for `create_or_change`.
+
+    Returns:
+        None if no nameserver knows the topic.
+    """
+    route = await admin.route(topic)
+    if route is None:
+        return None
+    chosen = None if brokers is None else set(brokers)
+    found: dict[str, str] = {}
+    for name in sorted(each.broker_name for each in route.queue_datas):
+        old = (await admin.topic_configs(name)).get(topic)
+        if old is None or (chosen is not None and name not in chosen):
+            continue
+        changed = []
+        if queues not in (None, old.write_queue_nums):
+            changed.append(f"{old.write_queue_nums} -> {queues} queues")
+        kind = old.attributes.get(MESSAGE_TYPE)
+        if message_type not in (None, kind):
+            changed.append(f"{kind or 'no message type'} -> {message_type}")
+        if changed:
+            found[name] = ", ".join(changed)
+    return found
+
+
 async def create_or_change(
     admin: Admin,
     topic: str,

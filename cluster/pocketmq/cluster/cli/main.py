@@ -45,11 +45,12 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
     "roles.readiness": ("ready", "down"),
     "roles.failover": ("failover",),
     "roles.fault": ("partition", "fault-proxy", "fault"),
-    "roles.snapshot": ("reset", "snapshot"),
+    "roles.snapshot": ("wipe", "snapshot", "reset"),
     "roles.cluster": ("cluster",),
     "roles.watch": ("watch",),
     "jobs.lab": ("lab",),
     "roles.connections": ("connections",),
+    "roles.doctor": ("doctor",),
     "messages.explain": ("explain",),
     "kept.access": ("user", "acl"),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -85,6 +85,24 @@ def complete_words(context: typer.Context, incomplete: str) -> list[str]:
         return complete_topic(context, incomplete)
     context.params["topic"] = words[0]
     return complete_queue(context, incomplete) if len(words) == 1 else []
+
+
+def complete_request_code(incomplete: str) -> list[str]:
+    """Names of request codes."""
+    from pocketmq.protocol.codes import RequestCode
+
+    return _codes(RequestCode.__members__, incomplete)
+
+
+def complete_response_code(incomplete: str) -> list[str]:
+    """Names of response codes."""
+    from pocketmq.protocol.codes import ResponseCode
+
+    return _codes(ResponseCode.__members__, incomplete)
+
+
+def _codes(names: Iterable[str], incomplete: str) -> list[str]:
+    return sorted(name for name in names if name.startswith(incomplete.upper()))
 
 
 TopicName = Annotated[str, typer.Argument(help="Name of a topic.", autocompletion=complete_topic)]

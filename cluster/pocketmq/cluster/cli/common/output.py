@@ -47,7 +47,8 @@ def show(
     Args:
         output: What `-o` says.
         facts: The same as a value for JSON.
-        tables: Empty ones are left out. Several are told apart by their names.
+        tables: Empty ones are left out. Several are told apart by their names. If all are empty,
+            a line on standard error says that there is none of the first.
         heading: A line before the tables, for people.
         summary: What the heading says, as rows for tab-separated output.
     """
@@ -55,7 +56,10 @@ def show(
         typer.echo(json.dumps(facts, indent=2, ensure_ascii=False))
         return
     filled = [table for table in tables if table.rows]
-    if (output or _default()) == "tsv":
+    is_tsv = (output or _default()) == "tsv"
+    if tables and not filled and (summary is None if is_tsv else not heading):
+        _tell_nothing(tables[0].name)
+    if is_tsv:
         for table in filled if summary is None else (summary, *filled):
             for line in tab_separated(table, named=len(tables) > 1):
                 typer.echo(line)
@@ -77,11 +81,13 @@ def is_table(output: OutputFormat | None) -> bool:
     return (output or _default()) == "table"
 
 
-def show_names(output: OutputFormat | None, names: list[str]) -> None:
-    """Print names: one a line, or a JSON list."""
+def show_names(output: OutputFormat | None, names: list[str], kind: str) -> None:
+    """Print names of a kind, such as topics: one a line, or a JSON list."""
     if output == "json":
         typer.echo(json.dumps(names, indent=2, ensure_ascii=False))
         return
+    if not names:
+        _tell_nothing(kind)
     for name in names:
         typer.echo(name)
 
@@ -104,6 +110,11 @@ def show_one(output: OutputFormat | None, facts: Any, line: Callable[[], str]) -
 def width() -> int:
     """Columns of the terminal, 80 at least; COLUMNS overrides."""
     return max(NARROWEST, shutil.get_terminal_size((NARROWEST, 24)).columns)
+
+
+def _tell_nothing(kind: str) -> None:
+    """Say that the answer is nothing; a pipe gets no line that is none of its rows."""
+    typer.echo(f"pocketmq: there is no {kind}", err=True)
 
 
 def _default() -> OutputFormat:

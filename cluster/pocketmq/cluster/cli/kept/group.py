@@ -127,7 +127,8 @@ def list_groups(
             return await known_groups(admin)
 
     names = run(command())
-    show_names(output, [name for name in names if everything or not is_system_group(name)])
+    shown = [name for name in names if everything or not is_system_group(name)]
+    show_names(output, shown, "group")
 
 
 def show_group(

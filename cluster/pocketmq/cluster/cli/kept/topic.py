@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -20,7 +20,7 @@ from pocketmq.cluster.cli.common.run import (
 from pocketmq.cluster.cli.common.tables import Table
 from pocketmq.cluster.cli.roles.clock import moment_text
 from pocketmq.cluster.own_topics import peoples_topics, systems_topics
-from pocketmq.cluster.topic_changes import MAX_QUEUES, change, create_or_change
+from pocketmq.cluster.topic_changes import MAX_QUEUES, change, create_or_change, differences
 from pocketmq.protocol.bodies.route import TopicRouteData
 from pocketmq.protocol.errors import TopicNotFoundError
 from pocketmq.protocol.messages.validation import check_topic, is_system_topic
@@ -28,12 +28,16 @@ from pocketmq.protocol.scalars import MessageType, Perm
 from pocketmq.runtime.errors import CallerError
 from pocketmq.runtime.words import counted
 
-CREATE_HELP = """Create a topic, or change its number of queues.
+CREATE_HELP = """Create a topic.
+
+If it is there already, nothing is changed: the command says what would change, and --update changes
+it.
 
 \b
 Examples:
-  pocketmq topic create orders                      4 queues on each broker
-  pocketmq topic create orders --queues 8 --broker broker-a
+  pocketmq topic create invoices                    4 queues on each broker
+  pocketmq topic create letters --queues 8 --broker broker-a
+  pocketmq topic create invoices --queues 8 --update
   pocketmq topic create payments --message-type FIFO
       for RocketMQ's 5.x SDKs, whose proxy lets only such messages through
 """
@@ -98,6 +102,17 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="topic", help="Create, change, list, route, count and delete topics.")
 
 
+NEW_QUEUES: Final = 4
+"""On each broker, of a topic that is created without a number."""
+
+
+async def _is_everywhere(admin: Admin, topic: str, brokers: list[str] | None) -> bool:
+    """Whether all brokers, or those that are named, have a topic already."""
+    route = await admin.route(topic)
+    having = set() if route is None else {each.broker_name for each in route.queue_datas}
+    return having.issuperset(brokers or await admin.brokers())
+
+
 MessageTypeOption = Annotated[
     MessageType | None,
     typer.Option(
@@ -112,35 +127,60 @@ MessageTypeOption = Annotated[
 
 def create(
     topic: Annotated[str, typer.Argument(help="Its name.")],
-    queues: Annotated[int, typer.Option(min=1, max=MAX_QUEUES, help="Queues on each broker.")] = 4,
+    queues: Annotated[
+        int | None,
+        typer.Option(min=1, max=MAX_QUEUES, help="Queues on each broker.", show_default="4"),
+    ] = None,
     broker: Annotated[
         list[str] | None,
         typer.Option(help="Only on this broker; may be repeated.", autocompletion=complete_broker),
     ] = None,
     message_type: MessageTypeOption = None,
+    change_it: Annotated[
+        bool, typer.Option("--update", help="Change the topic if it is there already.")
+    ] = False,
     output: Sentences = None,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:
+    count = NEW_QUEUES if queues is None else queues
+
     async def command() -> tuple[list[str], dict[str, int]]:
         async with Admin(nameservers=nameserver_addresses(nameservers)) as admin:
-            before = await create_or_change(admin, topic, queues, broker, message_type)
+            if not change_it:
+                would = await differences(admin, topic, queues, broker, message_type)
+                if would:
+                    changes = "; ".join(f"{name}: {what}" for name, what in would.items())
+                    raise CallerError(
+                        f"topic {topic} is there already, and nothing was changed; with --update "
+                        f"it would be: {changes}"
+                    )
+                if would is not None and await _is_everywhere(admin, topic, broker):
+                    return [], {}
+            before = await create_or_change(admin, topic, count, broker, message_type)
             return broker or sorted(await admin.brokers()), before
 
     names, before = run(command())
+    if not names:
+        tell(
+            output,
+            {"topic": topic, "brokers": [], "queues_before": {}, "message_type": message_type},
+            f"{topic} is there already; nothing was changed",
+        )
+        return
     tell(
         output,
         {
             "topic": topic,
-            "queues": queues,
+            "queues": count,
             "brokers": names,
             "queues_before": before,
             "message_type": message_type,
         },
-        f"{topic}: {counted(queues, 'queue')} on each of {', '.join(names)}"
+        f"{topic}: {counted(count, 'queue')} on each of {', '.join(names)}"
         + (f", for messages of type {message_type}" if message_type else ""),
         *(
-            f"{topic} was there: {name} {count} -> {counted(queues, 'queue')}"
-            for name, count in before.items()
+            f"{topic} was there: {name} {old} -> {counted(count, 'queue')}"
+            for name, old in before.items()
         ),
     )
 
@@ -201,7 +241,7 @@ def list_topics(
         async with Admin(nameservers=nameserver_addresses(nameservers)) as admin:
             return await admin.topics() if everything else await peoples_topics(admin)
 
-    show_names(output, run(command()))
+    show_names(output, run(command()), "topic")
 
 
 # -- route ---------------------------------------------------------------------------------------

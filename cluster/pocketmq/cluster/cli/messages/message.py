@@ -27,8 +27,7 @@ from pocketmq.cluster.cli.messages import tail, transfer
 from pocketmq.cluster.cli.messages.route_watch import watch_route
 from pocketmq.cluster.cli.roles.clock import cluster_time_ms
 from pocketmq.cluster.control_port import control_port
-from pocketmq.cluster.durations import LEVELS
-from pocketmq.cluster.durations import delay_level as level_of
+from pocketmq.cluster.durations import LEVELS, parse_duration_ms
 from pocketmq.protocol.allocation.by_name import STRATEGIES
 from pocketmq.runtime.errors import CallerError
 from pocketmq.runtime.logs import go_nowhere
@@ -45,6 +44,7 @@ Examples:
   pocketmq send orders "hello" --tag new --key order-17 --count 100
   pocketmq send orders "step 2" --ordered-by order-17     same key, same queue
   pocketmq send orders "later" --delay 10s                or --delay-level 3
+  pocketmq send orders "in 95 s" --delay 95s --property region=eu
   seq 1000 | pocketmq send orders -
 """
 
@@ -100,15 +100,25 @@ def send(
     ] = 0,
     delay: Annotated[
         str | None,
-        typer.Option(metavar="DURATION", help="How long a delay level is: 10s, 2m, 1h."),
+        typer.Option(
+            metavar="DURATION",
+            help="Deliver it so much later: 10s, 95s, 2h. A length that is no delay level's "
+            "needs a broker of 5.x, and may be 3d.",
+        ),
+    ] = None,
+    prop: Annotated[
+        list[str] | None,
+        typer.Option("--property", metavar="NAME=VALUE", help="A property; may be repeated."),
     ] = None,
     output: Output = None,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:
+    delay_ms: int | None = None
     if delay is not None:
         if delay_level:
             raise CallerError("give one of --delay 2h and --delay-level 18, not both")
-        delay_level = level_of(delay)
+        delay_level, delay_ms = _delay_of(delay)
+    properties = [_property(each) for each in prop or ()]
     bodies = _lines() if body == "-" else iter((os.fsencode(body),) * count)
     if body == "-":
         # Reading a line blocks the loop, which then could not handle Ctrl-C.
@@ -117,11 +127,38 @@ def send(
     async def command() -> None:
         async with Producer(SEND_GROUP, nameservers=nameserver_addresses(nameservers)) as producer:
             for each in bodies:
-                message = Message(topic, each, tags=tag, keys=key, delay_level=delay_level)
+                message = Message(
+                    topic, each, tags=tag, keys=key, delay_level=delay_level, delay_ms=delay_ms
+                )
+                for name, value in properties:
+                    message.put_user_property(name, value)
                 result = await producer.send(message, key=ordered_by)
                 show_one(output, _facts_of(result), partial(_sent, result))
 
     run(command())
+
+
+def _delay_of(text: str) -> tuple[int, int | None]:
+    """The delay level of this length and None; or 0 and milliseconds, where no level has it.
+
+    Raises:
+        CallerError: The text is no duration.
+    """
+    delay_ms = parse_duration_ms(text)
+    lengths = [parse_duration_ms(each) for each in LEVELS]
+    return (lengths.index(delay_ms) + 1, None) if delay_ms in lengths else (0, delay_ms)
+
+
+def _property(text: str) -> tuple[str, str]:
+    """Name and value.
+
+    Raises:
+        CallerError: There is no `=`.
+    """
+    name, found, value = text.partition("=")
+    if not found:
+        raise CallerError(f"--property {text} names no value; write --property NAME=VALUE")
+    return name, value
 
 
 def _sent(result: SendResult) -> str:

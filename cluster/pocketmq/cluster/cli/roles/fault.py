@@ -8,7 +8,12 @@ from typing import Annotated, get_args
 import msgspec
 import typer
 
-from pocketmq.cluster.cli.common.complete import complete_group, complete_topic
+from pocketmq.cluster.cli.common.complete import (
+    complete_group,
+    complete_request_code,
+    complete_response_code,
+    complete_topic,
+)
 from pocketmq.cluster.cli.common.complete_roles import (
     complete_other,
     complete_role,
@@ -104,7 +109,10 @@ def add(
     role: Annotated[
         str | None, typer.Option(help="At this role only.", autocompletion=complete_role)
     ] = None,
-    code: Annotated[str | None, typer.Option(help="Request code, as name or number.")] = None,
+    code: Annotated[
+        str | None,
+        typer.Option(help="Request code, as name or number.", autocompletion=complete_request_code),
+    ] = None,
     topic: Annotated[
         str | None,
         typer.Option(help="Requests about this topic only.", autocompletion=complete_topic),
@@ -117,7 +125,9 @@ def add(
     times: Annotated[int | None, typer.Option(min=1, help="At most so often.")] = None,
     probability: Annotated[float, typer.Option(min=0, max=1, help="Above 0, up to 1.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Decides what the probability draws.")] = 0,
-    with_code: Annotated[str, typer.Option(help="Response code of fail.")] = "SYSTEM_ERROR",
+    with_code: Annotated[
+        str, typer.Option(help="Response code of fail.", autocompletion=complete_response_code)
+    ] = "SYSTEM_ERROR",
     delay_ms: Annotated[
         int, typer.Option(min=0, max=MAX_DELAY_MS, help="Of delay and slow-fsync.")
     ] = 0,

@@ -1,4 +1,4 @@
-"""`pocketmq snapshot` and `reset`: the data of a cluster, saved, brought back, removed."""
+"""`pocketmq snapshot` and `wipe`: the data of a cluster, saved, brought back, removed."""
 
 from __future__ import annotations
 
@@ -42,15 +42,22 @@ Example:
   pocketmq snapshot list
 """
 
-RESET_HELP = """Remove all data of a cluster; the roles start anew.
+WIPE_HELP = """Remove all data of a cluster; the roles start anew.
 
 Topics, messages, offsets and KV configuration are removed. On a terminal it asks before; a script
-is not asked.
+is not asked. To move a group's offsets, `pocketmq group reset`.
 
 \b
 Example:
-  pocketmq reset
-  pocketmq reset --yes     asks nothing
+  pocketmq wipe
+  pocketmq wipe --yes     asks nothing
+"""
+
+RESET_HELP = """The old name of `pocketmq wipe`; it goes with the next release.
+
+\b
+Example:
+  pocketmq reset --yes
 """
 
 
@@ -61,7 +68,8 @@ def register(app: typer.Typer) -> None:
     group.command("load", help=LOAD_HELP)(load)
     group.command("list", help=LIST_HELP)(list_snapshots)
     app.add_typer(group, name="snapshot", help="Snapshots of a cluster: save, load, list.")
-    app.command("reset", help=RESET_HELP)(reset)
+    app.command("wipe", help=WIPE_HELP)(wipe)
+    app.command("reset", help=RESET_HELP, hidden=True)(reset)
 
 
 def save(
@@ -101,7 +109,7 @@ def list_snapshots(output: Output = None, control: Control = None, data: Data = 
     )
 
 
-def reset(
+def wipe(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     output: Sentences = None,
     control: Control = None,
@@ -112,6 +120,18 @@ def reset(
         folder = client.get("/cluster", ClusterDescription).data
         ask(f"Remove all data in {folder}?", "nothing was removed")
     tell_done(output, client.post("/reset", Done))
+
+
+def reset(
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    output: Sentences = None,
+    control: Control = None,
+    data: Data = None,
+) -> None:
+    typer.echo(
+        "pocketmq: `reset` is called `wipe` now; the old name goes with the next release", err=True
+    )
+    wipe(yes, output, control, data)
 
 
 def _line(info: SnapshotInfo) -> str:
