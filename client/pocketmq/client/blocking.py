@@ -39,8 +39,8 @@ DERIVED: Final = (
 
 NOT_FOR_APPLICATIONS: Final = frozenset(
     {
-        *("KIND", "attach", "check_transaction", "consume_type", "direct", "offsets_in_memory"),
-        *("persist_at_once", "rebalance", "reset_offsets"),
+        *("KIND", "attach", "change_listening", "check_transaction", "consume_type", "direct"),
+        *("offsets_in_memory", "persist_at_once", "rebalance", "reset_offsets"),
     }
 )
 """Public names that a client has for its client instance, and not for who uses it."""

@@ -99,6 +99,7 @@ class PushConsumer(GroupMember):
             on_pull=on_pull,
         )
         self._listening = Listening()
+        self._change_listening: Callable[[Listening], Listening] = lambda listening: listening
         self._parts: PushParts | None = None
 
     # -- before the start -----------------------------------------------------------------------
@@ -149,6 +150,17 @@ class PushConsumer(GroupMember):
         """
         self._set_listener(listener, one_by_one=False, orderly=orderly)
 
+    def change_listening(self, change: Callable[[Listening], Listening]) -> None:
+        """Wrap the listener, whether it is set already or later; for tracing.
+
+        Raises:
+            ClientError: the consumer runs already.
+        """
+        if self._instance is not None:
+            raise ClientError(f"consumer {self._group} runs already; change its listener before")
+        self._change_listening = change
+        self._listening = change(self._listening)
+
     def _set_listener(
         self, listener: Callable[..., Any], *, one_by_one: bool, orderly: bool
     ) -> None:
@@ -158,7 +170,9 @@ class PushConsumer(GroupMember):
             raise ClientError(f"consumer {self._group} has a listener already; one is enough")
         if self._instance is not None:
             raise ClientError(f"consumer {self._group} runs already; set the listener before")
-        self._listening = Listening(listener=listener, one_by_one=one_by_one, orderly=orderly)
+        self._listening = self._change_listening(
+            Listening(listener=listener, one_by_one=one_by_one, orderly=orderly)
+        )
 
     # -- life -----------------------------------------------------------------------------------
 
