@@ -87,14 +87,14 @@ def test_an_empty_address_is_a_mistake(console: Console) -> None:
 def test_a_changed_topic_says_how_many_queues_it_had(pocketmq: Cluster, console: Console) -> None:
     topic = pocketmq.topic_name("growing")
     assert console("topic", "create", topic).out == f"{topic}: 4 queues on each of broker-a\n"
-    changed = console("topic", "create", topic, "--queues", "8")
+    changed = console("topic", "create", topic, "--queues", "8", "--update")
     assert changed.out.splitlines() == [
         f"{topic}: 8 queues on each of broker-a",
         f"{topic} was there: broker-a 4 -> 8 queues",
     ]
-    again = console("topic", "create", topic, "--queues", "8", "-o", "json").json
+    again = console("topic", "create", topic, "--queues", "8", "--update", "-o", "json").json
     assert again["queues_before"] == {}, "nothing changed"
-    fewer = console("topic", "create", topic, "--queues", "2", "-o", "json").json
+    fewer = console("topic", "create", topic, "--queues", "2", "--update", "-o", "json").json
     assert fewer["queues_before"] == {"broker-a": 8}
 
 

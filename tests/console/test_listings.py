@@ -95,14 +95,13 @@ DEEDS = {
     "snapshot save": "s --control {control}",
     "snapshot load": "s --control {control}",
     "wipe": "--control {control}",
-    "reset": "--control {control}",
     "lab start": "1 {folder}/lab",
     "lab check": "1 {folder}/lab",
 }
 """Command -> arguments, of those that do something and say so; in an order in which they can."""
 
 ELSEWHERE = {
-    "doctor", "down", "failover", "store inspect",
+    "doctor", "down", "failover", "reset", "store inspect",
     "pipeline audit", "pipeline export", "pipeline flights", "pipeline latency", "pipeline package",
     "pipeline rebalance", "pipeline replay", "pipeline schema", "pipeline schema-check",
     "pipeline trace",

@@ -61,7 +61,11 @@ async def differences(
 
     Returns:
         None if no nameserver knows the topic.
+
+    Raises:
+        IllegalNameError: No topic can have this name.
     """
+    check_topic(topic)
     route = await admin.route(topic)
     if route is None:
         return None
