@@ -1,6 +1,6 @@
 """Tells the author of a test that a new group began behind messages of the test itself.
 
-A group without offsets begins at the end of each queue (C-33). Its consumer asks for the end some
+A group without offsets begins at the end of each queue. Its consumer asks for the end some
 moments after `start` has returned; a message that was sent meanwhile lies before that end, and the
 group never gets it. In a cluster for tests (`pocketmq.testing`) a consumer therefore looks whether
 messages were stored since its start. RocketMQ's clients do not ask that, so no others do.
