@@ -17,6 +17,7 @@ from pocketmq.protocol.errors import BrokerError
 from pocketmq.runtime.addresses import host_of
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.errors import PocketMQError
+from pocketmq.runtime.words import counted
 
 State = Literal["ok", "note", "wrong"]
 
@@ -60,7 +61,9 @@ async def examine(nameservers: Sequence[str], clock: Clock) -> list[Check]:
             checks.append(_silent_nameserver(address, exc))
         else:
             count = len(known[address])
-            checks.append(Check("nameserver", address, "ok", f"knows {count} broker names"))
+            checks.append(
+                Check("nameserver", address, "ok", f"it knows {counted(count, 'broker')}")
+            )
     checks += lacking(known)
     if not known:
         return checks
@@ -181,8 +184,9 @@ async def _routes(admin: Admin, brokers: Mapping[str, Mapping[int, str]]) -> lis
         for name in names:
             if 0 not in brokers.get(name, {}):
                 advice = f"start {name}, or make one of its slaves the master"
-                told = f"{name} has queues of it, and no master"
+                told = f"queues of it are on {name}, which has no master"
                 checks.append(Check("route", topic, "wrong", told, advice))
     if not checks:
-        checks.append(Check("route", f"{len(topics)} topics", "ok", "every one has a master"))
+        all_of_them = counted(len(topics), "topic")
+        checks.append(Check("route", all_of_them, "ok", "every queue has a master"))
     return checks

@@ -12,6 +12,7 @@ from pocketmq.client import Admin
 from pocketmq.protocol.messages.validation import check_topic
 from pocketmq.protocol.scalars import MESSAGE_TYPE, MessageType
 from pocketmq.runtime.errors import CallerError, ConfigError
+from pocketmq.runtime.words import counted
 
 MAX_QUEUES: Final = 1024
 """Maximum queues of a topic on each broker: a typing error must not create a million files."""
@@ -77,7 +78,7 @@ async def differences(
             continue
         changed = []
         if queues not in (None, old.write_queue_nums):
-            changed.append(f"{old.write_queue_nums} -> {queues} queues")
+            changed.append(f"{old.write_queue_nums} -> {counted(queues or 0, 'queue')}")
         kind = old.attributes.get(MESSAGE_TYPE)
         if message_type not in (None, kind):
             changed.append(f"{kind or 'no message type'} -> {message_type}")

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from pocketmq.cluster.steering.errors import RealTimeClientWarning as RealTimeClientWarning
     from pocketmq.cluster.steering.errors import WrongClusterError as WrongClusterError
     from pocketmq.testing.cluster import Cluster as Cluster
+    from pocketmq.testing.cluster import SyncCluster as SyncCluster
     from pocketmq.testing.cluster import start_cluster as start_cluster
     from pocketmq.testing.sync_clients import SyncConsumer as SyncConsumer
     from pocketmq.testing.sync_clients import SyncProducer as SyncProducer
-    from pocketmq.testing.sync_cluster import SyncCluster as SyncCluster
 else:
     __all__, __getattr__ = on_first_use(
         __name__,
@@ -36,8 +36,7 @@ else:
                 "RealTimeClientWarning",
                 "WrongClusterError",
             ],
-            "pocketmq.testing.cluster": ["Cluster", "start_cluster"],
+            "pocketmq.testing.cluster": ["Cluster", "SyncCluster", "start_cluster"],
             "pocketmq.testing.sync_clients": ["SyncConsumer", "SyncProducer"],
-            "pocketmq.testing.sync_cluster": ["SyncCluster"],
         },
     )
