@@ -185,8 +185,9 @@ def _trace_listener(consumer: PushConsumer, tracer: Any) -> None:
 
 def _judged(span: Span, answer: T) -> T:
     """Note that a listener wants a message once more."""
-    if answer is ConsumeConcurrentlyStatus.RECONSUME_LATER:
-        span.set_status(Status(StatusCode.ERROR, answer.name))
+    later = ConsumeConcurrentlyStatus.RECONSUME_LATER
+    if answer is later:
+        span.set_status(Status(StatusCode.ERROR, later.name))
     return answer
 
 
