@@ -24,7 +24,6 @@ from zlib import crc32
 from pocketmq.broker.store import MessageStore, OsDisk, StoreConfig, StoredMessage
 from pocketmq.broker.store.tools.stopped_store import Row
 from pocketmq.broker.store.tools.verify import verify_store
-from pocketmq.pipeline.quick_reader import quick_reader
 from pocketmq.protocol.messages.properties import encode_properties
 from pocketmq.protocol.messages.subscription import tags_code
 from pocketmq.runtime import logs
@@ -126,12 +125,10 @@ def load(options: argparse.Namespace) -> None:
 
 
 def verify(options: argparse.Namespace) -> None:
-    """Verify once, loading NumPy included; with more than one worker `cpu_s` is not all of it."""
+    """Verify once; with more than one worker `cpu_s` is not all of it."""
     crc = crc_of(options.data, 0, options.bytes)
     disk = OsDisk()
-    result = measured(
-        lambda: verify_store(disk, options.data, workers=options.workers, quick=quick_reader)
-    )
+    result = measured(lambda: verify_store(disk, options.data, workers=options.workers))
     print(json.dumps({**result, "crc": crc}), flush=True)
 
 

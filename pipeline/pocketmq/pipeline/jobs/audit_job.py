@@ -13,13 +13,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 from pocketmq.broker.store.disk.disk import OsDisk
 from pocketmq.broker.store.tools.stopped_store import Problem, StoppedStore, find_stores
-from pocketmq.broker.store.tools.verify import MakeQuickReader, Verified, verify_store
+from pocketmq.broker.store.tools.verify import Verified, verify_store
 from pocketmq.pipeline.jobs import committed_offsets, replicas
 from pocketmq.protocol.messages.properties import DELAY_LEVELS
 from pocketmq.runtime.errors import CallerError
@@ -107,7 +106,6 @@ def audit(
             index_slots=index_slots,
             delay_levels=delay_levels,
             progress=show,
-            quick=_quick_reader(),
         )
         found.stores.append(verified)
         found.add(root, verified.problems)
@@ -130,15 +128,6 @@ def _compare(disk: OsDisk, found: Audit, first: Verified, other: Verified) -> No
     found.notes += compared.notes
     same = f"{other.root} has the log of {first.root} up to log offset {compared.same_until}"
     found.notes.append(same)
-
-
-def _quick_reader() -> MakeQuickReader | None:
-    """Verification by columns, where NumPy and Arrow are installed."""
-    if any(find_spec(name) is None for name in ("numpy", "pyarrow")):
-        return None
-    from pocketmq.pipeline.quick_reader import quick_reader
-
-    return quick_reader
 
 
 def _check_of(path: str) -> str:

@@ -14,7 +14,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from functools import cached_property
 from itertools import islice, pairwise
 from multiprocessing import get_context
 
@@ -36,7 +35,6 @@ from pocketmq.broker.store.tools.verify_log import (
     MAX_PROBLEMS,
     LogCheck,
     QueueName,
-    QuickReader,
     Stretch,
 )
 from pocketmq.protocol import fastjson
@@ -49,7 +47,6 @@ _PARALLEL_FROM = 128 * MIB
 Span = tuple[int, int]
 Progress = Callable[[int, int], None]
 """(bytes of the log read, bytes of the log)."""
-MakeQuickReader = Callable[[StoppedStore], QuickReader]
 
 
 class Verified(msgspec.Struct):
@@ -87,7 +84,6 @@ def verify_store(
     index_slots: int | None = None,
     delay_levels: str = DELAY_LEVELS,
     progress: Progress | None = None,
-    quick: MakeQuickReader | None = None,
 ) -> Verified:
     """Check the store at `root`.
 
@@ -99,8 +95,6 @@ def verify_store(
         index_slots: slots of an index file, when it has not four entries to each.
         delay_levels: what the broker had as `message_delay_level`.
         progress: told how far it is.
-        quick: makes a reader for a log of several stretches; what that is sure of need not be
-            looked at record by record.
 
     A store that a broker has open is checked up to where its log ended when this was called.
 
@@ -109,18 +103,13 @@ def verify_store(
     """
     with open_store(disk, root, index_slots=index_slots) as store:
         delays = StoreConfig(message_delay_level=delay_levels).delay_levels_ms()
-        return _Verification(store, delays, quick).run(workers, progress)
+        return _Verification(store, delays).run(workers, progress)
 
 
 class _Verification:
-    def __init__(
-        self, store: StoppedStore, delays: Sequence[int], make_quick: MakeQuickReader | None
-    ) -> None:
+    def __init__(self, store: StoppedStore, delays: Sequence[int]) -> None:
         self._store = store
         self._delays = delays
-        self._make_quick = make_quick
-        self._is_large = False
-        """The log has more than one stretch."""
         self._result = Verified(store.root)
         self._matched: Counter[QueueName] = Counter()
 
@@ -169,7 +158,6 @@ class _Verification:
         bounds = self._cut()
         total = bounds[-1] - bounds[0]
         spans = list(pairwise(bounds))
-        self._is_large = len(spans) > 1
         found: list[Stretch] = []
         done = 0
         if workers > 1 and total >= _PARALLEL_FROM and sys.platform == "linux":
@@ -204,7 +192,7 @@ class _Verification:
 
     def _alone(self, spans: Sequence[Span]) -> Iterator[tuple[Stretch | None, int]]:
         for span in spans:
-            check = LogCheck(self._store, self._delays, self._quick)
+            check = LogCheck(self._store, self._delays)
             for read in check.run(*span):
                 yield None, read
             yield check.found, 0
@@ -228,7 +216,7 @@ class _Verification:
 
     def check(self, span: Span) -> Stretch:
         """Check one stretch to its end."""
-        check = LogCheck(self._store, self._delays, self._quick)
+        check = LogCheck(self._store, self._delays)
         for _ in check.run(*span):
             pass
         return check.found
@@ -236,16 +224,7 @@ class _Verification:
     def check_index(self, number: int) -> list[Problem]:
         """Check the chains of one index file."""
         file = self._store.index_files()[number]
-        if self._quick is not None and self._quick.index_is_right(file):
-            return []
         return list(islice(index_file_problems(file), MAX_PROBLEMS))
-
-    @cached_property
-    def _quick(self) -> QuickReader | None:
-        """Made when a process first needs it: its libraries take longer than a small log."""
-        if self._make_quick is None or not self._is_large or self._store.is_ledger:
-            return None
-        return self._make_quick(self._store)
 
     def _look_at_end(self, last: Stretch) -> None:
         if last.behind_end is None:

@@ -4,23 +4,21 @@ One loop in plain Python has to keep up with a quarter of the speed at which C c
 it looks at each record once, guesses what must stand in queue and index, and compares; only where
 the guess fails is the slow and thorough way gone, which decides and finds the words.
 
-So one check is written twice, for its speed where NumPy is not installed (docs/store.md has the
-figures): without the loop a log of messages with a tag takes 3.6 to 3.9 times as long. Messages
-with KEYS gain nothing from it, they all go the thorough way.
+So one check is written twice, for its speed (docs/store.md has the figures): without the loop a log
+of messages with a tag takes 3.6 to 3.9 times as long. Messages with KEYS gain nothing from it, they
+all go the thorough way.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import Protocol
 from zlib import crc32
 
 import msgspec
 
 from pocketmq.broker.store.disk.mapped_file import MappedFile
 from pocketmq.broker.store.dispatch.log_scan import sound_positions
-from pocketmq.broker.store.index.index_file import IndexFile
 from pocketmq.broker.store.log.commit_log import UNCOUNTED
 from pocketmq.broker.store.tools.stopped_store import Problem, StoppedStore, first_content
 from pocketmq.broker.store.tools.verify_cursors import IndexCursor, Outcome, QueueCursor
@@ -75,53 +73,18 @@ class Stretch(msgspec.Struct):
     """(how many, log offset of the first) records with a key behind the index' end."""
 
 
-class Right(msgspec.Struct):
-    """Where a quicker reader has found everything right: records, queue entries, index entries."""
-
-    spans: list[tuple[int, int]] = []
-    """Log offsets from record to record, ascending."""
-    records: int = 0
-    matched: dict[QueueName, int] = {}
-    """Records by queue."""
-    indexed: int = 0
-    """Index entries of these records."""
-
-    def add_span(self, start: int, end: int) -> None:
-        """Take down a span behind all others."""
-        if self.spans and self.spans[-1][1] == start:
-            start = self.spans.pop()[0]
-        self.spans.append((start, end))
-
-
-class QuickReader(Protocol):
-    """Reads ahead of verification, many records at once, and names what it is sure of."""
-
-    def right_stretches(self, start: int, end: int) -> Right:
-        """What is right between two log offsets at which records begin."""
-
-    def index_is_right(self, file: IndexFile) -> bool:
-        """Whether an index file's chains, slots and header fit its entries."""
-
-
 class LogCheck:
     """One reading of a stretch of the log.
 
     Args:
         store: whose log.
         delay_levels_ms: delay of level 0 (none), 1, 2, ...: entries of delayed messages hold it.
-        quick: what it is sure of is not read again.
     """
 
-    def __init__(
-        self,
-        store: StoppedStore,
-        delay_levels_ms: Sequence[int],
-        quick: QuickReader | None = None,
-    ) -> None:
+    def __init__(self, store: StoppedStore, delay_levels_ms: Sequence[int]) -> None:
         self.found = Stretch()
         self._store = store
         self._delays = delay_levels_ms
-        self._quick = quick
         self._queues = {(os.fsencode(q.topic), q.queue_id): q for q in store.queues}
         self._cursors: dict[tuple[bytes, int], QueueCursor] = {}
         self._index = IndexCursor(store.index_files())
@@ -131,22 +94,14 @@ class LogCheck:
 
     def run(self, start: int, end: int) -> Iterator[int]:
         """Check from `start`, where a record begins, to `end`; yields how many bytes, by and by."""
-        right = Right() if self._quick is None else self._quick.right_stretches(start, end)
-        at = start
-        for first, behind in [*right.spans, (end, end)]:
-            if at < first:
-                yield from self._read(at, first)
-                if self.found.end < first:
-                    break
-            yield behind - first
-            at = self.found.end = behind
-        self.found.records += right.records
-        self.found.matched = right.matched
-        for (topic, queue_id), cursor in self._cursors.items():
-            if cursor.matched:
-                name = topic.decode(), queue_id
-                self.found.matched[name] = self.found.matched.get(name, 0) + cursor.matched
-        self.found.indexed = right.indexed + self._index.matched
+        self.found.end = start
+        yield from self._read(start, end)
+        self.found.matched = {
+            (topic.decode(), queue_id): cursor.matched
+            for (topic, queue_id), cursor in self._cursors.items()
+            if cursor.matched
+        }
+        self.found.indexed = self._index.matched
 
     def _read(self, start: int, end: int) -> Iterator[int]:
         """Check record by record; `found.end` tells how far there are any."""

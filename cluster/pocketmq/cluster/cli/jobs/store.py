@@ -8,7 +8,6 @@ import sys
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -217,7 +216,6 @@ def verify(
     from pocketmq.broker.store.disk.disk import OsDisk
     from pocketmq.broker.store.tools.stopped_store import find_stores
     from pocketmq.broker.store.tools.verify import verify_store
-    from pocketmq.pipeline.quick_reader import quick_reader
     from pocketmq.protocol.messages.properties import DELAY_LEVELS
 
     disk = OsDisk()
@@ -236,7 +234,6 @@ def verify(
                 index_slots=index_slots,
                 delay_levels=delay_levels or DELAY_LEVELS,
                 progress=show,
-                quick=quick_reader if _has_columns() else None,
             )
         found.append(result)
         if output != "json":
@@ -244,11 +241,6 @@ def verify(
     if output == "json":
         tell(output, msgspec.to_builtins(found))
     return int(any(each.problem_count for each in found))
-
-
-def _has_columns() -> bool:
-    """Whether NumPy and Arrow are installed, which make verifying up to eight times as fast."""
-    return all(find_spec(name) is not None for name in ("numpy", "pyarrow"))
 
 
 def _report(result: Verified) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pocketmq.pipeline.jobs.schemas.evolution import Misfit, Mode, misfits
+from pocketmq.pipeline.jobs.schemas.evolution import MISFIT, UNTOLD, Misfit, Mode, misfits, pairs
 from pocketmq.pipeline.jobs.schemas.registry import Registry, registry_of
 from pocketmq.runtime.errors import CallerError
 
@@ -20,6 +20,10 @@ class Checked:
 def schema_check(topic: str, registry: str | Registry, *, mode: Mode = "backward") -> Checked:
     """Compare each version of a topic's schema with the next one.
 
+    A registry is asked for what it says of them, by its own rules; nothing is written to it. Of a
+    file, and of a registry that asks nothing of the topic's versions, the rules here decide, and
+    say where they cannot tell.
+
     Args:
         topic: Whose schema.
         registry: A file, an address, or a registry.
@@ -34,4 +38,14 @@ def schema_check(topic: str, registry: str | Registry, *, mode: Mode = "backward
     versions = known.versions(topic)
     if not versions:
         raise CallerError(f"the registry has no schema of topic {topic!r}")
-    return Checked(len(versions), misfits(versions, mode))
+    found: list[Misfit] = []
+    for reader, writer in pairs(versions, mode):
+        said = known.opinion(topic, reader, writer)
+        if said is None:
+            found += misfits(reader, writer)
+        elif not said.fits:
+            # Asked about both directions, it does not say which of them does not fit.
+            verdict = UNTOLD if said.is_of_both and mode != "full" else MISFIT
+            what = said.messages or ["the registry says that they are not compatible"]
+            found += [Misfit(reader.version, writer.version, each, verdict) for each in what]
+    return Checked(len(versions), found)

@@ -18,7 +18,6 @@ from typing import Any, Final, Literal, NamedTuple
 
 from pocketmq.pipeline.jobs.schemas.json_evolution import Comparison
 from pocketmq.pipeline.jobs.schemas.json_schema import json_schema
-from pocketmq.pipeline.jobs.schemas.json_shapes import shape_of
 from pocketmq.pipeline.jobs.schemas.registry import Schema
 from pocketmq.runtime.errors import CallerError
 
@@ -66,19 +65,18 @@ class Told(NamedTuple):
     verdict: str = MISFIT
 
 
-def misfits(versions: Sequence[Schema], mode: Mode = "backward") -> list[Misfit]:
-    """Every reason why neighbouring versions do not fit or may not, oldest first."""
-    found = []
+def pairs(versions: Sequence[Schema], mode: Mode = "backward") -> Iterator[tuple[Schema, Schema]]:
+    """Who must read what: (reader, writer) of neighbouring versions, oldest first."""
     for older, newer in pairwise(versions):
-        pairs = []
         if mode in ("backward", "full"):
-            pairs.append((newer, older))
+            yield newer, older
         if mode in ("forward", "full"):
-            pairs.append((older, newer))
-        for reader, writer in pairs:
-            reasons = cannot_read(reader, writer)
-            found += [Misfit(reader.version, writer.version, *each) for each in reasons]
-    return found
+            yield older, newer
+
+
+def misfits(reader: Schema, writer: Schema) -> list[Misfit]:
+    """Every reason why one version does not read another or may not, by the rules here."""
+    return [Misfit(reader.version, writer.version, *each) for each in cannot_read(reader, writer)]
 
 
 def cannot_read(reader: Schema, writer: Schema) -> list[Told]:
@@ -104,7 +102,8 @@ def _reasons(reader: Schema, writer: Schema) -> Iterator[Told]:
         one, other = json_schema(reader), json_schema(writer)
         if one is other:  # then it reads also what no rule compares
             return
-        for each in Comparison().compare(shape_of([one.whole]), shape_of([other.whole])):
+        same_behind = one.behind == other.behind
+        for each in Comparison(one.whole, other.whole, same_behind=same_behind).reasons():
             yield Told(str(each), MISFIT if each.is_certain else UNTOLD)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from functools import lru_cache
 from typing import Any, Final, NoReturn
 from urllib.parse import urljoin
@@ -16,6 +17,7 @@ from pocketmq.pipeline.installed import check_installed
 from pocketmq.pipeline.jobs.schemas.bodies import BadBodyError, Decoder
 from pocketmq.pipeline.jobs.schemas.json_parts import Part, check_parts, leads_nowhere
 from pocketmq.pipeline.jobs.schemas.json_patterns import pattern_of
+from pocketmq.pipeline.jobs.schemas.json_values import text_of
 from pocketmq.pipeline.jobs.schemas.json_words import Words
 from pocketmq.pipeline.jobs.schemas.registry import Schema
 from pocketmq.runtime.errors import CallerError
@@ -90,6 +92,8 @@ class JsonSchema:
             resolver = registry.resolver_with_root(language.create_resource(said))
             self.whole = Part(said, resolver, language)
             """The whole schema."""
+            self.behind = text_of([_definitions(said), references])
+            """What `$ref`s may lead to, as a text."""
             for part in check_parts(self.whole, check):
                 _check_patterns(part)
         except (BadBodyError, jsonschema.ValidationError, *_OF_ODD_WORDS) as exc:
@@ -126,6 +130,17 @@ class JsonSchema:
             raise BadBodyError("it or its schema is nested too deeply") from exc
         except Exception as exc:  # as `multipleOf` 0.1 has of an integer of 400 digits
             raise BadBodyError(f"it cannot be checked by its schema: {exc!r}") from exc
+
+
+def _definitions(said: Any) -> Any:
+    """What the `$ref`s of a schema lead to in itself: its definitions, or any of it."""
+    text = json.dumps(said)
+    inner = re.findall(r'"\$\w*[rR]ef": "(#[^"]*)"', text)
+    if text.count('"$id"') > 1 or not all(
+        each.startswith(("#/definitions/", "#/$defs/")) for each in inner
+    ):
+        return said
+    return {name: said.get(name) for name in ("definitions", "$defs")} if inner else None
 
 
 def _check_patterns(part: Part) -> None:

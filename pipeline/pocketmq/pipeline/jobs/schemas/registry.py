@@ -15,7 +15,7 @@ import urllib.parse
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from pocketmq.runtime.errors import CallerError, PeerError
 
@@ -68,6 +68,18 @@ class Reference:
     """Protobuf: the file that is imported; Avro: the type that is named; JSON: the address in
     `$ref`."""
     schema: Schema
+    subject: str = ""
+    """Under which the registry has it; empty without one."""
+    version: int = 0
+
+
+class Opinion(NamedTuple):
+    """What a registry says of two versions."""
+
+    fits: bool
+    messages: list[str]
+    is_of_both: bool = False
+    """It was asked whether each of the two reads the other."""
 
 
 def _add_needed(schema: Schema, found: dict[str, str]) -> None:
@@ -97,6 +109,12 @@ class Registry(Protocol):
 
         Raises:
             CallerError: There is none, or it refers to one that there is not.
+        """
+
+    def opinion(self, topic: str, reader: Schema, writer: Schema) -> Opinion | None:
+        """Whether one version of a topic's schema reads the other, by the registry's own rules.
+
+        None if it has none, or asks nothing of the topic's versions. Nothing is written.
         """
 
 
@@ -137,6 +155,10 @@ class FileRegistry:
         """Files give no ids."""
         raise CallerError(f"schema id {schema_id}: a registry in a file has no ids")
 
+    def opinion(self, topic: str, reader: Schema, writer: Schema) -> Opinion | None:
+        """A file has no rules."""
+        return None
+
 
 def _of_entry(path: Path, entry: dict[str, Any], version: int) -> Schema:
     kind = str(entry["type"]).upper()
@@ -148,6 +170,15 @@ def _of_entry(path: Path, entry: dict[str, Any], version: int) -> Schema:
         said = entry["schema"]
         text = said if isinstance(said, str) else json.dumps(said)
     return Schema(kind, text, version, message=str(entry.get("message", "")))
+
+
+def _sent(schema: Schema) -> dict[str, Any]:
+    """A schema as questions have it."""
+    named = [
+        {"name": each.name, "subject": each.subject, "version": each.version}
+        for each in schema.references
+    ]
+    return {"schema": schema.text, "schemaType": schema.kind, "references": named}
 
 
 class HttpRegistry:
@@ -179,9 +210,33 @@ class HttpRegistry:
             self._by_id[schema_id] = self._of_answer(said | {"id": schema_id}, 0)
         return self._by_id[schema_id]
 
-    def _get(self, path: str) -> Any:
+    def opinion(self, topic: str, reader: Schema, writer: Schema) -> Opinion | None:
+        """POST /compatibility/subjects/<topic>-value/versions/<n>; it compares and keeps nothing.
+
+        The registry compares as the subject's level says. With BACKWARD the schema that is sent has
+        to read the version, with FORWARD the version has to read what is sent, so it depends on the
+        level which of the two is sent; with FULL both.
+        """
+        subject = urllib.parse.quote(f"{topic}-value", safe="")
+        said = self._get(f"/config/{subject}?defaultToGlobal=true") or self._get("/config") or {}
+        level = str(said.get("compatibilityLevel", "")) if isinstance(said, dict) else ""
+        sent, version = (writer, reader) if level.startswith("FORWARD") else (reader, writer)
+        if not level.startswith(("BACKWARD", "FORWARD", "FULL")):
+            return None
+        where = f"/compatibility/subjects/{subject}/versions/{version.version}?verbose=true"
+        answer = self._get(where, _sent(sent))
+        if not isinstance(answer, dict) or not isinstance(answer.get("is_compatible"), bool):
+            return None
+        messages = [str(each) for each in answer.get("messages") or ()]
+        return Opinion(answer["is_compatible"], messages, level.startswith("FULL"))
+
+    def _get(self, path: str, asked: dict[str, Any] | None = None) -> Any:
+        """The answer to a question, which may need a body to be asked; None if there is none."""
+        kind = "application/vnd.schemaregistry.v1+json"
         request = urllib.request.Request(  # noqa: S310 - `registry_of` looks at the scheme
-            self.address + path, headers={"Accept": "application/vnd.schemaregistry.v1+json"}
+            self.address + path,
+            None if asked is None else json.dumps(asked).encode(),
+            {"Accept": kind, "Content-Type": kind},
         )
         try:
             with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:  # noqa: S310
@@ -212,7 +267,8 @@ class HttpRegistry:
         except (AttributeError, KeyError, TypeError, ValueError) as exc:
             raise RegistryError(f"not an answer of a schema registry: {said!r}") from exc
         found = tuple(
-            Reference(name, self._reference(schema_id, place, within)) for name, place in referred
+            Reference(name, self._reference(schema_id, place, within), *place)
+            for name, place in referred
         )
         return Schema(kind, text, version, schema_id, references=found)
 
