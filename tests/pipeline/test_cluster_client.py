@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
+from pocketmq.pipeline.errors import NameServersAwayError
 from pocketmq.pipeline.topics.cluster_client import Access, ClusterClient
 from pocketmq.pipeline.topics.settings import ReadSettings
-from pocketmq.protocol.bodies.route import MASTER_ID, BrokerData, ClusterInfo, TopicRouteData
+from pocketmq.protocol.bodies.route import (
+    MASTER_ID,
+    BrokerData,
+    ClusterInfo,
+    TopicList,
+    TopicRouteData,
+)
 from pocketmq.protocol.body import encode_body
+from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command, Encoding
+from pocketmq.protocol.dispatch import Dispatcher, Peer, Reply
+from support.tls import own_pair, tcp_over_tls
+from support.wire_pair import served
 
 
 class ActingApi:
@@ -32,6 +45,34 @@ class ActingApi:
 
 def access() -> Access:
     return ReadSettings({"nameServer": "127.0.0.1:1", "topic": "T"}).access
+
+
+def topics_of_a_name_server(_peer: Peer, request: Command) -> Reply:
+    return request.reply(body=encode_body(TopicList(topic_list=["T"]), request.encoding))
+
+
+@pytest.mark.parametrize("trusts", ["anybody", "its certificate"])
+async def test_a_cluster_that_takes_tls_only_is_reached(trusts: str) -> None:
+    dispatcher = Dispatcher()
+    dispatcher.register(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, topics_of_a_name_server)
+    options = {"tls": "true"}
+    if trusts == "its certificate":
+        options = {"tlsCaFile": str(own_pair().certificate), "tlsServerName": "localhost"}
+    async with served(tcp_over_tls(), dispatcher) as (_, address):
+        told = {"nameServer": address, "topic": "T", "retries": "0"}
+        client = ClusterClient(ReadSettings({**told, **options}).access)
+        assert await client.topics() == ["T"]
+        await client.remoting.close()
+
+
+async def test_another_certificate_than_the_trusted_one_is_refused() -> None:
+    async with served(tcp_over_tls(), Dispatcher()) as (_, address):
+        told = {"nameServer": address, "topic": "T", "retries": "0", "timeoutMs": "2000"}
+        other = str(own_pair("another").certificate)
+        client = ClusterClient(ReadSettings({**told, "tlsCaFile": other}).access)
+        with pytest.raises(NameServersAwayError):
+            await client.topics()
+        await client.remoting.close()
 
 
 async def test_routes_of_many_topics_take_one_question_for_the_cluster() -> None:

@@ -14,6 +14,7 @@ from pocketmq.pipeline.options import offsets
 from pocketmq.pipeline.options.offsets import EARLIEST, LATEST, gathered, limited, split_ranges
 from pocketmq.pipeline.options.schema import ddl
 from pocketmq.pipeline.sending.sink_columns import SinkColumns
+from pocketmq.pipeline.topics.cluster_client import Tls
 from pocketmq.pipeline.topics.settings import READ, WRITE, ReadSettings
 from pocketmq.protocol.messages.message import MessageQueue
 from support.strategies import queues as any_queues
@@ -83,7 +84,9 @@ def test_a_broker_is_reached_where_it_is_advertised(
             {"nameServer": "localhost"},
             "option 'nameServer': 'localhost' is not written as host:port",
         ),
-        ({"nameServer": ""}, "option 'nameServer': must be given, such as '127.0.0.1:9876'"),
+        ({"sql": "a > 1", "tags": "A"}, "option 'sql': cannot be given together with tags"),
+        ({"tls": "false", "tlsCaFile": "ca.pem"}, "option 'tls': is false, beside what only TLS"),
+        ({"tls": "yes"}, "option 'tls': 'yes' is not one of true, false"),
         ({"assign": '{"T":{"a":[0]}}'}, "option 'topic': cannot be given together with assign"),
         ({"topic": "T", "subscribe": "U"}, "contradicts"),
         ({"advertise": "a:1"}, "option 'advertise': 'a:1' is not written as told=reached"),
@@ -111,6 +114,40 @@ def test_a_broker_is_reached_where_it_is_advertised(
 def test_a_mistake_is_named_with_what_was_perhaps_meant(options: dict[str, str], says: str) -> None:
     with pytest.raises(OptionError, match=says):
         settings(**options)
+
+
+def test_name_servers_are_those_of_the_environment_where_none_are_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("NAMESRV_ADDR", raising=False)
+    assert ReadSettings({"topic": "T"}).access.name_servers == ("127.0.0.1:9876",)
+    monkeypatch.setenv("NAMESRV_ADDR", "a:1;b:2")
+    assert ReadSettings({"topic": "T"}).access.name_servers == ("a:1", "b:2")
+    assert settings(nameServer="c:3").access.name_servers == ("c:3",)
+
+
+def test_tls_is_what_options_say_and_else_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("POCKETMQ_TLS", raising=False)
+    assert settings().access.tls is None
+    assert settings(tls="true").access.tls == Tls()
+    assert settings(tlsCaFile="ca.pem").access.tls == Tls("ca.pem")
+    assert settings(tlsServerName="broker").access.tls == Tls("", "broker")
+    monkeypatch.setenv("POCKETMQ_TLS", "true")
+    monkeypatch.setenv("POCKETMQ_TLS_CA_FILE", "of-all.pem")
+    assert settings().access.tls == Tls("of-all.pem")
+    assert settings(tls="false").access.tls is None
+    monkeypatch.setenv("POCKETMQ_TLS", "perhaps")
+    with pytest.raises(OptionError, match="POCKETMQ_TLS='perhaps' is not"):
+        settings()
+
+
+def test_an_sql_expression_goes_to_the_brokers() -> None:
+    pull = settings(sql="a > 5 AND b = 'x'").pull
+    assert (pull.expression, pull.expression_type, pull.is_filtered) == (
+        *("a > 5 AND b = 'x'", "SQL92"),
+        True,
+    )
+    assert settings(tags="A").pull.expression_type == "TAG"
 
 
 def test_one_of_topic_pattern_and_assignment_must_be_given() -> None:

@@ -41,6 +41,8 @@ TYPES = {
     "offset": ("bigint", pa.int64()),
     "queueOffset": ("bigint", pa.int64()),
     "delayLevel": ("int", pa.int32()),
+    "delayMs": ("bigint", pa.int64()),
+    "deliverTimestamp": ("timestamp", pa.timestamp("us", "UTC")),
     "properties": ("map<string,string>", pa.map_(pa.string(), pa.string())),
 }
 
@@ -183,6 +185,19 @@ def test_a_delayed_row_travels_alone_after_what_came_before_it() -> None:
 
 
 @pytest.mark.parametrize(
+    ("column", "value", "name", "text"),
+    [
+        ("delayMs", 1500, "TIMER_DELAY_MS", "1500"),
+        ("deliverTimestamp", 1_700_000_000_123_000, "TIMER_DELIVER_MS", "1700000000123"),
+    ],
+)
+def test_a_column_delays_a_row_by_any_time(column: str, value: int, name: str, text: str) -> None:
+    made = batches({"body": list("ab"), column: [value, None], "queueId": [0, 0]})
+    assert [bool(batch.delayed_properties) for batch in made] == [True, False]
+    assert decode_properties(made[0].delayed_properties)[name] == text
+
+
+@pytest.mark.parametrize(
     ("name", "value"),
     [
         ("TIMER_DELAY_SEC", "60"),
@@ -203,6 +218,11 @@ def test_a_row_whose_properties_delay_it_travels_alone(name: str, value: str) ->
     ("columns", "error", "says"),
     [
         ({"body": ["x", None]}, IllegalMessageError, "row 1: .*body is empty"),
+        ({"body": ["x"], "delayMs": [-1]}, IllegalMessageError, "row 0: its delayMs is -1"),
+        (
+            {"body": ["x"], "delayMs": [5], "delayLevel": [3]},
+            *(IllegalMessageError, "only one may have a value"),
+        ),
         ({"body": ["x" * (4 * 1024 * 1024 + 1)]}, IllegalMessageError, "4194305 bytes"),
         ({"body": ["x"], "tags": ["a\x02b"]}, IllegalMessageError, "row 0: property 'TAGS'"),
         ({"body": ["x"], "keys": ["k" * 40_000]}, IllegalMessageError, "32767 fit"),

@@ -13,6 +13,7 @@ import pytest
 
 from pocketmq.client import Message
 from pocketmq.pipeline import StreamFigures, measured
+from pocketmq.pipeline import figures as figures_of_session
 from pocketmq.pipeline.lake import DeltaAppend
 from pocketmq.pipeline.spark.stream_figures import BatchFigures
 from pocketmq.runtime.errors import CallerError
@@ -305,6 +306,9 @@ def test_a_stream_reads_what_there_is_in_limited_batches_and_goes_on_where_it_wa
         query = available_now(measured(stream), tmp_path)
         last = query.lastProgress["batchId"]
         is_told = eventually(lambda: told and told[-1].batch == last, "the listener was told")
+        frames.cluster.run(is_told)
+        own, name = figures_of_session(frames.spark).last, str(query.id)  # of `session()`
+        is_told = eventually(lambda: name in own and own[name].batch == last, "its own, too")
         frames.cluster.run(is_told)
     finally:
         frames.spark.streams.removeListener(listener)

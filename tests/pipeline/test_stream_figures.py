@@ -281,3 +281,14 @@ def test_losses_that_stop_a_stream_are_named_and_not_counted() -> None:
         policy.judge([removed(on_a("T", each), 10, 50, 50) for each in (1, 0)])
     assert "1 more" in str(told.value)
     assert policy.lost == 0
+
+
+def test_lag_is_told_in_seconds_and_by_how_much_one_queue_is_behind_the_others() -> None:
+    first, second = MessageQueue("T", "a", 0), MessageQueue("T", "a", 1)
+
+    def batch(rate: float, lags: dict[MessageQueue, int]) -> BatchFigures:
+        return BatchFigures("q", 1, 10, rate, None, sum(lags.values()), lags)
+
+    assert (batch(50.0, {first: 300, second: 100}).lag_s, batch(0.0, {first: 3}).lag_s) == (8, None)
+    assert batch(50.0, {first: 300, second: 100}).skew == 1.5
+    assert (batch(0.0, {first: 0}).lag_s, batch(0.0, {first: 0}).skew) == (0, 1)

@@ -19,11 +19,12 @@ from pocketmq.pipeline.workers.read_counts import read_counts
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pocketmq.pipeline.spark.stream_figures import StreamFigures, measured
+    from pocketmq.pipeline.spark.stream_figures import StreamFigures, figures, measured
 
 __all__ = [
     "StreamFigures",
     "check_java",
+    "figures",
     "measured",
     "read_counts",
     "read_store",
@@ -35,7 +36,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     """What is made from PySpark's classes, on first use."""
-    if name in ("StreamFigures", "measured"):
+    if name in ("StreamFigures", "figures", "measured"):
         from pocketmq.pipeline.spark import stream_figures
 
         return getattr(stream_figures, name)

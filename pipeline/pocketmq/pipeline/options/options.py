@@ -94,13 +94,6 @@ class Options:
         """The value as text, or the default."""
         return self._values.get(name, self._known[name].default).strip()
 
-    def required(self, name: str, example: str) -> str:
-        """The value of an option that must be given; `example` is for the error message."""
-        value = self.text(name)
-        if not value:
-            raise self.error(name, f"must be given, such as {example!r}")
-        return value
-
     def words(self, name: str) -> list[str]:
         """The value as a list, separated by commas."""
         return [word.strip() for word in self.text(name).split(",") if word.strip()]

@@ -50,7 +50,7 @@ def reading(settings: ReadSettings, columns: dict[str, str], row_filter: RowFilt
     """The object that reads parts on a worker."""
     pull = settings.pull
     tags = row_filter.texts.get("tags")
-    if tags and not settings.tags and all(_is_plain(tag) for tag in tags):
+    if tags and not pull.is_filtered and all(_is_plain(tag) for tag in tags):
         pull = replace(pull, expression=" || ".join(sorted(tags)))
     return WireRead(
         replace(settings.access, is_patient=True),

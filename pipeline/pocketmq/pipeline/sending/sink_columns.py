@@ -19,6 +19,8 @@ ROLES: Final[Mapping[str, tuple[str, ...]]] = {
     "partition": ("int", "bigint"),
     "shardingKey": TEXT,
     "delayLevel": ("int", "bigint"),
+    "delayMs": ("int", "bigint"),
+    "deliverTimestamp": ("timestamp",),
     "flag": ("int", "bigint"),
 }
 """The sink's columns and their types; options may choose other columns for tags and keys."""

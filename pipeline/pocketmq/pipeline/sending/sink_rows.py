@@ -153,9 +153,7 @@ class RowEncoder:
             raise IllegalMessageError("its body is empty; RocketMQ refuses such messages")
         entries = rows.entries(index)
         queue = self._queue(topic, rows, index, entries)
-        delay = rows.value("delayLevel", index) or 0
-        if delay:
-            entries[names.DELAY] = str(delay)
+        entries |= rows.delay(index)
         is_delayed = names.DELAY in entries or names_time(entries)
         flag = rows.value("flag", index) or 0
         entries[ROW_PROPERTY] = (
@@ -278,6 +276,28 @@ class _Rows:
         """A row's body."""
         body = self._columns["body"][index]
         return body.encode() if isinstance(body, str) else body
+
+    def delay(self, index: int) -> dict[str, str]:
+        """The property that delays a row's message; none if no column does.
+
+        Raises:
+            IllegalMessageError: Several columns do, or the delay is negative.
+        """
+        level, after_ms = self.value("delayLevel", index), self.value("delayMs", index)
+        at = self.value("deliverTimestamp", index)
+        found = {}
+        if level:
+            found[names.DELAY] = str(level)
+        if after_ms is not None:
+            if after_ms < 0:
+                raise IllegalMessageError(f"its delayMs is {after_ms}")
+            found[names.TIMER_DELAY_MS] = str(after_ms)
+        if at is not None:
+            found[names.TIMER_DELIVER_MS] = str(round(at.timestamp() * 1000))
+        if len(found) > 1:
+            which = "delayLevel, delayMs and deliverTimestamp"
+            raise IllegalMessageError(f"of {which} only one may have a value")
+        return found
 
     def origin(self, index: int) -> str:
         """Which queue the row was in; empty for other tables."""

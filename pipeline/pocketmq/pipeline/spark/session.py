@@ -116,7 +116,11 @@ def session(
             own.setdefault(name, value)
     for name, value in own.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    from pocketmq.pipeline.spark.stream_figures import figures
+
+    figures(spark)  # lag, skew and losses of each query are known from its first batch on
+    return spark
 
 
 def settings_for(master: str) -> dict[str, str]:

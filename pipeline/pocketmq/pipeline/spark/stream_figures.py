@@ -1,7 +1,7 @@
 """Figures of streams while they run: rows, bytes, lag, repeated requests, what was lost.
 
-    watch = StreamFigures(print)
-    spark.streams.addListener(watch)
+    figures(spark).last["my query"].lag       of each query; `session()` has added that listener
+    spark.streams.addListener(StreamFigures(print))
 
 Spark's `StreamingQueryProgress` has no place for a Python source's numbers, so the source puts its
 own beside the ends of its queues or stores, and this listener reads them. Spark counts the rows;
@@ -14,6 +14,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
@@ -22,7 +23,7 @@ from pocketmq.pipeline.progress.store_stands import from_tree as stands_of
 from pocketmq.protocol.messages.message import MessageQueue
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.listener import (
         QueryIdleEvent,
         QueryProgressEvent,
@@ -73,6 +74,18 @@ class BatchFigures:
     """Log files that were gone when a batch was planned, as far as one knows, since the query
     started."""
 
+    @property
+    def lag_s(self) -> float | None:
+        """Seconds in which the lag is read at this batch's rate; None while nothing is read."""
+        if not self.lag:
+            return 0.0
+        return self.lag / self.rows_per_s if self.rows_per_s else None
+
+    @property
+    def skew(self) -> float:
+        """The greatest lag of a queue, as times the mean of all; 1 where all are alike."""
+        return max(self.lags.values()) * len(self.lags) / self.lag if self.lag else 1.0
+
 
 class StreamFigures(StreamingQueryListener):
     """Keeps each query's last figures; add it with `spark.streams.addListener`.
@@ -102,6 +115,18 @@ class StreamFigures(StreamingQueryListener):
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         """The last figures stay."""
+
+
+_of_session: Final[WeakKeyDictionary[Any, StreamFigures]] = WeakKeyDictionary()
+
+
+def figures(spark: SparkSession) -> StreamFigures:
+    """The listener that a session has for all its queries; made and added if it has none yet."""
+    found = _of_session.get(spark)
+    if found is None:
+        found = _of_session[spark] = StreamFigures()
+        spark.streams.addListener(found)
+    return found
 
 
 def figures_of(progress: Mapping[str, Any]) -> BatchFigures | None:

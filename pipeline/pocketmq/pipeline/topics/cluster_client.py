@@ -15,6 +15,7 @@ from pocketmq.client.api import ClientApi
 from pocketmq.client.config import ENCODINGS, credentials_of
 from pocketmq.client.name_servers import NameServers
 from pocketmq.client.routes import publish_queues, subscribe_queues
+from pocketmq.operation.tls.contexts import client_tls
 from pocketmq.pipeline.errors import NameServersAwayError, TopicAwayError, near
 from pocketmq.pipeline.topics.block_reads import BlockNetwork
 from pocketmq.pipeline.topics.patience import DEFAULT, Patience
@@ -59,6 +60,25 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
+class Tls:
+    """Whom encrypted connections trust."""
+
+    ca_file: str = ""
+    """Servers' certificates must come from it; without it any server is taken."""
+    server_name: str = ""
+    """They must be for it, if it is given."""
+
+    def network(self) -> BlockNetwork:
+        """Sockets that speak TLS.
+
+        Raises:
+            ConfigError: The file cannot be used.
+        """
+        own = client_tls(True, ca_file=self.ca_file or None, server_name=self.server_name or None)
+        return BlockNetwork(client_tls=own)
+
+
+@dataclass(frozen=True, slots=True)
 class Access:
     """How to reach a cluster; Spark sends it from the driver to the workers."""
 
@@ -73,6 +93,8 @@ class Access:
     is_patient: bool = False
     """Whether unknown topics and silent name servers are waited for too, as by a stream: whoever
     reads a topic already knows that it exists."""
+    tls: Tls | None = None
+    """None: in plaintext."""
 
     def reached(self, address: str) -> str:
         """Where a broker is from here, by option `advertise`; of hosts without a port, too."""
@@ -106,7 +128,7 @@ class ClusterClient:
         self.access = access
         self.clock = SystemClock()
         self.remoting = RemotingClient(
-            BlockNetwork(),
+            access.tls.network() if access.tls is not None else BlockNetwork(),
             Dispatcher(),
             encoding=ENCODINGS[access.encoding],
             connect_timeout_s=access.timeout_s,

@@ -67,6 +67,8 @@ class PullOptions:
     expression: str = SUB_ALL
     """A tag expression, as in a subscription: `TagA || TagB`."""
     fail_on_data_loss: bool = True
+    expression_type: str = "TAG"
+    """Or `SQL92`."""
 
     @property
     def is_filtered(self) -> bool:
@@ -269,7 +271,7 @@ class RangePull:
             max_msg_bytes=MOST_BYTES,
             sys_flag=PullSysFlag.SUBSCRIPTION,
             subscription=options.expression,
-            expression_type="TAG",
+            expression_type=options.expression_type,
         )
 
     async def _pull(self, stretch: _Stretch) -> Command:

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Final
 
+from pocketmq.client.config import CA_FILE_VARIABLE, NAMESRV_ADDR, TLS_VARIABLE
 from pocketmq.pipeline.options import offsets, schema
 from pocketmq.pipeline.options.offsets import EARLIEST, LATEST, Position
 from pocketmq.pipeline.options.options import Option, Options
-from pocketmq.pipeline.topics.cluster_client import Access
+from pocketmq.pipeline.topics.cluster_client import Access, Tls
 from pocketmq.pipeline.topics.patience import Patience
 from pocketmq.pipeline.topics.pull_range import PullOptions
 from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.protocol.messages.subscription import SUB_ALL
 from pocketmq.runtime.addresses import has_port, split_address
+from pocketmq.runtime.configuration.option_types import as_type
 
 NAME: Final = "pocketmq"
+NAME_SERVER: Final = "127.0.0.1:9876"
+"""Where no address is given anywhere."""
 GROUP_PREFIX: Final = "spark-pocketmq"
 
 COMMON: Final = (
     Option(
         "nameServer",
-        "Name servers as `host:port;host:port`.",
+        "Name servers as `host:port;host:port`; without it those of the driver's environment "
+        "(`NAMESRV_ADDR`), or else `127.0.0.1:9876`.",
         "",
         ("namesrvAddr", "nameServers", "kafka.bootstrap.servers"),
     ),
@@ -45,6 +51,17 @@ COMMON: Final = (
         "Where driver and executors reach brokers whose told addresses lead elsewhere, as "
         "`told=reached,...`; of hosts, or of hosts and ports.",
     ),
+    Option(
+        "tls",
+        "Whether connections speak TLS; without it as the driver's `POCKETMQ_TLS` says, and "
+        "`true` beside `tlsCaFile` or `tlsServerName`.",
+    ),
+    Option(
+        "tlsCaFile",
+        "PEM file that servers' certificates must come from, on driver and executors; by default "
+        "the driver's `POCKETMQ_TLS_CA_FILE`. Without one any server is taken.",
+    ),
+    Option("tlsServerName", "Name that servers' certificates must be for."),
 )
 
 WHAT: Final = (
@@ -88,6 +105,11 @@ READ: Final = (
         "1000",
     ),
     Option("tags", "Tags to read, as in a subscription: `TagA || TagB`.", "", ("subExpression",)),
+    Option(
+        "sql",
+        "An SQL92 expression on properties, as in a subscription: `a > 5 AND b = 'x'`. Brokers "
+        "filter by it, if they have `enablePropertyFilter`; not together with `tags`.",
+    ),
     Option("columns", "Columns to make, separated by commas; others take no time."),
     Option("includeProperties", "Whether column `properties` is there.", "true"),
     Option("kafkaCompatible", "Whether columns are those of the Kafka connector.", "false"),
@@ -148,7 +170,7 @@ def access_of(options: Options, *, is_patient: bool = False) -> Access:
     Raises:
         OptionError: An address is malformed.
     """
-    text = options.required("nameServer", "127.0.0.1:9876")
+    text = options.text("nameServer") or os.environ.get(NAMESRV_ADDR, "") or NAME_SERVER
     addresses = tuple(part.strip() for part in text.replace(",", ";").split(";") if part.strip())
     for address in addresses:
         try:
@@ -171,7 +193,24 @@ def access_of(options: Options, *, is_patient: bool = False) -> Access:
         Patience(options.number("retries"), options.number("retryIntervalMs") / 1000),
         tuple(advertised),
         is_patient,
+        _tls(options),
     )
+
+
+def _tls(options: Options) -> Tls | None:
+    """How connections are encrypted, by options or the environment; None if they are not."""
+    ca_file, name = options.text("tlsCaFile"), options.text("tlsServerName")
+    said = options.choice("tls", ("true", "false")) if "tls" in options else ""
+    if said == "false" and (ca_file or name):
+        raise options.error("tls", "is false, beside what only TLS has a use for")
+    if not said and not ca_file and not name:
+        word = os.environ.get(TLS_VARIABLE, "").strip()
+        try:
+            said = "true" if word and as_type(word, bool) else "false"
+        except ValueError as exc:
+            raise options.error("tls", f"{TLS_VARIABLE}={word!r} is not {exc}") from None
+        ca_file = os.environ.get(CA_FILE_VARIABLE, "")
+    return None if said == "false" else Tls(ca_file, name)
 
 
 class ReadSettings:
@@ -217,6 +256,9 @@ class ReadSettings:
         self.end = self._end()
         tags = [tag for part in options.text("tags").split("||") if (tag := part.strip())]
         self.tags = [] if tags == [SUB_ALL] else tags
+        sql = options.text("sql")
+        if sql and self.tags:
+            raise options.error("sql", "cannot be given together with tags")
         group = options.text("groupId") or self.commit_group
         prefix = options.text("groupIdPrefix")
         self.pull = PullOptions(
@@ -224,7 +266,8 @@ class ReadSettings:
             batch=options.number("pullBatchSize", least=1),
             timeout_s=self.access.timeout_s,
             patience=self.access.patience,
-            expression=" || ".join(self.tags) or SUB_ALL,
+            expression=sql or " || ".join(self.tags) or SUB_ALL,
+            expression_type="SQL92" if sql else "TAG",
             fail_on_data_loss=options.flag("failOnDataLoss"),
         )
 
