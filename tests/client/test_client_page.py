@@ -51,9 +51,13 @@ async def test_every_example_prints_what_its_comments_say() -> None:
             time = asyncio.create_task(keep_time_going(cluster))
             try:
                 if "pocketmq.client.sync import" in block:  # it blocks its loop, as scripts do
-                    printed = await asyncio.to_thread(in_a_loop, typed, session)
+                    example = asyncio.create_task(asyncio.to_thread(in_a_loop, typed, session))
                 else:
-                    printed = await run(typed, session)
+                    example = asyncio.create_task(run(typed, session))
+                await asyncio.wait({example, time}, return_when=asyncio.FIRST_COMPLETED)
+                if time.done():
+                    await time  # it has failed, and the example would wait for ever
+                printed = await example
                 assert printed == PRINTS.findall(block), block
             finally:
                 time.cancel()

@@ -465,14 +465,19 @@ class ClusterControl:
 
     async def real_time_clients(self) -> list[str]:
         """Ids of clients on real time beside a manual clock; each id is returned only once."""
-        joined = {each.client_id for each in running() if self._clocks.made(each.config.clock)}
+        joined = self._joined()
         async with self.admin() as admin:
             connected = await ask_connected(admin, self.roles.running_brokers)
+        joined |= self._joined()  # one may have started in another thread since
         found = set(connected) - joined - self._warned
         self._warned |= found
         return sorted(found)
 
     # -- inside -----------------------------------------------------------------------------
+
+    def _joined(self) -> set[str]:
+        """Ids of the clients of this process that are on the cluster's manual time."""
+        return {each.client_id for each in running() if self._clocks.made(each.config.clock)}
 
     def _needs_manual_clock(self) -> None:
         if self.clock != "manual":
