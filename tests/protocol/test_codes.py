@@ -24,6 +24,8 @@ OWN = {
     "RAFT_MESSAGE": 30006,
     "GET_EVENTS": 30007,
     "GET_METRICS": 30008,
+    "REGISTER_PROXY": 30009,
+    "GET_PROXIES": 30010,
 }
 """Requests that are not in RocketMQ's class: PocketMQ's own, and one of old versions."""
 

@@ -92,7 +92,7 @@ def test_settings_of_all_clients_have_so_many_bytes_together() -> None:
 async def test_connections_leave_descriptors_free(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pocketmq.proxy.edge.server.most_connections", lambda: 4)
+    monkeypatch.setattr("pocketmq.proxy.edge.front.most_connections", lambda: 8)
     async with proxy_rig(tmp_path) as rig:
         for number in range(2):
             await rig.sdk(f"sdk-{number}").call("QueryRoute")

@@ -10,6 +10,8 @@ from typing import Any, Final
 
 from pocketmq.client import Admin
 from pocketmq.cluster.local import local_cluster
+from pocketmq.operation.tls.options import TlsOptions
+from pocketmq.operation.tls.role_tls import RoleTls
 from pocketmq.protocol.bodies.groups import CustomizedRetryPolicy, GroupRetryPolicy
 from pocketmq.protocol.transport.tcp import TcpNetwork
 from pocketmq.proxy.assembly.proxy import Proxy
@@ -29,7 +31,7 @@ async def sdk_world() -> AsyncIterator[tuple[str, Admin]]:
             nameservers=tuple(cluster.namesrv_addr.split(";")), grpc_port=0, encoding="msgpack"
         )
         async with (
-            Proxy(config, SystemClock(), TcpNetwork()) as proxy,
+            Proxy(config, SystemClock(), TcpNetwork(), tls=RoleTls(TlsOptions()).server) as proxy,
             Admin(nameservers=cluster.namesrv_addr) as admin,
         ):
             yield proxy.endpoints, admin

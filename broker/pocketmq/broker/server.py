@@ -21,6 +21,7 @@ from pocketmq.broker.store import Disk, OsDisk, StoreConfig
 from pocketmq.broker.subjects import BrokerSubjects
 from pocketmq.operation.control.processor import ControlProcessor
 from pocketmq.operation.events.sink import NO_EVENTS, EventSink
+from pocketmq.operation.grpc_ports.door import GrpcDoor
 from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.releases import known_in
@@ -92,6 +93,8 @@ class Broker:
         )
         self.dispatcher.add(self._control)
         self.subjects.register(self.dispatcher)
+        self._grpc_door = GrpcDoor("broker", network, self.subjects.registration.proxies.find)
+        self.dispatcher.http2 = self._grpc_door
 
         # Public attributes for programs that run a broker in their own loop.
         subjects = self.subjects
@@ -162,6 +165,7 @@ class Broker:
         self._stopping = True
         for service in self._services:
             await service.leave()
+        await self._grpc_door.stop()
         for listener in (self._vip_listener, self._listener):
             if listener is not None:
                 await listener.close()

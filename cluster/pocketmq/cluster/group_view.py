@@ -39,7 +39,7 @@ class MemberView:
     version: int
     """The client's protocol version, as RocketMQ's number."""
     brokers: tuple[str, ...]
-    """The brokers that have its heartbeat."""
+    """The brokers that have its heartbeat; of a client of a gRPC proxy, the proxy."""
     answers: bool
     """Whether it answered which queues it owns."""
 
@@ -107,7 +107,8 @@ async def look_at(admin: Admin, group: str) -> GroupView:
         UnknownGroupError: No broker knows the group.
         PocketMQError: Name servers or brokers do not answer.
     """
-    connections = await admin.consumer_connections(group)
+    at_brokers = await admin.consumer_connections(group)
+    connections = at_brokers | await admin.proxy_consumers(group)
     progress = await admin.consume_stats(group)
     if not connections and not progress and group not in await known_groups(admin):
         raise UnknownGroupError(group)
@@ -119,8 +120,11 @@ async def look_at(admin: Admin, group: str) -> GroupView:
     ids = sorted(
         {each.client_id for found in connections.values() for each in found.connection_set}
     )
+    asked = sorted(
+        {each.client_id for found in at_brokers.values() for each in found.connection_set}
+    )  # a proxy's clients own no queues
     owned = dict(
-        zip(ids, await asyncio.gather(*(_owned(admin, group, i) for i in ids)), strict=True)
+        zip(asked, await asyncio.gather(*(_owned(admin, group, i) for i in asked)), strict=True)
     )
     queues: dict[MessageQueue, tuple[int, int]] = {
         queue: (each.broker_offset, each.consumer_offset) for queue, each in progress.items()
@@ -134,12 +138,14 @@ async def look_at(admin: Admin, group: str) -> GroupView:
         consume_type=first.consume_type if connections else "",
         message_model=first.message_model,
         consume_from_where=first.consume_from_where if connections else "",
-        members=tuple(_member(i, connections, answers=owned[i] is not None) for i in ids),
+        members=tuple(_member(i, connections, answers=i not in owned or owned[i] is not None)
+            for i in ids
+        ),
         subscriptions=tuple(subscriptions[topic] for topic in sorted(subscriptions)),
         queues=tuple(
             QueueView(
                 queue.topic, queue.broker_name, queue.queue_id, broker_offset, consumer_offset,
-                owners=tuple(i for i in ids if queue in (owned[i] or ())),
+                owners=tuple(i for i in ids if queue in (owned.get(i) or ())),
             )
             for queue, (broker_offset, consumer_offset) in sorted(queues.items())
         ),

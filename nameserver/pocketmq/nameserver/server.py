@@ -19,13 +19,17 @@ from pocketmq.nameserver.kv_file import KvFile, KvStorage, kv_writer
 from pocketmq.nameserver.liveness import LiveBroker
 from pocketmq.nameserver.processors.admin import AdminProcessor
 from pocketmq.nameserver.processors.kv import KvProcessor
+from pocketmq.nameserver.processors.proxies import ProxyProcessor
 from pocketmq.nameserver.processors.register import RegisterProcessor
 from pocketmq.nameserver.processors.route import RouteProcessor
 from pocketmq.nameserver.processors.settings import SettingsProcessor
+from pocketmq.nameserver.proxies import KnownProxies
 from pocketmq.nameserver.route_table import RouteTable
 from pocketmq.operation.control.processor import ControlProcessor
 from pocketmq.operation.events.roles import BrokerForgotten, BrokerRegistered, Forgotten
 from pocketmq.operation.events.sink import NO_EVENTS, EventSink
+from pocketmq.operation.grpc_ports.door import GrpcDoor
+from pocketmq.operation.grpc_ports.requests import ProxyAddress
 from pocketmq.operation.option_updates import options_writer
 from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
 from pocketmq.protocol.dispatch import Dispatcher
@@ -115,6 +119,9 @@ class NameServer:
             initial_delay_s=profile.nameserver.scan_initial_delay_ms / 1000,
         )
         self.dispatcher = Dispatcher(self._budget, known_in(profile.release))
+        self.proxies = KnownProxies()
+        self._grpc_door = GrpcDoor("nameserver", network, self._known_proxies)
+        self.dispatcher.http2 = self._grpc_door
 
     @property
     def port(self) -> int:
@@ -152,6 +159,7 @@ class NameServer:
         await self._scan.stop()
         await self._kv_writer.stop()
         await self._options_writer.stop()
+        await self._grpc_door.stop()
         if self._listener is not None:
             await self._listener.close()
         await self._notices.stop()
@@ -262,11 +270,15 @@ class NameServer:
             ),
             KvProcessor(self.kv, self._kv_writer, self._budget),
             AdminProcessor(self.table, self._budget),
+            ProxyProcessor(self.proxies, self._clock),
             SettingsProcessor(
                 self.options, self._options_writer, lambda: {"listenPort": str(self.port)}
             ),
             self._control,
         )
+
+    async def _known_proxies(self) -> list[ProxyAddress]:
+        return self.proxies.alive(self._clock.monotonic())
 
     def _is_ready(self) -> bool:
         if not self.config.need_wait_for_service:

@@ -213,6 +213,8 @@ class RequestCode(_Code):
     RAFT_MESSAGE = 30006, "controllers agree with each other; oneway", "pocketmq"
     GET_EVENTS = 30007, "what happened at the role since an earlier question", "pocketmq"
     GET_METRICS = 30008, "the broker's metrics under RocketMQ's names", "pocketmq"
+    REGISTER_PROXY = 30009, "a gRPC proxy tells a name server where it is", "pocketmq"
+    GET_PROXIES = 30010, "the gRPC proxies in front of a cluster", "pocketmq"
 
 
 class ResponseCode(_Code):

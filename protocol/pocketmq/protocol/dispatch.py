@@ -169,6 +169,8 @@ class Dispatcher:
         self._shares: dict[int, list[tuple[Peer, list[Command]]]] = {}
         """Code -> gathered requests, neighbours of one peer together."""
         self._gathered = 0
+        self.http2: Callable[[Any], None] | None = None
+        """Takes over the channel of a peer that speaks HTTP/2; None: it is hung up on."""
         self.waits = False
         """Whether requests wait for the end of this turn: then reads may wait as well."""
         self._reads: deque[tuple[Reader, bytes]] = deque()

@@ -54,6 +54,9 @@ _WORDS = struct.Struct(">iI")
 _LANGUAGES = frozenset(int(code) for code in LanguageCode)
 _ENCODINGS = {int(encoding): encoding for encoding in Encoding}
 
+HTTP2 = b"PRI "
+"""How an SDK of RocketMQ 5 begins (G-130)."""
+
 _GRPC = (
     "it is HTTP/2: RocketMQ's gRPC clients connect to a proxy; point them at that of "
     "`pocketmq up --proxy` or `pocketmq proxy` (docs/grpc.md)"
@@ -61,7 +64,7 @@ _GRPC = (
 _HTTP = "it is HTTP, which this port does not speak; the control address has a port of its own"
 _TLS = "it is TLS, which is switched off here (tls.server.mode=disabled)"
 _OTHER_PROTOCOLS = {
-    b"PRI ": _GRPC,
+    HTTP2: _GRPC,
     **dict.fromkeys((b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"HTTP"), _HTTP),
     **{bytes((0x16, 3, minor, high)): _TLS for minor in range(5) for high in range(0x41)},
 }
@@ -115,6 +118,14 @@ class FrameDecoder:
         """The beginning of a frame that has not ended."""
         return b"".join(self._parts)
 
+    def speaks_http2(self) -> bool:
+        """Whether what cannot be read is the beginning of HTTP/2; `pending` has all of it."""
+        return self.failure is not None and self.pending.startswith(HTTP2)
+
+    def forget(self) -> None:
+        """Keep nothing of what is pending: somebody else reads on."""
+        self._parts, self._have = [], 0
+
     def feed(self, data: bytes) -> list[Command]:
         """Return the commands that `data` completes, in order; never raises on bad input."""
         self.is_between = False
@@ -148,6 +159,7 @@ class FrameDecoder:
             if body_at > stop or total > max_total or header_bytes > max_header:
                 if body_at > stop or total > max_total or word >> 24 not in _ENCODINGS:
                     self._fail(self._bad_lengths(total, header_bytes))
+                    self._parts, self._have = [data[at:]], end - at
                     return commands
                 passed = LongHeader(
                     _ENCODINGS[word >> 24], header_bytes, stop - body_at, max_header

@@ -11,10 +11,13 @@ from pocketmq.operation.role_process import RoleCommand, run_command, seams_of
 
 import sys  # isort: skip
 from collections.abc import Sequence  # isort: skip
+from dataclasses import replace  # isort: skip
 from importlib.util import find_spec  # isort: skip
+from pathlib import Path  # isort: skip
 
 from pocketmq.proxy.config import ProxyConfig
-from pocketmq.runtime.errors import MissingToolError
+from pocketmq.runtime.addresses import split_address
+from pocketmq.runtime.errors import DiskError, MissingToolError
 from pocketmq.runtime.ports import check_port_free, told_ip
 from pocketmq.runtime.process import RoleContext, RoleMain
 from pocketmq.runtime.profile import profile_named
@@ -25,19 +28,52 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run_command("proxy", [ProxyConfig], _prepare, arguments)
 
 
+def is_installed() -> bool:
+    """Whether what gRPC needs is there."""
+    try:
+        return all(find_spec(package) is not None for package in ("grpc", "google.protobuf"))
+    except ModuleNotFoundError:  # `google` is not there
+        return False
+
+
 def check_installed() -> None:
     """Pass if what gRPC needs is there.
 
     Raises:
         MissingToolError: it is not.
     """
-    for package in ("grpc", "google.protobuf"):
-        try:
-            found = find_spec(package) is not None
-        except ModuleNotFoundError:  # `google` is not there
-            found = False
-        if not found:
-            raise MissingToolError("gRPC", "the proxy", "pip install 'pocketmq[grpc]'")
+    if not is_installed():
+        raise MissingToolError("gRPC", "the proxy", "pip install 'pocketmq[grpc]'")
+
+
+def use_own_certificate(command: RoleCommand, config: ProxyConfig) -> Path | None:
+    """The certificate of `--certificate`, which the ports show from now on.
+
+    It is for this machine's names and addresses, and for the host of `--advertise`.
+
+    Raises:
+        MissingToolError: it has to be made, and `cryptography` is not installed.
+        DiskError: the folder cannot be written.
+    """
+    if config.certificate is None:
+        return None
+    from pocketmq.operation.tls.certificate import kept_certificate
+
+    hosts = [told_ip(config.host)]
+    if config.advertise:
+        hosts.append(split_address(config.advertise)[0])
+    folder = config.certificate.expanduser()
+    try:
+        own = kept_certificate(folder, hosts)
+    except OSError as exc:
+        raise DiskError(folder, exc.strerror or str(exc), advice="choose another folder") from exc
+    command.tls = replace(
+        command.tls,
+        tls_test_mode_enable=False,
+        tls_server_cert_path=own.certificate,
+        tls_server_key_path=own.key,
+    )
+    return own.certificate
 
 
 def _prepare(command: RoleCommand) -> tuple[str, RoleMain]:
@@ -49,6 +85,7 @@ def _prepare(command: RoleCommand) -> tuple[str, RoleMain]:
 
         check_port_free(config.host, config.port)
         check_port_free(config.host, config.grpc_port)
+        shown = use_own_certificate(command, config)
         seams = seams_of(config.name, role, command)
         proxy = Proxy(
             config,
@@ -57,9 +94,15 @@ def _prepare(command: RoleCommand) -> tuple[str, RoleMain]:
             profile_named(command.options.profile),
             budget=command.budget,
             events=seams.events,
+            tls=seams.network.server_tls,
         )
         async with proxy:
-            role.ready(port=proxy.port, host=told_ip(config.host), grpc_port=proxy.grpc_port)
+            role.ready(
+                port=proxy.port,
+                host=told_ip(config.host),
+                grpc_port=proxy.grpc_port,
+                **({} if shown is None else {"certificate": shown}),
+            )
             await role.stopped()
 
     return config.name, serve

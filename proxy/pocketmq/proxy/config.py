@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar, Literal
 
 from pocketmq.runtime.addresses import split_address
@@ -34,6 +35,12 @@ class ProxyConfig:
         "json",
         help="Of requests to brokers: json, or msgpack, which is faster, and PocketMQ's only. "
         "RocketMQ's binary one has no room for the numbers of pop's requests.",
+    )
+    certificate: Path | None = option(
+        None,
+        help="Folder with certificate.pem and key.pem for the ports; they are made if they "
+        "are not there, which needs pocketmq[tls]. SDKs that check certificates get the first.",
+        rule="G-8",
     )
     max_message_size: int = option(
         4 * 1024 * 1024, unit="bytes", help="Largest body that an SDK may send.", rule="G-113"

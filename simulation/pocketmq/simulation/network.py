@@ -128,7 +128,12 @@ class SimNetwork:
         return listener
 
     async def dial(
-        self, address: str, protocol: asyncio.Protocol, *, timeout_s: float = 3.0
+        self,
+        address: str,
+        protocol: asyncio.Protocol,
+        *,
+        timeout_s: float = 3.0,
+        tls: bool = False,
     ) -> None:
         listener = await self._reach(address, timeout_s)
         if not isinstance(listener, SimStreams):

@@ -220,7 +220,14 @@ class RoleThreads:
             nameservers=tuple(self.nameserver_addresses),
             encoding="msgpack",
         )
-        return Proxy(config, seams.clock, seams.network, self._profile, events=seams.events)
+        return Proxy(
+            config,
+            seams.clock,
+            seams.network,
+            self._profile,
+            events=seams.events,
+            tls=seams.network.server_tls,
+        )
 
     def broker(self, name: str, seams: RoleSeams, port: int) -> Broker:
         """Make a broker for a start of its role."""

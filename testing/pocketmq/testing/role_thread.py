@@ -303,10 +303,15 @@ class TrackedNetwork(FaultyTcp):
         return streams
 
     async def dial(
-        self, address: str, protocol: asyncio.Protocol, *, timeout_s: float = 3.0
+        self,
+        address: str,
+        protocol: asyncio.Protocol,
+        *,
+        timeout_s: float = 3.0,
+        tls: bool = False,
     ) -> None:
         stream = KillableStream(protocol, self._stream_changed)
-        await super().dial(address, stream, timeout_s=timeout_s)
+        await super().dial(address, stream, timeout_s=timeout_s, tls=tls)
 
     def cut(self) -> None:
         """Stop listening, and reset every connection, also later ones."""

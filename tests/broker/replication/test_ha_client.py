@@ -51,10 +51,15 @@ class SlowNetwork(MemoryNetwork):
         self.may_dial = asyncio.Event()
 
     async def dial(
-        self, address: str, protocol: asyncio.Protocol, *, timeout_s: float = 3.0
+        self,
+        address: str,
+        protocol: asyncio.Protocol,
+        *,
+        timeout_s: float = 3.0,
+        tls: bool = False,
     ) -> None:
         await self.may_dial.wait()
-        await super().dial(address, protocol, timeout_s=timeout_s)
+        await super().dial(address, protocol, timeout_s=timeout_s, tls=tls)
 
 
 class Slave:

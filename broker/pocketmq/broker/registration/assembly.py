@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from pocketmq.broker.config import PERMISSION
 from pocketmq.broker.core import BrokerCore
+from pocketmq.broker.registration.proxies import ProxyFinder
 from pocketmq.broker.registration.registration import (
     BrokerIdentity,
     BrokerRegistration,
@@ -24,6 +25,7 @@ class Registration(Subject):
     """Registration with the name servers."""
 
     nameservers: BrokerRegistration
+    proxies: ProxyFinder
 
 
 def assemble_registration(
@@ -64,4 +66,8 @@ def assemble_registration(
     core.options.changed.connect(
         lambda names: registration.permission_changed() if PERMISSION in names else None
     )
-    return Registration(nameservers=registration, services=(registration,))
+    return Registration(
+        nameservers=registration,
+        proxies=ProxyFinder(config.nameservers, client),
+        services=(registration,),
+    )

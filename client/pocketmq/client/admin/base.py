@@ -8,6 +8,7 @@ from typing import TypeVar, Unpack
 from pocketmq.client.admin.masters import Masters
 from pocketmq.client.admin.members import Members
 from pocketmq.client.admin.name_server_requests import NameServerRequests
+from pocketmq.client.admin.proxies import Proxies
 from pocketmq.client.api import ClientApi
 from pocketmq.client.config import ClientConfig, ClientOptions
 from pocketmq.client.instance import ClientInstance
@@ -61,6 +62,10 @@ class AdminBase(StartStop):
     @property
     def _masters(self) -> Masters:
         return Masters(self._api, self._name_servers, self._started().routes)
+
+    @property
+    def _proxies(self) -> Proxies:
+        return Proxies(self._api, self._api.name_servers.addresses)
 
     @property
     def _members(self) -> Members:

@@ -94,6 +94,14 @@ class GroupAdmin(AdminBase):
         """
         return await self._members.connections(group)
 
+    async def proxy_consumers(self, group: str) -> dict[str, ConsumerConnection]:
+        """gRPC proxy -> who consumes in the group through it: brokers do not know these clients."""
+        return await self._proxies.consumers(group)
+
+    async def proxy_producers(self) -> dict[str, dict[str, list[ProducerInfo]]]:
+        """gRPC proxy -> topic -> who publishes to it through that proxy."""
+        return await self._proxies.producers()
+
     async def producers(self, broker_name: str) -> dict[str, list[ProducerInfo]]:
         """Producer group -> its clients on one broker: GET_ALL_PRODUCER_INFO (328)."""
         address = await self._masters.of_broker(broker_name)

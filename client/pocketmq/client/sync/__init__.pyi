@@ -204,6 +204,10 @@ class Admin:
         """Address of each name server -> its options: GET_NAMESRV_CONFIG (319)."""
     def producers(self, broker_name: str) -> dict[str, list[ProducerInfo]]:
         """Producer group -> its clients on one broker: GET_ALL_PRODUCER_INFO (328)."""
+    def proxy_consumers(self, group: str) -> dict[str, ConsumerConnection]:
+        """gRPC proxy -> who consumes in the group through it: brokers do not know these clients."""
+    def proxy_producers(self) -> dict[str, dict[str, list[ProducerInfo]]]:
+        """gRPC proxy -> topic -> who publishes to it through that proxy."""
     def publish_queues(self, topic: str) -> list[MessageQueue]:
         """Queues that a producer sends to (P-12)."""
     def put_kv(self, namespace: str, key: str, value: str) -> None:

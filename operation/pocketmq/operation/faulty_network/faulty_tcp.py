@@ -97,11 +97,16 @@ class FaultyTcp(TcpNetwork):
         return streams
 
     async def dial(
-        self, address: str, protocol: asyncio.Protocol, *, timeout_s: float = 3.0
+        self,
+        address: str,
+        protocol: asyncio.Protocol,
+        *,
+        timeout_s: float = 3.0,
+        tls: bool = False,
     ) -> None:
         self._check(address)
         line = StreamLine(protocol, self._book, address)
-        await super().dial(address, line, timeout_s=timeout_s)
+        await super().dial(address, line, timeout_s=timeout_s, tls=tls)
 
     def _check(self, address: str) -> None:
         if address in self._book.cut_addresses:

@@ -38,6 +38,7 @@ from pocketmq.protocol.frame import FrameDecoder
 from pocketmq.protocol.peer_memory import PeerMemory
 from pocketmq.protocol.signing import Credentials
 from pocketmq.protocol.transport.channel_output import ChannelOutput
+from pocketmq.protocol.transport.passed_on import PassedOn
 from pocketmq.protocol.transport.traffic import TRAFFIC
 from pocketmq.runtime.addresses import address_text
 
@@ -106,6 +107,8 @@ class Channel(ChannelOutput, asyncio.Protocol):
         """Reads of this peer that the dispatcher has put off."""
         self._put_off: list[Command] = []
         """Commands already read, to be processed when the peer has read its replies."""
+        self._taker: PassedOn | None = None
+        """Gets what the peer sends, which are no frames."""
         self._close_listeners: list[Callable[[Channel], None]] = []
         self.closed: asyncio.Future[None] = self._loop.create_future()
 
@@ -137,6 +140,30 @@ class Channel(ChannelOutput, asyncio.Protocol):
     def add_close_listener(self, listener: Callable[[Channel], None]) -> None:
         """Call `listener` once when this connection ends."""
         self._close_listeners.append(listener)
+
+    def hand_over(self, taker: PassedOn) -> bytes:
+        """What the peer sends from now on is the taker's; what it has sent is returned."""
+        self._taker = taker
+        unread = self._decoder.pending
+        self._decoder.forget()
+        self.frame_began_at = None
+        return unread
+
+    def pass_back(self, data: bytes) -> None:
+        """Send bytes of whoever took the peer over."""
+        if self._transport is not None:
+            self.last_active_at = self._loop.time()
+            self._transport.write(data)
+
+    def hold_reading(self, *, held: bool) -> None:
+        """Read nothing more of a peer that was handed over, or read on."""
+        self._paused = held
+        transport = self._transport
+        if transport is not None and not transport.is_closing():
+            if held:
+                transport.pause_reading()
+            else:
+                transport.resume_reading()
 
     def __str__(self) -> str:
         return f"channel {self.address}"
@@ -194,14 +221,16 @@ class Channel(ChannelOutput, asyncio.Protocol):
         if decoder.pending_bytes or self._noted_bytes:
             self._weigh()
         if decoder.failure is not None:
-            log.warning("frame.refused", peer=self.address, reason=str(decoder.failure))
-            self.close()
+            self._read_no_frame(data)
         elif self._paused or not decoder.pending_bytes:
             self.frame_began_at = None  # while paused, it is we who do not read on
         elif self.frame_began_at is None or commands:
             self.frame_began_at = self.last_active_at
 
     def pause_writing(self) -> None:
+        if self._taker is not None:
+            self._taker.peer_reads(on=False)
+            return
         transport = self._transport
         if self._accepted and transport is not None and not transport.is_closing():
             self._paused = True
@@ -209,6 +238,9 @@ class Channel(ChannelOutput, asyncio.Protocol):
             transport.pause_reading()
 
     def resume_writing(self) -> None:
+        if self._taker is not None:
+            self._taker.peer_reads(on=True)
+            return
         if not self._paused:
             return
         self._paused = False
@@ -241,6 +273,8 @@ class Channel(ChannelOutput, asyncio.Protocol):
         if self._peers is not None:
             self._peers.forget(self)
             self._peers = None
+        if self._taker is not None:
+            self._taker.peer_lost()
         self._calls.fail_all(ConnectionLostError(self.address))
         if not self.closed.done():
             self.closed.set_result(None)
@@ -290,6 +324,17 @@ class Channel(ChannelOutput, asyncio.Protocol):
                 self._settle()
                 self._append_reply(command, dispatcher.process(self, command))
                 i += 1
+
+    def _read_no_frame(self, data: bytes) -> None:
+        """The peer sends something else than frames."""
+        decoder, http2 = self._decoder, self.dispatcher.http2
+        if self._taker is not None:
+            self._taker.peer_sent(data)
+        elif self._accepted and http2 is not None and decoder.speaks_http2():
+            http2(self)
+        else:
+            log.warning("frame.refused", peer=self.address, reason=str(decoder.failure))
+            self.close()
 
     def _refuse_too_long(self) -> None:
         """Answer requests whose headers were not kept."""

@@ -91,9 +91,16 @@ class Network(Protocol):
         ...
 
     async def dial(
-        self, address: str, protocol: asyncio.Protocol, *, timeout_s: float = 3.0
+        self,
+        address: str,
+        protocol: asyncio.Protocol,
+        *,
+        timeout_s: float = 3.0,
+        tls: bool = False,
     ) -> None:
         """Open a plain byte stream to `host:port`; `protocol.connection_made` has been called.
+
+        With `tls` it is as connections to roles are: encrypted, if this network uses TLS for those.
 
         Raises:
             ConnectError: nobody answers there in time.

@@ -70,7 +70,7 @@ class TcpNetwork:
     def __init__(
         self, *, server_tls: ServerTls | None = None, client_tls: ClientTls | None = None
     ) -> None:
-        self._server_tls = server_tls
+        self.server_tls = server_tls
         self._client_tls = client_tls
 
     async def serve(
@@ -131,7 +131,7 @@ class TcpNetwork:
 
     def _accepted(self, channel: Channel) -> asyncio.Protocol:
         inner = self.socket_protocol(channel, "")
-        tls = self._server_tls
+        tls = self.server_tls
         return inner if tls is None else ServerTlsLine(channel, inner, tls)
 
     def socket_protocol(self, channel: Channel, target: str) -> asyncio.Protocol:
@@ -154,11 +154,22 @@ class TcpNetwork:
         return TcpStreams(server)
 
     async def dial(
-        self, address: str, protocol: asyncio.Protocol, *, timeout_s: float = 3.0
+        self,
+        address: str,
+        protocol: asyncio.Protocol,
+        *,
+        timeout_s: float = 3.0,
+        tls: bool = False,
     ) -> None:
         try:
             host, port = split_address(address)
             async with asyncio.timeout(timeout_s):  # an I/O deadline: real time
-                await asyncio.get_running_loop().create_connection(lambda: protocol, host, port)
+                client_tls = self._client_tls if tls else None
+                line = None if client_tls is None else ClientTlsLine(protocol, client_tls)
+                await asyncio.get_running_loop().create_connection(
+                    lambda: line or protocol, host, port
+                )
+                if line is not None:
+                    await line.shaken()
         except (OSError, ValueError) as exc:
             raise ConnectError(address, str(exc) or type(exc).__name__) from exc

@@ -12,14 +12,18 @@ from pocketmq.client.instance import ClientInstance
 from pocketmq.client.instances import acquire, release
 from pocketmq.operation.control.processor import ControlProcessor
 from pocketmq.operation.events.sink import NO_EVENTS, EventSink
+from pocketmq.operation.grpc_ports.requests import RegisterProxyRequestHeader
 from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.releases import known_in
 from pocketmq.protocol.transport.network import Listener, Network
+from pocketmq.protocol.transport.tls.server_tls import ServerTls
 from pocketmq.proxy.config import ProxyConfig
 from pocketmq.proxy.edge.brokers import Brokers
 from pocketmq.proxy.edge.checks import CheckedTopics
 from pocketmq.proxy.edge.consuming import Consuming
+from pocketmq.proxy.edge.front import Front
+from pocketmq.proxy.edge.members import MembersProcessor
 from pocketmq.proxy.edge.parts import Parts
 from pocketmq.proxy.edge.producing import Producing
 from pocketmq.proxy.edge.routing import Routing
@@ -30,8 +34,10 @@ from pocketmq.proxy.settings.limits import Limits
 from pocketmq.proxy.transactions.data import OpenTransactions
 from pocketmq.runtime.addresses import address_text, split_address
 from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.errors import PocketMQError
 from pocketmq.runtime.lifetime import StartStop
 from pocketmq.runtime.periodic import PeriodicService
+from pocketmq.runtime.ports import told_ip
 from pocketmq.runtime.profile import PROFILE_5_X, Profile
 from pocketmq.runtime.tasks import TaskOwner
 
@@ -47,6 +53,13 @@ HEARTBEAT_MS: Final = 20_000
 """Between two heartbeats to brokers, as RocketMQ's proxy has it (G-72)."""
 
 
+ANNOUNCE_S: Final = 10.0
+"""Between two announcements to nameservers, on the clock."""
+
+ANNOUNCE_TIMEOUT_S: Final = 1.0
+"""Real seconds for an answer: a start does not wait long for a nameserver that is away."""
+
+
 class Proxy(StartStop):
     """A gRPC proxy in front of brokers.
 
@@ -57,6 +70,7 @@ class Proxy(StartStop):
         profile: How the client behaves where releases differ.
         budget: What peers of the port for tools may cost.
         events: Takes what happens here.
+        tls: Of the port for SDKs; None: in plaintext only.
     """
 
     def __init__(
@@ -68,6 +82,7 @@ class Proxy(StartStop):
         *,
         budget: Budget = DEFAULT_BUDGET,
         events: EventSink = NO_EVENTS,
+        tls: ServerTls | None = None,
     ) -> None:
         self.config = config
         self.limits = Limits(max_message_size=config.max_message_size)
@@ -82,6 +97,8 @@ class Proxy(StartStop):
         self._instance: ClientInstance | None = None
         self._listener: Listener | None = None
         self._server: GrpcServer | None = None
+        self.front = Front(tls, budget.tls_handshakes)
+        self._announcer: PeriodicService | None = None
         self._sweeper: PeriodicService | None = None
         self._consuming: Consuming | None = None
 
@@ -93,7 +110,7 @@ class Proxy(StartStop):
     @property
     def grpc_port(self) -> int:
         """The port for SDKs, once started."""
-        return self.config.grpc_port if self._server is None else self._server.port
+        return self.front.port or self.config.grpc_port
 
     @property
     def endpoints(self) -> str:
@@ -147,7 +164,7 @@ class Proxy(StartStop):
             self.limits.max_message_size,
         )
         dispatcher = Dispatcher(lambda: self._budget, known_in(self._profile.release))
-        dispatcher.add(self._control)
+        dispatcher.add(self._control, MembersProcessor(self.clients))
         self._listener = await self._network.serve(
             config.host, config.port, dispatcher, version=self._profile.client_version
         )
@@ -155,13 +172,24 @@ class Proxy(StartStop):
         self._sweeper = PeriodicService("proxy.sweep", self._clock, SWEEP_S, telemetry.sweep)
         self._sweeper.start()
         consuming.renewing.start()
-        await self._server.start(config.host, config.grpc_port)
+        self.front.make_folder()
+        await self._server.start(self.front.inner)
+        await self.front.start(config.host, config.grpc_port)
+        self._announcer = PeriodicService("proxy.announce", self._clock, ANNOUNCE_S, self._announce)
+        await self._announce()
+        self._announcer.start()
         log.info("proxy.started", endpoints=self.endpoints)
 
     async def stop(self) -> None:
         """Take no more calls, end those that are open, leave the brokers; may be called twice."""
+        announcer, self._announcer = self._announcer, None
+        if announcer is not None:
+            await announcer.stop()
+            await self._announce(ends=True)
+        self.front.stop_accepting()
         if self._server is not None:
             await self._server.stop(GRACE_S)
+        await self.front.stop()
         if self._sweeper is not None:
             await self._sweeper.stop()
         consuming, self._consuming = self._consuming, None
@@ -177,6 +205,7 @@ class Proxy(StartStop):
 
     async def abort(self) -> None:
         """End at once, as a kill would: calls and connections break off."""
+        await self.front.stop()
         if self._server is not None:
             await self._server.stop(0)
 
@@ -190,6 +219,23 @@ class Proxy(StartStop):
             "clients": str(len(self.clients)),
             "receives": str(self.receives_waiting),
         }
+
+    async def _announce(self, *, ends: bool = False) -> None:
+        """Tell each nameserver where this proxy is, for SDKs at other ports (G-133)."""
+        instance, host = self._instance, told_ip(self.config.host)
+        if instance is None:
+            return
+        header = RegisterProxyRequestHeader(
+            name=self.config.name,
+            endpoints=address_text(host, self.grpc_port),
+            address=address_text(host, self.port),
+            ends=ends or None,
+        )
+        for nameserver in self.config.nameservers:
+            try:
+                await instance.api.call(nameserver, header, timeout_s=ANNOUNCE_TIMEOUT_S)
+            except PocketMQError as exc:  # it is RocketMQ's, which knows no proxies, or is away
+                log.debug("proxy.not_announced", nameserver=nameserver, reason=str(exc))
 
     def _ended(self, client: Client) -> None:
         log.debug("proxy.client_ended", client_id=client.client_id)

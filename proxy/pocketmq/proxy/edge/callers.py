@@ -45,9 +45,8 @@ class Caller:
 
 
 def peer_address(peer: str) -> str:
-    """`ipv4:127.0.0.1:5` as `127.0.0.1:5`, and `ipv6:%5B::1%5D:5` as `[::1]:5`."""
-    kind, _, address = peer.partition(":")
-    return unquote(address) if kind in ("ipv4", "ipv6") else unquote(peer)
+    """The address in `unix:/tmp/pmq-1/7,%5B::1%5D:5`, as the `Front` names its sockets."""
+    return unquote(peer).rpartition(",")[2]
 
 
 def _text(value: str | bytes | None) -> str:

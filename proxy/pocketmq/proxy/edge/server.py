@@ -17,17 +17,21 @@ import structlog
 from pocketmq.proxy.codes.refusals import Refusal, status_of
 from pocketmq.proxy.edge.callers import Caller
 from pocketmq.proxy.edge.telemetry import Telemetry
+from pocketmq.proxy.edge.tools import tool_handlers
 from pocketmq.proxy.protos.classes import pb
 from pocketmq.proxy.protos.enums import Code
 from pocketmq.proxy.protos.shapes import ANSWERED_BY_STREAM, PACKAGE, SERVICE, UNARY
-from pocketmq.runtime.addresses import address_text
-from pocketmq.runtime.errors import PocketMQError, PortInUseError
-from pocketmq.runtime.files.descriptors import most_connections
+from pocketmq.runtime.errors import PocketMQError
 
 log = structlog.get_logger()
 
-MAX_MESSAGE_BYTES: Final = 130 * 1024 * 1024
-"""What gRPC receives, as RocketMQ's proxy does (G-10): what is too large is told so."""
+MAX_OVER_BYTES: Final = 16 * 1024 * 1024
+"""Above the largest body, up to which gRPC receives a message, so that its sender is told that it
+is too large; a longer one ends its call (RESOURCE_EXHAUSTED). RocketMQ's proxy receives 130 MiB
+(G-10), which each of 10,000 streams of a hostile peer could have half of it keep."""
+
+MOST_CALLS: Final = 50_000
+"""Open at once, of all clients together; a further one ends with RESOURCE_EXHAUSTED."""
 
 MAX_REQUEST_BYTES: Final = 1024 * 1024
 """Of a request that is read, besides the body that it sends. A longer one is refused before it is
@@ -37,13 +41,16 @@ MAX_COMMAND_BYTES: Final = 256 * 1024
 """Of a command on Telemetry: a client's settings are kept."""
 
 OPTIONS: Final = (
-    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_send_message_length", -1),
     ("grpc.so_reuseport", 0),  # else a second server takes half of the connections, unnoticed
     ("grpc.keepalive_permit_without_calls", 1),  # Java and C++ ping so (G-10)
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
     ("grpc.http2.max_ping_strikes", 0),
-    ("grpc.max_concurrent_streams", 10_000),
+    ("grpc.max_concurrent_streams", 1_000),  # of a connection; the others wait (G-136)
+    # Calls that wait until this process looks at them: above 1,000, gRPC's default, it cancels
+    # calls of anybody, so that one peer's flood would end others' calls.
+    ("grpc.server.max_pending_requests", 20_000),
+    ("grpc.server.max_pending_requests_hard_limit", 40_000),
     ("grpc.max_metadata_size", 16 * 1024),
     ("grpc.max_connection_idle_ms", 120_000),  # G-10
 )
@@ -89,28 +96,16 @@ class GrpcServer:
             request_deserializer=_reader(pb.ReceiveMessageRequest, MAX_REQUEST_BYTES),
             response_serializer=pb.ReceiveMessageResponse.SerializeToString,
         )
+        self._max_bytes = max_message_size + MAX_OVER_BYTES
         self._server: Any = None
-        self.port = 0
 
-    async def start(self, host: str, port: int) -> None:
-        """Listen.
-
-        Args:
-            host: The address.
-            port: 0 takes a free one.
-
-        Raises:
-            PortInUseError: somebody else listens there.
-        """
-        # The other half is for brokers and the port for tools.
-        connections = ("grpc.max_allowed_incoming_connections", most_connections() // 2)
-        server = grpc.aio.server(options=(*OPTIONS, connections))
+    async def start(self, address: str) -> None:
+        """Listen at a Unix socket, `unix:/path`, behind the `Front`."""
+        longest = ("grpc.max_receive_message_length", self._max_bytes)
+        server = grpc.aio.server(options=(*OPTIONS, longest), maximum_concurrent_rpcs=MOST_CALLS)
         service = grpc.method_handlers_generic_handler(f"{PACKAGE}.{SERVICE}", self._handlers)
-        server.add_generic_rpc_handlers((service,))
-        try:
-            self.port = server.add_insecure_port(address_text(host, port))
-        except RuntimeError:
-            raise PortInUseError(port, host=host) from None
+        server.add_generic_rpc_handlers((service, *tool_handlers()))
+        server.add_insecure_port(address)
         await server.start()
         self._server = server
 

@@ -125,6 +125,15 @@ class LiteSubscriptionAction(IntEnum):
     COMPLETE_REMOVE = 3
 
 
+class ServingStatus(IntEnum):
+    """Of `grpc.health.v1`."""
+
+    UNKNOWN = 0
+    SERVING = 1
+    NOT_SERVING = 2
+    SERVICE_UNKNOWN = 3
+
+
 class Policy(IntEnum):
     """Where a lite subscription begins (`OffsetOption.Policy`)."""
 

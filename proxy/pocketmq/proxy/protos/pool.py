@@ -15,13 +15,14 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.duration_pb2 import DESCRIPTOR as DURATION
 from google.protobuf.timestamp_pb2 import DESCRIPTOR as TIMESTAMP
 
-from pocketmq.proxy.protos.enums import PACKAGE_ENUMS, Policy
+from pocketmq.proxy.protos.enums import PACKAGE_ENUMS, Policy, ServingStatus
 from pocketmq.proxy.protos.shapes import (
     ANSWERED_BY_STREAM,
     MESSAGES,
     PACKAGE,
     SERVICE,
     STREAM,
+    TOOL_PACKAGES,
     UNARY,
 )
 
@@ -36,7 +37,10 @@ _SCALARS: Final = {
     "string": _FIELD.TYPE_STRING,
     "bytes": _FIELD.TYPE_BYTES,
 }
-_ENUMS: Final = {each.__name__ for each in PACKAGE_ENUMS} | {"OffsetOption.Policy"}
+_ENUMS: Final = {each.__name__ for each in PACKAGE_ENUMS} | {
+    "OffsetOption.Policy",
+    "HealthCheckResponse.ServingStatus",
+}
 _WELL_KNOWN: Final = {"Duration", "Timestamp"}
 _WORD: Final = re.compile(
     r"(?P<oneof>\w+)\(|(?P<name>\w+) (?P<number>\d+):(?P<type>[\w.]+(?:<[\w,]+>)?)"
@@ -71,16 +75,38 @@ def file_descriptor() -> Any:
     return file
 
 
+def _tool_file(package: str) -> Any:
+    """A package of gRPC's own, for tools."""
+    messages, service, rpcs = TOOL_PACKAGES[package]
+    file = descriptor_pb2.FileDescriptorProto(
+        name=f"pocketmq/{package.replace('.', '_')}.proto", package=package, syntax="proto3"
+    )
+    for name, fields in messages.items():
+        _add_message(file.message_type, name, fields, package)
+    made = file.service.add(name=service)
+    for rpc in rpcs:
+        made.method.add(
+            name=rpc.name,
+            input_type=f".{package}.{rpc.request}",
+            output_type=f".{package}.{rpc.answer}",
+            client_streaming=rpc.streams_in,
+            server_streaming=rpc.streams_out,
+        )
+    return file
+
+
 def _add_enum(enums: Any, enum: type[IntEnum]) -> None:
     added = enums.add(name=enum.__name__)
     for member in enum:
         added.value.add(name=member.name, number=member.value)
 
 
-def _add_message(messages: Any, name: str, fields: str) -> None:
+def _add_message(messages: Any, name: str, fields: str, package: str = PACKAGE) -> None:
     message = messages.add(name=name)
     if name == "OffsetOption":
         _add_enum(message.enum_type, Policy)
+    elif name == "HealthCheckResponse":
+        _add_enum(message.enum_type, ServingStatus)
     oneof: int | None = None
     optional = []
     for word in _WORD.finditer(fields):
@@ -91,7 +117,7 @@ def _add_message(messages: Any, name: str, fields: str) -> None:
         field = message.field.add(
             name=word["name"], number=int(word["number"]), label=_FIELD.LABEL_OPTIONAL
         )
-        _set_type(message, field, word["type"])
+        _set_type(message, field, word["type"], package)
         if word["how"] == "[]":
             field.label = _FIELD.LABEL_REPEATED
         elif word["how"] == "?":
@@ -106,11 +132,11 @@ def _add_message(messages: Any, name: str, fields: str) -> None:
         message.oneof_decl.add(name=f"_{field.name}")
 
 
-def _set_type(message: Any, field: Any, type_name: str) -> None:
+def _set_type(message: Any, field: Any, type_name: str, own: str) -> None:
     if type_name in _SCALARS:
         field.type = _SCALARS[type_name]
     elif type_name in _ENUMS:
-        field.type, field.type_name = _FIELD.TYPE_ENUM, f".{PACKAGE}.{type_name}"
+        field.type, field.type_name = _FIELD.TYPE_ENUM, f".{own}.{type_name}"
     elif type_name.startswith("map<"):
         entry = message.nested_type.add(name=field.name.title().replace("_", "") + "Entry")
         entry.options.map_entry = True
@@ -120,9 +146,9 @@ def _set_type(message: Any, field: Any, type_name: str) -> None:
             )
         field.label = _FIELD.LABEL_REPEATED
         field.type = _FIELD.TYPE_MESSAGE
-        field.type_name = f".{PACKAGE}.{message.name}.{entry.name}"
+        field.type_name = f".{own}.{message.name}.{entry.name}"
     else:
-        package = "google.protobuf" if type_name in _WELL_KNOWN else PACKAGE
+        package = "google.protobuf" if type_name in _WELL_KNOWN else own
         field.type, field.type_name = _FIELD.TYPE_MESSAGE, f".{package}.{type_name}"
 
 
@@ -131,6 +157,8 @@ def _filled_pool() -> Any:
     for file in (DURATION, TIMESTAMP):
         pool.AddSerializedFile(file.serialized_pb)
     pool.AddSerializedFile(file_descriptor().SerializeToString())
+    for package in TOOL_PACKAGES:
+        pool.AddSerializedFile(_tool_file(package).SerializeToString())
     return pool
 
 
@@ -138,7 +166,7 @@ POOL: Final[Any] = _filled_pool()
 """What server reflection answers from too."""
 
 
-def message_class(name: str) -> Any:
+def message_class(name: str, package: str = PACKAGE) -> Any:
     """The class of a message: `message_class("Resource")`, or one of google.protobuf's two."""
-    package = "google.protobuf" if name in _WELL_KNOWN else PACKAGE
+    package = "google.protobuf" if name in _WELL_KNOWN else package
     return message_factory.GetMessageClass(POOL.FindMessageTypeByName(f"{package}.{name}"))

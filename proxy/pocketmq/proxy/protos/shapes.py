@@ -7,7 +7,7 @@ message. `[]` behind it says repeated, `?` that an absent value can be told from
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 PACKAGE: Final = "apache.rocketmq.v2"
 
@@ -171,3 +171,66 @@ ANSWERED_BY_STREAM: Final = ("ReceiveMessage", "PullMessage")
 
 STREAM: Final = "Telemetry"
 """Streams of `TelemetryCommand` both ways."""
+
+
+class ToolRpc(NamedTuple):
+    """An RPC of a service for tools."""
+
+    name: str
+    request: str
+    answer: str
+    streams_in: bool
+    streams_out: bool
+
+
+HEALTH: Final = "grpc.health.v1"
+REFLECTION: Final = ("grpc.reflection.v1", "grpc.reflection.v1alpha")
+"""Both are the same but for their names; older tools know the second only."""
+
+_REFLECTION: Final = (
+    {
+        "ExtensionRequest": "containing_type 1:string extension_number 2:int32",
+        "ServerReflectionRequest": (
+            "host 1:string message_request(file_by_filename 3:string"
+            " file_containing_symbol 4:string file_containing_extension 5:ExtensionRequest"
+            " all_extension_numbers_of_type 6:string list_services 7:string)"
+        ),
+        "FileDescriptorResponse": "file_descriptor_proto 1:bytes[]",
+        "ExtensionNumberResponse": "base_type_name 1:string extension_number 2:int32[]",
+        "ServiceResponse": "name 1:string",
+        "ListServiceResponse": "service 1:ServiceResponse[]",
+        "ErrorResponse": "error_code 1:int32 error_message 2:string",
+        "ServerReflectionResponse": (
+            "valid_host 1:string original_request 2:ServerReflectionRequest"
+            " message_response(file_descriptor_response 4:FileDescriptorResponse"
+            " all_extension_numbers_response 5:ExtensionNumberResponse"
+            " list_services_response 6:ListServiceResponse error_response 7:ErrorResponse)"
+        ),
+    },
+    "ServerReflection",
+    (
+        ToolRpc(
+            "ServerReflectionInfo",
+            "ServerReflectionRequest",
+            "ServerReflectionResponse",
+            True,
+            True,
+        ),
+    ),
+)
+
+TOOL_PACKAGES: Final[dict[str, tuple[dict[str, str], str, tuple[ToolRpc, ...]]]] = {
+    HEALTH: (
+        {
+            "HealthCheckRequest": "service 1:string",
+            "HealthCheckResponse": "status 1:HealthCheckResponse.ServingStatus",
+        },
+        "Health",
+        (
+            ToolRpc("Check", "HealthCheckRequest", "HealthCheckResponse", False, False),
+            ToolRpc("Watch", "HealthCheckRequest", "HealthCheckResponse", False, True),
+        ),
+    ),
+    **dict.fromkeys(REFLECTION, _REFLECTION),
+}
+"""Package -> its messages, its service and the service's RPCs: what gRPC's tools ask (G-2)."""

@@ -107,7 +107,6 @@ func push(group string, topic string, count int, ok func(*rmq.MessageView) bool)
 }
 
 func main() {
-	rmq.EnableSsl = false
 	simple()
 	always := func(*rmq.MessageView) bool { return true }
 	seen := push("go-push", "orders", 2, always)

@@ -1,4 +1,4 @@
-"""`pocketmq connections`: the clients that brokers know."""
+"""`pocketmq connections`: the clients that brokers and gRPC proxies know."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pocketmq.protocol.errors import BrokerNotFoundError
 from pocketmq.runtime.errors import CallerError
 from pocketmq.runtime.words import counted
 
-HELP = """Show the connected producers and consumers of each broker.
+HELP = """Show the connected producers and consumers of each broker and gRPC proxy.
 
 \b
 Examples:
@@ -34,15 +34,17 @@ Examples:
 
 @dataclass(frozen=True, slots=True, order=True)
 class ConnectionView:
-    """One client in one group, as one broker knows it."""
+    """One client in one group, as one broker or gRPC proxy knows it."""
 
     broker: str
+    """Or the proxy; a producer's group is its topic there."""
     role: str
     """`producer` or `consumer`."""
     group: str
     client_id: str
     address: str
     language: str
+    """Of a client of a proxy with its SDK's version behind it, and then `version` is 0."""
     version: int
     """The client's protocol version, as RocketMQ's number."""
 
@@ -91,26 +93,29 @@ def connections(
 
 
 async def connected(admin: Admin) -> list[ConnectionView]:
-    """Ask every master for its clients."""
-    found = []
+    """Ask every master and every gRPC proxy for its clients."""
+    producers = await admin.proxy_producers()
     for name in await admin.brokers():
-        for group, clients in (await admin.producers(name)).items():
-            found += [
-                ConnectionView(
-                    name, "producer", group, each.client_id, each.remote_ip.lstrip("/"),
-                    each.language, each.version,
-                )
-                for each in clients
-            ]  # fmt: skip
+        producers[name] = await admin.producers(name)
+    found = [
+        ConnectionView(
+            name, "producer", group, each.client_id, each.remote_ip.lstrip("/"), each.language,
+            each.version,
+        )
+        for name, groups in producers.items()
+        for group, clients in groups.items()
+        for each in clients
+    ]  # fmt: skip
     for group in await known_groups(admin):
-        for name, consumers in (await admin.consumer_connections(group)).items():
-            found += [
-                ConnectionView(
-                    name, "consumer", group, each.client_id, each.client_addr, each.language,
-                    each.version,
-                )
-                for each in consumers.connection_set
-            ]  # fmt: skip
+        consumers = await admin.consumer_connections(group) | await admin.proxy_consumers(group)
+        found += [
+            ConnectionView(
+                name, "consumer", group, each.client_id, each.client_addr, each.language,
+                each.version,
+            )
+            for name, here in consumers.items()
+            for each in here.connection_set
+        ]  # fmt: skip
     return sorted(found)
 
 

@@ -88,6 +88,7 @@ Examples:
   pocketmq proxy --host 0.0.0.0 --grpc-port 18081
   pocketmq proxy --advertise mq.example:8081
       what routes say, where SDKs cannot use the address they came by
+  pocketmq proxy --certificate ~/mine        certificate.pem is for SDKs that check it
   pocketmq proxy --help                      every option
 """
 
@@ -171,7 +172,11 @@ def up(
     ] = None,
     proxy: Annotated[
         bool | None,
-        typer.Option("--proxy", help="Start a gRPC proxy for RocketMQ 5's SDKs, on port 8081."),
+        typer.Option(
+            "--proxy/--no-proxy",
+            help="Start a gRPC proxy for RocketMQ 5's SDKs, on port 8081.",
+            show_default="no-proxy",
+        ),
     ] = None,
     host: Annotated[
         str | None,
