@@ -41,8 +41,6 @@ EXCEPTIONS: Final = {
     "broker/store/index/index_file.py": _STORE,
     "broker/store/disk/mapped_file.py": _STORE,
     "broker/store/disk/mapped_files.py": _STORE,
-    "broker/store/recovery/noted_queues.py": _STORE
-    + ": torn, or of another state, it does not count",
     "broker/store/recovery/opening.py": _STORE,
     "broker/store/disk/rooted_disk.py": _SEAM,
     "cluster/background.py": _LOG,

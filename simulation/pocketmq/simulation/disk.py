@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Protocol
 
 from pocketmq.broker.store.disk.disk import DiskFile, DiskUsage
@@ -224,9 +224,6 @@ class MemoryDisk:
 
     def modified_ms(self, path: str) -> int:
         return self._files[path].modified_ms
-
-    def changed_ns(self, directory: str, names: Sequence[str]) -> list[int | None]:
-        return [None] * len(names)  # its folders have no time
 
     def create_file(self, path: str, size: int) -> None:
         made = SparseFile if size >= SPARSE else MemoryFile

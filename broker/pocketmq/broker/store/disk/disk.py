@@ -21,7 +21,7 @@ import fcntl
 import mmap
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from pocketmq.broker.store.disk.disk_worker import DiskWorker, ThreadWorker
@@ -84,13 +84,6 @@ class Disk(TextFiles, Protocol):
 
     def modified_ms(self, path: str) -> int:
         """When the file's content last changed, in epoch milliseconds."""
-
-    def changed_ns(self, directory: str, names: Sequence[str]) -> list[int | None]:
-        """When each of some entries of a directory last changed, in epoch nanoseconds.
-
-        Of a folder: when a file last came or went in it. None for what is not there, or when the
-        disk cannot tell.
-        """
 
     def create_file(self, path: str, size: int) -> None:
         """Make a new sparse file of zeros at its full length."""
@@ -179,18 +172,6 @@ class OsDisk(OsTextFiles):
     def modified_ms(self, path: str) -> int:
         with explained(path):
             return os.stat(path).st_mtime_ns // 1_000_000
-
-    def changed_ns(self, directory: str, names: Sequence[str]) -> list[int | None]:
-        found: list[int | None] = []
-        for name in names:
-            path = f"{directory}/{name}"
-            try:
-                found.append(os.stat(path).st_mtime_ns)
-            except (FileNotFoundError, NotADirectoryError):
-                found.append(None)
-            except OSError as exc:
-                raise disk_error(path, exc) from exc
-        return found
 
     def create_file(self, path: str, size: int) -> None:
         with explained(path):

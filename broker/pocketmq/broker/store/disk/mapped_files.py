@@ -111,19 +111,6 @@ class MappedFiles:
             self.files.append(file)
         return seen if self.files else None
 
-    def restore(self, first: int, last: int, wrote: int) -> None:
-        """Take files for there without looking: what `load` and recovery found out once before.
-
-        Args:
-            first: offset at which the first file begins.
-            last: offset at which the last one begins.
-            wrote: bytes of the last one that are written.
-        """
-        for start in range(first, last + 1, self.file_size):
-            file = MappedFile(self.disk, self._path(start), start, self.file_size, self._mappings)
-            file.wrote = file.flushed = self.file_size if start < last else wrote
-            self.files.append(file)
-
     @property
     def min_offset(self) -> int:
         """Offset of the first byte; 0 when there is no file (S-4)."""

@@ -7,7 +7,6 @@ topic's files, or out of the store; here it ends, for each disk and every caller
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Final
 
 from pocketmq.broker.store.disk.disk import Disk, DiskFile, DiskUsage
@@ -86,12 +85,6 @@ class RootedDisk:
 
     def modified_ms(self, path: str) -> int:
         return self._disk.modified_ms(self._inside(path))
-
-    def changed_ns(self, directory: str, names: Sequence[str]) -> list[int | None]:
-        self._inside(directory)
-        for name in names:
-            child(directory, name)
-        return self._disk.changed_ns(directory, names)
 
     def create_file(self, path: str, size: int) -> None:
         self._disk.create_file(self._below(path), size)

@@ -258,11 +258,6 @@ class ConsumeQueues:
         for queues in self._topics.values():
             yield from queues.values()
 
-    def by_topic(self) -> Iterator[tuple[str, list[ConsumeQueue]]]:
-        """The queues of each topic."""
-        for topic, queues in self._topics.items():
-            yield topic, list(queues.values())
-
     def __len__(self) -> int:
         return sum(len(queues) for queues in self._topics.values())
 

@@ -1,7 +1,7 @@
 """The files of one store as a whole: taken over from the process before, and left to the next.
 
     load     lock -> recovery -> what it read is synced -> `abort` is written
-    close    flush -> bounds of the queues are noted -> `abort` is removed -> lock
+    close    flush -> `abort` is removed -> lock
 
 As long as `abort` is there, a store was not left in order, and the next load has to look (S-60).
 """
@@ -17,7 +17,6 @@ from pocketmq.broker.store.flush.flush_service import FlushService
 from pocketmq.broker.store.log.commit_log import CommitLog
 from pocketmq.broker.store.queues.consume_queue import ConsumeQueues
 from pocketmq.broker.store.recovery.ledger_folder import refuse_ledger
-from pocketmq.broker.store.recovery.noted_queues import NotedQueues, note
 from pocketmq.broker.store.recovery.recovery import Recoverer, Recovery
 
 
@@ -76,8 +75,6 @@ class StoreOpening:
     def _recover(self, check_crc: bool) -> Recovery:
         clean = self._disk.file_size(self._abort) is None
         self._checkpoint.load()
-        noted = NotedQueues(self._disk, self._root)
-        noted.take()
         boot_id = self._disk.boot_id()
         is_same_boot = self._checkpoint.is_ours and self._checkpoint.boot_id == boot_id
         recoverer = Recoverer(
@@ -87,7 +84,6 @@ class StoreOpening:
             self._checkpoint,
             clean=clean,
             boot_id=boot_id,
-            noted=noted,
             check_crc=check_crc,
         )
         recovery = recoverer.run()
@@ -108,8 +104,6 @@ class StoreOpening:
         if self._lock is None:
             return
         if self._flush.flush_everything():
-            log_min = self._commit_log.min_offset
-            note(self._disk, self._root, self._consume_queues, self._checkpoint, log_min)
             self._disk.remove_file(self._abort)  # else the next load must look (S-60)
         self._commit_log.files.close()
         self._consume_queues.close()

@@ -9,8 +9,7 @@ So recovery
 2. reads the log from there, tests each record, and dispatches those that a queue lacks;
 3. cuts the log where sound records end, and zeroes what is behind the cut.
 
-After a clean stop the confirmed offset is the end, and there is nothing to read; of many queues not
-even their ends (noted_queues.py). A store that
+After a clean stop the confirmed offset is the end, and there is nothing to read. A store that
 RocketMQ was the last to write holds no promise of ours; then its own rules say where to begin.
 
 A body's CRC is computed before its record is dispatched again, and of all that is read when pages
@@ -32,7 +31,6 @@ from pocketmq.broker.store.dispatch.queue_dispatch import QueueDispatcher
 from pocketmq.broker.store.flush.checkpoint import StoreCheckpoint
 from pocketmq.broker.store.log.commit_log import CommitLog
 from pocketmq.broker.store.queues.consume_queue import ConsumeQueue, ConsumeQueues
-from pocketmq.broker.store.recovery.noted_queues import NotedQueues, QueueBounds
 from pocketmq.broker.store.recovery.queue_recovery import (
     Found,
     cut_at,
@@ -88,7 +86,6 @@ class Recoverer:
         checkpoint: as the last process left it; afterwards it tells what recovery relied on.
         clean: no abort file was there.
         boot_id: of the machine's present run.
-        noted: what the last stop noted of the queues; taken, not yet confirmed.
         check_crc: test bodies too.
     """
 
@@ -101,7 +98,6 @@ class Recoverer:
         *,
         clean: bool,
         boot_id: bytes,
-        noted: NotedQueues,
         check_crc: bool = True,
     ) -> None:
         self._log = commit_log
@@ -109,7 +105,6 @@ class Recoverer:
         self._queue_dispatcher = queue_dispatcher
         self._checkpoint = checkpoint
         self._boot_id = boot_id
-        self._noted = noted
         self._check_crc = check_crc
         self._power_cut = not clean and (not checkpoint.is_ours or checkpoint.boot_id != boot_id)
         """Whether un-synced pages may be missing. A kill alone loses none."""
@@ -118,8 +113,6 @@ class Recoverer:
         self._clean = clean
         self.doubtful: set[str] = set()
         """Queue files with entries that the page cache holds, and the disk perhaps not."""
-        self._restored: set[ConsumeQueue] = set()
-        """Queues whose bounds are the noted ones."""
         self._found: dict[ConsumeQueue, Found] = {}
         """What loading each queue has shown."""
 
@@ -165,8 +158,7 @@ class Recoverer:
         """Make a queue agree with the log, which ends at `end`."""
         cut_at(queue, end)
         found = self._found.get(queue, _NOT_LOADED)
-        if queue not in self._restored:
-            settle(queue, found, self._log.min_offset, crashed=not self._clean)
+        settle(queue, found, self._log.min_offset, crashed=not self._clean)
         if not self._clean:
             self._doubt(queue, found)
         queue.next_offset = queue.max_offset
@@ -201,16 +193,9 @@ class Recoverer:
         limit = confirmed if self._power_cut else NEVER
         complete = True
         entries = 0
-        if self._clean and confirmed == self._checkpoint.durable_offset:
-            self._noted.confirm(self._checkpoint, self._log.min_offset, self._queues.file_size)
         for topic in self._queues.topics_on_disk():
-            for queue, bounds in self._queues_of(topic):
-                if bounds is None:
-                    found = load_queue(queue, self._log, confirmed, limit)
-                else:
-                    found = Found(bounds.restore(queue))
-                    self._restored.add(queue)
-                self._found[queue] = found
+            for queue in self._queues.find_on_disk(topic):
+                found = self._found[queue] = load_queue(queue, self._log, confirmed, limit)
                 complete &= found.entries >= 0
                 entries += max(0, found.entries)
         if self._checkpoint.is_ours and entries != self._checkpoint.durable_entries:
@@ -218,16 +203,6 @@ class Recoverer:
             log.warning("queues.incomplete", entries=entries, expected=expected)
             complete = False
         return complete, entries
-
-    def _queues_of(self, topic: str) -> Iterator[tuple[ConsumeQueue, QueueBounds | None]]:
-        """A topic's queues, and their bounds where they are known without a look at their files."""
-        noted = self._noted.in_topic(self._queues.directory, topic)
-        if noted is None:
-            for queue in self._queues.find_on_disk(topic):
-                yield queue, None
-        else:
-            for queue_id, bounds in noted.items():
-                yield self._queues.get_or_create(topic, queue_id), bounds
 
     def _doubt(self, queue: ConsumeQueue, found: Found) -> None:
         """Flush entries that were read back: they may be in the page cache only (S-54).
