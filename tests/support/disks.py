@@ -11,7 +11,6 @@ from pathlib import Path
 
 from pocketmq.broker.store.disk.disk import Disk, DiskFile, OsDisk
 from pocketmq.broker.store.disk.disk_worker import DiskWorker, InlineWorker
-from pocketmq.broker.store.disk.row_look import RowLook
 from pocketmq.runtime.errors import DiskError
 from pocketmq.runtime.files.text_files import explained
 
@@ -74,10 +73,6 @@ class SteppedDisk(OsDisk):
     def map_for_reading(self, path: str, size: int) -> memoryview:
         self.step("map_file", path)
         return super().map_for_reading(path, size)
-
-    def look_at_row(self, directory: str, length: int, file_size: int = 0) -> RowLook:
-        self.step("look_at_row", directory)
-        return super().look_at_row(directory, length, file_size)
 
     def write_file(self, path: str, content: bytes) -> None:
         self.step("write_file", path)

@@ -19,7 +19,6 @@ from typing import Protocol
 
 from pocketmq.broker.store.disk.disk import DiskFile, DiskUsage
 from pocketmq.broker.store.disk.disk_worker import DiskWorker, InlineWorker
-from pocketmq.broker.store.disk.row_look import RowLook, row_names
 from pocketmq.broker.store.errors import StoreFileError, StoreLockedError
 from pocketmq.runtime.errors import DiskError
 from pocketmq.simulation.disk_files import (
@@ -265,15 +264,6 @@ class MemoryDisk:
             return min(ends, default=None)
         rest = bytes(memoryview(file.buffer)[position : file.size]).lstrip(b"\0")
         return file.size - len(rest) if rest else None
-
-    def look_at_row(self, directory: str, length: int, file_size: int = 0) -> RowLook:
-        names = row_names(self.list_directory(directory))
-        if not names:
-            return RowLook(names)
-        path = f"{directory}/{names[-1]}"
-        file = self._files[path]
-        content = bytes(memoryview(file.buffer)[: min(length, file.size)])
-        return RowLook(names, file.size, content, self.next_data(path, length))
 
     def read_file(self, path: str) -> bytes | None:
         file = self._files.get(path)

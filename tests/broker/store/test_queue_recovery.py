@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -68,7 +69,7 @@ def stored(root: Path, data: bytes, first: int = 0) -> ConsumeQueue:
 
 
 def load(queue: ConsumeQueue, log: Log, confirmed: int, limit: int = NEVER) -> int:
-    return load_queue(queue, log, confirmed, limit).entries  # type: ignore[arg-type]
+    return load_queue(queue, log, confirmed, limit)  # type: ignore[arg-type]
 
 
 def files(root: Path) -> list[int]:
@@ -265,6 +266,54 @@ def test_what_lies_behind_the_end_is_zeroed(tmp_path: Path) -> None:  # S-64
     assert path.read_bytes() == entries(*range(5)).ljust(PER_FILE * 20, b"\0")
     assert queue.max_offset == 5
     zero_behind_end(queue_at(tmp_path / "empty"))
+
+
+def test_bytes_far_behind_the_end_are_zeroed(tmp_path: Path) -> None:  # S-64
+    size = 1000 * 20  # more than the pages that a short queue has
+    ConsumeQueue(OsDisk(), str(tmp_path), "T", 0, size).put(0, entries(0, 1), 0)
+    (path,) = tmp_path.rglob("0" * 20)
+    with path.open("r+b") as file:
+        file.seek(15_000)
+        file.write(b"left")
+    queue = ConsumeQueue(OsDisk(), str(tmp_path), "T", 0, size)
+    assert load(queue, Log(), 2 * SIZE) == 2
+    zero_behind_end(queue)
+    assert path.read_bytes() == entries(0, 1).ljust(size, b"\0")
+
+
+# -- files ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("length", [0, 30])
+def test_a_file_that_was_not_yet_as_long_as_it_shall_be_is_no_problem(
+    tmp_path: Path, length: int
+) -> None:  # S-3
+    queue = stored(tmp_path, entries(0))
+    (path,) = tmp_path.rglob("0" * 20)
+    os.truncate(path, length)
+    assert load(queue, Log(), SIZE) == (1 if length else 0)
+    assert [each.stat().st_size for each in tmp_path.rglob("0" * 20)] == (
+        [PER_FILE * 20] if length else []
+    )
+
+
+@pytest.mark.parametrize("confirmed", [0, PER_FILE + 5])
+def test_a_first_file_that_was_emptied_does_not_hide_the_second(
+    tmp_path: Path, confirmed: int
+) -> None:
+    queue = stored(tmp_path, entries(*range(PER_FILE + 5)))
+    path = next(tmp_path.rglob("0" * 20))
+    os.truncate(path, 100)
+    os.truncate(path, PER_FILE * 20)
+    load(queue, Log(), confirmed * SIZE)
+    assert queue.max_offset == PER_FILE + 5
+
+
+def test_a_name_that_is_gone_from_the_middle_is_missed(tmp_path: Path) -> None:
+    queue = stored(tmp_path, entries(0, 1, 2))
+    third = next(tmp_path.rglob("0" * 20)).with_name(f"{2 * PER_FILE * 20:020d}")
+    third.write_bytes(entries(2 * PER_FILE).ljust(PER_FILE * 20, b"\0"))
+    assert load(queue, Log(), 3 * SIZE) == -1
 
 
 # -- what an entry's record has to say ----------------------------------------------------------

@@ -32,7 +32,6 @@ from pocketmq.broker.store.disk.mapping import (
     map_shared,
     read_ahead,
 )
-from pocketmq.broker.store.disk.row_look import RowLook, look_at_row, next_data
 from pocketmq.broker.store.errors import StoreFileError, StoreLockedError
 from pocketmq.runtime.errors import DiskError
 from pocketmq.runtime.files.descriptors import FOR_FILES
@@ -119,12 +118,6 @@ class Disk(TextFiles, Protocol):
         """First byte at or behind `position` that may not be zero; None when there is none.
 
         Finds the end of a sparse file's content without reading a gigabyte of holes.
-        """
-
-    def look_at_row(self, directory: str, length: int, file_size: int = 0) -> RowLook:
-        """The names of a row's files, and `length` bytes of the last one, without a mapping.
-
-        With a `file_size`, the length of each, a row of one file need not be listed.
         """
 
     def read_file(self, path: str) -> bytes | None:
@@ -227,13 +220,15 @@ class OsDisk(OsTextFiles):
         with explained(path):
             descriptor = FOR_FILES.open(path, os.O_RDONLY)
             try:
-                return next_data(descriptor, position)
+                return os.lseek(descriptor, position, os.SEEK_DATA)
+            except OSError as exc:
+                if exc.errno == errno.ENXIO:  # also at and behind the file's end
+                    return None
+                if exc.errno == errno.EINVAL:  # a file system that does not tell
+                    return position if position < os.fstat(descriptor).st_size else None
+                raise
             finally:
                 os.close(descriptor)
-
-    def look_at_row(self, directory: str, length: int, file_size: int = 0) -> RowLook:
-        # Opened to be written: what cannot be is found before there is anything to write.
-        return look_at_row(directory, length, file_size, os.O_RDWR)
 
     def read_file(self, path: str) -> bytes | None:
         with explained(path):
@@ -303,9 +298,6 @@ class ReadOnlyDisk(OsDisk):
 
     def map_for_reading(self, path: str, size: int) -> memoryview:
         return self._map(path, size, map_read_only, os.O_RDONLY)
-
-    def look_at_row(self, directory: str, length: int, file_size: int = 0) -> RowLook:
-        return look_at_row(directory, length, file_size, os.O_RDONLY)
 
     def open_file(self, path: str) -> DiskFile:
         raise _read_only(path)

@@ -26,7 +26,6 @@ from typing import NamedTuple
 import structlog
 
 from pocketmq.broker.store.disk.disk import Disk, DiskFile, OsDisk
-from pocketmq.broker.store.disk.row_look import RowLook
 from pocketmq.runtime.errors import ConfigError
 from pocketmq.runtime.files.text_files import explained
 
@@ -180,11 +179,6 @@ class FaultDisk(OsDisk):
     def next_data(self, path: str, position: int) -> int | None:
         with self.counted("next_data", path):
             return super().next_data(path, position)
-
-    def look_at_row(self, directory: str, length: int, file_size: int = 0) -> RowLook:
-        if self.is_due("read_file", directory):  # not `counted`: a start looks at each queue
-            self.meet(directory)
-        return super().look_at_row(directory, length, file_size)
 
     def read_file(self, path: str) -> bytes | None:
         with self.counted("read_file", path):

@@ -19,13 +19,16 @@ from collections.abc import Iterator
 from pocketmq.broker.store.disk.disk import Disk
 from pocketmq.broker.store.disk.disk_worker import Job
 from pocketmq.broker.store.disk.mapped_file import MappedFile, Mappings
-from pocketmq.broker.store.disk.row_look import RowLook, row_names
 from pocketmq.broker.store.errors import StoreFileError
 
 
 def file_name(start: int) -> str:
     """`00000000001073741824`: a file is named by the offset of its first byte (S-1)."""
     return f"{start:020d}"
+
+
+def _is_offset(name: str) -> bool:
+    return len(name) == 20 and name.isdigit()
 
 
 class MappedFiles:
@@ -62,37 +65,26 @@ class MappedFiles:
         """Whether a file's name and length survive a power cut before a byte is in it: a row that
         loses one in the middle has lost what is behind it too."""
 
-    def load(self, look: int = 0, *, is_kept: bool = False) -> RowLook | None:
+    def load(self) -> None:
         """Find the files that are there; every one counts as full until recovery says otherwise.
 
         A last file of length 0 is what a crash left between creating and sizing it, and is
         removed (S-3). A last file that is too short was being cut, and gets its length back.
 
-        Args:
-            look: bytes to read of the last file's start; 0 for none.
-            is_kept: no name can have been lost: then a row of one file need not be listed.
-
-        Returns:
-            What was read, if that is the last file and has its length.
-
         Raises:
             StoreFileError: another file has a wrong length, or one in the middle is missing.
         """
-        size = self.file_size if is_kept else 0
-        seen = self.disk.look_at_row(self.directory, look, size) if look else None
-        names = seen.names if seen else row_names(self.disk.list_directory(self.directory))
+        names = [each for each in self.disk.list_directory(self.directory) if _is_offset(each)]
         self.files = []
         for index, name in enumerate(names):
             path = f"{self.directory}/{name}"
             is_last = index == len(names) - 1
-            length = seen.size if seen and is_last else self.disk.file_size(path) or 0
+            length = self.disk.file_size(path) or 0
             if length == 0 and is_last:
                 self.disk.remove_file(path)
-                seen = None
                 continue
             if length < self.file_size and is_last:
                 self.disk.resize_file(path, self.file_size)
-                seen = None
             elif length != self.file_size:
                 raise StoreFileError(
                     path,
@@ -109,7 +101,6 @@ class MappedFiles:
             file = MappedFile(self.disk, path, start, self.file_size, self._mappings)
             file.wrote = file.flushed = file.size
             self.files.append(file)
-        return seen if self.files else None
 
     @property
     def min_offset(self) -> int:

@@ -11,7 +11,6 @@ from typing import Final
 
 from pocketmq.broker.store.disk.disk import Disk, DiskFile, DiskUsage
 from pocketmq.broker.store.disk.disk_worker import DiskWorker
-from pocketmq.broker.store.disk.row_look import RowLook
 from pocketmq.broker.store.errors import IllegalPathError
 from pocketmq.protocol.messages.validation import is_folder_name
 
@@ -109,9 +108,6 @@ class RootedDisk:
 
     def next_data(self, path: str, position: int) -> int | None:
         return self._disk.next_data(self._below(path), position)
-
-    def look_at_row(self, directory: str, length: int, file_size: int = 0) -> RowLook:
-        return self._disk.look_at_row(self._inside(directory), length, file_size)
 
     def read_file(self, path: str) -> bytes | None:
         return self._disk.read_file(self._below(path))

@@ -2,45 +2,21 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import structlog
 
 from pocketmq.broker.store.config import ENTRY_SIZE
-from pocketmq.broker.store.disk.mapped_file import PAGE, MappedFile
-from pocketmq.broker.store.disk.row_look import RowLook
+from pocketmq.broker.store.disk.mapped_file import MappedFile
 from pocketmq.broker.store.errors import StoreFileError
 from pocketmq.broker.store.log.commit_log import CommitLog
 from pocketmq.broker.store.queues.consume_queue import ENTRY, FILLER_SIZE, ConsumeQueue
-from pocketmq.protocol.scalars import MessageSysFlag
-from pocketmq.protocol.store_layout import MAGIC_V1, RECORD
 from pocketmq.protocol.stored.record_check import check_record
 
 log = structlog.get_logger()
 
 _LOOK_BEHIND = 200  # entries, one page
-_LOOKED_AT = 2 * PAGE
-"""Bytes of a queue's last file that are read: all that a short queue has, and a page behind."""
-_SHORT = 256
-"""The bisection of fewer entries asks for none behind them; it takes the same way in what is read
-as in the whole file, also where an entry is damaged."""
-_HEAD = RECORD.picking("TOTALSIZE", "MAGICCODE", "QUEUEID", "QUEUEOFFSET", "SYSFLAG", "body length")
-_ZEROS = memoryview(bytes(_LOOKED_AT))
 
 
-class Found(NamedTuple):
-    """What loading a queue has shown, beside its bounds."""
-
-    entries: int
-    """How many point below the confirmed offset; -1 when they are damaged, and the queue is empty
-    now and must be filled from the log."""
-    end: int = -1
-    """Number of entries, if nothing but zeros lies behind them; -1 when that is not known."""
-    first_physical: int = -1
-    """Log offset of the first entry's record; -1 when it is a filler, or not known."""
-
-
-def load_queue(queue: ConsumeQueue, commit_log: CommitLog, confirmed: int, limit: int) -> Found:
+def load_queue(queue: ConsumeQueue, commit_log: CommitLog, confirmed: int, limit: int) -> int:
     """Load a queue's files up to its last entry of a record below `limit`.
 
     Entries of one queue point ever further into the log, so the end is found by bisection. A
@@ -52,25 +28,28 @@ def load_queue(queue: ConsumeQueue, commit_log: CommitLog, confirmed: int, limit
         commit_log: its files are loaded, its end may not be known yet.
         confirmed: entries of records below it have to be sound.
         limit: entries of records from here on are dropped; behind `confirmed`, or the same.
+
+    Returns:
+        How many entries point below the confirmed offset; -1 when they are damaged: then the queue
+        is empty now, and must be filled from the log.
     """
     row = queue.files
     try:
-        # A power cut alone, after which entries are dropped, takes names back that were given.
-        start = row.load(_LOOKED_AT, is_kept=limit > confirmed)
+        row.load()
         if row.min_offset > 0 and commit_log.min_offset == 0:
             raise StoreFileError(
                 row.files[0].path,
                 "the log is whole and the queue's first file is missing; it begins",
                 advice="the queue is made again from the log",
             )
-        while len(row.files) > 1 and not _is_live(_entries_of(row.files[-1], start), 0, limit):
+        while len(row.files) > 1 and not _is_live(row.files[-1].view(), 0, limit):
             row.files.pop().remove()
-            start = None  # it was of that file
         last = row.last
         if last is None:
-            return Found(0)
-        data, live, is_all = _end(last, start, limit)
-        if not is_all and _holds_entries(data, live, limit):
+            return 0
+        data = last.view()
+        live = _live(data, limit)
+        if _holds_entries(data, live, limit):
             raise _damaged(last, live, "more entries follow the one that looks like the last")
         count = _sound_entries(queue, last, data, live, commit_log, confirmed)
         first = last.start // ENTRY_SIZE
@@ -81,63 +60,30 @@ def load_queue(queue: ConsumeQueue, commit_log: CommitLog, confirmed: int, limit
     except StoreFileError as exc:
         log.warning("queue.rebuilt", topic=queue.topic, queue_id=queue.queue_id, error=str(exc))
         row.remove_all()
-        return Found(-1)
+        return -1
     last.wrote = last.flushed = count * ENTRY_SIZE
     if count == 0 and len(row.files) == 1:
         row.remove_all()
-        return Found(0)
+        return 0
     queue.max_offset = queue.checked_below = first + count
     if count:
         queue.max_physical = _record_end(data, count - 1)
-    if not is_all or count != live:
-        return Found(entries)
-    first_physical = -1
-    if len(row.files) == 1:
-        physical, size, _ = ENTRY.unpack_from(data)
-        first_physical = -1 if size == FILLER_SIZE else physical
-    return Found(entries, queue.max_offset, first_physical)
+    return entries
 
 
-def _entries_of(file: MappedFile, start: RowLook | None) -> bytes | memoryview:
-    """The start of a file as it was read, or the whole file."""
-    return file.view() if start is None else start.content
-
-
-def _end(
-    file: MappedFile, start: RowLook | None, limit: int
-) -> tuple[bytes | memoryview, int, bool]:
-    """Find the end of the last file's entries: in what was read of it, else in a mapping.
-
-    Returns:
-        Its bytes, all or as many as are behind the end; how many entries come before the first
-        that is none or not wanted; whether nothing but zeros is known to follow them.
-    """
-    if start is not None:
-        data = start.content
-        count = _live(data, limit)
-        is_whole = len(data) == file.size
-        if count < _SHORT or is_whole:
-            if start.next_data is None and data.endswith(_ZEROS[: len(data) - count * ENTRY_SIZE]):
-                return data, count, True
-            if is_whole or count + _LOOK_BEHIND <= len(data) // ENTRY_SIZE:
-                return data, count, False
-    view = file.view()
-    return view, _live(view, limit), False
-
-
-def _record_end(data: bytes | memoryview, index: int) -> int:
+def _record_end(data: memoryview, index: int) -> int:
     """Where an entry's record ends; 0 for a filler."""
     physical, size, _ = ENTRY.unpack_from(data, index * ENTRY_SIZE)
     return 0 if size == FILLER_SIZE else int(physical + size)
 
 
-def _is_live(data: bytes | memoryview, index: int, limit: int) -> bool:
+def _is_live(data: memoryview, index: int, limit: int) -> bool:
     """Whether an entry is a filler, or one of a record below `limit`."""
     physical, size, _ = ENTRY.unpack_from(data, index * ENTRY_SIZE)
     return bool(size > 0 and 0 <= physical < limit)
 
 
-def _points_below(data: bytes | memoryview, index: int, limit: int) -> bool:
+def _points_below(data: memoryview, index: int, limit: int) -> bool:
     """Whether an entry is one of a record below `limit`; then all before it are, or fillers."""
     _, size, _ = ENTRY.unpack_from(data, index * ENTRY_SIZE)
     return size != FILLER_SIZE and _is_live(data, index, limit)
@@ -149,7 +95,7 @@ def _ends_by(file: MappedFile, index: int, limit: int) -> bool:
     return bool(size == FILLER_SIZE or (size > 0 and 0 <= physical <= limit - size))
 
 
-def _live(data: bytes | memoryview, limit: int) -> int:
+def _live(data: memoryview, limit: int) -> int:
     """Number of a file's first entry that is none, or of a record at `limit` or behind it."""
     total = len(data) // ENTRY_SIZE
     low, high = 0, 1
@@ -165,7 +111,7 @@ def _live(data: bytes | memoryview, limit: int) -> int:
     return low
 
 
-def _entries_below(files: list[MappedFile], last: bytes | memoryview, limit: int) -> int:
+def _entries_below(files: list[MappedFile], last: memoryview, limit: int) -> int:
     """Number of the first entry of a record at `limit` or behind it; 0 when all are.
 
     Args:
@@ -180,7 +126,7 @@ def _entries_below(files: list[MappedFile], last: bytes | memoryview, limit: int
     return 0
 
 
-def _holds_entries(data: bytes | memoryview, count: int, limit: int) -> bool:
+def _holds_entries(data: memoryview, count: int, limit: int) -> bool:
     """Whether an entry of a record below `limit` is near behind the first `count`."""
     behind = bytes(data[count * ENTRY_SIZE : (count + _LOOK_BEHIND) * ENTRY_SIZE])
     return behind != bytes(len(behind)) and any(
@@ -191,7 +137,7 @@ def _holds_entries(data: bytes | memoryview, count: int, limit: int) -> bool:
 def _sound_entries(
     queue: ConsumeQueue,
     file: MappedFile,
-    data: bytes | memoryview,
+    data: memoryview,
     count: int,
     commit_log: CommitLog,
     confirmed: int,
@@ -221,8 +167,6 @@ def tells_the_truth(
     queue: ConsumeQueue, offset: int, record: memoryview, *, check_crc: bool = True
 ) -> bool:
     """Whether `record`, to which entry `offset` of `queue` points, is sound and that queue's."""
-    if not check_crc and _tells_plainly(queue, offset, record):
-        return True
     checked = check_record(record, 0, check_crc=check_crc)
     message = checked.message
     return (
@@ -232,51 +176,6 @@ def tells_the_truth(
         and message.queue_id == queue.queue_id
         and message.topic == queue.topic
     )
-
-
-def _tells_plainly(queue: ConsumeQueue, offset: int, record: memoryview) -> bool:
-    """Whether a usual record is that queue's, to the eye of `check_record` without the CRC.
-
-    A start asks this of each queue. False may also mean that `check_record` has to be asked.
-    """
-    if len(record) < _HEAD.size:
-        return False
-    size, magic, queue_id, queue_offset, flags, body_size = _HEAD.unpack_from(record)
-    topic_at = _HEAD.size + body_size
-    topic_end = topic_at + len(queue.topic_field)
-    return bool(
-        size == len(record)
-        and magic == MAGIC_V1
-        and queue_id == queue.queue_id
-        and queue_offset == offset
-        and not flags & MessageSysFlag.HOSTS_V6_MASK
-        and body_size >= 0
-        and topic_end + 2 <= size
-        and record[topic_at:topic_end] == queue.topic_field
-        and record[topic_end] << 8 | record[topic_end + 1] == size - topic_end - 2
-        and record[topic_end] < 0x80
-        and (record[-1] or topic_end + 2 == size)
-    )
-
-
-def settle(queue: ConsumeQueue, found: Found, log_min: int, *, crashed: bool) -> None:
-    """Zero what lies behind a queue's end (S-64), and set its first offset (S-34).
-
-    A queue that still ends where loading found its end is not looked at once more.
-
-    Args:
-        queue: loaded, filled and cut.
-        found: what loading it has shown.
-        log_min: offset at which the log begins.
-        crashed: whether anything may lie behind the end.
-    """
-    is_as_found = queue.max_offset == found.end
-    if crashed and not is_as_found:
-        zero_behind_end(queue)
-    if is_as_found and found.first_physical >= log_min:
-        queue.min_offset = queue.files.min_offset // ENTRY_SIZE
-    else:
-        correct_min_offset(queue, log_min)
 
 
 def zero_behind_end(queue: ConsumeQueue) -> None:

@@ -32,17 +32,16 @@ from pocketmq.broker.store.flush.checkpoint import StoreCheckpoint
 from pocketmq.broker.store.log.commit_log import CommitLog
 from pocketmq.broker.store.queues.consume_queue import ConsumeQueue, ConsumeQueues
 from pocketmq.broker.store.recovery.queue_recovery import (
-    Found,
+    correct_min_offset,
     cut_at,
     load_queue,
-    settle,
+    zero_behind_end,
 )
 from pocketmq.protocol.stored.record_check import check_record
 
 log = structlog.get_logger()
 
 _CHECKPOINT_SLACK_MS = 3000
-_NOT_LOADED = Found(0)
 
 
 class Recovery(msgspec.Struct):
@@ -113,8 +112,8 @@ class Recoverer:
         self._clean = clean
         self.doubtful: set[str] = set()
         """Queue files with entries that the page cache holds, and the disk perhaps not."""
-        self._found: dict[ConsumeQueue, Found] = {}
-        """What loading each queue has shown."""
+        self._found: dict[ConsumeQueue, int] = {}
+        """Entries of each queue that was on the disk, as `load_queue` counts them."""
 
     def run(self) -> Recovery:
         """Load all files and make them agree.
@@ -157,10 +156,11 @@ class Recoverer:
     def _finish(self, queue: ConsumeQueue, end: int) -> None:
         """Make a queue agree with the log, which ends at `end`."""
         cut_at(queue, end)
-        found = self._found.get(queue, _NOT_LOADED)
-        settle(queue, found, self._log.min_offset, crashed=not self._clean)
         if not self._clean:
-            self._doubt(queue, found)
+            zero_behind_end(queue)
+        correct_min_offset(queue, self._log.min_offset)
+        if not self._clean:
+            self._doubt(queue, max(0, self._found.get(queue, 0)))
         queue.next_offset = queue.max_offset
 
     def _forget_all(self) -> None:
@@ -196,24 +196,24 @@ class Recoverer:
         for topic in self._queues.topics_on_disk():
             for queue in self._queues.find_on_disk(topic):
                 found = self._found[queue] = load_queue(queue, self._log, confirmed, limit)
-                complete &= found.entries >= 0
-                entries += max(0, found.entries)
+                complete &= found >= 0
+                entries += max(0, found)
         if self._checkpoint.is_ours and entries != self._checkpoint.durable_entries:
             expected = self._checkpoint.durable_entries
             log.warning("queues.incomplete", entries=entries, expected=expected)
             complete = False
         return complete, entries
 
-    def _doubt(self, queue: ConsumeQueue, found: Found) -> None:
+    def _doubt(self, queue: ConsumeQueue, found: int) -> None:
         """Flush entries that were read back: they may be in the page cache only (S-54).
 
         The process that wrote them was killed before it synced them, and the next power cut would
         take what the checkpoint then says is there.
         """
         queue.files.directory_synced = False  # a file whose entries have all expired was in doubt
-        if queue.max_offset <= found.entries:
+        if queue.max_offset <= found:
             return
-        safe = max(0, found.entries) * ENTRY_SIZE
+        safe = found * ENTRY_SIZE
         for file in queue.files.files:
             if safe < file.start + file.wrote:
                 file.flushed = min(file.flushed, max(0, safe - file.start))
