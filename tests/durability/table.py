@@ -17,7 +17,6 @@ from pocketmq.broker.replication.epoch_file import EpochFile
 from pocketmq.broker.replication.epochs import Epoch
 from pocketmq.broker.store import FlushDiskType
 from pocketmq.broker.store.disk.disk import OsDisk
-from pocketmq.broker.store.disk.rooted_disk import rooted
 from pocketmq.broker.store.flush.checkpoint import StoreCheckpoint
 from pocketmq.broker.tables.table_file import TableFile
 from pocketmq.broker.tables.topic_counts import TopicCount
@@ -176,10 +175,8 @@ TABLES: Final[dict[str, Callable[[int], Any]]] = {
 
 
 def _table_file(folder: Path, name: str, found: list[Any], content: Any) -> TableFile[Any]:
-    root = folder / "store"
-    path = root / "config" / name
-    disk = rooted(OsDisk(), str(root))
-    return TableFile(path, disk, ManualClock(0), type(content), found.append, lambda: content)
+    path = folder / "store" / "config" / name
+    return TableFile(path, OsDisk(), ManualClock(0), type(content), found.append, lambda: content)
 
 
 def _store_is_there(folder: Path) -> None:

@@ -42,7 +42,6 @@ EXCEPTIONS: Final = {
     "broker/store/disk/mapped_file.py": _STORE,
     "broker/store/disk/mapped_files.py": _STORE,
     "broker/store/recovery/opening.py": _STORE,
-    "broker/store/disk/rooted_disk.py": _SEAM,
     "cluster/background.py": _LOG,
     "cluster/cli/messages/transfer.py": _ASKED,
     "cluster/demo/record_file.py": _SHORT,

@@ -18,7 +18,6 @@ from pocketmq.broker.role_names import UNKNOWN_ID, BrokerRole
 from pocketmq.broker.signals import BrokerSignals
 from pocketmq.broker.stats.broker_stats import BrokerStats
 from pocketmq.broker.store import Disk, MessageStore, StoreConfig
-from pocketmq.broker.store.disk.rooted_disk import rooted
 from pocketmq.broker.store.dispatch.store_events import StoreEvents
 from pocketmq.broker.tables.table_file import TableFile
 from pocketmq.operation.events.roles import RoleChanged
@@ -80,7 +79,6 @@ class BrokerCore:
         `ip` is the address of `config.broker_ip1` where that is a name.
         """
         root = os.path.abspath(config.data.expanduser())
-        disk = rooted(disk, root)
         signals = BrokerSignals()
         store_config = replace(store_config, store_path_root_dir=root)
         options = LiveOptions(

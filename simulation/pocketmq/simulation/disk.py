@@ -254,9 +254,6 @@ class MemoryDisk:
     def expect_small_writes(self, view: memoryview, start: int) -> None:
         """There is no read-ahead here."""
 
-    def read_ahead(self, view: memoryview, start: int, end: int) -> None:
-        """All is in memory."""
-
     def next_data(self, path: str, position: int) -> int | None:
         file = self._files[path]
         if isinstance(file, SparseFile):

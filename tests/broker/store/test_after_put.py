@@ -1,4 +1,4 @@
-"""What a put leaves to be done after its answer: index entries and pages of the log."""
+"""What a put leaves to be done after its answer: index entries."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
-from pocketmq.broker.store import FlushDiskType, MessageStore, PutStatus, StoredMessage
-from pocketmq.broker.store.dispatch.after_put import ENOUGH_BYTES, ENOUGH_MESSAGES
+from pocketmq.broker.store import MessageStore, PutStatus, StoredMessage
+from pocketmq.broker.store.dispatch.after_put import ENOUGH_MESSAGES
 from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from support.disks import NO_SPACE, SteppedDisk, fail_with
 
@@ -77,40 +75,3 @@ async def test_nothing_is_done_once_the_store_is_closed(open_store: Make, messag
     put(store, message, 2 * ENOUGH_MESSAGES)
     await store.close()
     assert indexed(store) == 2 * ENOUGH_MESSAGES
-
-
-@pytest.mark.parametrize("flush", FlushDiskType)
-async def test_the_log_gets_pages_ahead_and_no_more_blocks(
-    open_store: Make, message: Message, clock: ManualClock, flush: FlushDiskType
-) -> None:
-    store = open_store(flush_disk_type=flush, **LARGE)
-    store.start()
-    put(store, message, 1, bytes(ENOUGH_BYTES))
-    last = store.commit_log.files.last
-    assert last is not None
-    blocks, wrote = os.stat(last.path).st_blocks, last.wrote
-    content = bytes(last.view())
-    await clock.sleep(0)
-    is_ahead = last.ready > wrote + ENOUGH_BYTES
-    assert is_ahead is (flush is FlushDiskType.ASYNC_FLUSH)  # else a sync would write them too
-    assert os.stat(last.path).st_blocks == blocks
-    assert last.ready <= last.reserved
-    assert bytes(last.view()) == content
-    await store.close()
-
-
-async def test_pages_are_made_anew_where_the_log_was_cut(
-    open_store: Make, message: Message, clock: ManualClock
-) -> None:
-    store = open_store(**LARGE)
-    store.start()
-    put(store, message, 3, bytes(ENOUGH_BYTES))
-    await clock.sleep(0)
-    last = store.commit_log.files.last
-    assert last is not None
-    last.cut(ENOUGH_BYTES)
-    assert last.ready == 0
-    store.commit_log.make_ready()  # no blocks are known to be there
-    assert last.ready == 0
-    assert bytes(last.view()[ENOUGH_BYTES:]) == bytes(last.size - ENOUGH_BYTES)
-    await store.close()

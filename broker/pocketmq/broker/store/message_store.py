@@ -40,7 +40,6 @@ import structlog
 from pocketmq.broker.store.cleaning import Cleaner, cleaning_service
 from pocketmq.broker.store.config import FlushDiskType, StoreConfig
 from pocketmq.broker.store.disk.disk import Disk
-from pocketmq.broker.store.disk.rooted_disk import rooted
 from pocketmq.broker.store.dispatch.after_put import AfterPut
 from pocketmq.broker.store.dispatch.queue_dispatch import ArrivalListener, QueueDispatcher
 from pocketmq.broker.store.dispatch.store_events import NO_STORE_EVENTS, StoreEvents
@@ -53,7 +52,6 @@ from pocketmq.broker.store.flush.flush_service import SYNC_FAILED, Flushers, Flu
 from pocketmq.broker.store.flush.retried_dispatch import RetriedDispatch, Visibility
 from pocketmq.broker.store.index.index_service import IndexService
 from pocketmq.broker.store.log.commit_log import CommitLog
-from pocketmq.broker.store.log.pages_ahead import PagesAhead
 from pocketmq.broker.store.queues.consume_queue import ConsumeQueues
 from pocketmq.broker.store.reads.mend import Mender
 from pocketmq.broker.store.reads.query import MessageQuery, QueryResult, query_messages
@@ -106,7 +104,6 @@ class MessageStore(QueueReads):
         events: StoreEvents = NO_STORE_EVENTS,
     ) -> None:
         root = os.path.abspath(os.path.expanduser(config.store_path_root_dir))
-        disk = rooted(disk, root)
         self.root = root
         """Directory of the store."""
         self._now = now or (lambda: config)
@@ -223,9 +220,9 @@ class MessageStore(QueueReads):
             full_down_to_forcible=profile.full_down_to_forcible,
         )
         self._cleaning = cleaning_service(self._cleaner, disk, clock, lambda: self.config)
-        pages = None if synced_often else PagesAhead(disk, commit_log.files)
-        self._after_put = AfterPut(commit_log, self.index, pages)
-        self.grew.connect(self._after_put.look)
+        self._after_put = AfterPut(self.index) if self.index is not None else None
+        if self._after_put is not None:
+            self.grew.connect(self._after_put.look)
 
     @property
     def config(self) -> StoreConfig:
@@ -252,12 +249,14 @@ class MessageStore(QueueReads):
         self._flush.start()
         self._cleaning.start()
         self._dispatch.start()
-        self._after_put.start()
+        if self._after_put is not None:
+            self._after_put.start()
 
     async def close(self) -> None:
         """Stop, flush everything, and leave the files so that the next load has nothing to do."""
         self.blocked_by.add(SHUT_DOWN)
-        self._after_put.stop()
+        if self._after_put is not None:
+            self._after_put.stop()
         await self._dispatch.stop()
         await self._cleaning.stop()
         await self._flush.stop()

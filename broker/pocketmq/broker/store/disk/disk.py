@@ -30,7 +30,6 @@ from pocketmq.broker.store.disk.mapping import (
     map_read_only,
     map_readable,
     map_shared,
-    read_ahead,
 )
 from pocketmq.broker.store.errors import StoreFileError, StoreLockedError
 from pocketmq.runtime.errors import DiskError
@@ -110,9 +109,6 @@ class Disk(TextFiles, Protocol):
 
     def expect_small_writes(self, view: memoryview, start: int) -> None:
         """From `start` on a mapping will be written in small pieces, each synced. Advice only."""
-
-    def read_ahead(self, view: memoryview, start: int, end: int) -> None:
-        """Bring a stretch of a mapping into memory. Slow: for workers. Advice only."""
 
     def next_data(self, path: str, position: int) -> int | None:
         """First byte at or behind `position` that may not be zero; None when there is none.
@@ -212,9 +208,6 @@ class OsDisk(OsTextFiles):
 
     def expect_small_writes(self, view: memoryview, start: int) -> None:
         advise_small_writes(view, start)
-
-    def read_ahead(self, view: memoryview, start: int, end: int) -> None:
-        read_ahead(view, start, end)
 
     def next_data(self, path: str, position: int) -> int | None:
         with explained(path):

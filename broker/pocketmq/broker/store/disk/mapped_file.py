@@ -61,7 +61,6 @@ class MappedFile:
         "disk",
         "flushed",
         "path",
-        "ready",
         "recently_used",
         "reserved",
         "size",
@@ -83,8 +82,6 @@ class MappedFile:
         """Position up to which the file survives a power cut."""
         self.reserved = 0
         """Position up to which blocks are known to be there."""
-        self.ready = 0
-        """Position up to which pages were made ahead of time."""
         self.recently_used = False
         self._mappings = mappings
         self._view: memoryview | None = None
@@ -167,17 +164,6 @@ class MappedFile:
         view[wrote:end] = data
         self.wrote = end
 
-    def make_ready(self, size: int) -> None:
-        """Have the system make the pages of the next `size` bytes, where blocks are there.
-
-        A zero is written into each: nothing else stands behind the end.
-        """
-        start = max(self.ready, -(-self.wrote // PAGE) * PAGE)
-        end = min(self.reserved, self.wrote + size)
-        if start < end:
-            self.writable_view()[start:end:PAGE] = bytes(len(range(start, end, PAGE)))
-            self.ready = end
-
     def cut(self, position: int) -> None:
         """Make every byte from `position` on zero again, and give its blocks back.
 
@@ -190,7 +176,7 @@ class MappedFile:
         self.unmap()
         self.wrote = position
         self.flushed = min(self.flushed, position)
-        self.reserved = self.ready = 0
+        self.reserved = 0
         self._is_short = True
         self.disk.resize_file(self.path, position)
         self.disk.resize_file(self.path, self.size)

@@ -30,11 +30,6 @@ _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 _libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 _MAP_FAILED = ctypes.c_void_p(-1).value
 
-_POPULATE_READ = 22
-"""MADV_POPULATE_READ, for which Python has no name: Linux 5.14 and later. Others refuse it."""
-_STRIDE = MIB
-"""One page in so many bytes is touched. Where the system reads less ahead than this, what it does
-for the others takes well below a millisecond at a time."""
 
 _SMALL_FILE = 16 * MIB
 """Files up to this length are read and written in few places: a page at a time."""
@@ -103,18 +98,6 @@ def advise_small_writes(view: memoryview, start: int) -> None:
     if first:
         _libc.madvise(address, first, mmap.MADV_NORMAL)
     _libc.madvise(address + first, len(view) - first, mmap.MADV_RANDOM)
-
-
-def read_ahead(view: memoryview, start: int, end: int) -> None:
-    """Bring a stretch of a shared mapping into memory; where it has holes, pages are made.
-
-    Advice only. It may take milliseconds, in which Python's lock is free: call it on a worker.
-    """
-    # To ask for each page, or by `posix_fadvise`, would map them one by one: then each costs the
-    # first who writes into it 3 us. What is read around a page is mapped in large pieces, later.
-    address = ctypes.addressof(ctypes.c_ubyte.from_buffer(view))
-    for at in range(start // mmap.PAGESIZE * mmap.PAGESIZE, end, _STRIDE):
-        _libc.madvise(address + at, mmap.PAGESIZE, _POPULATE_READ)
 
 
 _MAP_FIXED = 0x10

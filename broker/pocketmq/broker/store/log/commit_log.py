@@ -66,8 +66,6 @@ _RETRY_PREFIX = "%RETRY%"
 
 _WINDOW_LOW = 256 * KIB
 _WINDOW_HIGH = 4 * MIB
-_READY = 128 * KIB
-"""More than one turn of the loop appends."""
 
 _OK = PutStatus.PUT_OK
 _NO_SPACE = PutStatus.SERVICE_NOT_AVAILABLE
@@ -266,16 +264,6 @@ class CommitLog:
             if self._synced_often:
                 self.files.disk.expect_small_writes(file.writable_view(), file.wrote)
         file.append(data)
-
-    def make_ready(self) -> None:
-        """Have the system make the pages that are written next, so that no append waits for them.
-
-        Not where a few messages at a time are brought to the disk: each sync would write these
-        pages as well.
-        """
-        last = self.files.last
-        if last is not None and not self._synced_often:
-            last.make_ready(_READY)
 
     def append_raw(self, offset: int, data: bytes | memoryview) -> None:
         """Write bytes of another broker's log at the end; an empty log begins at `offset`.

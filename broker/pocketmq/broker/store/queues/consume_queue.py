@@ -27,7 +27,7 @@ from pocketmq.broker.store.config import ENTRY_SIZE, KIB, SCHEDULE_TOPIC
 from pocketmq.broker.store.disk.disk import Disk
 from pocketmq.broker.store.disk.mapped_file import MappedFile, Mappings
 from pocketmq.broker.store.disk.mapped_files import MappedFiles
-from pocketmq.broker.store.disk.rooted_disk import child
+from pocketmq.broker.store.disk.paths import child
 from pocketmq.broker.store.stored_message import StoredMessage
 from pocketmq.protocol.store_layout import FILLER_SIZE as FILLER_SIZE
 from pocketmq.protocol.store_layout import QUEUE_ENTRY
