@@ -138,7 +138,7 @@ def serve(root: Path) -> Served:
             store.load()
             read_all(store, served.bodies)
             if store.put_messages([numbered(7)])[0].status is not PutStatus.PUT_OK:
-                raise Verdict(f"the next message is refused: {store.blocked_by}")
+                raise Verdict(f"the next message is refused: {store.readiness.reasons}")
             for n in range(7):
                 store.query("T", f"k{n}", 32, 0, 1 << 62)
         except DiskError as exc:

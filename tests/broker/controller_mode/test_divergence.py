@@ -238,7 +238,7 @@ async def test_controllers_that_are_behind_the_log_s_epoch_are_refused_and_heale
     roles.epochs.table.append(Epoch(9, a.store.commit_log.max_offset))
     with pytest.raises(LaterEpochError, match="its log has epoch 9 already: start the controllers"):
         await roles.become_master(3)
-    assert FOLLOWING in a.store.blocked_by, "nothing was changed"
+    assert FOLLOWING in a.store.readiness.reasons, "nothing was changed"
     assert roles.epochs.table.last_number == 9
     await rig.stop("a")
     for name in ("brokerIdentity", "epochFileCheckpoint", "epochFileCheckpoint.bak"):  # as advised

@@ -106,10 +106,10 @@ async def test_a_put_that_fails_is_tried_again_after_100_ms(  # B-92
     rig: BrokerRig, voice: Voice
 ) -> None:
     await voice.send(properties={"DELAY": "1"})
-    rig.broker.store.blocked_by.add("the disk is full")
+    rig.broker.store.readiness.block("the disk is full")
     await rig.advance(1.5)
     assert await rig.queue("orders") == []
-    rig.broker.store.blocked_by.clear()
+    rig.broker.store.readiness.unblock("the disk is full")
     await rig.advance(0.1)
     assert len(await rig.queue("orders")) == 1
 

@@ -232,11 +232,11 @@ async def test_pops_whose_check_points_cannot_be_stored_hand_out_nothing(
     rig: BrokerRig, voice: Voice
 ) -> None:  # K-34
     sent = await fill(voice, 8, queues=2)
-    rig.broker.store.blocked_by.add("a full disk")
+    rig.broker.store.readiness.block("a full disk")
     pops = [pop_later(voice, queue_id=n % 2, max_msg_nums=3, poll_time=0) for n in range(4)]
     refused = [read_pop(await each) for each in pops]
     assert [answer.bodies for answer in refused] == [[]] * 4
-    rig.broker.store.blocked_by.clear()
+    rig.broker.store.readiness.unblock("a full disk")
     assert sorted((await pop(voice)).bodies) == sent
     assert [await voice.committed(group=GROUP, queue_id=n) for n in range(2)] == [4, 4]
 

@@ -154,7 +154,7 @@ async def test_what_cannot_be_sent_back_is_refused(tmp_path: Path) -> None:  # B
         rig.broker.topics.put(TopicConfig(topic_name=RETRY, perm=4), 0)
         assert (await voice.send_back(message)).code == 16
         rig.broker.topics.put(TopicConfig(topic_name=RETRY, perm=6), 0)
-        rig.broker.store.blocked_by.add("the disk is full")
+        rig.broker.store.readiness.block("the disk is full")
         assert (await voice.send_back(message)).code == 1
 
 

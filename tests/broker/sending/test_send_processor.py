@@ -196,7 +196,7 @@ async def test_a_too_long_message_is_13(tmp_path: Path) -> None:  # B-110, B-111
 async def test_a_store_that_takes_nothing_is_14_and_says_why(  # B-110, B-111, B-167
     rig: BrokerRig, voice: Voice
 ) -> None:
-    rig.broker.store.blocked_by.add("the disk is full")
+    rig.broker.store.readiness.block("the disk is full")
     reply = await voice.try_send()
     assert reply.code == ResponseCode.SERVICE_NOT_AVAILABLE
     assert "the disk is full" in (reply.remark or "")

@@ -130,7 +130,7 @@ def test_a_full_disk_takes_no_messages_until_it_has_space(  # B-163, B-166, faul
 ) -> None:
     disk.used = 0.91
     cleaned(store, NOON)
-    assert store.blocked_by == {DISK_FULL}
+    assert store.readiness.reasons == {DISK_FULL}
     assert store.put_messages([message(b"no")])[0].status is PutStatus.SERVICE_NOT_AVAILABLE
     assert store.get_message("T", 1, store.min_offset("T", 1), 1).status is GetStatus.FOUND
     disk.used = 0.5
@@ -150,10 +150,10 @@ def test_a_disk_that_was_full_has_space_at_the_level_of_the_release(
     for used in (0.91, 0.9, 0.851, 0.85):
         disk.used = used
         cleaned(store, NOON)
-        assert store.blocked_by == ({DISK_FULL} if used > full_above else set()), used
+        assert store.readiness.reasons == ({DISK_FULL} if used > full_above else set()), used
     disk.used = 0.9  # it was not full just before
     cleaned(store, NOON)
-    assert store.blocked_by == set()
+    assert store.readiness.reasons == set()
 
 
 def test_queues_and_index_follow_the_log(store: MessageStore) -> None:  # S-73, S-34
@@ -390,7 +390,7 @@ def test_young_files_go_above_85_percent_only(
     disk.used = used
     cleaned(store, NOON)
     assert logs(store) == left
-    assert store.blocked_by == ({DISK_FULL} if used > 0.9 else set())
+    assert store.readiness.reasons == ({DISK_FULL} if used > 0.9 else set())
 
 
 def test_files_expire_after_exactly_72_hours(store: MessageStore, disk: RoomyDisk) -> None:  # S-70

@@ -250,11 +250,11 @@ async def test_a_queue_that_cannot_be_written_catches_up(  # S-35
 
     disk.on_step = fail
     assert store.put_messages([message(b"a"), message(b"b", "U")])[0].status is PutStatus.PUT_OK
-    assert BEHIND in store.blocked_by
+    assert BEHIND in store.readiness.reasons
     assert store.put_messages([message(b"c")])[0].status is PutStatus.SERVICE_NOT_AVAILABLE
     assert store.max_offset("T", 0) == 0
     await clock.move_to(clock.time_ms() + 1000)
-    assert BEHIND in store.blocked_by
+    assert BEHIND in store.readiness.reasons
     full = False
     await clock.move_to(clock.time_ms() + 1000)
     assert store.is_writeable
@@ -281,10 +281,10 @@ async def test_a_sync_failure_is_survived_by_writing_the_bytes_again(  # fault 1
     store.put_messages([message(b"a"), message(b"b")])
     store.when_flushed(end_of(store), answers.append)
     assert answers == [PutStatus.FLUSH_DISK_TIMEOUT]
-    assert SYNC_FAILED in store.blocked_by
+    assert SYNC_FAILED in store.readiness.reasons
     assert store.put_messages([message(b"c")])[0].status is PutStatus.SERVICE_NOT_AVAILABLE
     await clock.move_to(clock.time_ms() + 2000)
-    assert SYNC_FAILED in store.blocked_by
+    assert SYNC_FAILED in store.readiness.reasons
     broken = False
     disk.steps.clear()
     await clock.move_to(clock.time_ms() + 1000)
@@ -529,7 +529,7 @@ def test_catching_up_shows_nothing_that_replicas_have_not(  # H-144
         store.confirm(results[5].physical_offset - 1)  # within the fifth record
         store.confirm(results[5].physical_offset + 1)
     store._dispatch._catch_up()
-    assert BEHIND not in store.blocked_by
+    assert BEHIND not in store.readiness.reasons
     assert store.max_offset("T", 0) == 5
     arrived.clear()
     store.confirm(end_of(store))

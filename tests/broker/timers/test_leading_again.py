@@ -81,11 +81,11 @@ async def test_what_was_delivered_and_perhaps_cut_off_is_not_noted_later(tmp_pat
         await rig.timers.stop()
         rig.timers.follow(Checkpoint(START_MS, 0, 1, 1, rig.files.checkpoint.version))
         is_kept = True
-        rig.store.blocked_by.add("the disk is full")
+        rig.store.readiness.block("the disk is full")
         await lead(rig)
         await rig.advance(5)
         shutil.copytree(running, left)  # killed
-        rig.store.blocked_by.clear()
+        rig.store.readiness.unblock("the disk is full")
     (left / "lock").unlink()
     async with timers_at(left, now_ms=START_MS + 60_000) as rig:
         await rig.advance(5)

@@ -34,10 +34,10 @@ async def test_counts_change_once_however_often_the_store_refuses(tmp_path: Path
         for n in range(10):
             rig.send(b"%d" % n, TIMER_DELAY_SEC="30")
         await rig.advance(25)
-        rig.store.blocked_by.add("the disk is full")
+        rig.store.readiness.block("the disk is full")
         await rig.advance(20)
         assert rig.counts.of("T") == 10, "they still wait"
-        rig.store.blocked_by.discard("the disk is full")
+        rig.store.readiness.unblock("the disk is full")
         await rig.advance(5)
         assert len(rig.bodies()) == 10
         assert rig.counts.of("T") == 0

@@ -208,7 +208,7 @@ class ReplicaManager(Service):
         ids = verdict.in_sync or frozenset({self._who.broker_id})
         others_count = self._rules.all_ack and len(ids) > 1
         if len(ids) < self._rules.min_in_sync:  # before the first message could be taken
-            core.store.blocked_by.add(TOO_FEW)
+            core.store.readiness.block(TOO_FEW)
         await self._replication.roles.become_master(verdict.epoch, is_confirmed=not others_count)
         start = core.store.commit_log.max_offset
         self._renew(core.clock.monotonic())
@@ -217,7 +217,7 @@ class ReplicaManager(Service):
 
     async def _follow(self, verdict: Verdict) -> None:
         self._replication.sync.end()
-        self._core.store.blocked_by.difference_update((TOO_FEW, NO_LEASE))
+        self._core.store.readiness.unblock(TOO_FEW, NO_LEASE)
         where = MasterAddresses(verdict.master_address, None)
         await self._replication.roles.become_slave(self._who.broker_id, where, verdict.epoch)
         self._checks.wakeup()
@@ -257,18 +257,18 @@ class ReplicaManager(Service):
     def _renew(self, asked_at: float) -> None:
         self._lease.answered(asked_at)
         if not self._lease.has_ended(self._core.clock.monotonic()):
-            self._core.store.blocked_by.discard(NO_LEASE)
+            self._core.store.readiness.unblock(NO_LEASE)
 
     async def _check_lease(self) -> None:
         self._look_at_lease()
 
     def _look_at_lease(self) -> None:
-        blocked_by = self._core.store.blocked_by
-        if not self._core.role.leads or NO_LEASE in blocked_by:
+        readiness = self._core.store.readiness
+        if not self._core.role.leads or NO_LEASE in readiness.reasons:
             return
         if self._lease.has_ended(self._core.clock.monotonic()):
             log.warning("master.lease_ended", broker=self._who.name, reason=NO_LEASE)
-            blocked_by.add(NO_LEASE)
+            readiness.block(NO_LEASE)
 
     # -- heartbeats -----------------------------------------------------------------------------
 
@@ -314,9 +314,9 @@ class ReplicaManager(Service):
         else:
             store.confirm(None)
         if len(sync.members) < self._rules.min_in_sync:
-            store.blocked_by.add(TOO_FEW)
+            store.readiness.block(TOO_FEW)
         else:
-            store.blocked_by.discard(TOO_FEW)
+            store.readiness.unblock(TOO_FEW)
 
     def _settle_if_leading(self) -> None:
         if self._core.role.leads and self._replication.sync.ids:
@@ -329,7 +329,8 @@ class ReplicaManager(Service):
             await self._find_master()
             return
         if self._disk.look(
-            self._core.clock.monotonic(), has_failed=SYNC_FAILED in self._core.store.blocked_by
+            self._core.clock.monotonic(),
+            has_failed=SYNC_FAILED in self._core.store.readiness.reasons,
         ):
             await self._hand_over()
         sync = self._replication.sync

@@ -118,11 +118,11 @@ class RoleChanges(Service):
 
     def fence(self) -> None:
         """Take no message until `unfence`: nobody knows yet who is master."""
-        self._store.blocked_by.add(FENCED)
+        self._store.readiness.block(FENCED)
 
     def unfence(self) -> None:
         """Take messages, if this broker is the master."""
-        self._store.blocked_by.discard(FENCED)
+        self._store.readiness.unblock(FENCED)
 
     def master_told(self, broker: str | None, replication: str | None) -> None:
         """Follow the master that a name server or a controller names; None: it is not known.

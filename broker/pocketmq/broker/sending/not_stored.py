@@ -37,6 +37,6 @@ def not_stored(request: Command, status: PutStatus, store: MessageStore) -> Comm
     code, remark = NOT_STORED.get(
         status, (int(ResponseCode.SYSTEM_ERROR), f"the store said {status.name}")
     )
-    if store.blocked_by:
-        remark += ": " + "; ".join(sorted(store.blocked_by))
+    if store.readiness.reasons:
+        remark += ": " + "; ".join(sorted(store.readiness.reasons))
     return request.reply(code=code, remark=remark)

@@ -30,6 +30,7 @@ from pocketmq.broker.store.flush.checkpoint import StoreCheckpoint
 from pocketmq.broker.store.index.index_service import IndexService
 from pocketmq.broker.store.log.commit_log import CommitLog
 from pocketmq.broker.store.queues.consume_queue import ENTRY, ConsumeQueue, ConsumeQueues
+from pocketmq.broker.store.readiness import Readiness
 from pocketmq.broker.store.recovery.queue_recovery import correct_min_offset
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.periodic import PeriodicService
@@ -64,7 +65,7 @@ class Cleaner:
         queues: cut to what is left of the log.
         index: cut likewise; None when there is none.
         checkpoint: a log file stays until the queues' entries of its records are on the disk.
-        blocked_by: where a full disk is noted, so that no message is taken.
+        readiness: where a full disk is noted, so that no message is taken.
         full_down_to_forcible: a disk that was full is so until the forcible level, by profile.
     """
 
@@ -77,7 +78,7 @@ class Cleaner:
         queues: ConsumeQueues,
         index: IndexService | None,
         checkpoint: StoreCheckpoint,
-        blocked_by: set[str],
+        readiness: Readiness,
         *,
         full_down_to_forcible: bool,
     ) -> None:
@@ -88,7 +89,7 @@ class Cleaner:
         self._log = commit_log
         self._queues = queues
         self._index = index
-        self._blocked_by = blocked_by
+        self._readiness = readiness
         self._full_down_to_forcible = full_down_to_forcible
         self._manual_rounds = 0
 
@@ -124,14 +125,14 @@ class Cleaner:
     def _note_level(self, usage: DiskUsage, config: StoreConfig) -> None:
         """Take no more messages above the warning level, and take them again with space (B-166)."""
         if usage.used_ratio > config.warning_ratio:
-            if DISK_FULL not in self._blocked_by:
+            if DISK_FULL not in self._readiness.reasons:
                 log.error("disk.full", used_ratio=round(usage.used_ratio, 3), path=self._root)
-            self._blocked_by.add(DISK_FULL)
-        elif DISK_FULL in self._blocked_by and not (
+            self._readiness.block(DISK_FULL)
+        elif DISK_FULL in self._readiness.reasons and not (
             self._full_down_to_forcible and usage.used_ratio > config.forcible_ratio
         ):
             log.info("disk.has_space", used_ratio=round(usage.used_ratio, 3), path=self._root)
-            self._blocked_by.discard(DISK_FULL)
+            self._readiness.unblock(DISK_FULL)
 
     def _doomed(self, now_ms: int, *, forced: bool) -> list[MappedFile]:
         """The first log files, as far as they may go (S-71); the last one never may."""

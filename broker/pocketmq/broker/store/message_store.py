@@ -53,6 +53,7 @@ from pocketmq.broker.store.flush.retried_dispatch import RetriedDispatch, Visibi
 from pocketmq.broker.store.index.index_service import IndexService
 from pocketmq.broker.store.log.commit_log import CommitLog
 from pocketmq.broker.store.queues.consume_queue import ConsumeQueues
+from pocketmq.broker.store.readiness import Readiness
 from pocketmq.broker.store.reads.mend import Mender
 from pocketmq.broker.store.reads.query import MessageQuery, QueryResult, query_messages
 from pocketmq.broker.store.reads.queue_reads import LimitsNow, QueueReads
@@ -139,9 +140,9 @@ class MessageStore(QueueReads):
         self.grew: Signal[[]] = Signal()
         """The log has more bytes, or more of it is flushed: emitted once per append and flush."""
         self.about_to_put: Signal[[]] = Signal()
-        """Emitted before each put is judged: a reason against it may be added to `blocked_by`."""
-        self.blocked_by: set[str] = set()
-        """Why no message is taken just now; empty while all is well (B-167)."""
+        """Emitted before each put is judged: a reason against it may be given to `readiness`."""
+        self.readiness = Readiness()
+        """Why no message is taken just now, if any reason is there (B-167)."""
         self._clock = clock
         self._sync = config.flush_disk_type is FlushDiskType.SYNC_FLUSH
         super().__init__(
@@ -177,7 +178,7 @@ class MessageStore(QueueReads):
             self.consume_queues,
             self.queue_dispatcher,
             Flushers(self._log_flusher, queue_flusher, index_flusher),
-            self.blocked_by,
+            self.readiness,
         )
         self._opening = StoreOpening(
             disk,
@@ -194,7 +195,7 @@ class MessageStore(QueueReads):
             self.queue_dispatcher,
             self._visibility,
             self._flush,
-            self.blocked_by,
+            self.readiness,
             clock,
         )
         self.replica = ReplicaLog(
@@ -205,7 +206,7 @@ class MessageStore(QueueReads):
             self._flush,
             self.checkpoint,
             self._visibility,
-            self.blocked_by,
+            self.readiness,
         )
         """The same log, as replication writes and cuts it."""
         self._cleaner = Cleaner(
@@ -216,7 +217,7 @@ class MessageStore(QueueReads):
             self.consume_queues,
             self.index,
             self.checkpoint,
-            self.blocked_by,
+            self.readiness,
             full_down_to_forcible=profile.full_down_to_forcible,
         )
         self._cleaning = cleaning_service(self._cleaner, disk, clock, lambda: self.config)
@@ -254,7 +255,7 @@ class MessageStore(QueueReads):
 
     async def close(self) -> None:
         """Stop, flush everything, and leave the files so that the next load has nothing to do."""
-        self.blocked_by.add(SHUT_DOWN)
+        self.readiness.block(SHUT_DOWN)
         if self._after_put is not None:
             self._after_put.stop()
         await self._dispatch.stop()
@@ -271,7 +272,7 @@ class MessageStore(QueueReads):
     @property
     def is_writeable(self) -> bool:
         """Whether puts are taken (B-167)."""
-        return not self.blocked_by
+        return not self.readiness.reasons
 
     @property
     def unflushed_bytes(self) -> int:
@@ -285,7 +286,7 @@ class MessageStore(QueueReads):
         the last record to `when_flushed` before acknowledging.
         """
         self.about_to_put.emit()
-        if self.blocked_by:
+        if self.readiness.reasons:
             return [_REFUSED] * len(messages)
         try:
             queues = self.consume_queues.of(messages)
@@ -316,7 +317,7 @@ class MessageStore(QueueReads):
         PUT_OK means what it means for `put_messages`; pass the result's `end` to `when_flushed`.
         """
         self.about_to_put.emit()
-        if self.blocked_by:
+        if self.readiness.reasons:
             return BatchResult(PutStatus.SERVICE_NOT_AVAILABLE)
         try:
             queue = self.consume_queues.get_or_create(batch.topic, batch.queue_id)
@@ -397,7 +398,7 @@ class MessageStore(QueueReads):
 
     def _flush_failed(self, failure: Exception) -> None:
         log.error("log.flush_failed", error=str(failure))
-        self.blocked_by.add(SYNC_FAILED)
+        self.readiness.block(SYNC_FAILED)
 
     # -- by place and by key ---------------------------------------------------------------------
 

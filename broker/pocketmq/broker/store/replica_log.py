@@ -34,6 +34,7 @@ from pocketmq.broker.store.flush.flush_service import FlushService
 from pocketmq.broker.store.flush.retried_dispatch import Visibility
 from pocketmq.broker.store.log.commit_log import UNCOUNTED, CommitLog
 from pocketmq.broker.store.queues.consume_queue import ConsumeQueue, ConsumeQueues
+from pocketmq.broker.store.readiness import Readiness
 from pocketmq.broker.store.recovery.queue_recovery import (
     correct_min_offset,
     cut_at,
@@ -88,7 +89,7 @@ class ReplicaLog:
         flush: wakes the periodic passes.
         checkpoint: must not promise more than is left after a cut.
         visibility: how far may be dispatched.
-        blocked_by: why no message of producers is taken.
+        readiness: why no message of producers is taken.
     """
 
     def __init__(
@@ -100,7 +101,7 @@ class ReplicaLog:
         flush: FlushService,
         checkpoint: StoreCheckpoint,
         visibility: Visibility,
-        blocked_by: set[str],
+        readiness: Readiness,
     ) -> None:
         self._log = commit_log
         self._queues = queues
@@ -109,7 +110,7 @@ class ReplicaLog:
         self._flush = flush
         self._checkpoint = checkpoint
         self._visibility = visibility
-        self._blocked_by = blocked_by
+        self._readiness = readiness
         self._cut_to = -1
         """Where the log is cut, as long as a part of the cut has not been done."""
         self._scheduled = False
@@ -123,7 +124,7 @@ class ReplicaLog:
     @property
     def is_following(self) -> bool:
         """Whether another broker writes this log."""
-        return FOLLOWING in self._blocked_by
+        return FOLLOWING in self._readiness.reasons
 
     @property
     def undispatched_bytes(self) -> int:
@@ -158,7 +159,7 @@ class ReplicaLog:
 
     def follow(self) -> None:
         """From now on a master writes the log: puts are refused (H-3)."""
-        self._blocked_by.add(FOLLOWING)
+        self._readiness.block(FOLLOWING)
         self._visibility.hidden.clear()  # they are in the log, and are dispatched from there
         self.dispatch_soon()
 
@@ -198,7 +199,7 @@ class ReplicaLog:
             visibility.hidden.append(batch)
             for queue, result in zip(batch.queues, batch.results, strict=True):
                 queue.next_offset = max(queue.next_offset, result.queue_offset + 1)
-        self._blocked_by.discard(FOLLOWING)
+        self._readiness.unblock(FOLLOWING)
 
     def hide_unconfirmed(self) -> None:
         """After a start: consumers see no more than what was confirmed before it (H-146).

@@ -54,12 +54,14 @@ class StoreEvents:
                 counted.size += result.size
                 continue
             self._stored(
-                queue.topic,
-                queue.queue_id,
+                queue,
                 result.queue_offset,
-                (result.physical_offset, result.size),
-                (key, message.keys),
-                (message.reconsume_times, mask),
+                result.physical_offset,
+                result.size,
+                unique_key=key,
+                user_keys=message.keys,
+                attempt=message.reconsume_times,
+                mask=mask,
             )
 
     def stored_batch(self, placed: PlacedBatch) -> None:
@@ -70,34 +72,38 @@ class StoreEvents:
         mask = self.sink.mask(MessageStored, len(begins))
         for number, (begin, end) in enumerate(zip(begins, ends, strict=True)):
             self._stored(
-                queue.topic,
-                queue.queue_id,
+                queue,
                 result.queue_offset + number,
-                (begin, end - begin),
-                (batch.uniq_keys[number].decode(), batch.keys[number]),
-                (0, mask),
+                begin,
+                end - begin,
+                unique_key=batch.uniq_keys[number].decode(),
+                user_keys=batch.keys[number],
+                attempt=0,
+                mask=mask,
             )
 
     def _stored(
         self,
-        topic: str,
-        queue_id: int,
+        queue: ConsumeQueue,
         offset: int,
-        place: tuple[int, int],
-        keys: tuple[str | None, str | None],
-        attempt_and_mask: tuple[int, int],
+        physical_offset: int,
+        size: int,
+        *,
+        unique_key: str | None,
+        user_keys: str | None,
+        attempt: int,
+        mask: int,
     ) -> None:
         sink = self.sink
-        (physical_offset, size), (unique_key, user_keys) = place, keys
-        attempt, mask = attempt_and_mask
+        # The sample is of messages, not of events: all events of a message are shown, or none.
         if sample_number(unique_key, offset) & mask:
-            self._counted(topic, queue_id)[0].add(1, size)
+            self._counted(queue.topic, queue.queue_id)[0].add(1, size)
             return
         event = MessageStored(
             *sink.stamp(),
-            topic=topic,
+            topic=queue.topic,
             broker=self._broker,
-            queue=queue_id,
+            queue=queue.queue_id,
             offset=offset,
             physical_offset=physical_offset,
             size=size,

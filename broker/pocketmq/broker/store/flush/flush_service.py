@@ -33,6 +33,7 @@ from pocketmq.broker.store.flush.flush_log import LogFlusher, flush_job, restore
 from pocketmq.broker.store.flush.flush_queues import IndexFlusher, Progress, QueueFlusher
 from pocketmq.broker.store.log.commit_log import CommitLog
 from pocketmq.broker.store.queues.consume_queue import ConsumeQueue, ConsumeQueues
+from pocketmq.broker.store.readiness import Readiness
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.errors import DiskError
 from pocketmq.runtime.periodic import AT_REST, PeriodicService
@@ -62,7 +63,7 @@ class FlushService:
         queues: counted for the checkpoint.
         queue_dispatcher: knows how far dispatching is.
         flushers: sync; thorough passes also move the checkpoint.
-        blocked_by: where a failed sync is noted, so that no message is taken.
+        readiness: where a failed sync is noted, so that no message is taken.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class FlushService:
         queues: ConsumeQueues,
         queue_dispatcher: QueueDispatcher,
         flushers: Flushers,
-        blocked_by: set[str],
+        readiness: Readiness,
     ) -> None:
         self.stored_ms = 0
         """Store time of the last message put."""
@@ -85,7 +86,7 @@ class FlushService:
         self._queues = queues
         self._queue_dispatcher = queue_dispatcher
         self._log_flusher, self._queue_flusher, self._index_flusher = flushers
-        self._blocked_by = blocked_by
+        self._readiness = readiness
         self._log_worker: DiskWorker = InlineWorker()
         self._queue_worker: DiskWorker = InlineWorker()
         self._log_passes = PeriodicService(
@@ -142,7 +143,7 @@ class FlushService:
     def flush_log(self) -> float | None:
         """One periodic pass over the log (S-50); none follows while nothing is dirty."""
         if self._log_flusher.failed:
-            self._log_flusher.restore(lambda: self._blocked_by.discard(SYNC_FAILED))
+            self._log_flusher.restore(lambda: self._readiness.unblock(SYNC_FAILED))
             return None
         now = self._clock.monotonic()
         config = self._config()

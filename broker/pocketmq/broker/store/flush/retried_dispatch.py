@@ -18,6 +18,7 @@ from pocketmq.broker.store.flush.flush_log import LogFlusher
 from pocketmq.broker.store.flush.flush_service import FlushService
 from pocketmq.broker.store.log.commit_log import CommitLog
 from pocketmq.broker.store.queues.consume_queue import ConsumeQueues
+from pocketmq.broker.store.readiness import Readiness
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.errors import DiskError
 from pocketmq.runtime.periodic import AT_REST, PeriodicService
@@ -78,7 +79,7 @@ class RetriedDispatch:
         queue_dispatcher: Enters records.
         visibility: Keeps what may not be seen yet.
         flush: Flushes what was entered.
-        blocked_by: Why the store takes no message: `BEHIND` while something is not dispatched.
+        readiness: Why the store takes no message: `BEHIND` while something is not dispatched.
         clock: Of the tries.
     """
 
@@ -89,7 +90,7 @@ class RetriedDispatch:
         queue_dispatcher: QueueDispatcher,
         visibility: Visibility,
         flush: FlushService,
-        blocked_by: set[str],
+        readiness: Readiness,
         clock: Clock,
     ) -> None:
         self._commit_log = commit_log
@@ -97,7 +98,7 @@ class RetriedDispatch:
         self._queue_dispatcher = queue_dispatcher
         self._visibility = visibility
         self._flush = flush
-        self._blocked_by = blocked_by
+        self._readiness = readiness
         self._service = PeriodicService("CatchUp", clock, _CATCH_UP_S, self._catch_up)
         self._scheduled = False
         """Whether more is shown in the next turn of the loop."""
@@ -151,7 +152,7 @@ class RetriedDispatch:
 
     def _dispatch(self, batch: StoredBatch | PlacedBatch) -> None:
         """Enter a batch into its queues and the index; later, if the disk is full now."""
-        if BEHIND in self._blocked_by:
+        if BEHIND in self._readiness.reasons:
             self._behind_end = batch.end
             return
         try:
@@ -159,14 +160,14 @@ class RetriedDispatch:
         except DiskError as exc:
             # The messages are in the log, and will be visible once there is space (S-35).
             log.error("dispatch.failed", error=str(exc), offset=self._queue_dispatcher.offset)
-            self._blocked_by.add(BEHIND)
+            self._readiness.block(BEHIND)
             self._behind_end = batch.end
             self._service.resume()
         self._flush.dispatched()
 
     def _catch_up(self) -> float | None:
         """Dispatch from the log what could not be dispatched when it came."""
-        if BEHIND not in self._blocked_by:
+        if BEHIND not in self._readiness.reasons:
             return AT_REST
         self.show(at_once=True)  # notes how far that is; what is beyond is dispatched when seen
         scan = LogScan(
@@ -178,6 +179,6 @@ class RetriedDispatch:
             log.warning("dispatch.failed", error=str(exc), offset=self._queue_dispatcher.offset)
             return None
         log.info("dispatch.caught_up", records=scan.records)
-        self._blocked_by.discard(BEHIND)
+        self._readiness.unblock(BEHIND)
         self._flush.dispatched()
         return AT_REST
