@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pocketmq.broker.sending import incoming_batches
 from pocketmq.broker.store.index.index_keys import unique_key_hash, unique_key_hashes
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.java import java_hash
@@ -86,6 +87,28 @@ async def test_what_the_broker_adds_to_a_batch_follows_what_was_sent(
         assert stored == [text.rstrip("\x02") + "\x02" + added if added else text for text in texts]
         key = decode_properties(keyless)["UNIQ_KEY"]
         assert keyless == f"a\x01b\x02UNIQ_KEY\x01{key}\x02{added}"
+
+
+@pytest.mark.parametrize("text", ["", "\x02", "\x02KEYS\x01k", "\x02KEYS\x01k\x02a\x01b\x02"])
+async def test_both_ways_to_read_a_batch_store_the_same(
+    rig: BrokerRig, voice: Voice, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    body = b"".join(entry((each + text).encode()) for each in ALIKE)
+    assert (await voice.ask(send_header(batch=True), body)).code == 0
+    monkeypatch.setattr(incoming_batches, "keyed_entries", lambda *_: None)
+    assert (await voice.ask(send_header(batch=True), body)).code == 0
+    stored = [
+        (bytes(each.raw_properties), each.body, each.flag, each.sys_flag)
+        for each in await rig.queue("orders")
+    ]
+    assert stored[: len(ALIKE)] == stored[len(ALIKE) :]
+    queue = rig.broker.store.consume_queues.get("orders", 0)
+    assert queue is not None
+    codes = [(queue.entry(number) or (0, 0, 0))[2] for number in range(2 * len(ALIKE))]
+    assert len(set(codes)) == 1
+    for each in ALIKE:
+        found = rig.broker.store.query("orders", each[9:41], 32, 0, 1 << 62)
+        assert len(found.records) == 2
 
 
 async def test_a_message_that_hides_a_delay_in_its_key_is_refused(

@@ -6,13 +6,13 @@ The messages of one batch differ in body and UNIQ_KEY, and little else:
     UNIQ_KEY 7F00...0002 WAIT true TAGS TagA
     |-start-|-the key---|-----end----------|
 
-So start and end are read once and compared for the rest. Bytes are passed on as they came; only a
-message whose properties ask for more is decoded.
+So where bodies have one length too, start and end are read once and compared for the rest. Any
+other batch is read message by message, with the same result. Bytes are passed on as they came; only
+a message whose properties ask for more is decoded.
 """
 
 from __future__ import annotations
 
-import struct
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -37,8 +37,6 @@ _SEPARATOR = b"\x02"
 _KEY = b"UNIQ_KEY\x01"
 _COPIED_BYTES = 65536
 """A body up to this length is copied once: slices of bytes cost half of what views do."""
-_ALIKE_MESSAGES = 512
-"""Larger batches are read one by one: a `struct` takes 96 bytes a message, and is kept."""
 
 
 class IncomingBatches:
@@ -107,6 +105,8 @@ class IncomingBatches:
     def _read_keyed(self, body: Buffer, batch: QueueBatch) -> bool:
         """Fill the batch's columns when only body and UNIQ_KEY differ; False, and nothing done,
         otherwise."""
+        # Each test of this way is one pass in C over all messages. What fails one is not refused,
+        # but read by the other way, which alone knows errors: nothing is changed before the last.
         first = first_entry(body)
         key = None if first is None else _key_of(first.properties)
         if first is None or key is None:
@@ -124,27 +124,7 @@ class IncomingBatches:
         """Fill the batch's columns, whatever is in them."""
         columns = batch_columns(bytes(body) if len(body) <= _COPIED_BYTES else body)
         batch.flags, batch.bodies, properties = columns
-        if not self._read_alike(properties, batch):
-            batch.properties = [self._read_one(text, batch) for text in properties]
-
-    def _read_alike(self, sent: list[bytes], batch: QueueBatch) -> bool:
-        """Read properties of which only UNIQ_KEY differs; False, and nothing done, otherwise."""
-        first = sent[0]
-        key = _key_of(first)
-        count, length = len(sent), len(first)
-        if key is None or count > _ALIKE_MESSAGES:
-            return False
-        if list(map(len, sent)).count(length) != count:
-            return False
-        end_len = length - key.at - key.length
-        values = _alike(count, key.at, key.length, end_len).unpack(b"".join(sent))
-        if values[0::3].count(values[0]) != count or values[2::3].count(values[2]) != count:
-            return False
-        uniq_keys = list(values[1::3])
-        if not _are_plain(uniq_keys):
-            return False
-        self._take_keyed(first, uniq_keys, key, batch)
-        return True
+        batch.properties = [self._read_one(text, batch) for text in properties]
 
     def _take_keyed(
         self, first: bytes, uniq_keys: list[bytes], key: _Key, batch: QueueBatch
@@ -242,9 +222,3 @@ def _are_plain(uniq_keys: list[bytes]) -> bool:
     """Whether these are texts, and hide no other property."""
     joined = b"".join(uniq_keys)
     return joined.isascii() and _SEPARATOR not in joined
-
-
-@lru_cache(maxsize=64)
-def _alike(count: int, start_len: int, key_len: int, end_len: int) -> struct.Struct:
-    """So many properties: what is before the key's value, that, what is behind."""
-    return struct.Struct(f"{start_len}s{key_len}s{end_len}s" * count)

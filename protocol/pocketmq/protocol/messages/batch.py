@@ -96,16 +96,12 @@ def decode_batch(body: Buffer) -> list[BatchEntry]:
 def batch_columns(body: Buffer) -> tuple[list[int], list[Buffer], list[bytes]]:
     """`decode_batch` in columns: flags, bodies, properties. A third of the time a message.
 
-    Where all messages have equal lengths it is a tenth.
-
     Raises:
         BatchError: as `decode_batch`.
     """
     end = len(body)
     if end == 0:
         raise BatchError("it holds no message", at=0)
-    if end <= _ALIKE_BYTES and (columns := _alike_columns(body)) is not None:
-        return columns
     flags: list[int] = []
     bodies: list[Buffer] = []
     properties: list[bytes] = []
@@ -182,33 +178,3 @@ def _keyed(count: int, body_len: int, before_len: int, length: int, end_len: int
     one = f"{body_len}s{before_len}s{length}s"
     others = f"{one}{end_len + _HEAD_BYTES}s" * (count - 1)
     return struct.Struct(f"{_HEAD_BYTES}s{others}{one}{end_len}s")
-
-
-def _alike_columns(
-    body: Buffer,
-) -> tuple[list[int], list[Buffer], list[bytes]] | None:
-    """`batch_columns` of messages of equal lengths; None if they have not, or one is broken."""
-    end = len(body)
-    if end < _LEAST_BYTES:
-        return None
-    total, _, _, _, body_len = _HEAD.unpack_from(body)
-    properties_len = total - body_len - _LEAST_BYTES
-    if total < _LEAST_BYTES or end % total or body_len <= 0 or properties_len < 0:
-        return None
-    count = end // total
-    if count > _ALIKE_MESSAGES:
-        return None
-    values = _alike(count, body_len, properties_len).unpack(body)
-    if (
-        values[0::6].count(total) != count
-        or values[2::6].count(body_len) != count
-        or values[4::6].count(properties_len) != count
-    ):
-        return None
-    return list(values[1::6]), list(values[3::6]), list(values[5::6])
-
-
-@lru_cache(maxsize=64)
-def _alike(count: int, body_len: int, properties_len: int) -> struct.Struct:
-    """So many messages of these lengths: total, flag, body's length, body, length, properties."""
-    return struct.Struct(">" + f"i8xii{body_len}sh{properties_len}s" * count)

@@ -7,7 +7,7 @@ component would lead to another topic's files, or out of the store: it ends wher
 from __future__ import annotations
 
 from pocketmq.broker.store.errors import IllegalPathError
-from pocketmq.protocol.validation import is_folder_name
+from pocketmq.protocol.messages.validation import is_folder_name
 
 
 def child(directory: str, name: str) -> str:
