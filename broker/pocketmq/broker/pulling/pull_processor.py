@@ -116,6 +116,7 @@ class PullReader:
             RequestRefusedError: with the code of the first check that failed.
         """
         now_ms = self._clock.time_ms()
+        # Before topic and group are looked for: a slave that answers nothing says so first.
         self._slave_reads.check()
         plan = self._checks.check(header, now_ms)
         group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
@@ -128,6 +129,8 @@ class PullReader:
             header.request_source or (members is not None and members.is_broadcasting)
         ):
             puller = broadcasts.puller(peer, header, members)
+        # A reset comes before what the client asks for. Taken, not looked at: it moves one pull,
+        # and the client goes on from there.
         moved_to = self._offsets.take_reset(group, topic, queue_id)
         if moved_to is None and broadcasts is not None and puller is not None:
             moved_to = broadcasts.init_offset(header, puller)
@@ -162,6 +165,7 @@ class PullReader:
         if broadcasts is not None and puller is not None:
             pulled = result.next_begin_offset if code == MOVED else offset
             broadcasts.note(header, puller, pulled, self._clock.monotonic())
+        # Held before it is counted: it is counted when it is answered.
         if code == NOT_FOUND and hold is not None and header.sys_flag & PullSysFlag.SUSPEND:
             if self._reports.events.is_on:
                 self._reports.held(peer, header)

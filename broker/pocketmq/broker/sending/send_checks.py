@@ -113,6 +113,7 @@ class SendChecks:
             check_topic(topic, max_retry_chars=self._max_retry_chars)
         except IllegalNameError as exc:
             raise RequestRefusedError(self._invalid_code, str(exc)) from exc
+        # Before the topic is looked for: it exists, and would be found.
         if topic in NOT_ALLOWED_SEND:
             raise RequestRefusedError(
                 ResponseCode.NO_PERMISSION, f"topic {topic} is the broker's own; send to another"
@@ -133,6 +134,8 @@ class SendChecks:
             config.write_queue_nums,
             topic[len(RETRY_PREFIX) :] if is_retry(topic) else None,
         )
+        # A plan that is kept is not checked again, so none is made while a check could change its
+        # mind: without the write bit, what is ordered decides anew at each send.
         if cacheable:
             self.plans[topic] = plan
         return plan

@@ -101,6 +101,8 @@ class SendProcessor(Service):
     )
     def send(self, peers: Sequence[Peer], requests: Sequence[Command]) -> Sequence[Reply]:
         """Store messages and answer them."""
+        # What holds for the whole turn comes first: a refusal costs no decoding then, and raised
+        # from here it answers every request of the turn alike.
         self._overload.check(Work.SEND)
         incoming, templates = self._incoming, self._replies
         if not self._is_open:
@@ -114,6 +116,7 @@ class SendProcessor(Service):
             )
         if self._overload.pool_bytes is not None:
             self._overload.check_pool(self._store.unflushed_bytes)
+        # The dispatcher gathers requests of one code only.
         header_class = _HEADERS[requests[0].code]
         now_ms, now = self._clock.time_ms(), self._clock.monotonic()
         to_message = incoming.message
@@ -121,6 +124,7 @@ class SendProcessor(Service):
         messages: list[StoredMessage] = []
         slots: list[tuple[int, int]] = []
         last_peer: Peer | None = None
+        # A read often brings many requests of one peer, whose address is packed once.
         for index, (peer, request) in enumerate(zip(peers, requests, strict=True)):
             if peer is not last_peer:
                 last_peer = peer
@@ -158,6 +162,7 @@ class SendProcessor(Service):
         results = self._store.put_messages(messages)
         done_at = self._clock.monotonic()
         self._overload.note_append(done_at - now)
+        # Once for all of them, and after the put: a topic that was made for one is not saved yet.
         must_wait = self._puts.must_wait
         encoding = requests[0].encoding
         build = templates.builder(encoding)
@@ -186,11 +191,13 @@ class SendProcessor(Service):
             size_bytes += size
             if message.delay_level:
                 self._stats.note_delayed(message.queue_id, result.size)
+            # Clients in other languages may share a turn; most turns have one encoding.
             if request.encoding is not encoding:
                 encoding = request.encoding
                 build = templates.builder(encoding)
             if must_wait and (message.wait_store_ok or not self._puts.topics_are_saved):
                 waiting.append(_Stored(peers[index], request, queue_id, message, result, templates))
+            # Templates have no place for a recall handle, which few answers carry.
             elif message.recall_handle is not None:
                 stored_one = _Stored(peers[index], request, queue_id, message, result, templates)
                 replies[index] = stored_one.reply(_OK)
@@ -221,6 +228,8 @@ class SendProcessor(Service):
             for peer, (requests, replies) in shares.items():
                 peer.reply_all(requests, replies)
 
+        # The log is flushed and copied in order: when the last of them is safe, all are. One that
+        # does not wait for the disk (WAIT false) still waits for its topic's file.
         self._puts.when_safe(
             [waiting[-1].result],
             answer,

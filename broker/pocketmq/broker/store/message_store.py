@@ -285,19 +285,22 @@ class MessageStore(QueueReads):
         PUT_OK means that they survive the death of this process. Under SYNC_FLUSH pass the end of
         the last record to `when_flushed` before acknowledging.
         """
+        # Asked at each put, not by a timer: a lease that is over must not take one message more.
         self.about_to_put.emit()
         if self.readiness.reasons:
             return [_REFUSED] * len(messages)
         try:
             queues = self.consume_queues.of(messages)
         except IllegalPathError:
-            return self._put_legal(messages)
+            return self._put_legal(messages)  # rare: so names are not looked at one by one before
         now_ms = self._clock.time_ms()
         self._flush.appended(now_ms)
         results = self.commit_log.append(messages, queues, now_ms)
         batch = StoredBatch(self.commit_log.files.max_offset, messages, queues, results)
         if self._events.sink.is_on:
-            self._events.stored(batch)
+            self._events.stored(batch)  # before the dispatch, whose events come after it
+        # From here on consumers see them, unless they have to wait for the disk or for replicas.
+        # A disk that refuses the queues' entries changes no result: the log has the messages.
         self._dispatch.appended(batch)
         self.grew.emit()
         return results

@@ -72,10 +72,12 @@ class QueueDispatcher:
         else:
             runs, count = [self._batch_run(batch)], len(batch.result.physical_offsets)
         for run in runs:
+            # First, because a put that fails may have written files before the one that is full.
             self.dirty.add(run.queue)
             run.queue.put(run.first, b"".join(run.entries), run.end)
         if self.index is not None and count:
             self.index.add(batch, count, max(0, batch.end - self.offset))
+        # Behind all that may fail: what is not below it is dispatched again.
         if batch.end > self.offset:
             self.offset = batch.end
         if self._events.sink.is_on:
@@ -84,6 +86,7 @@ class QueueDispatcher:
                 self._events.dispatched(
                     queue.topic, queue.queue_id, run.first, len(run.codes), run.end
                 )
+        # Last: held pulls run again inside of this call, and read what was written above.
         arrived = self._on_arrival
         if arrived is not None:
             for run in runs:

@@ -203,6 +203,8 @@ class CommitLog:
                 results.append(PutResult(refusal))
                 continue
             counted = message.sys_flag & _TRANSACTION not in UNCOUNTED
+            # The record holds its queue offset, so that is given before anything is written, and
+            # taken back below if the disk refuses.
             queue_offset = queue.next_offset if counted else 0
             size, record = record_parts(
                 message, queue.topic_field, queue_offset, base + position, now_ms
@@ -219,6 +221,7 @@ class CommitLog:
             if counted:
                 queue.next_offset = queue_offset + 1
         try:
+            # One copy into the mapping for all of them: it costs less than one for each.
             if parts:
                 self._write(file, b"".join(parts))
             if is_full:

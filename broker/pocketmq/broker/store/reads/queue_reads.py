@@ -238,6 +238,8 @@ def get_messages(
         return GetResult(GetStatus.OFFSET_OVERFLOW_ONE, offset, min_offset, max_offset)
     if not min_offset <= offset < max_offset:
         return GetResult(*outside(offset, min_offset, max_offset), min_offset, max_offset)
+    # A filter that refuses nearly all would otherwise read a whole queue in one turn of the loop;
+    # the client asks again from `next_offset` on.
     scan_limit = max(_MIN_SCAN_BYTES, max_count * ENTRY_SIZE) // ENTRY_SIZE + 1
     entries = queue.entries(offset, min(scan_limit, max_offset - offset))
     if entries is None:
@@ -255,9 +257,9 @@ def get_messages(
     missing = False
     filtered_bytes = 0
     checked_below = queue.checked_below
-    # The others are taken as they are: one comparison for each is all that a plain pull costs.
-    looked_at_below = checked_below if accept_record is None else max_offset
     for physical, size, tags_code in ENTRY.iter_unpack(entries):
+        # Limits end a batch that has a message: a first one comes however long it is, or a consumer
+        # with a small limit would ask for it for ever.
         if count:
             if physical >= memory_from:
                 most_bytes, most_count = limits.bytes_in_memory, limits.count_in_memory
@@ -272,29 +274,28 @@ def get_messages(
                 break
         current = next_offset
         next_offset += 1
+        # The tag's hash is in the entry: what it refuses costs no look into the log. Tags of equal
+        # hashes are told apart by the client.
         if size == FILLER_SIZE or (accept is not None and not accept(tags_code)):
             continue
-        if current < looked_at_below:
-            if current < checked_below:
-                place = true_place(queue, current, physical, size)
-                if place is None:
-                    missing = missing or physical < log_start
-                    continue
-                physical, size = place
-            elif physical < log_start:
-                missing = True
+        if current < checked_below:  # from before the last start: it may be wrong (mend.py)
+            place = true_place(queue, current, physical, size)
+            if place is None:
+                missing = missing or physical < log_start
                 continue
-            if accept_record is not None:
-                if filtered_bytes > most_filtered_bytes:
-                    next_offset = current
-                    break
-                record = _view(log, physical, physical + size)
-                filtered_bytes += record_weight + min(size, MAX_PROPERTIES_BYTES)
-                if not accept_record(record):
-                    continue
-        elif physical < log_start:
+            physical, size = place
+        elif physical < log_start:  # deleted; its entry goes a little later
             missing = True
             continue
+        if accept_record is not None:
+            if filtered_bytes > most_filtered_bytes:
+                next_offset = current  # not looked at: the next pull begins with it
+                break
+            record = _view(log, physical, physical + size)
+            filtered_bytes += record_weight + min(size, MAX_PROPERTIES_BYTES)
+            if not accept_record(record):
+                continue
+        # Neighbours in the log leave as one view: a reply has few buffers then, not one a message.
         if physical == run_end:
             run_end += size
         else:
