@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pocketmq.broker.core import BrokerCore, defer
-from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.groups.assembly import Groups
 from pocketmq.broker.offsets.assembly import Offsets
 from pocketmq.broker.store import FlushDiskType
-from pocketmq.broker.store.stored_message import StoredMessage
 from pocketmq.broker.storing.assembly import Storing
 from pocketmq.broker.subject import Periodically, Service, Subject
 from pocketmq.broker.tables.periodic_table import PeriodicTable
@@ -19,18 +17,10 @@ from pocketmq.broker.transactions.check_service import TransactionCheck
 from pocketmq.broker.transactions.counts import TransactionCounts, TransactionMetrics
 from pocketmq.broker.transactions.decisions import Decisions
 from pocketmq.broker.transactions.end_processor import EndTransactionProcessor
-from pocketmq.broker.transactions.half_messages import add_to_half, is_half, to_half
+from pocketmq.broker.transactions.half_sends import HalfSends
 from pocketmq.broker.transactions.op_batches import OpBatches, OpLimits
 from pocketmq.broker.transactions.op_writer import OpWriter
 from pocketmq.broker.transactions.questions import Questions
-from pocketmq.protocol.codes import ResponseCode
-from pocketmq.protocol.messages import properties as names
-from pocketmq.protocol.messages.message import MessageExt
-from pocketmq.protocol.messages.validation import (
-    HALF_TOPIC,
-    OP_HALF_TOPIC,
-    TRANS_CHECK_MAX_TIME_TOPIC,
-)
 from pocketmq.runtime.periodic import PeriodicService
 
 
@@ -92,40 +82,9 @@ def assemble_transactions(
         defer if at_once or not profile.transaction_ops_batched else None,
     )
 
-    def ensure(topic: str) -> None:
-        if topics.configs.get(topic) is None:
-            topics.configs.ensure_system_topic(topic, queue_nums=1, now_ms=clock.time_ms())
-
-    def to_half_topic(message: StoredMessage, properties: dict[str, str], now_ms: int) -> bool:
-        delayed_retries = profile.delayed_retries_are_halves
-        if not is_half(message, properties, delayed_retries=delayed_retries):
-            return False
-        open_half(message, now_ms)
-        to_half(message, properties, names_transaction=profile.half_names_transaction)
-        return True
-
-    def sent_half(message: StoredMessage, now_ms: int) -> None:
-        open_half(message, now_ms)
-        add_to_half(message, names_transaction=profile.half_names_transaction)
-
-    def open_half(message: StoredMessage, now_ms: int) -> None:
-        if core.config.reject_transaction_message:
-            raise RequestRefusedError(
-                ResponseCode.NO_PERMISSION,
-                f"the broker[{core.address}] sending transaction message is forbidden",
-            )
-        ensure(HALF_TOPIC)
-        ensure(OP_HALF_TOPIC)
-        if message.uniq_key:
-            decisions.opened(message.uniq_key)
-        counts.change(message.topic, 1, now_ms)
-
-    def given_up(half: MessageExt) -> None:
-        ensure(TRANS_CHECK_MAX_TIME_TOPIC)
-        counts.change(half.properties.get(names.REAL_TOPIC), -1, clock.time_ms())
-
-    storing.of_sends.add(to_half_topic)
-    storing.halves.connect(sent_half)
+    halves = HalfSends(core, topics.configs, decisions, counts)
+    storing.of_sends.add(halves.to_half_topic)
+    storing.halves.connect(halves.sent_half)
     check = TransactionCheck(
         store,
         storing.puts,
@@ -134,7 +93,7 @@ def assemble_transactions(
         decisions,
         check_limits,
         clock,
-        given_up,
+        halves.given_up,
     )
     walks = PeriodicService("check transactions", clock, interval_s, check.run)
     end = EndTransactionProcessor(

@@ -160,7 +160,8 @@ class Recoverer:
             zero_behind_end(queue)
         correct_min_offset(queue, self._log.min_offset)
         if not self._clean:
-            self._doubt(queue, max(0, self._found.get(queue, 0)))
+            found = max(0, self._found.get(queue, 0))
+            self._doubt(queue, found)
         queue.next_offset = queue.max_offset
 
     def _forget_all(self) -> None:
