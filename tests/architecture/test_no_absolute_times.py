@@ -25,7 +25,9 @@ LIMITS = {
 }
 POSITIONAL = {"timeout": 0, "wait_for": 1}
 """Of asyncio. `timeout=` is looked at whatever is called."""
-PROCESSES = ("cluster", "console", "control_address", "interop", "plugin", "recipes", "watching")
+PROCESSES = (
+    "cluster", "console", "control_address", "interop", "parity", "plugin", "recipes", "watching",
+)  # fmt: skip
 """Where what is waited for is real: elsewhere networks are in memory, and clocks are moved."""
 TICKS = {"support/ticking.py": "when a machine stands still is a matter of its clock"}
 TESTED = {
@@ -37,6 +39,7 @@ TESTED = {
     "proxy/test_hostile_consumers.py": "that nothing comes through",
     "proxy/test_receiving.py": "how often to look, while another clock is moved",
     "interop/record_metrics.py": "how often to look",
+    "parity/pairs.py": "after which time silence is an answer too",
     "simulation/test_seams.py": "the time of a simulated loop",
 }
 """Files whose short times are what they are about."""

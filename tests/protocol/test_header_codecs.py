@@ -178,6 +178,14 @@ def test_an_empty_text_stays_a_text_and_an_empty_number_is_no_number() -> None:
         assert read.header(QueryConsumerOffsetRequestHeader).set_zero_if_not_found is None
 
 
+def test_a_boolean_that_is_not_true_is_false_as_in_java() -> None:  # `Boolean.parseBoolean`
+    for text, value in {"true": True, "TRUE": True, "yes": False, "broker-z": False}.items():
+        fields = {"consumerGroup": "g", "topic": "t", "queueId": "1", "setZeroIfNotFound": text}
+        for encoding in (Encoding.JSON, Encoding.ROCKETMQ):
+            read = over_the_wire(Command(14, fields, encoding=encoding))
+            assert read.header(QueryConsumerOffsetRequestHeader).set_zero_if_not_found is value
+
+
 # -- JSON as real peers write it ----------------------------------------------------------------
 
 

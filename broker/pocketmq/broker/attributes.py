@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Final
 
 from pocketmq.broker.errors import RequestRefusedError
+from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.scalars import MESSAGE_TYPE
 
 PRIORITY: Final = "PRIORITY"
@@ -19,20 +20,27 @@ class AttributeRules:
 
     Args:
         values: name to the texts that it may be.
-        code: answer to others, by profile.
+        fixed: names of those that can only be given to what is made.
     """
 
-    def __init__(self, values: Mapping[str, tuple[str, ...] | range], code: int) -> None:
+    def __init__(
+        self, values: Mapping[str, tuple[str, ...] | range], fixed: Container[str] = ()
+    ) -> None:
         self._values = values
-        self._code = code
+        self._fixed = fixed
 
-    def changed(self, current: Mapping[str, str], changes: Iterable[str]) -> dict[str, str]:
+    def changed(self, current: Mapping[str, str] | None, changes: Iterable[str]) -> dict[str, str]:
         """The attributes after changes that are written `+key=value` or `-key`.
 
+        Args:
+            current: those of what is changed; None of what is made.
+            changes: as the request has them.
+
         Raises:
-            RequestRefusedError: one is written otherwise, unknown, or cannot have the value.
+            RequestRefusedError: one is written otherwise, unknown, cannot have the value, or
+                cannot be changed now.
         """
-        attributes = dict(current)
+        attributes = dict(current or {})
         for change in changes:
             sign, rest = change[:1], change[1:]
             key, _, value = rest.partition("=")
@@ -42,7 +50,11 @@ class AttributeRules:
                     f"attribute {change!r} is not understood; known are {known}, written as "
                     "+key=value or -key"
                 )
+            if current is not None and key in self._fixed:
+                raise self._refused(f"{key} can only be given to a topic that is made")
             if sign == "-":
+                if current is None or key not in current:
+                    raise self._refused(f"there is no attribute {key} to take away")
                 attributes.pop(key, None)
             else:
                 self._check(key, value)
@@ -60,10 +72,11 @@ class AttributeRules:
             raise self._refused(f"{key} cannot be {value}; choose {', '.join(allowed)}")
 
     def _refused(self, remark: str) -> RequestRefusedError:
-        return RequestRefusedError(self._code, remark)
+        # In 5.x every failure in there is an exception that says so.
+        return RequestRefusedError(ResponseCode.SYSTEM_ERROR, remark)
 
 
-def topic_attributes(*, priorities: bool, code: int) -> AttributeRules:
+def topic_attributes(*, priorities: bool) -> AttributeRules:
     """What topics may have: the values that this broker carries out."""
     types: tuple[str, ...] = ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED")
     return AttributeRules(
@@ -72,10 +85,10 @@ def topic_attributes(*, priorities: bool, code: int) -> AttributeRules:
             "queue.type": ("SimpleCQ",),
             "cleanup.policy": ("DELETE",),
         },
-        code,
+        fixed=("queue.type", "cleanup.policy"),
     )
 
 
-def group_attributes(*, priorities: bool, code: int) -> AttributeRules:
+def group_attributes(*, priorities: bool) -> AttributeRules:
     """What groups may have."""
-    return AttributeRules({PRIORITY_FACTOR: range(101)} if priorities else {}, code)
+    return AttributeRules({PRIORITY_FACTOR: range(101)} if priorities else {})

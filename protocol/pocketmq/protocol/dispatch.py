@@ -35,6 +35,7 @@ import structlog
 from pocketmq.protocol.budget import BudgetSource, default_budget
 from pocketmq.protocol.codes import RequestCode, ResponseCode, request_name
 from pocketmq.protocol.command import Body, Command, Encoding
+from pocketmq.protocol.errors import BadRequestError
 from pocketmq.protocol.header import REQUEST_HEADERS, Header
 from pocketmq.protocol.peer_memory import PeerMemory
 from pocketmq.protocol.releases import Knows, everything
@@ -340,10 +341,19 @@ def error_reply(peer: Addressed, request: Command, exc: Exception) -> Command:
     code = getattr(exc, "code", 0)
     if isinstance(exc, PocketMQError) and isinstance(code, int) and code > 0:
         log.debug("request.refused", peer=peer.address, request=str(request), reason=str(exc))
-        return request.reply(code=code, remark=_sendable(str(exc)))
+        header = getattr(exc, "header", None) or _header_of_refusals(request, exc)
+        return request.reply(header, code=code, remark=_sendable(str(exc)))
     log.error("request.failed", peer=peer.address, request=str(request), exc_info=exc)
     remark = _sendable(f"{type(exc).__name__}: {exc}")
     return request.reply(code=ResponseCode.SYSTEM_ERROR, remark=remark)
+
+
+def _header_of_refusals(request: Command, exc: PocketMQError) -> Header | None:
+    """The header that an answer of this request has whatever its code; None if there is none."""
+    asked = REQUEST_HEADERS.get(request.code)
+    if asked is None or asked.RESPONSE is None or isinstance(exc, BadRequestError):
+        return None
+    return asked.RESPONSE() if asked.RESPONSE.ON_EVERY_ANSWER else None
 
 
 def _sendable(text: str) -> str:

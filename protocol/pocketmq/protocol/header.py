@@ -16,6 +16,7 @@ Declaring `CODE` enters the class in `REQUEST_HEADERS`; nothing else has to be r
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, ClassVar, Self, TypeVar
 
 import msgspec
@@ -37,6 +38,9 @@ class Header(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, g
 
     BODY: ClassVar[type[msgspec.Struct] | None] = None
     """Structured body of the request, where it has one."""
+
+    ON_EVERY_ANSWER: ClassVar[bool] = False
+    """Of a reply's header: also on refusals, with its defaults, as Java's `long` is never null."""
 
     RESPONSE_BODY: ClassVar[type[msgspec.Struct] | None] = None
     """Structured body of the reply, where it has one."""
@@ -104,6 +108,9 @@ def convert(fields: Mapping[str, object], cls: type[HeaderT]) -> HeaderT:
             for name, value in fields.items()
             if value is not None
         }
+    for name in _booleans(cls):  # `Boolean.parseBoolean`: whatever is not "true" is false
+        if isinstance(text := texts.get(name), str) and text:
+            texts[name] = "true" if text.lower() == "true" else "false"
     try:
         return msgspec.convert(texts, cls, strict=False)
     except msgspec.ValidationError as exc:
@@ -116,6 +123,13 @@ def convert(fields: Mapping[str, object], cls: type[HeaderT]) -> HeaderT:
         )
     except msgspec.ValidationError:
         raise error from None
+
+
+@cache
+def _booleans(cls: type[Header]) -> tuple[str, ...]:
+    """Wire names of the fields that are true, false or, some of them, None."""
+    fields = msgspec.structs.fields(cls)
+    return tuple(each.encode_name for each in fields if each.type in (bool, bool | None))
 
 
 def bad_header(cls: type[Header], exc: msgspec.ValidationError) -> BadRequestError:

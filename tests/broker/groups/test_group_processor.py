@@ -6,7 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
+from pocketmq.protocol.bodies.groups import (
+    GroupRetryPolicy,
+    SubscriptionGroupConfig,
+    SubscriptionGroupWrapper,
+)
 from pocketmq.protocol.body import decode_body
 from pocketmq.protocol.command import Encoding
 from pocketmq.protocol.headers.groups import (
@@ -22,8 +26,9 @@ async def test_a_group_is_created_shown_and_listed(rig: BrokerRig, encoding: Enc
     # E-29
     voice = await rig.voice(encoding)
     show = GetSubscriptionGroupRequestHeader(group="readers")
-    assert (await voice.ask(show)).code == 26
-    config = SubscriptionGroupConfig(group_name="readers", retry_max_times=3)
+    config = SubscriptionGroupConfig(
+        group_name="readers", retry_max_times=3, group_retry_policy=GroupRetryPolicy()
+    )
     assert (await voice.ask(UpdateSubscriptionGroupRequestHeader(), config)).code == 0
     shown = decode_body((await voice.ask(show)).body_view, SubscriptionGroupConfig, encoding)
     assert shown == config
@@ -31,6 +36,17 @@ async def test_a_group_is_created_shown_and_listed(rig: BrokerRig, encoding: Enc
     table = decode_body(reply.body_view, SubscriptionGroupWrapper, encoding)
     assert table.subscription_group_table["readers"] == config
     assert "TOOLS_CONSUMER" in table.subscription_group_table
+
+
+async def test_who_asks_for_a_group_makes_it_where_a_pull_would(
+    rig: BrokerRig, encoding: Encoding
+) -> None:  # B-40
+    voice = await rig.voice(encoding)
+    reply = await voice.ask(GetSubscriptionGroupRequestHeader(group="readers"))
+    shown = decode_body(reply.body_view, SubscriptionGroupConfig, encoding)
+    assert shown.group_retry_policy == GroupRetryPolicy()
+    assert rig.broker.groups.get("readers") == shown
+    assert (await voice.ask(GetSubscriptionGroupRequestHeader(group="a b"))).code == 26
 
 
 @pytest.mark.parametrize("name", ["", "a b", "x" * 121])
@@ -41,7 +57,9 @@ async def test_an_illegal_name_is_29(rig: BrokerRig, voice: Voice, name: str) ->
 
 async def test_a_changed_group_survives_a_restart(tmp_path: Path) -> None:  # B-40
     async with running_broker(tmp_path) as rig:
-        config = SubscriptionGroupConfig(group_name="readers", retry_max_times=3)
+        config = SubscriptionGroupConfig(
+            group_name="readers", retry_max_times=3, group_retry_policy=GroupRetryPolicy()
+        )
         await (await rig.voice()).ask(UpdateSubscriptionGroupRequestHeader(), config)
     async with running_broker(tmp_path) as rig:
         assert rig.broker.groups.get("readers") == config

@@ -219,11 +219,13 @@ def test_what_a_broker_makes_for_a_group_is_plain() -> None:  # B-21, B-83
     assert [each.order for each in (retry, dead)] == [False, False]
 
 
-def test_an_existing_retry_topic_stays_as_it_is() -> None:  # B-21
+def test_an_existing_retry_topic_takes_over_its_order_and_nothing_else() -> None:  # B-21
     topics = table()
     first = topics.ensure_retry_topic("readers", 3, now_ms=NOW_MS, order=True)
-    assert topics.ensure_retry_topic("readers", 1, now_ms=NOW_MS) is first
+    assert topics.ensure_retry_topic("readers", 1, now_ms=NOW_MS, order=True) is first
     assert (first.read_queue_nums, first.write_queue_nums, first.order) == (3, 3, True)
+    again = topics.ensure_retry_topic("readers", 1, now_ms=NOW_MS)
+    assert (again.read_queue_nums, again.write_queue_nums, again.order) == (3, 3, False)
     assert not topics.ensure_retry_topic("others", 1, now_ms=NOW_MS).order
 
 

@@ -44,6 +44,7 @@ def assemble_groups(
         signals.group_changed,
         auto_create=lambda: core.config.auto_create_subscription_group,
         max_name_chars=profile.group_name_max_chars,
+        has_retry_policy=profile.groups_have_retry_policy,
         budget=core.budget,
     )
     expiry_s = config.channel_expired_timeout_ms / 1000
@@ -97,9 +98,7 @@ def assemble_groups(
                 saved,
                 signals.group_deleted,
                 clock,
-                group_attributes(
-                    priorities=profile.message_priorities, code=profile.invalid_parameter_code
-                ),
+                group_attributes(priorities=profile.message_priorities),
                 budget=core.budget,
                 invalid_parameter_code=profile.invalid_parameter_code,
                 are_names_checked=profile.created_groups_are_checked,

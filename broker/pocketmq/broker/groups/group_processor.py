@@ -95,7 +95,7 @@ class GroupProcessor:
             raise RequestRefusedError(self._invalid_code, str(exc)) from exc
         old = self._groups.get(config.group_name)
         attributes = self._attributes.changed(
-            {} if old is None else old.attributes,
+            None if old is None else old.attributes,
             (f"{key}={value}" for key, value in config.attributes.items()),
         )
         return msgspec.structs.replace(config, attributes=attributes)
@@ -116,9 +116,9 @@ class GroupProcessor:
 
     @handles(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG)
     def group(self, _peer: Peer, request: Command) -> Reply:
-        """One group's configuration."""
+        """One group's configuration; who asks for a group makes it, where a pull would (B-40)."""
         name = request.header(GetSubscriptionGroupRequestHeader).group
-        config = self._groups.get(name)
+        config = self._groups.find_or_create(name, self._clock.time_ms())
         if config is None:
             raise RequestRefusedError(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"group {name} does not exist here"

@@ -75,6 +75,8 @@ class MemberProcessor:
     @handles(RequestCode.CHECK_CLIENT_CONFIG)
     def check_client(self, _peer: Peer, request: Command) -> Reply:
         """Whether a subscription can be used here: CHECK_CLIENT_CONFIG (46)."""
+        if not request.body_view:  # nothing to check
+            return request.reply()
         body = decode_request_body(request, CheckClientRequestBody)
         data = body.subscription_data
         if data is None or data.expression_type == TAG:

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+import msgspec
+
 from pocketmq.broker.tables.table_copy import become
-from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
+from pocketmq.protocol.bodies.groups import (
+    GroupRetryPolicy,
+    SubscriptionGroupConfig,
+    SubscriptionGroupWrapper,
+)
 from pocketmq.protocol.bodies.topics import DataVersion
 from pocketmq.protocol.budget import BudgetSource, default_budget
 from pocketmq.protocol.errors import IllegalNameError
@@ -31,8 +37,10 @@ class SubscriptionGroupManager:
         *,
         auto_create: Callable[[], bool] = lambda: True,
         max_name_chars: int | None,
+        has_retry_policy: bool = False,
         budget: BudgetSource = default_budget,
     ) -> None:
+        self._has_retry_policy = has_retry_policy
         self._budget = budget
         self.auto_create = auto_create
         self.data_version = DataVersion()
@@ -40,7 +48,8 @@ class SubscriptionGroupManager:
         """(group): created, changed or deleted."""
         self._max_name_chars = max_name_chars
         self._table = {
-            name: SubscriptionGroupConfig(group_name=name) for name in sorted(SYSTEM_GROUPS)
+            name: self._whole(SubscriptionGroupConfig(group_name=name))
+            for name in sorted(SYSTEM_GROUPS)
         }
         self.table: Mapping[str, SubscriptionGroupConfig] = self._table
         """All groups by name."""
@@ -68,7 +77,7 @@ class SubscriptionGroupManager:
             "subscription groups of this broker",
             advice="create the group with `pocketmq` or mqadmin, delete old ones, or raise it",
         )
-        config = SubscriptionGroupConfig(group_name=group)
+        config = self._whole(SubscriptionGroupConfig(group_name=group))
         self.put(config, now_ms)
         return config
 
@@ -107,6 +116,7 @@ class SubscriptionGroupManager:
 
     def put(self, config: SubscriptionGroupConfig, now_ms: int) -> bool:
         """Create or replace a group; False when nothing would change."""
+        config = self._whole(config)
         if self._table.get(config.group_name) == config:
             return False
         self._table[config.group_name] = config
@@ -130,7 +140,8 @@ class SubscriptionGroupManager:
 
     def load(self, stored: SubscriptionGroupWrapper) -> None:
         """Take over what `subscriptionGroup.json` holds."""
-        self._table.update(stored.subscription_group_table)
+        for name, config in stored.subscription_group_table.items():
+            self._table[name] = self._whole(config)
         self.data_version = stored.data_version
 
     def wrapper(self) -> SubscriptionGroupWrapper:
@@ -138,6 +149,13 @@ class SubscriptionGroupManager:
         return SubscriptionGroupWrapper(
             data_version=self.data_version, subscription_group_table=dict(self._table)
         )
+
+    def _whole(self, config: SubscriptionGroupConfig) -> SubscriptionGroupConfig:
+        """The group as 5.x shows and writes it: one that came without a retry policy has the
+        empty one of `GroupRetryPolicy` (B-40)."""
+        if self._has_retry_policy and config.group_retry_policy is msgspec.UNSET:
+            return msgspec.structs.replace(config, group_retry_policy=GroupRetryPolicy())
+        return config
 
     def _note_change(self, group: str, now_ms: int) -> None:
         self.data_version = self.data_version.next_version(now_ms)

@@ -103,7 +103,7 @@ class ResetProcessor:
         table = {}
         for queue_id in queue_ids:
             offset = header.offset
-            if offset is None or header.queue_id < 0:
+            if offset in (None, -1) or header.queue_id < 0:
                 offset = self._offset_at(header.topic, queue_id, header.timestamp)
             low = self._store.min_offset(header.topic, queue_id)
             high = self._store.max_offset(header.topic, queue_id)

@@ -121,11 +121,11 @@ class PopProcessor:
             if found.count and count < header.max_msg_nums:
                 records += found.records
                 count += found.count
-                rest -= found.count
             rest += max(0, found.max_offset - offset)
-        answer = PopMessageResponseHeader(pop_time=now_ms, rest_num=max(0, rest))
+        answer = PopMessageResponseHeader(rest_num=max(0, rest))  # what was shown is still there
         if not count:
-            return request.reply(answer, code=ResponseCode.PULL_NOT_FOUND, remark="NO_MESSAGE")
+            remark = "NO_MESSAGE_IN_QUEUE"
+            return request.reply(answer, code=ResponseCode.PULL_NOT_FOUND, remark=remark)
         return request.reply(answer, records, remark="FOUND")
 
     # -- a pop ----------------------------------------------------------------------------------

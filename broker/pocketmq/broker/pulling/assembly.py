@@ -84,6 +84,7 @@ def assemble_pulling(
             broker_name=config.name,
             options=core.config_now,
             invalid_parameter_code=profile.invalid_parameter_code,
+            tells_who_forbids=profile.pulls_tell_sys_flags,
         ),
         offsets.table,
         core.stats,

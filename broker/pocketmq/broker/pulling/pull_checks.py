@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -44,6 +45,15 @@ _CODES = {
     GetStatus.OFFSET_TOO_SMALL: MOVED,
     GetStatus.OFFSET_RESET: MOVED,
 }
+
+
+class ForbiddenType(IntEnum):
+    """Who forbids a pull, as RocketMQ's interface of this name says."""
+
+    BROKER = 1
+    GROUP = 2
+    TOPIC = 3
+    BROADCASTING = 4
 
 
 class ReadOptions(Protocol):
@@ -103,6 +113,7 @@ class PullChecks:
         broker_name: for remarks.
         options: the broker's, as they are now.
         invalid_parameter_code: answer to illegal queue ids, by profile.
+        tells_who_forbids: answers of NO_PERMISSION (16) have `forbiddenType`, by profile.
     """
 
     def __init__(
@@ -115,6 +126,7 @@ class PullChecks:
         broker_name: str,
         options: Callable[[], ReadOptions],
         invalid_parameter_code: int = ResponseCode.INVALID_PARAMETER,
+        tells_who_forbids: bool = True,
     ) -> None:
         self._topics = topics
         self._groups = groups
@@ -123,6 +135,7 @@ class PullChecks:
         self._broker_name = broker_name
         self._options = options
         self._invalid_code = invalid_parameter_code
+        self._tells_who_forbids = tells_who_forbids
 
     def check(self, header: PullMessageRequestHeader, now_ms: int) -> PullPlan:
         """Check a pull, in RocketMQ's order of checks.
@@ -131,8 +144,8 @@ class PullChecks:
             RequestRefusedError: with the code of the first check that failed.
         """
         if not self._options().broker_permission & Perm.READ:
-            raise RequestRefusedError(
-                ResponseCode.NO_PERMISSION,
+            raise self._forbidden(
+                ForbiddenType.BROKER,
                 f"broker {self._broker_name} may not be read: its own permission lacks the bit",
             )
         group = self._groups.table.get(header.consumer_group)
@@ -145,8 +158,8 @@ class PullChecks:
                     f"{self._broker_name}, and may not be created by itself",
                 )
         if not group.consume_enable:
-            raise RequestRefusedError(
-                ResponseCode.NO_PERMISSION,
+            raise self._forbidden(
+                ForbiddenType.GROUP,
                 f"subscription group {header.consumer_group} may not consume: consumeEnable=false",
             )
         config = self._topics.table.get(header.topic)
@@ -156,8 +169,8 @@ class PullChecks:
                 f"topic {header.topic} does not exist on broker {self._broker_name}",
             )
         if not config.perm & Perm.READ:
-            raise RequestRefusedError(
-                ResponseCode.NO_PERMISSION,
+            raise self._forbidden(
+                ForbiddenType.TOPIC,
                 f"topic {header.topic} may not be read: its permission is {Perm.text(config.perm)}",
             )
         if not 0 <= header.queue_id < config.read_queue_nums:
@@ -179,6 +192,11 @@ class PullChecks:
             ) from exc
         return PullPlan(group, config, subscription, wanted, members)
 
+    def _forbidden(self, by: ForbiddenType, remark: str) -> RequestRefusedError:
+        """NO_PERMISSION (16); by profile its answer tells who forbids."""
+        header = {"forbiddenType": int(by)} if self._tells_who_forbids else None
+        return RequestRefusedError(ResponseCode.NO_PERMISSION, remark, header)
+
     def _subscription(
         self,
         header: PullMessageRequestHeader,
@@ -196,8 +214,8 @@ class PullChecks:
                 "its heartbeat comes first",
             )
         if info.is_broadcasting and not group.consume_broadcast_enable:
-            raise RequestRefusedError(
-                ResponseCode.NO_PERMISSION,
+            raise self._forbidden(
+                ForbiddenType.BROADCASTING,
                 f"group {header.consumer_group} may not consume by broadcast",
             )
         data = info.subscriptions.get(header.topic)

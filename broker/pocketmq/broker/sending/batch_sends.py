@@ -76,7 +76,7 @@ class BatchSends:
         count = len(batch.bodies)
         if result.status is not PutStatus.PUT_OK:
             self._stats.puts_failed += count
-            return not_stored(request, result.status, self._store)
+            return not_stored(request, result.status, self._store, self._replies.of_every_answer)
         done_at = self._clock.monotonic()
         size_bytes = result.end - result.physical_offsets[0]
         place, _, _ = size_class(size_bytes // count)

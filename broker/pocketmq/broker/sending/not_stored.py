@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pocketmq.broker.store import MessageStore, PutStatus
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Command
@@ -32,11 +34,13 @@ NOT_STORED: dict[PutStatus, tuple[int, str]] = {
 """Answers to messages that were not stored (B-110, B-111)."""
 
 
-def not_stored(request: Command, status: PutStatus, store: MessageStore) -> Command:
+def not_stored(
+    request: Command, status: PutStatus, store: MessageStore, header: Mapping[str, object]
+) -> Command:
     """The answer to a message that the store refused."""
     code, remark = NOT_STORED.get(
         status, (int(ResponseCode.SYSTEM_ERROR), f"the store said {status.name}")
     )
     if store.readiness.reasons:
         remark += ": " + "; ".join(sorted(store.readiness.reasons))
-    return request.reply(code=code, remark=remark)
+    return request.reply(header, code=code, remark=remark)

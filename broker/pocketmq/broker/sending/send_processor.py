@@ -139,6 +139,8 @@ class SendProcessor(Service):
                     continue
                 message, queue_id = to_message(request, header, born_host, now_ms, now)
             except Exception as exc:  # noqa: BLE001 - one bad message, and the others go on
+                if isinstance(exc, RequestRefusedError):
+                    exc.header = templates.of_every_answer
                 replies[index] = error_reply(peer, request, exc)
                 continue
             messages.append(message)
@@ -173,7 +175,9 @@ class SendProcessor(Service):
         for (index, queue_id), message, result in zip(slots, messages, results, strict=True):
             request = requests[index]
             if result.status is not _OK:
-                replies[index] = not_stored(request, result.status, self._store)
+                replies[index] = not_stored(
+                    request, result.status, self._store, templates.of_every_answer
+                )
                 self._stats.puts_failed += 1
                 continue
             size = result.size

@@ -52,6 +52,8 @@ class SendReplies:
         trace_on: str = "true",
         tells_key: bool = True,
     ) -> None:
+        self.of_every_answer = {"MSG_REGION": region, "TRACE_ON": trace_on}
+        """Also of refusals."""
         self._tells_key = tells_key
         self.region = region
         self.trace_on = trace_on

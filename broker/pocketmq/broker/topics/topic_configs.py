@@ -17,6 +17,7 @@ from pocketmq.protocol.budget import BudgetSource, default_budget
 from pocketmq.protocol.messages.validation import (
     AUTO_CREATE_TOPIC,
     BENCHMARK_TOPIC,
+    CHECKPOINT_TOPIC,
     HALF_TOPIC,
     MEMBERS_TOPIC_PREFIX,
     OFFSET_MOVED_TOPIC,
@@ -28,6 +29,7 @@ from pocketmq.protocol.messages.validation import (
     SELF_TEST_TOPIC,
     TIMER_TOPIC,
     TRACE_TOPIC,
+    TRANS_CHECK_MAX_TIME_TOPIC,
     dlq_topic,
     is_retry,
     is_system_topic,
@@ -53,6 +55,8 @@ class TopicRules:
     delay_levels: int = 18
     modern: bool = True
     """Also the topics of 5.x: pop, timers, transactions."""
+    revive_queue_num: int = 8
+    """Queues of the topic of pop's check points."""
     rocksdb: bool = False
     """Also those of half messages in RocksDB, which stay empty."""
 
@@ -97,7 +101,7 @@ class TopicConfigManager:
             system.append((TRACE_TOPIC, 1, rw))
         if rules.modern:
             system += [
-                (REVIVE_TOPIC_PREFIX + cluster_name, 8, rw),
+                (REVIVE_TOPIC_PREFIX + cluster_name, rules.revive_queue_num, rw),
                 (MEMBERS_TOPIC_PREFIX + broker_name, 1, inherit),
                 (HALF_TOPIC, 1, rw),
                 (OP_HALF_TOPIC, 1, rw),
@@ -109,6 +113,10 @@ class TopicConfigManager:
             self._table[name] = _config(name, queues, perm)
         self.system_topics = frozenset(name for name, _, _ in system)
         """Topics that this broker made for itself."""
+        of_5x = {CHECKPOINT_TOPIC} if rules.modern else set()
+        made_later = {AUTO_CREATE_TOPIC, TRACE_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC}
+        self.reserved_topics = self.system_topics | made_later | of_5x
+        """And those that it would make: nobody else may."""
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -233,11 +241,18 @@ class TopicConfigManager:
         order: bool = False,
         unit_mode: bool = False,
     ) -> TopicConfig:
-        """`%RETRY%group`, made if it is missing: by heartbeats and by send back (B-21, B-80)."""
+        """`%RETRY%group`, made if it is missing: by heartbeats and by send back (B-21, B-80).
+
+        One that is there takes over whether it is ordered, and nothing else.
+        """
         sys_flag = TopicSysFlag.UNIT_SUB if unit_mode else 0
-        return self._ensure(
+        config = self._ensure(
             _config(retry_topic(group), queue_nums, Perm.RW, order=order, sys_flag=sys_flag), now_ms
         )
+        if config.order != order:
+            config = msgspec.structs.replace(config, order=order)
+            self.put(config, now_ms)
+        return config
 
     def ensure_dlq_topic(self, group: str, *, now_ms: int) -> TopicConfig:
         """`%DLQ%group` with its one queue, made if it is missing (B-83)."""

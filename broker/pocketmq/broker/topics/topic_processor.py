@@ -125,7 +125,7 @@ class TopicProcessor:
             code=self._invalid_code,
         )
         old = self._topics.get(topic)
-        attributes = self._attributes.changed({} if old is None else old.attributes, changes)
+        attributes = self._attributes.changed(None if old is None else old.attributes, changes)
         return msgspec.structs.replace(config, attributes=attributes)
 
     def _put(self, peer: Peer, request: Command, configs: Iterable[TopicConfig]) -> Reply:
@@ -172,7 +172,7 @@ class TopicProcessor:
     @handles(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
     def system_topics(self, _peer: Peer, request: Command) -> Reply:
         """Topics that the broker keeps for itself."""
-        body = TopicList(topic_list=sorted(self._topics.system_topics))
+        body = TopicList(topic_list=sorted(self._topics.reserved_topics))
         return request.reply(body=encode_body(body, request.encoding))
 
     # -- inside ---------------------------------------------------------------------------------

@@ -19,6 +19,8 @@ from pocketmq.protocol.scalars import Int32, Int64
 class PopMessageResponseHeader(Header, kw_only=True):
     """What was popped; the four numbers are on every answer, whatever its code (K-1, K-37)."""
 
+    ON_EVERY_ANSWER: ClassVar[bool] = True
+
     pop_time: Int64 = 0
     """Epoch ms, the broker's clock; with it each receipt handle of the answer is made."""
 
@@ -97,6 +99,8 @@ class BatchAckMessageRequestHeader(Header, kw_only=True):
 class ChangeInvisibleTimeResponseHeader(Header, kw_only=True):
     """From what the message's new receipt handle is made (K-48)."""
 
+    ON_EVERY_ANSWER: ClassVar[bool] = True
+
     pop_time: Int64 = 0
     invisible_time: Int64 = 0
     revive_qid: Int32 = 0
@@ -126,6 +130,8 @@ class ChangeInvisibleTimeRequestHeader(Header, kw_only=True):
 class NotificationResponseHeader(Header, kw_only=True):
     """Whether a pop would find something."""
 
+    ON_EVERY_ANSWER: ClassVar[bool] = True
+
     has_msg: bool = False
     polling_full: bool = False
 
@@ -151,6 +157,8 @@ class NotificationRequestHeader(Header, kw_only=True):
 
 class PollingInfoResponseHeader(Header, kw_only=True):
     """How many pops wait."""
+
+    ON_EVERY_ANSWER: ClassVar[bool] = True
 
     polling_num: Int32 = 0
 

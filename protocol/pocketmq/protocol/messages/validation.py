@@ -30,6 +30,8 @@ ROCKSDB_OP_HALF_TOPIC: Final = "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC"
 """Of half messages in RocksDB, which PocketMQ does not have: nothing comes into these two (X-52).
 """
 TRANS_CHECK_MAX_TIME_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
+CHECKPOINT_TOPIC: Final = "CHECKPOINT_TOPIC"
+"""Of stores in RocksDB; reserved in each."""
 TRACE_TOPIC: Final = "RMQ_SYS_TRACE_TOPIC"
 SELF_TEST_TOPIC: Final = "SELF_TEST_TOPIC"
 BENCHMARK_TOPIC: Final = "BenchmarkTest"
@@ -56,7 +58,7 @@ SYSTEM_TOPICS: Final = frozenset(
         TRANS_CHECK_MAX_TIME_TOPIC,
         SELF_TEST_TOPIC,
         OFFSET_MOVED_TOPIC,
-        "CHECKPOINT_TOPIC",
+        CHECKPOINT_TOPIC,
     }
 )
 """Topics of the broker itself; it adds its own name, its cluster's, the reply topic's (E-70)."""

@@ -16,6 +16,8 @@ class BrokerProfile:
     """Longest group that a broker creates by itself; None: it does not look (B-40)."""
     created_groups_are_checked: bool
     """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP (200) refuses an illegal or too long name (B-40)."""
+    groups_have_retry_policy: bool
+    """A group is shown and written with a `groupRetryPolicy`, an empty one by default (B-40)."""
     retry_topic_max_chars: int
     """Longest `%RETRY%` and `%DLQ%` topic that a request may name (B-110, E-71)."""
     stored_retry_topic_max_bytes: int
@@ -85,7 +87,8 @@ class BrokerProfile:
     filters_test_texts: bool
     """SQL92 has CONTAINS, STARTSWITH and ENDSWITH, which are names before 5.1.4 (Q-3)."""
     pulls_tell_sys_flags: bool
-    """Answers to pulls carry `topicSysFlag` and `groupSysFlag`."""
+    """Answers to pulls carry `topicSysFlag` and `groupSysFlag`, and those of NO_PERMISSION (16)
+    `forbiddenType`."""
     plain_acl: bool
     """`aclEnable` has an effect: ACL 1.0, which 5.3.3 has no more (Y-20)."""
     longest_prefix_decides: bool
@@ -135,6 +138,7 @@ BROKER_4_9 = BrokerProfile(
     invalid_parameter_code=1,
     group_name_max_chars=None,
     created_groups_are_checked=False,
+    groups_have_retry_policy=False,
     retry_topic_max_chars=127,
     stored_retry_topic_max_bytes=127,
     heartbeat_v2=False,
@@ -189,6 +193,7 @@ BROKER_5_3 = BrokerProfile(
     invalid_parameter_code=29,
     group_name_max_chars=255,
     created_groups_are_checked=False,
+    groups_have_retry_policy=True,
     retry_topic_max_chars=127,
     stored_retry_topic_max_bytes=255,
     heartbeat_v2=True,
@@ -243,6 +248,7 @@ BROKER_5_5 = replace(
     BROKER_5_3,
     group_name_max_chars=120,
     created_groups_are_checked=True,
+    groups_have_retry_policy=True,
     retry_topic_max_chars=255,
     batches_are_stamped=False,
     transaction_counts_flush_s=10.0,

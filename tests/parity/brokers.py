@@ -1,0 +1,140 @@
+"""Both brokers with the same options, started once for thousands of pairs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from support.raw_remoting import ask
+from support.real_rocketmq import GET_CLUSTER_INFO, GET_ROUTE, RealRocketMQ, free_port
+
+SETTINGS: Mapping[str, object] = {
+    "timerWheelEnable": "true",
+    "mappedFileSizeCommitLog": 64 << 20,
+    "diskMaxUsedSpaceRatio": 95,
+    # Which of eight queues a handle names depends on how many pops came before.
+    "reviveQueueNum": 1,
+    # It refuses with SYSTEM_BUSY what waited for 200 ms, or while a write takes 1 s.
+    "brokerFastFailureEnable": "false",
+    "osPageCacheBusyTimeOutMills": 60_000,
+    "autoDeleteUnusedStats": "true",
+}
+"""Where both leave RocketMQ's defaults, so that a loaded machine does not decide."""
+
+START_TRIES = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the two.
+
+    Attributes:
+        name: `PocketMQ` or `RocketMQ`.
+        broker, nameserver: `host:port`.
+        log: folder of its commit log.
+    """
+
+    name: str
+    broker: str
+    nameserver: str
+    log: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """Ours and theirs."""
+
+    ours: Side
+    theirs: Side
+
+
+@contextmanager
+def both_brokers(folder: Path, settings: Mapping[str, object] | None = None) -> Iterator[Sides]:
+    """Start both with a nameserver each; both are killed at the end."""
+    wanted = {**SETTINGS, **(settings or {})}
+    theirs = RealRocketMQ(folder / "theirs" / "store", folder / "theirs", settings=wanted)
+    try:
+        theirs.start_namesrv()
+        theirs.start_broker()
+        with _ours(folder / "ours", wanted) as ours:
+            yield Sides(
+                ours,
+                Side(
+                    "RocketMQ", theirs.broker_addr, theirs.namesrv_addr,
+                    theirs.store_dir / "commitlog",
+                ),
+            )  # fmt: skip
+    finally:
+        theirs.stop()
+
+
+@contextmanager
+def _ours(folder: Path, wanted: Mapping[str, object]) -> Iterator[Side]:
+    folder.mkdir(parents=True, exist_ok=True)
+    nameserver, port = free_port(), free_port((-2, 0, 1))
+    settings = {
+        "namesrvAddr": f"127.0.0.1:{nameserver}",
+        "brokerClusterName": "DefaultCluster",
+        "brokerName": "broker-a",
+        "brokerId": 0,
+        "brokerIP1": "127.0.0.1",
+        "brokerIP2": "127.0.0.1",
+        "listenPort": port,
+        "haListenPort": port + 1,
+        "storePathRootDir": folder / "store",
+        **wanted,
+    }
+    conf = folder / "broker.conf"
+    conf.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    python = [sys.executable, "-m"]
+    started: list[subprocess.Popen[bytes]] = []
+    with (folder / "out").open("wb") as out:
+        try:
+            started.append(
+                subprocess.Popen(
+                    [
+                        *python, "pocketmq.nameserver", "--port", str(nameserver), "--profile",
+                        "5.3", "--host", "127.0.0.1",
+                        "--kv-config-path", str(folder / "kv.json"),
+                    ],
+                    stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                )
+            )  # fmt: skip
+            _until_answered(started[0], f"127.0.0.1:{nameserver}", GET_CLUSTER_INFO, {}, folder)
+            started.append(
+                subprocess.Popen(
+                    [
+                        *python, "pocketmq.broker", "-c", str(conf), "--profile", "5.3",
+                        "--host", "127.0.0.1", "--encoding", "json",
+                    ],
+                    stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=dict(os.environ),
+                )
+            )  # fmt: skip
+            topic = {"topic": "broker-a"}
+            _until_answered(started[1], f"127.0.0.1:{nameserver}", GET_ROUTE, topic, folder)
+            yield Side(
+                "PocketMQ", f"127.0.0.1:{port}", f"127.0.0.1:{nameserver}",
+                folder / "store" / "commitlog",
+            )  # fmt: skip
+        finally:
+            for process in reversed(started):
+                process.kill()
+                process.wait()
+
+
+def _until_answered(
+    process: subprocess.Popen[bytes], address: str, code: int, ext: dict[str, str], folder: Path
+) -> None:
+    for _ in range(START_TRIES):
+        with suppress(OSError):
+            if ask(address, code, ext, timeout_s=5.0).code == 0:
+                return
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(0.1)
+            break
+    raise AssertionError(f"PocketMQ did not start:\n{(folder / 'out').read_text()[-4000:]}")

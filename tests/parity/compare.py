@@ -1,0 +1,147 @@
+"""Two answers, or two states, as trees; and where they differ."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from parity.rules import Pair, normalised
+from parity.steps import Step
+from parity.wire import Answer, NotJsonError, Record, parse_json, records_in
+
+ABSENT = "<absent>"
+UNSET_REMARK = "not set any response code"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One place at which the two do not agree.
+
+    Attributes:
+        code: name of the request whose answers differ, or `LOG`.
+        field: path in the answer: `code`, `remark`, `ext.queueId`, `body.table.offset`.
+        ours, theirs: PocketMQ's value and RocketMQ's, as text.
+        step: number of the step in its sequence.
+        note: both remarks, for whoever reads it.
+    """
+
+    code: str
+    field: str
+    ours: str
+    theirs: str
+    step: int
+    note: str = dataclasses.field(default="", compare=False)
+
+    @property
+    def kind(self) -> tuple[str, str]:
+        """Differences of one kind are shrunk once."""
+        return self.code, self.field
+
+    def __str__(self) -> str:
+        where = f"step {self.step}, {self.code}, {self.field}"
+        return f"{where}: PocketMQ {self.ours}, RocketMQ {self.theirs}"
+
+
+_ELSEWHERE = ("TRAN_MSG\x01true", "DELAY\x01", "TIMER_D")
+
+
+def tree_of(answer: Answer, step: Step) -> dict[str, Any]:
+    """What of an answer to a step is compared."""
+    if answer.end != "answered":
+        return {"end": answer.end}
+    ext = dict(answer.ext)
+    sent = step.fields.get("properties", step.fields.get("i", ""))
+    shared = step.code.startswith("SEND_REPLY") or any(each in sent for each in _ELSEWHERE)
+    if "queueOffset" in ext and shared:
+        ext["sharedQueueOffset"] = ext.pop("queueOffset")
+    if handle := ext.get("recallHandle"):
+        with suppress(ValueError):
+            ext["recallHandle"] = base64.urlsafe_b64decode(handle).decode()
+    return {
+        "end": answer.end,
+        "code": answer.code,
+        "flag": answer.flag,
+        "version": answer.version,
+        "language": answer.language,
+        "encoding": answer.encoding,
+        "undeclared": list(answer.extra),
+        "remark": _kind_of(answer.remark),
+        "ext": ext,
+        "body": body_tree(answer.body),
+    }
+
+
+def _kind_of(remark: str | None) -> str:
+    if remark is None:
+        return "none"
+    return "unset" if remark == UNSET_REMARK else "text" if remark else "empty"
+
+
+def body_tree(body: bytes) -> Any:
+    """Records, JSON, or the bytes in hex."""
+    if not body:
+        return ABSENT
+    if records := records_in(body):
+        return {"messages": [record_tree(each) for each in records]}
+    try:
+        return {"json": parse_json(body)}
+    except NotJsonError:
+        pass
+    try:
+        return {"text": body.decode()}
+    except UnicodeDecodeError:
+        return {"hex": body.hex()}
+
+
+def record_tree(record: Record) -> dict[str, Any]:
+    """A record's fields; its size and places are left to the rules."""
+    told = asdict(record)
+    told["body"] = record.body.decode("latin-1")
+    told["magic"] = hex(record.magic)
+    told["preparedOffset"] = {"physicalOffset": told.pop("prepared_offset")}
+    told["physicalOffset"] = told.pop("physical_offset")
+    del told["size"]  # follows from the rest
+    return told
+
+
+def differences(code: str, step: int, ours: Any, theirs: Any, pair: Pair) -> list[Difference]:
+    """All places at which two trees differ; after a different code or end only that."""
+    left, right = normalised(ours, pair), normalised(theirs, pair)
+    if isinstance(left, dict) and isinstance(right, dict):
+        for first in ("end", "code"):
+            if left.get(first) != right.get(first):
+                return [Difference(code, first, str(left.get(first)), str(right.get(first)), step)]
+    found = (Difference(code, path, a, b, step) for path, a, b in _walk("", left, right))
+    return list(dict.fromkeys(found))
+
+
+def _walk(path: str, left: Any, right: Any) -> Iterator[tuple[str, str, str]]:
+    if isinstance(left, dict) and isinstance(right, dict):
+        for key in sorted(set(left) | set(right)):
+            name = f"{path}.{_general(key)}" if path else _general(key)
+            yield from _walk(name, left.get(key, ABSENT), right.get(key, ABSENT))
+    elif isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
+        for a, b in zip(left, right, strict=True):
+            yield from _walk(f"{path}[]", a, b)
+    elif isinstance(left, list) and isinstance(right, list):
+        yield f"{path}[]", _short(left), _short(right)
+    elif left != right or type(left) is not type(right):
+        yield path, _short(left), _short(right)
+
+
+def _general(key: str) -> str:
+    """A key without this pair's numbers: queue ids, JSON keys and names become one."""
+    if key.startswith("{"):
+        return "{}"
+    return re.sub(r"\d+", "N", key) if re.search(r"[@\s]|^\d+$|<", key) else key
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)
+    return repr(text) if isinstance(value, str) and value != ABSENT else text

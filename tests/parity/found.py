@@ -1,0 +1,209 @@
+"""Sequences that once found something, and those that show what the ledger says.
+
+`parity.steps.source` prints a sequence as it is pasted here.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from parity.steps import Step
+
+
+def create(topic: str = "{t0}", **fields: object) -> Step:
+    """A topic with two queues."""
+    told: dict[str, Any] = {
+        "topic": topic, "defaultTopic": "TBW102", "readQueueNums": 2, "writeQueueNums": 2,
+        "perm": 6, "topicFilterType": "SINGLE_TAG", "topicSysFlag": 0, "order": "false",
+    }  # fmt: skip
+    return Step("UPDATE_AND_CREATE_TOPIC", _texts(told | fields))
+
+
+def send(body: str = "hello", label: str = "", **fields: object) -> Step:
+    """A message to queue 0 of `{t0}`."""
+    told: dict[str, Any] = {
+        "producerGroup": "{p0}", "topic": "{t0}", "defaultTopic": "TBW102",
+        "defaultTopicQueueNums": 4, "queueId": 0, "sysFlag": 0, "bornTimestamp": "{now}", "flag": 0,
+        "properties": "UNIQ_KEY\x01U-{k0}\x02", "reconsumeTimes": 0,
+    }  # fmt: skip
+    return Step("SEND_MESSAGE", _texts(told | fields), body, label=label)
+
+
+def pull(**fields: object) -> Step:
+    """From the beginning of queue 0 of `{t0}`."""
+    told: dict[str, Any] = {
+        "consumerGroup": "{g0}", "topic": "{t0}", "queueId": 0, "queueOffset": 0, "maxMsgNums": 32,
+        "sysFlag": 4, "commitOffset": 0, "suspendTimeoutMillis": 0, "subscription": "*",
+        "subVersion": 0, "expressionType": "TAG",
+    }  # fmt: skip
+    return Step("PULL_MESSAGE", _texts(told | fields))
+
+
+def pop(**fields: object) -> Step:
+    """From queue 0 of `{t0}`."""
+    told: dict[str, Any] = {
+        "consumerGroup": "{g0}", "topic": "{t0}", "queueId": 0, "maxMsgNums": 8,
+        "invisibleTime": 60_000, "pollTime": 0, "bornTime": "{now}", "initMode": 0, "exp": "*",
+        "expType": "TAG", "order": "false",
+    }  # fmt: skip
+    return Step("POP_MESSAGE", _texts(told | fields), label="pop")
+
+
+def group(name: str = "{g0}", **more: object) -> Step:
+    """A group with RocketMQ's defaults."""
+    return Step("UPDATE_AND_CREATE_SUBSCRIPTIONGROUP", body=json.dumps({"groupName": name} | more))
+
+
+def heartbeat(topic: str = "{t0}", name: str = "{g0}") -> Step:
+    """One consumer."""
+    subscription = {
+        "topic": topic, "subString": "*", "tagsSet": [], "codeSet": [], "subVersion": 1,
+        "classFilterMode": False, "expressionType": "TAG",
+    }  # fmt: skip
+    consumer = {
+        "groupName": name, "consumeType": "CONSUME_PASSIVELY", "messageModel": "CLUSTERING",
+        "consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET", "subscriptionDataSet": [subscription],
+        "unitMode": False,
+    }  # fmt: skip
+    body = {
+        "clientID": "{c0}", "producerDataSet": [], "consumerDataSet": [consumer],
+        "heartbeatFingerprint": 0, "isWithoutSub": False,
+    }  # fmt: skip
+    return Step("HEART_BEAT", body=json.dumps(body))
+
+
+def _texts(told: dict[str, Any]) -> dict[str, str]:
+    return {name: str(value) for name, value in told.items()}
+
+
+ASK_GROUP = Step("GET_SUBSCRIPTIONGROUP_CONFIG", {"group": "{g0}"})
+
+MENDED: dict[str, list[Step]] = {
+    "an-unknown-group-is-made-by-who-asks-for-it": [ASK_GROUP],
+    "a-group-has-a-retry-policy": [group(retryMaxTimes=3), ASK_GROUP],
+    "a-refused-pull-tells-who-forbids": [
+        create(perm=2), pull(), create("{t1}"), group(consumeEnable=False), pull(topic="{t1}"),
+    ],
+    "a-refused-send-tells-region-and-trace": [create(perm=4), send()],
+    "a-refused-peek-tells-numbers": [
+        Step("PEEK_MESSAGE", {
+            "consumerGroup": "{g0}", "topic": "{t0}", "queueId": "0", "maxMsgNums": "1",
+        }),
+        Step("NOTIFICATION", {
+            "consumerGroup": "{g0}", "topic": "{t0}", "queueId": "0", "pollTime": "0",
+            "bornTime": "{now}",
+        }),
+        Step("POLLING_INFO", {"consumerGroup": "{g0}", "topic": "{t0}", "queueId": "0"}),
+    ],
+    "a-peek-takes-nothing-from-the-rest": [
+        create(), send(),
+        Step("PEEK_MESSAGE", {
+            "consumerGroup": "{g0}", "topic": "{t0}", "queueId": "0", "maxMsgNums": "1",
+        }),
+    ],
+    "an-attribute-that-is-not-known-is-1": [
+        create(attributes="+nope=1"), create(), create(attributes="-message.type"),
+        create(attributes="+queue.type=SimpleCQ"), Step("GET_TOPIC_CONFIG", {"topic": "{t0}"}),
+    ],
+    "a-boolean-that-is-not-true-is-false": [create(), Step("GET_TOPIC_CONFIG", {
+        "topic": "{t0}", "lo": "broker-z",
+    })],
+    "nothing-to-check-is-fine": [Step("CHECK_CLIENT_CONFIG")],
+    "a-reset-to-offset-minus-1-goes-by-time": [
+        create(), group(), send(),
+        Step("INVOKE_BROKER_TO_RESET_OFFSET", {
+            "topic": "{t0}", "group": "{g0}", "queueId": "0", "offset": "-1", "timestamp": "-1",
+            "isForce": "true",
+        }),
+        Step("QUERY_CONSUMER_OFFSET", {"topic": "{t0}", "consumerGroup": "{g0}", "queueId": "0"}),
+    ],
+    "a-retry-topic-is-ordered-as-its-last-heartbeat": [
+        create(order="true"), heartbeat(), Step("GET_TOPIC_CONFIG", {"topic": "%RETRY%{g0}"}),
+        create("{t1}"), heartbeat("{t1}"), Step("GET_TOPIC_CONFIG", {"topic": "%RETRY%{g0}"}),
+    ],
+    "system-topics-are-listed-before-they-are-made": [Step("GET_SYSTEM_TOPIC_LIST_FROM_BROKER")],
+    "the-revive-topic-has-the-queues-of-its-option": [Step("GET_ALL_TOPIC_CONFIG")],
+}  # fmt: skip
+"""Each failed before something in PocketMQ was mended; none may differ but as the ledger says."""
+
+STAYS: dict[str, list[Step]] = {
+    "min-offset": [create(), Step("GET_MIN_OFFSET", {"topic": "{t0}", "queueId": "0"})],
+    "queue-without-entries": [
+        create(),
+        Step("QUERY_CONSUME_QUEUE", {"topic": "{t0}", "queueId": "0", "index": "0", "count": "1"}),
+    ],
+    "pull-of-a-proxy": [
+        create(),
+        Step("LITE_PULL_MESSAGE", {**pull().fields, "queueOffset": "0", "requestSource": "1"}),
+    ],
+    "who-consumes": [
+        create(), heartbeat(), Step("QUERY_TOPIC_CONSUME_BY_WHO", {"topic": "{t0}"}),
+    ],
+    "time-span": [
+        create(), send(), Step("QUERY_CONSUME_TIME_SPAN", {"group": "{g0}", "topic": "{t0}"}),
+    ],
+    "offsets-of-all": [Step("GET_ALL_CONSUMER_OFFSET")],
+    "accounts": [
+        Step("AUTH_GET_USER", {"username": "{k0}"}), Step("AUTH_LIST_USER"), Step("AUTH_LIST_ACL"),
+    ],
+    "pulled-and-not-subscribed": [
+        create(), create("{t1}"), send(topic="{t1}"), pull(topic="{t1}"),
+        Step("UPDATE_CONSUMER_OFFSET", {
+            "consumerGroup": "{g0}", "topic": "{t1}", "queueId": "0", "commitOffset": "1",
+        }),
+        heartbeat(), Step("GET_CONSUME_STATS", {"consumerGroup": "{g0}"}),
+    ],
+    "reset-of-no-queue": [
+        create(), group(),
+        Step("INVOKE_BROKER_TO_RESET_OFFSET", {
+            "topic": "{t0}", "group": "{g0}", "queueId": "9", "offset": "-1", "timestamp": "-1",
+            "isForce": "true",
+        }),
+    ],
+    "commit-to-no-queue": [
+        create(), group(),
+        Step("UPDATE_CONSUMER_OFFSET", {
+            "consumerGroup": "{g0}", "topic": "{t0}", "queueId": "9", "commitOffset": "1",
+        }),
+    ],
+    "broken-batch": [
+        create(),
+        Step("SEND_BATCH_MESSAGE", {
+            "a": "{p0}", "b": "{t0}", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "{now}",
+            "h": "0", "i": "", "j": "0", "k": "false", "m": "true",
+        }, "no batch"),
+    ],
+    "no-body": [create(), send("")],
+    "delete-of-no-name": [Step("DELETE_TOPIC_IN_BROKER", {"topic": "{t9}/"})],
+    "unknown-filter": [create(), pull(expressionType="XYZ", subscription="a")],
+    "topic-that-cannot-be": [create(perm=99), create("{t1}", writeQueueNums=-1)],
+    "a-list-with-one-that-is-there": [
+        create(readQueueNums=1, writeQueueNums=1),
+        Step("UPDATE_AND_CREATE_TOPIC_LIST", body=json.dumps({"topicConfigList": [
+            {
+                "topicName": name, "readQueueNums": 1, "writeQueueNums": 1, "perm": 6,
+                "topicFilterType": "SINGLE_TAG", "topicSysFlag": 0, "order": False,
+                "attributes": {},
+            }
+            for name in ("{t1}", "{t0}")
+        ]})),
+        Step("GET_TOPIC_CONFIG", {"topic": "{t1}"}),
+    ],
+    "not-built": [
+        Step("UPDATE_AND_GET_GROUP_FORBIDDEN", {
+            "group": "{g8}", "topic": "{t8}", "readable": "true",
+        }),
+        Step("CLONE_GROUP_OFFSET", {
+            "srcGroup": "{g8}", "destGroup": "{g7}", "topic": "{t8}", "offline": "true",
+        }),
+        Step("QUERY_CORRECTION_OFFSET", {
+            "topic": "{t8}", "compareGroup": "{g8}", "filterGroups": "",
+        }),
+        Step("CHECK_ROCKSDB_CQ_WRITE_PROGRESS", {"topic": "{t8}"}),
+        Step("EXPORT_ROCKSDB_CONFIG_TO_JSON", {"configType": "topics"}),
+        Step("GET_COLD_DATA_FLOW_CTR_INFO"),
+        Step("UPDATE_AND_CREATE_STATIC_TOPIC"),
+    ],
+}  # fmt: skip
+"""They show what the ledger says: an entry that none of these meets is stale."""

@@ -1,0 +1,185 @@
+"""A sequence of requests as plain values, with names and earlier answers left open.
+
+Text in fields and bodies holds placeholders, filled for each broker alone:
+
+    {t0} {g1} {c0}     a topic, group or client of this pair: fresh names in every pair
+    {now} {now+1000}   milliseconds since 1970, the same for both brokers
+    {s3.ext.msgId}     a field of the answer to the step labelled `s3`
+    {s3.physical}      the place in the log that its `msgId` names
+    {s3.msg0.KEYS}     a property of the first message in its body, or `queueOffset`, `physical`
+    {s3.ck0}           the handle that a client makes of the first message it popped
+
+What was not answered is the empty text, so that a sequence can be cut anywhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from parity.wire import Answer, Record, records_in
+
+WAIT = "WAIT"
+"""Not a request: real time passes, `ms` of it."""
+
+_PLACE = re.compile(r"\{([a-zA-Z][\w.+-]*)\}")
+_NAME = re.compile(r"[tgcpkx]\d")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One request.
+
+    Attributes:
+        code: name in RocketMQ's `RequestCode`, or `WAIT`.
+        fields: header fields as they go over the wire.
+        body: text with placeholders, or bytes as they are.
+        encoding: of the header: `json` or `rocketmq`.
+        label: what placeholders call its answer by.
+        connection: 0 or 1: which of the pair's two clients sends it.
+        oneway: nobody answers.
+    """
+
+    code: str
+    fields: Mapping[str, str] = field(default_factory=dict)
+    body: str | bytes = ""
+    encoding: str = "json"
+    label: str = ""
+    connection: int = 0
+    oneway: bool = False
+
+    def without(self, name: str) -> Step:
+        """The step without a field."""
+        return replace(self, fields={k: v for k, v in self.fields.items() if k != name})
+
+    def with_field(self, name: str, value: str) -> Step:
+        """The step with a field set."""
+        return replace(self, fields={**self.fields, name: value})
+
+
+def source(steps: list[Step]) -> str:
+    """Python text of the steps, for a test."""
+    lines = []
+    for step in steps:
+        parts = [repr(step.code)]
+        if step.fields:
+            parts.append(repr(dict(step.fields)))
+        if step.body:
+            parts.append(f"body={step.body!r}")
+        if step.encoding != "json":
+            parts.append(f"encoding={step.encoding!r}")
+        if step.label and any(f"{{{step.label}." in _texts(each) for each in steps):
+            parts.append(f"label={step.label!r}")
+        if step.connection:
+            parts.append(f"connection={step.connection}")
+        if step.oneway:
+            parts.append("oneway=True")
+        lines.append(f"        Step({', '.join(parts)}),\n")
+    return f"    await parity(\n{''.join(lines)}    )\n"
+
+
+def to_json(step: Step) -> dict[str, Any]:
+    """For files of kept sequences."""
+    body: Any = step.body
+    if isinstance(body, bytes):
+        body = {"hex": body.hex()}
+    told = {
+        "code": step.code, "fields": dict(step.fields), "body": body, "encoding": step.encoding,
+        "label": step.label, "connection": step.connection, "oneway": step.oneway,
+    }  # fmt: skip
+    return {name: value for name, value in told.items() if value or name == "code"}
+
+
+def from_json(told: dict[str, Any]) -> Step:
+    """The reverse of `to_json`."""
+    body = told.get("body", "")
+    if isinstance(body, dict):
+        told = {**told, "body": bytes.fromhex(body["hex"])}
+    return Step(**told)
+
+
+class Filling:
+    """Fills placeholders from the names of a pair and one broker's answers.
+
+    Args:
+        suffix: what makes this pair's names its own.
+        now_ms: what `{now}` is.
+    """
+
+    def __init__(self, suffix: str, now_ms: int) -> None:
+        self.suffix = suffix
+        self.now_ms = now_ms
+        self.answers: dict[str, Answer] = {}
+
+    def text(self, text: str) -> str:
+        """The text with every placeholder filled."""
+        return _PLACE.sub(lambda found: self._value(found[1]), text)
+
+    def lacks(self, step: Step) -> bool:
+        """Whether the step names something that an earlier answer did not have."""
+        texts = [*step.fields.values(), "" if isinstance(step.body, bytes) else step.body]
+        return any(self._value(found[1]) == "" for text in texts for found in _PLACE.finditer(text))
+
+    def fields(self, step: Step) -> dict[str, str]:
+        """The step's fields, filled."""
+        return {name: self.text(value) for name, value in step.fields.items()}
+
+    def body(self, step: Step) -> bytes:
+        """The step's body, filled."""
+        return step.body if isinstance(step.body, bytes) else self.text(step.body).encode()
+
+    def _value(self, place: str) -> str:
+        if _NAME.fullmatch(place):
+            return f"{place}-{self.suffix}"
+        if place.startswith("now"):
+            return str(self.now_ms + int(place[3:] or 0))
+        label, _, path = place.partition(".")
+        answer = self.answers.get(label)
+        return "" if answer is None else _part(answer, path)
+
+
+def _part(answer: Answer, path: str) -> str:
+    head, _, rest = path.partition(".")
+    if head == "ext":
+        return answer.ext.get(rest, "")
+    if head == "physical":
+        found = answer.ext.get("msgId", "")
+        return str(int(found[-16:], 16)) if re.fullmatch(r"[0-9A-F]{32,}", found) else ""
+    records = records_in(answer.body)
+    number = int(re.sub(r"\D", "", head) or 0)
+    if number >= len(records):
+        return ""
+    record = records[number]
+    if head.startswith("ck"):
+        return _handle(answer, record)
+    if rest in ("queueOffset", "physical", "queueId"):
+        return str({"queueOffset": record.queue_offset, "queueId": record.queue_id}.get(
+            rest, record.physical_offset
+        ))  # fmt: skip
+    return record.properties.get(rest, "")
+
+
+def _handle(answer: Answer, record: Record) -> str:
+    """As `MQClientAPIImpl.processPopResponse` makes it of header and message."""
+    if handle := record.properties.get("POP_CK"):
+        return handle
+    flag = "1" if record.topic.startswith("%RETRY%") else "0"
+    starts = {}
+    for each in answer.ext.get("startOffsetInfo", "").split(";"):
+        words = each.split(" ")
+        if len(words) == 3:
+            starts[words[0], words[1]] = words[2]
+    start = starts.get((flag, str(record.queue_id)), str(record.queue_offset))
+    words = [
+        start, answer.ext.get("popTime", ""), answer.ext.get("invisibleTime", ""),
+        answer.ext.get("reviveQid", ""), flag, "broker-a", str(record.queue_id),
+        str(record.queue_offset),
+    ]  # fmt: skip
+    return " ".join(words)
+
+
+def _texts(step: Step) -> str:
+    body = step.body if isinstance(step.body, str) else ""
+    return "\n".join([*step.fields.values(), body])
