@@ -47,6 +47,7 @@ async def compare_many(
     seeds: Iterator[str],
     *,
     rough: bool = False,
+    bends: bool = True,
     told: Callable[[Report], None] = lambda _: None,
 ) -> Report:
     """Run the sequences of seeds until there are no more.
@@ -58,7 +59,7 @@ async def compare_many(
 
     async def work() -> None:
         for seed in seeds:
-            steps = drawn(seed, rough=rough)
+            steps = drawn(seed, rough=rough, bends=bends)
             outcome = await runner.run(steps, state())
             report.pairs += 1
             report.drawn_in.update({step.code for step in steps})

@@ -75,8 +75,9 @@ SHORT_WAITS = ("", "-1", "0", "1", "300", "abc")
 class Draw:
     """One sequence in the making."""
 
-    def __init__(self, seed: int | str, *, rough: bool = False) -> None:
+    def __init__(self, seed: int | str, *, rough: bool = False, bends: bool = True) -> None:
         self.rough = rough
+        self.bends = bends
         self.random = Random(seed)
         self.steps: list[Step] = []
         self._label = 0
@@ -95,11 +96,7 @@ class Draw:
         return self.random.choice(of)
 
     def topic(self) -> str:
-        return str(
-            self.random.choices(
-                ["{t0}", "{t1}", "{t2}", "%RETRY%{g0}", "SCHEDULE_TOPIC_XXXX"], [60, 20, 8, 5, 1]
-            )[0]
-        )
+        return str(self.random.choices(["{t0}", "{t1}", "{t2}", "%RETRY%{g0}"], [60, 20, 8, 5])[0])
 
     def group(self) -> str:
         return self.random.choices(["{g0}", "{g1}", "{g2}"], [70, 20, 8])[0]
@@ -124,7 +121,7 @@ class Draw:
             code, told, body, "rocketmq" if binary else "json", self.label(),
             1 if self.chance(0.15) else 0,
         )  # fmt: skip
-        if self.chance(BENT):
+        if self.chance(BENT) and self.bends:
             step = self.bent(step, declared)
         self.steps.append(step)
         return step
@@ -684,13 +681,14 @@ ACTS: tuple[tuple[Callable[[Draw], None], int], ...] = (
 )  # fmt: skip
 
 
-def drawn(seed: int | str, *, rough: bool = False) -> list[Step]:
+def drawn(seed: int | str, *, rough: bool = False, bends: bool = True) -> list[Step]:
     """The sequence of a seed: the same wherever it is drawn.
 
     Args:
         rough: also fields and bodies that RocketMQ's own decoders cannot read.
+        bends: fields are bent at all.
     """
-    draw = Draw(seed, rough=rough)
+    draw = Draw(seed, rough=rough, bends=bends)
     draw.create("{t0}", 2)
     if draw.chance(0.3):
         draw.create("{t1}", 2)

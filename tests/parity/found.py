@@ -147,6 +147,10 @@ STAYS: dict[str, list[Step]] = {
     "accounts": [
         Step("AUTH_GET_USER", {"username": "{k0}"}), Step("AUTH_LIST_USER"), Step("AUTH_LIST_ACL"),
     ],
+    "pulled-without-members": [
+        create(), pull(),
+        Step("QUERY_SUBSCRIPTION_BY_CONSUMER", {"group": "{g0}", "topic": "{t0}"}),
+    ],
     "pulled-and-not-subscribed": [
         create(), create("{t1}"), send(topic="{t1}"), pull(topic="{t1}"),
         Step("UPDATE_CONSUMER_OFFSET", {

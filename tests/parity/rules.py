@@ -57,7 +57,10 @@ _PHYSICAL = {
     "commitLogOffset", "physicalOffset", "physicOffset", "maxPhyOffset", "minPhyOffset",
     "indexLastUpdatePhyoffset",
 }  # fmt: skip
-_SHARED = re.compile(r"RMQ_SYS_TRANS_\w+@|CID_RMQ_SYS_|rmq_sys_wheel_timer@|SCHEDULE_TOPIC_XXXX@")
+_SHARED = re.compile(
+    r"RMQ_SYS_TRANS_\w+@|CID_RMQ_SYS_|rmq_sys_wheel_timer@|SCHEDULE_TOPIC_XXXX@"
+    "|TRANS_CHECK_MAX_TIME_TOPIC$"
+)
 """Offsets in queues that all pairs share."""
 _SETS = {
     "groupList", "topicList", "lockOKMQSet", "messageQueueAssignments",
