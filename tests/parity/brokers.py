@@ -99,7 +99,7 @@ def _ours(folder: Path, wanted: Mapping[str, object]) -> Iterator[Side]:
                 subprocess.Popen(
                     [
                         *python, "pocketmq.nameserver", "--port", str(nameserver), "--profile",
-                        "5.3", "--host", "127.0.0.1",
+                        "5.3", "--exit-with-parent", "--host", "127.0.0.1",
                         "--kv-config-path", str(folder / "kv.json"),
                     ],
                     stdin=subprocess.DEVNULL, stdout=out, stderr=out,
@@ -110,7 +110,7 @@ def _ours(folder: Path, wanted: Mapping[str, object]) -> Iterator[Side]:
                 subprocess.Popen(
                     [
                         *python, "pocketmq.broker", "-c", str(conf), "--profile", "5.3",
-                        "--host", "127.0.0.1", "--encoding", "json",
+                        "--exit-with-parent", "--host", "127.0.0.1", "--encoding", "json",
                     ],
                     stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=dict(os.environ),
                 )

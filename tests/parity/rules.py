@@ -130,7 +130,9 @@ def _encoding(path: Path, value: Any, _pair: Pair) -> Any:
 
 
 def _sampled(path: Path, value: Any, _pair: Pair) -> Any:
-    return "<sampled>" if path[-1] in ("topicPutTps", "consumeTps") else value
+    is_mean = path[-1] in ("topicPutTps", "consumeTps")
+    is_window = path[-2:-1] in (("statsMinute",), ("statsHour",), ("statsDay",))
+    return "<sampled>" if is_mean or (is_window and path[-1] != "<key>") else value
 
 
 def _to_the_second(path: Path, value: Any, _pair: Pair) -> Any:
