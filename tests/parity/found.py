@@ -129,10 +129,6 @@ MENDED: dict[str, list[Step]] = {
 
 STAYS: dict[str, list[Step]] = {
     "min-offset": [create(), Step("GET_MIN_OFFSET", {"topic": "{t0}", "queueId": "0"})],
-    "queue-without-entries": [
-        create(),
-        Step("QUERY_CONSUME_QUEUE", {"topic": "{t0}", "queueId": "0", "index": "0", "count": "1"}),
-    ],
     "pull-of-a-proxy": [
         create(),
         Step("LITE_PULL_MESSAGE", {**pull().fields, "queueOffset": "0", "requestSource": "1"}),

@@ -63,8 +63,8 @@ def test_each_rule_has_a_reason_and_there_are_few() -> None:
 
 def test_times_of_the_pair_are_alike_and_other_numbers_are_not() -> None:
     def found_in(ours: str, theirs: str) -> list[Difference]:
-        trees = [tree_of(answer(value=each), ASK) for each in (ours, theirs)]
-        return differences("X", 0, *trees, PAIR)
+        left, right = (tree_of(answer(value=each), ASK) for each in (ours, theirs))
+        return differences("X", 0, left, right, PAIR)
 
     assert found_in("1700000000001", "1700000000907") == []
     assert found_in("1600000000001", "1700000000907") != []
