@@ -7,13 +7,15 @@ import re
 from pathlib import Path
 from typing import cast
 
-from pocketmq.protocol import dispatch, frame, message, properties, record, subscription
+from pocketmq.protocol import dispatch, frame
 from pocketmq.protocol.codes import LanguageCode, RequestCode, ResponseCode
 from pocketmq.protocol.command import Command, Encoding
 from pocketmq.protocol.errors import IllegalMessageError
+from pocketmq.protocol.messages import message, properties, subscription
 from pocketmq.protocol.messages.message import Message
 from pocketmq.protocol.messages.properties import decode_properties, encode_properties
 from pocketmq.protocol.messages.subscription import SubscriptionData, tags_code
+from pocketmq.protocol.stored import record
 from pocketmq.protocol.stored.record import encode_record, pack_host
 from support.worked_examples import rows
 
