@@ -320,4 +320,32 @@ CERTIFICATE: Final = Writer(
     ),
 )
 
-TOOLS: Final = (SNAPSHOT, LOAD, PARQUET, REPLAY, RESULTS, CERTIFICATE)
+# -- the key of a cluster with users ---------------------------------------------------------------
+
+
+def _kept_key(folder: Path) -> Credentials:
+    access = ClusterAccess(users={"shop": "secret"}).kept_in(folder / "data")
+    return access.steering
+
+
+async def _key_lives(folder: Path, say: Say) -> None:
+    say(_kept_key(folder))
+
+
+async def _key_is_whole(folder: Path, promises: Sequence[Any]) -> None:
+    found = _kept_key(folder)  # raises where the file is torn
+    assert not promises or promises == [found]
+
+
+KEY: Final = Writer(
+    "the key of a cluster with users",
+    ("cluster/steering/access.py",),
+    _key_lives,
+    _key_is_whole,
+    (
+        broken("cluster/steering/access.py", "sync(coming)", "pass"),
+        broken("cluster/steering/access.py", "rename(coming, path)", "coming.rename(path)"),
+    ),
+)
+
+TOOLS: Final = (SNAPSHOT, LOAD, PARQUET, REPLAY, RESULTS, CERTIFICATE, KEY)
