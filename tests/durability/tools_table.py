@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from durability.harness import PAGE, Say, Writer, broken, versions
+from pocketmq.cluster.steering.access import ClusterAccess
 from pocketmq.cluster.steering.roles import Roles
 from pocketmq.cluster.steering.snapshots import SnapshotError, Snapshots
 from pocketmq.operation.tls.certificate import kept_certificate
@@ -23,6 +24,7 @@ from pocketmq.pipeline.jobs.replay_pace import ReplayState
 from pocketmq.pipeline.lake.notes import Move, Scope
 from pocketmq.pipeline.lake.targets import ParquetTarget
 from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.protocol.signing import Credentials
 from pocketmq.runtime.files.replaced_together import finish_together, take_own
 
 # -- snapshots -------------------------------------------------------------------------------------
