@@ -25,7 +25,7 @@ WHY_NOT = {
     "no, on purpose: stores are files here, not RocksDB": [354, 355],
     "no, on purpose: a broker container starts brokers in one JVM": [902, 903],
     "no, on purpose: between RocketMQ's own controllers": [1014, 1015, 1016, 1017, 1018],
-    "no: accounts of ACL 1.0 are not built; ACL 2.0 is": [50, 51, 52, 53, 54],
+    "no, on purpose: the accounts of ACL 1.0 are changed in their file": [50, 51, 52, 53, 54],
     "no: static topics are not built": [513],
     "no: reads of cold data are not limited": [2001, 2002, 2003, 2004],
     "no, on purpose: it deletes the offsets of the groups that it is told to leave out; only "
@@ -151,7 +151,7 @@ RocketMQ 5, connect to a proxy: PocketMQ's own ([grpc.md](grpc.md)), or RocketMQ
 | C++: `rocketmq-client-cpp`, and Python's `rocketmq-client-python`, which calls it | remoting | not tried; PocketMQ reads what it writes differently from Java ([protocol.md](protocol.md#where-readers-are-lenient)) |
 | all of `apache/rocketmq-clients`: Java's `rocketmq-client-java`, Python's `rocketmq-python-client`, Go, C++, C#, Rust, Node.js | gRPC | 3 of 7, Python 5.1.2, Go 5.1.4 (with TLS) and Node.js 1.0.8, work through PocketMQ's proxy, and tests run them with every change ([grpc.md](grpc.md#what-is-answered)); the others were not tried with it. All of them work through RocketMQ's proxy 5.3.3 ([recipes/rocketmq-proxy](../recipes/rocketmq-proxy/README.md)). The ports of nameservers and brokers pass them on to a proxy; without one their error says what to install |
 
-Any of them may use TLS ([security.md](security.md)). Users and rules are checked as in ACL 2.0 of RocketMQ 5.3; those of ACL 1.0 are not built.
+Any of them may use TLS ([security.md](security.md)). Brokers can check users and rules as ACL 2.0 of RocketMQ 5.3 does, and in profile 4.9 accounts as ACL 1.0 does.
 
 """.splitlines()  # noqa: E501
 
