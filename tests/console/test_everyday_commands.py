@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
@@ -41,6 +42,18 @@ def test_creating_a_topic_that_is_there_says_what_would_change(
         assert said.out == f"{topic} is there already; nothing was changed\n"
     console("topic", "create", topic, "--queues", "8", "--update")
     assert queues_of(pocketmq, topic) == 8
+
+
+def test_creating_a_topic_leaves_it_as_it_is_where_it_is(
+    pocketmq_cluster_factory: Callable[..., Cluster], console: Console
+) -> None:
+    cluster = pocketmq_cluster_factory(brokers=2)
+    there = ("-n", cluster.nameservers)
+    console("topic", "create", "orders", "--queues", "8", "--broker", "broker-a", *there)
+    assert console("topic", "create", "orders", *there).status == 0
+    assert queues_of(cluster, "orders") == 8
+    with cluster.sync.admin() as admin:
+        assert admin.topic_configs("broker-b")["orders"].write_queue_nums == 4
 
 
 def test_a_message_is_sent_with_properties_and_any_delay(
@@ -110,6 +123,8 @@ def test_a_cluster_that_is_well_gets_no_advice_that_must_be_followed(
     assert checks["clock", "broker-a"]["state"] == "ok"
     assert ("disk", "broker-a") in checks
     assert topic not in [of for _, of in checks]
+    assert said.status == 0
+    assert all(each["state"] != "wrong" for each in said.json)
     rows = console("doctor").rows
     assert rows[0][:3] == ["nameserver", pocketmq.nameservers, "ok"]
 
@@ -123,7 +138,7 @@ def test_what_does_not_answer_is_wrong_and_says_what_to_type(
     wrong = {each.what: each for each in checks if each.state == "wrong"}
     assert wrong["nameserver"].of == silent
     assert "pocketmq nameserver --port 9" in wrong["nameserver"].advice
-    assert console("doctor").status in (0, 1)
+    assert console("doctor", "-n", pocketmq_cluster.nameservers).status == 1
     if "address" in wrong:  # the nameserver has not yet noticed that the broker is gone
         assert "does not answer here" in wrong["address"].found
     else:

@@ -24,10 +24,14 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from enum import Enum
 from typing import Any, Final, TypeVar
 
 from pocketmq.client.blocking import BlockingClient
-from pocketmq.client.consumer.consuming.listener import ConsumeConcurrentlyStatus
+from pocketmq.client.consumer.consuming.listener import (
+    ConsumeConcurrentlyStatus,
+    ConsumeOrderlyStatus,
+)
 from pocketmq.client.consumer.pull.lite_pull import LitePullConsumer
 from pocketmq.client.consumer.pull.simple import SimpleConsumer
 from pocketmq.client.consumer.push.push import PushConsumer
@@ -46,6 +50,12 @@ SCHEMA_URL: Final = "https://opentelemetry.io/schemas/1.37.0"
 """Of the conventions that the spans follow."""
 
 T = TypeVar("T")
+
+_AGAIN: Final = (
+    ConsumeConcurrentlyStatus.RECONSUME_LATER,
+    ConsumeOrderlyStatus.ROLLBACK,
+    ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT,
+)
 
 
 def instrument(client: T, tracer_provider: Any = None) -> T:
@@ -105,9 +115,14 @@ def _tracer(provider: Any) -> Any:
 
 def _trace_sends(producer: Producer, tracer: Any) -> None:
     def traced(send: Callable[..., Any], *, many: bool = False) -> Callable[..., Any]:
+        named = "messages" if many else "message"
+
         @functools.wraps(send)
-        async def call(given: Any, *arguments: Any, **options: Any) -> Any:
+        async def call(*arguments: Any, **options: Any) -> Any:
+            given, *rest = arguments or (options.pop(named),)
             messages: list[Message] = list(given) if many else [given]
+            if not messages:
+                return await send(messages, *rest, **options)  # which says what is wrong
             attributes = {
                 **_operation("send", "send"),
                 **_of_messages(messages),
@@ -115,14 +130,13 @@ def _trace_sends(producer: Producer, tracer: Any) -> None:
             }
             with contextlib.suppress(ClientError):  # not started, which the send says itself
                 attributes["messaging.client.id"] = producer.client_id
-            topic = messages[0].topic if messages else ""
             with tracer.start_as_current_span(
-                f"send {topic}", kind=SpanKind.PRODUCER, attributes=attributes
+                f"send {messages[0].topic}", kind=SpanKind.PRODUCER, attributes=attributes
             ) as span:
                 for each in messages:
                     propagate.inject(each.properties)
                 with _error_type(span):
-                    result = await send(messages if many else given, *arguments, **options)
+                    result = await send(messages if many else given, *rest, **options)
                 if result is not None:
                     span.set_attribute("messaging.message.id", result.msg_id)
                     span.set_attribute(
@@ -185,9 +199,8 @@ def _trace_listener(consumer: PushConsumer, tracer: Any) -> None:
 
 def _judged(span: Span, answer: T) -> T:
     """Note that a listener wants a message once more."""
-    later = ConsumeConcurrentlyStatus.RECONSUME_LATER
-    if answer is later:
-        span.set_status(Status(StatusCode.ERROR, later.name))
+    if isinstance(answer, Enum) and answer in _AGAIN:
+        span.set_status(Status(StatusCode.ERROR, answer.name))
     return answer
 
 

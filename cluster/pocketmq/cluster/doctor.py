@@ -67,7 +67,10 @@ async def examine(nameservers: Sequence[str], clock: Clock) -> list[Check]:
     checks += lacking(known)
     if not known:
         return checks
-    brokers = {name: ids for each in known.values() for name, ids in each.items()}
+    brokers: dict[str, dict[int, str]] = {}
+    for each in known.values():  # one may know a master that another does not
+        for name, ids in each.items():
+            brokers.setdefault(name, {}).update(ids)
     async with Admin(nameservers=list(known)) as admin:
         figures: dict[str, Mapping[str, str]] = {}
         for name, replicas in sorted(brokers.items()):

@@ -131,6 +131,8 @@ def pocketmq_cluster_factory(
         name: getattr(shape, name)
         for name in ("mode", "brokers", "nameservers", "proxy", "profile", "host", "tls")
     }
+    if (access := shape.access) is not None:
+        usual |= {"users": access.users, "super_users": access.super_users, "acl": access.rules}
     with ExitStack() as running:
 
         def start(**options: Any) -> Cluster:

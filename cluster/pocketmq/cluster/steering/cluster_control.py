@@ -106,11 +106,15 @@ class ClusterControl:
             configure_if_unset()  # unconfigured, structlog prints to standard output
             log.warning("data.restored", what=line)
         await self.roles.start()
-        self.view.note_time(self.roles.time_ms())
-        await self._until_registered(self.roles.running_brokers)
-        await self._make_users(
-            each for each in self.roles.names if self.roles.role(each) == "broker"
-        )
+        try:
+            self.view.note_time(self.roles.time_ms())
+            await self._until_registered(self.roles.running_brokers)
+            await self._make_users(
+                each for each in self.roles.names if self.roles.role(each) == "broker"
+            )
+        except BaseException:  # nobody stops a cluster that did not start
+            await self.roles.stop()
+            raise
         if self.clock == "manual":
             register(self.roles.nameserver_addresses, self._clocks.make)
 

@@ -109,6 +109,8 @@ class PassedOn(asyncio.Protocol):
         self._first = channel.hand_over(self)
         self._refused = ""
         """Why nobody takes the connection."""
+        self._has_answered = False
+        """Whether the other end has sent anything: a proxy begins with its settings."""
         channel.hold_reading(held=True)
 
     def refuse(self, text: str) -> None:
@@ -158,16 +160,23 @@ class PassedOn(asyncio.Protocol):
         if self._is_over:
             self._far.abort()
             return
-        self._far.write(self._header + self._first)
-        self._first = b""
         self._channel.hold_reading(held=False)
+        # Last, as it may find the buffer full, and hold again. `_first` is kept until the other
+        # end answers: if it hangs up before that, the first call in it is told why.
+        self._far.write(self._header + self._first)
 
     def data_received(self, data: bytes) -> None:
+        self._has_answered = True
+        self._first = b""
         if not self._is_over:
             self._channel.pass_back(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._channel.close()
+        self._far = None
+        if self._has_answered or self._is_over:
+            self._channel.close()
+        else:  # such as one that takes TLS only
+            self.refuse("PocketMQ: the gRPC proxy hung up at once; does it take TLS only?")
 
     def _refuse_call(self) -> None:
         stream = first_call(self._first)

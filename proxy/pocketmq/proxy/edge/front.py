@@ -53,8 +53,9 @@ DESCRIPTORS: Final = 4
 
 _REAL: Final = SystemClock()
 _BACKLOG: Final = 4096
-_MOST_PATH: Final = 40
-"""Characters of the folder: a Unix socket's path has 104, and an address of IPv6 may take 60."""
+_MOST_PATH: Final = 18
+"""Characters of the temporary folder: behind it come 13 of our own folder, 12 of a number and two
+marks, and up to 60 of an address; the path of a Unix socket has 104."""
 _HTTP_1: Final = (b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI", b"DELE")
 _NO_HTTP: Final = (
     b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-type: text/plain\r\n\r\n"
@@ -151,16 +152,19 @@ class Front:
 
     async def _connect(self, peer: FrontPeer, address: str) -> None:
         self._number += 1
-        made = socket.socket(socket.AF_UNIX)
+        made: socket.socket | None = None
         try:
+            made = socket.socket(socket.AF_UNIX)
             self._join(made, f"{self._folder}/{self._number},{address}")
             await asyncio.get_running_loop().create_unix_connection(lambda: _Inner(peer), sock=made)
-        except OSError as exc:  # gRPC has stopped, or its queue is full
-            made.close()
+        except OSError as exc:  # gRPC has stopped, its queue is full, or no descriptor is left
+            if made is not None:
+                made.close()
             log.warning("front.not_connected", peer=address, reason=str(exc))
             peer.abort()
         except asyncio.CancelledError:
-            made.close()
+            if made is not None:
+                made.close()
             raise
 
     def _join(self, made: socket.socket, own: str) -> None:
@@ -276,9 +280,9 @@ class FrontPeer(asyncio.Protocol):
             inner.abort()
             return
         self._inner = inner
-        inner.write(self._first)
-        self._first = b""
+        first, self._first = self._first, b""
         self.hold(held=False)
+        inner.write(first)  # last, as it may find the buffer full, and hold again
 
     def send(self, data: bytes) -> None:
         """gRPC answers."""

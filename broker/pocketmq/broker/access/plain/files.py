@@ -113,7 +113,7 @@ def parsed(files: Mapping[Path, bytes]) -> list[Mapping[str, Any]]:
     for path, content in files.items():
         try:
             data = yaml.safe_load(content)
-        except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as exc:
+        except (yaml.YAMLError, ValueError, RecursionError) as exc:  # 2024-13-45 is no date
             # PyYAML's text quotes the line, which may be one with a secret.
             mark = getattr(exc, "problem_mark", None)
             at = "" if mark is None else f", line {mark.line + 1}"

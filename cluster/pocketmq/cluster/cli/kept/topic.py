@@ -106,11 +106,11 @@ NEW_QUEUES: Final = 4
 """On each broker, of a topic that is created without a number."""
 
 
-async def _is_everywhere(admin: Admin, topic: str, brokers: list[str] | None) -> bool:
-    """Whether all brokers, or those that are named, have a topic already."""
+async def _lacking(admin: Admin, topic: str, brokers: list[str] | None) -> list[str]:
+    """Brokers, of all or of those that are named, that do not have a topic yet."""
     route = await admin.route(topic)
     having = set() if route is None else {each.broker_name for each in route.queue_datas}
-    return having.issuperset(brokers or await admin.brokers())
+    return [each for each in brokers or sorted(await admin.brokers()) if each not in having]
 
 
 MessageTypeOption = Annotated[
@@ -146,6 +146,7 @@ def create(
 
     async def command() -> tuple[list[str], dict[str, int]]:
         async with Admin(nameservers=nameserver_addresses(nameservers)) as admin:
+            targets = broker
             if not change_it:
                 would = await differences(admin, topic, queues, broker, message_type)
                 if would:
@@ -154,10 +155,12 @@ def create(
                         f"topic {topic} is there already, and nothing was changed; with --update "
                         f"it would be: {changes}"
                     )
-                if would is not None and await _is_everywhere(admin, topic, broker):
+                # Where it is there already, its queues, perm and order stay as they are.
+                targets = await _lacking(admin, topic, broker)
+                if would is not None and not targets:
                     return [], {}
-            before = await create_or_change(admin, topic, count, broker, message_type)
-            return broker or sorted(await admin.brokers()), before
+            before = await create_or_change(admin, topic, count, targets, message_type)
+            return targets or sorted(await admin.brokers()), before
 
     names, before = run(command())
     if not names:

@@ -22,7 +22,7 @@ from pocketmq.protocol.errors import BrokerNotFoundError
 from pocketmq.runtime.errors import CallerError
 from pocketmq.runtime.words import counted
 
-HELP = """Show the connected producers and consumers of each broker and gRPC proxy.
+HELP = """Show the clients of each broker and gRPC proxy.
 
 \b
 Examples:
