@@ -267,12 +267,19 @@ SCRIPT = """
 import os, sys
 from pocketmq.client.blocking import shared_thread
 from pocketmq.client.sync import Message, Producer
+from pocketmq.runtime.errors import CallerError
 producer = Producer("shop", nameservers=sys.argv[1])
 producer.start()
 producer.send(Message(sys.argv[2], b"from a script"))
 first = shared_thread()
 if os.fork() == 0:
     assert shared_thread() is not first
+    try:
+        producer.send(Message(sys.argv[2], b"by a client of the parent"))
+    except CallerError:
+        pass
+    else:
+        os._exit(1)
     with Producer("shop", nameservers=sys.argv[1]) as own:
         own.send(Message(sys.argv[2], b"from its child"))
     os._exit(0)

@@ -56,7 +56,8 @@ class LoopThread:
         Raises:
             CallerError: The thread has been stopped.
         """
-        if self.loop.is_closed():
+        # After a fork the child has the loop, and not the thread: a call would wait for ever.
+        if self.loop.is_closed() or not self._thread.is_alive():
             coroutine.close()
             raise CallerError(f"{self.name} has been stopped; make a new client or cluster")
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop)

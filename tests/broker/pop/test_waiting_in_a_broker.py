@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 from pocketmq.broker.pop.waiting import WaitingPop
 from pocketmq.broker.pop.waking import WakingPops
@@ -16,7 +17,7 @@ from pocketmq.protocol.headers.pop import (
     PollingInfoResponseHeader,
 )
 from pocketmq.protocol.stored.record import decode_records
-from support.broker_rig import START_MS, BrokerRig, FakePeer, Voice
+from support.broker_rig import START_MS, BrokerRig, FakePeer, Voice, running_broker
 from support.cost import peak_bytes
 from support.pop_voice import (
     GROUP,
@@ -98,6 +99,19 @@ async def test_a_notification_tells_and_takes_nothing(rig: BrokerRig, voice: Voi
     future = voice.channel.request(header, timeout_s=60.0)
     await rig.advance(20)
     assert not (await future).header(NotificationResponseHeader).has_msg
+
+
+async def test_a_notification_sees_a_retry_in_the_newer_topic(tmp_path: Path) -> None:  # K-65
+    """A pop draws the older or the newer retry topic; who only asks is told of both."""
+    async with running_broker(tmp_path, enable_retry_topic_v2=True) as rig:
+        voice = await rig.voice()
+        await fill(voice, 1)
+        await pop(voice)
+        await rig.advance(REVIVED_S)
+        header = NotificationRequestHeader(
+            consumer_group=GROUP, topic="orders", queue_id=-1, poll_time=0, born_time=START_MS
+        )
+        assert (await voice.ask(header)).header(NotificationResponseHeader).has_msg
 
 
 async def test_other_work_goes_on_while_many_pops_are_answered(rig: BrokerRig) -> None:

@@ -133,7 +133,10 @@ class Popper:
     def has_message(self, want: PopRequest, queues: int, now_ms: int) -> bool:
         """Whether a pop would find something, or go on looking; nothing is moved (K-65)."""
         left = MOST_FILTERED_BYTES
-        for topic, count in self._topics_in_turn(want, queues, 0, by_priority=False):
+        topics = [(want.topic, queues)]
+        if not want.ordered:  # all retry topics, where a pop draws one of two
+            topics += [(each, self._queue_count(each)) for each in self._retry_topics(want)]
+        for topic, count in topics:
             one = topic == want.topic and want.queue_id >= 0
             for queue_id in [want.queue_id] if one else range(count):
                 if want.ordered and self._orders.is_blocked(
@@ -174,19 +177,26 @@ class Popper:
         if want.ordered:
             yield own
             return
-        v1 = pop_retry_topic(want.topic, want.group)
-        v2 = pop_retry_topic(want.topic, want.group, v2=True)
-        if config.enable_retry_topic_v2:
-            old = config.retrieve_message_from_pop_retry_topic_v1 and lot % 2 == 0
-            retry = v1 if old else v2
-        else:
-            retry = v1
-        known = self._topics.get(retry)
-        again = (retry, known.read_queue_nums if known is not None else 0)
+        retries = self._retry_topics(want)
+        retry = retries[0] if lot % 2 else retries[-1]
+        again = (retry, self._queue_count(retry))
         share = config.pop_from_retry_probability
         if by_priority:
             share = config.pop_from_retry_probability_for_priority
         yield from (again, own) if lot < share else (own, again)
+
+    def _retry_topics(self, want: PopRequest) -> list[str]:
+        """The group's retry topics that may have messages, the one that is written first."""
+        config = self._core.config
+        v1 = pop_retry_topic(want.topic, want.group)
+        if not config.enable_retry_topic_v2:
+            return [v1]
+        v2 = pop_retry_topic(want.topic, want.group, v2=True)
+        return [v2, v1] if config.retrieve_message_from_pop_retry_topic_v1 else [v2]
+
+    def _queue_count(self, topic: str) -> int:
+        known = self._topics.get(topic)
+        return 0 if known is None else known.read_queue_nums
 
     # -- one queue ------------------------------------------------------------------------------
 

@@ -51,6 +51,9 @@ HIGH_WATER_BYTES: Final = 1024 * 1024
 DESCRIPTORS: Final = 4
 """Of each connection: the peer's, both ends of the Unix socket, and as many again for brokers."""
 
+_HELD: Final = 3
+"""Of these, the ones that are open for as long as the connection: other listeners leave them."""
+
 _REAL: Final = SystemClock()
 _BACKLOG: Final = 4096
 _MOST_PATH: Final = 18
@@ -131,7 +134,7 @@ class Front:
 
     def take(self, peer: FrontPeer) -> bool:
         """A connection is made; False: there are too many."""
-        if len(self.peers) >= most_connections() // DESCRIPTORS or not ACCEPTED.take():
+        if len(self.peers) >= most_connections() // DESCRIPTORS or not ACCEPTED.take(_HELD):
             return False
         self.peers[peer] = None
         return True
@@ -140,7 +143,7 @@ class Front:
         """A connection has ended."""
         if peer in self.peers:
             del self.peers[peer]
-            ACCEPTED.give_back()
+            ACCEPTED.give_back(_HELD)
 
     def connect(self, peer: FrontPeer, address: str) -> None:
         """Connect a peer to gRPC, under its address."""

@@ -43,21 +43,21 @@ def most_connections() -> int:
 
 
 class AcceptedConnections:
-    """How many connections of this process's listeners are open, so that they leave some free."""
+    """Descriptors of the connections to this process's listeners, so that they leave some free."""
 
     def __init__(self) -> None:
         self.count = 0
 
-    def take(self) -> bool:
-        """One more is accepted; False: it is to be refused."""
-        if self.count >= most_connections():
+    def take(self, descriptors: int = 1) -> bool:
+        """One more is accepted, which takes so many; False: it is to be refused."""
+        if self.count + descriptors > most_connections():
             return False
-        self.count += 1
+        self.count += descriptors
         return True
 
-    def give_back(self) -> None:
+    def give_back(self, descriptors: int = 1) -> None:
         """One that was accepted has ended."""
-        self.count -= 1
+        self.count -= descriptors
 
 
 class DescriptorReserve:
