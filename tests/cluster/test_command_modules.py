@@ -35,4 +35,5 @@ def test_up_imports_no_other_command_and_nothing_to_measure_or_store_with() -> N
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     package = "pocketmq.cluster.cli"
-    assert ran.stdout.split() == [f"{package}.main", f"{package}.server", f"{package}.version"]
+    modules = ("main", "roles", "roles.server", "version")
+    assert ran.stdout.split() == [f"{package}.{each}" for each in modules]

@@ -111,7 +111,11 @@ def test_faults_are_put_before_a_process_there(tmp_path: Path) -> None:
         with running("fault-proxy", "--to", to, "--listen", "[::1]:0", "--rules", str(rules)) as on:
             listens, behind = re.match(rf"({SIX}) -> ({SIX}),", on).groups()  # type: ignore[union-attr]
             assert behind == to
-            assert said("cluster", "show", "-n", listens) == said("cluster", "show", "-n", to)
+            behind_it, itself = (pocketmq("cluster", "show", "-n", each) for each in (listens, to))
+            assert itself.returncode == 0
+            assert (behind_it.returncode, behind_it.stdout, behind_it.stderr) == (
+                *(0, itself.stdout, itself.stderr),
+            )
 
 
 def test_an_address_in_brackets_is_taken_as_well() -> None:

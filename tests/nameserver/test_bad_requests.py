@@ -21,6 +21,7 @@ from support.strategies import mutated
 CODES = sorted(
     {103, 104, 105, 106, 205, 206, 216, 217, 219, 224, 304, 311, 312, 313, 318, 319, 322, 327}
     | {100, 101, 102, 901, 904, RequestCode.GET_CLOCK, RequestCode.ROLE_STATUS}
+    | {RequestCode.REGISTER_PROXY, RequestCode.GET_PROXIES}
 )
 
 junk = st.none() | st.booleans() | st.integers(-(2**31), 2**31) | st.text(max_size=4)

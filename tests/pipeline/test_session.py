@@ -34,6 +34,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
     monkeypatch.setattr(
         pyspark_sql.SparkSession.Builder, "getOrCreate", lambda self: dict(self._options)
     )
+    monkeypatch.setattr("pocketmq.pipeline.spark.stream_figures.figures", lambda _spark: None)
     made: Started = module.session
     return made
 

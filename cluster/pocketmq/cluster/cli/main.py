@@ -45,7 +45,7 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
     "roles.readiness": ("ready", "down"),
     "roles.failover": ("failover",),
     "roles.fault": ("partition", "fault-proxy", "fault"),
-    "roles.snapshot": ("wipe", "snapshot", "reset"),
+    "roles.snapshot": ("wipe", "reset", "snapshot"),
     "roles.cluster": ("cluster",),
     "roles.watch": ("watch",),
     "jobs.lab": ("lab",),

@@ -166,7 +166,7 @@ class LogScan:
                 magic != MAGIC_V1
                 or flags & _V6
                 or physical != base + position
-                or physical > indexed_to
+                or physical >= indexed_to  # of the last one, a full file may lack some keys
                 or body_size < 0
                 or end > limit
                 or topic_at + 2 > end
