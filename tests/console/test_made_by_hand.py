@@ -8,7 +8,7 @@ import io
 import pytest
 
 from pocketmq.client import Admin
-from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
+from pocketmq.protocol.bodies.groups import GroupRetryPolicy, SubscriptionGroupConfig
 from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.testing import Cluster, start_cluster
 from support.console import Console
@@ -115,7 +115,10 @@ def test_a_group_is_created_changed_and_deleted(
     made = console("group", "create", group, "--fifo", "--retry-max-times", "3")
     assert made.out == f"group {group} on {BROKER}: in order, at most 3 retries\n"
     assert group_of(pocketmq, group) == SubscriptionGroupConfig(
-        group_name=group, consume_message_orderly=True, retry_max_times=3
+        group_name=group,
+        consume_message_orderly=True,
+        retry_max_times=3,
+        group_retry_policy=GroupRetryPolicy(),  # as RocketMQ 5 shows each group
     )
     said = console(
         "group", "update", group, "--no-consume-message-orderly", "--no-consume-enable",
@@ -207,7 +210,10 @@ def test_fixtures_create_topics_and_groups_as_the_console_does(pocketmq: Cluster
     group = pocketmq.sync.create_group("payments", fifo=True, retry_max_times=2)
     assert topic_of(pocketmq, topic).attributes == {"message.type": "FIFO"}
     assert group_of(pocketmq, group) == SubscriptionGroupConfig(
-        group_name=group, consume_message_orderly=True, retry_max_times=2
+        group_name=group,
+        consume_message_orderly=True,
+        retry_max_times=2,
+        group_retry_policy=GroupRetryPolicy(),  # as RocketMQ 5 shows each group
     )
     with pytest.raises(Exception, match="there is no 'fifo'; write one of NORMAL, FIFO"):
         pocketmq.sync.create_topic("payments", message_type="fifo")  # type: ignore[arg-type]

@@ -26,7 +26,7 @@ OWN = {
     "GetClockRequestHeader", "ClockResponseHeader", "MoveClockRequestHeader",
     "RoleStatusRequestHeader", "SetFaultsRequestHeader", "GetFaultsRequestHeader",
     "RaftMessageRequestHeader", "GetEventsRequestHeader", "GetEventsResponseHeader",
-    "GetMetricsRequestHeader",
+    "GetMetricsRequestHeader", "GetProxiesRequestHeader", "RegisterProxyRequestHeader",
 }  # fmt: skip
 """PocketMQ's control requests."""
 
@@ -151,7 +151,7 @@ BODY_CLASSES = {
 
 OWN_BODIES = {
     "AccessTable", "FaultOrders", "FaultReport", "MetricDistribution", "MetricNumber",
-    "MetricsReport",
+    "MetricsReport", "ProxyAddress", "ProxyList",
 }  # fmt: skip
 """Bodies of PocketMQ's own requests, and parts of them."""
 
