@@ -165,7 +165,7 @@ def test_a_killed_broker_is_restarted_by_the_clusters_own_super_user(secured: Cl
     assert own is not None
     secured.sync.kill("broker-a")
     refused = ask(secured.control_url, "POST", "/roles/broker-a/restart", basic("admin", "0ther"))
-    assert (refused.status, "no broker answers" in refused.body) == (502, True)
+    assert (refused.status, "no master answers" in refused.body) == (502, True)
     keys = basic(own.access_key, own.secret_key)
     assert ask(secured.control_url, "POST", "/roles/broker-a/restart", keys).status == 200
 

@@ -62,20 +62,29 @@ async def test_a_secured_cluster_with_a_slave_is_steered_by_super_users(tmp_path
         assert pocketmq("freeze", "broker-a", env=admin).returncode == 0
         thawed = pocketmq("thaw", "broker-a", "--data", str(data))  # who may read the folder may
         assert thawed.returncode == 0, thawed
+        changed = pocketmq("user", "update", "admin", "--password", "n3w", env=admin)
+        assert changed.returncode == 0, changed
+        new = admin | {"POCKETMQ_SECRET_KEY": "n3w"}
+        assert pocketmq("freeze", "broker-a", env=new).returncode == 0
+        for env in (admin, new):  # the slave knows the old password, and is not asked
+            refused = pocketmq("thaw", "broker-a", env=env)
+            assert (refused.returncode, "no master answers" in refused.stderr) == (1, True), refused
+        assert pocketmq("thaw", "broker-a", "--data", str(data)).returncode == 0
+        admin = new
         assert pocketmq("send", "orders", "paid", env=shop).returncode == 0
         refused = pocketmq("send", "orders", "paid", env=where)
         assert "username cannot be null" in refused.stderr
         listed = pocketmq("user", "list", "-o", "json", env=admin)
-        assert "0ther" not in listed.stdout
+        assert not re.search("0ther|n3w", listed.stdout)
         access = json.loads((data / "broker-a-s1" / "config" / "access.json").read_text())
         assert len(access["users"]) == 3, "a slave copies no users, so it is told them too"
         for path in (data / "logs").iterdir():
-            assert not re.search("s3cret|0ther", path.read_text()), path
+            assert not re.search("s3cret|0ther|n3w", path.read_text()), path
     finally:
         up.send_signal(signal.SIGINT)
         printed, _ = up.communicate(timeout=200)
     assert up.returncode == 0
-    assert not re.search("s3cret|0ther", printed)
+    assert not re.search("s3cret|0ther|n3w", printed)
 
 
 async def test_a_cluster_is_steered_by_commands(tmp_path: Path) -> None:

@@ -139,10 +139,7 @@ def blocking(kind: type[Any], module: str) -> type[BlockingClient]:
 
 def _blocking_member(name: str, member: Any) -> Any:
     if isinstance(member, property):
-        return property(
-            lambda self: self.loop_thread.call(lambda: getattr(self.asynchronous, name)),
-            doc=member.__doc__,
-        )
+        return property(_read(name), doc=member.__doc__)
     if inspect.iscoroutinefunction(member):
         return _awaited(name, member)
     return _called(name, member)

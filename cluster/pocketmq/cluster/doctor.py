@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from pocketmq.broker.store.config import StoreConfig
 from pocketmq.client import Admin
 from pocketmq.cluster.own_topics import peoples_topics
 from pocketmq.protocol.errors import BrokerError
@@ -23,10 +24,11 @@ State = Literal["ok", "note", "wrong"]
 
 CLOCK_OFF_MS: Final = 5_000
 """By which a broker's clock may differ from this machine's; brokers tell theirs in seconds."""
-DISK_FULL_AT: Final = 0.9
-"""Part of the disk in use, from which a broker refuses messages (`diskSpaceWarningLevelRatio`)."""
-DISK_CLEANED_AT: Final = 0.75
-"""From which it deletes the oldest files at any hour (`diskMaxUsedSpaceRatio`)."""
+_STORE: Final = StoreConfig()
+DISK_FULL_AT: Final = _STORE.warning_ratio
+"""Part of the disk in use, from which a broker with default options refuses messages."""
+DISK_CLEANED_AT: Final = _STORE.max_used_ratio
+"""From which it deletes the oldest files at any hour."""
 
 _RUNTIME = re.compile(r"([\d,]+) days, (\d+) hours, (\d+) minutes, (\d+) seconds")
 

@@ -112,6 +112,8 @@ def assemble_access(core: BrokerCore) -> Access:
     plain_file = config.plain_acl_file or Path(core.store.root) / "config" / "plain_acl.yml"
     if config.migrate_auth_from_v1_enabled:
         services.append(_Migration(accounts, plain_file))
+    # As in RocketMQ 5.3.3, where the option is left and nothing reads it: `acl_enable` alone
+    # protects nothing there, which nobody should learn from an open broker.
     if config.acl_enable and not core.profile.broker.plain_acl:
         log.warning("acl.without_effect", advice="ACL 1.0 needs profile 4.9; use users and rules")
     elif config.acl_enable:

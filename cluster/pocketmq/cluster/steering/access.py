@@ -111,12 +111,17 @@ class ClusterAccess:
         The first start makes it, in a file that only its owner can read.
 
         Raises:
-            ConfigError: The file there has no key.
+            ConfigError: The file there has no key, or is gone while brokers know one.
             DiskError: It cannot be read or written.
         """
         path = data / USER_FILE
         try:
             if not path.exists():
+                if any(data.glob("*/config/access.json")):  # a new key would be refused by them
+                    advice = f"put {USER_FILE} back, or begin with another data folder"
+                    raise ConfigError(
+                        "users", f"{path} is gone, and brokers there know its key", advice=advice
+                    )
                 _write_key(path, self.steering)
                 return self
             return replace(self, steering=read_key(path))

@@ -37,7 +37,7 @@ class MembersProcessor:
     def consumers(self, _peer: Peer, request: Command) -> Reply:
         """Members of one group."""
         group = request.header(GetConsumerConnectionListRequestHeader).consumer_group
-        members = [each for each in self._clients.all() if group in each.groups]
+        members = self._clients.members(group)
         if not members:
             raise BadRequestError(
                 f"no member of group {group} is connected", code=ResponseCode.CONSUMER_NOT_ONLINE

@@ -48,7 +48,7 @@ class Parts:
         settings = pb.Settings(client_type=kind)
         settings.subscription.group.name = group
         client = self.entered(caller, kept_of_consumer(settings, self.limits))
-        client.join(group)
+        self.clients.join(client, group)
         return client
 
     async def settings_of(self, client: Client) -> Any:

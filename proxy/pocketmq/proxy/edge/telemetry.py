@@ -128,7 +128,7 @@ class Telemetry:
             name = _name_of(CLIENT_TYPES.get(settings.client_type))
             raise Refusal(Code.INTERNAL_SERVER_ERROR, f"Client type is not consumer, type: {name}")
         client = parts.entered(caller, kept_of_consumer(settings, parts.limits))
-        client.join(group)
+        parts.clients.join(client, group)
         client.write = write
         return client
 
@@ -150,7 +150,7 @@ class Telemetry:
         if client.type not in _CONSUMERS:
             return pb.HeartbeatResponse(status=_unrecognized(client))
         check_group(request.group.name)
-        client.join(request.group.name)
+        parts.clients.join(client, request.group.name)
         parts.clients.heard(client)
         return pb.HeartbeatResponse(status=OK)
 

@@ -39,17 +39,7 @@ class Client:
     groups: set[str] = field(default_factory=set)
     """Consumer groups that it is a member of."""
     kept_bytes: int = 0
-    """Of its id and its settings."""
-
-    def join(self, group: str) -> None:
-        """Become a member of a group.
-
-        Raises:
-            Refusal: BAD_REQUEST: it is in too many.
-        """
-        if group not in self.groups and len(self.groups) >= MOST_GROUPS:
-            raise Refusal(Code.BAD_REQUEST, f"a client is in at most {MOST_GROUPS} groups")
-        self.groups.add(group)
+    """Of its id, its settings and the names of its groups."""
 
     @property
     def type(self) -> ClientType | None:
@@ -98,8 +88,29 @@ class Clients:
         if client is None:
             client = self._clients[client_id] = Client(client_id, settings)
         client.settings = settings
+        self._count(client)
+        return client
+
+    def join(self, client: Client, group: str) -> None:
+        """A client becomes a member of a group.
+
+        Raises:
+            Refusal: BAD_REQUEST: it is in too many.
+        """
+        if group in client.groups:
+            return
+        if len(client.groups) >= MOST_GROUPS:
+            raise Refusal(Code.BAD_REQUEST, f"a client is in at most {MOST_GROUPS} groups")
+        client.groups.add(group)
+        if client.client_id in self._clients:  # it may have been forgotten meanwhile
+            self._count(client)
+
+    def _count(self, client: Client) -> None:
+        """Its bytes have changed; while all have too many, the one heard of longest ago goes."""
         self._kept_bytes -= client.kept_bytes
-        client.kept_bytes = len(client_id) + settings.ByteSize()
+        client.kept_bytes = (
+            len(client.client_id) + client.settings.ByteSize() + sum(map(len, client.groups))
+        )
         self._kept_bytes += client.kept_bytes
         self.heard(client)
         limits = self._limits
@@ -108,7 +119,6 @@ class Clients:
             or self._kept_bytes > limits.settings_bytes
         ):
             self._forget_oldest()
-        return client
 
     def heard(self, client: Client) -> None:
         """A client is alive."""
