@@ -3,7 +3,7 @@
     python scripts/parity.py --pairs 10000               seeds of today
     python scripts/parity.py --pairs 500 --seed mine     mine:0 to mine:499
     python scripts/parity.py --one mine:17               one sequence, with every difference
-    python scripts/parity.py --straight                  no field is bent: what CI does for 40 s
+    python scripts/parity.py --straight                  no field is bent, as at night
     python scripts/parity.py --rough                     also what RocketMQ's decoders cannot read
 
 Needs Java and Maven Central. Each kind of difference that tests/parity/ledger.toml does not explain
@@ -38,7 +38,7 @@ def main() -> int:
     parser.add_argument("--seed", default=today, help="begins the name of each seed")
     parser.add_argument("--one", help="run one seed and print all its differences")
     parser.add_argument("--rough", action="store_true")
-    parser.add_argument("--straight", action="store_true", help="no field is bent: as CI does")
+    parser.add_argument("--straight", action="store_true", help="no field is bent, as at night")
     parser.add_argument("--shrink", type=int, default=8, help="how many kinds to shrink")
     options = parser.parse_args()
     with (

@@ -10,6 +10,7 @@ are the dependencies of the wheel, by pip, for the empty environment.
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import subprocess
 import sys
@@ -26,7 +27,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
 PYTHONS = ("3.11", "3.12", "3.13")
-"""On which the tests were run."""
+"""Which the classifiers name."""
 
 CORE = frozenset(
     {
@@ -202,7 +203,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str], folder: Path) -> str:
-    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+    # PYTHONPATH and its like would lead from the empty environment back to the clone.
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    done = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, check=False)
     if done.returncode:
         raise NotReadyError(f"{' '.join(words)} ended with {done.returncode}: {done.stderr}")
     return done.stdout

@@ -34,6 +34,7 @@ def test_a_client_speaks_plaintext_unless_it_is_told() -> None:
         ({"tls": True, "tls_ca_file": CA}, {}),
         ({"tls_ca_file": Path(CA)}, {}),
         ({}, {"POCKETMQ_TLS": "true", "POCKETMQ_TLS_CA_FILE": CA}),
+        ({"tls": True}, {"POCKETMQ_TLS_CA_FILE": CA}),
     ],
 )
 def test_with_a_ca_servers_are_checked(options: ClientOptions, env: dict[str, str]) -> None:

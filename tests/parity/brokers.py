@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -36,13 +35,11 @@ class Side:
     Attributes:
         name: `PocketMQ` or `RocketMQ`.
         broker, nameserver: `host:port`.
-        log: folder of its commit log.
     """
 
     name: str
     broker: str
     nameserver: str
-    log: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +59,7 @@ def both_brokers(folder: Path, settings: Mapping[str, object] | None = None) -> 
         theirs.start_namesrv()
         theirs.start_broker()
         with _ours(folder / "ours", wanted) as ours:
-            yield Sides(
-                ours,
-                Side(
-                    "RocketMQ", theirs.broker_addr, theirs.namesrv_addr,
-                    theirs.store_dir / "commitlog",
-                ),
-            )  # fmt: skip
+            yield Sides(ours, Side("RocketMQ", theirs.broker_addr, theirs.namesrv_addr))
     finally:
         theirs.stop()
 
@@ -112,15 +103,12 @@ def _ours(folder: Path, wanted: Mapping[str, object]) -> Iterator[Side]:
                         *python, "pocketmq.broker", "-c", str(conf), "--profile", "5.3",
                         "--exit-with-parent", "--host", "127.0.0.1", "--encoding", "json",
                     ],
-                    stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=dict(os.environ),
+                    stdin=subprocess.DEVNULL, stdout=out, stderr=out,
                 )
             )  # fmt: skip
             topic = {"topic": "broker-a"}
             _until_answered(started[1], f"127.0.0.1:{nameserver}", GET_ROUTE, topic, folder)
-            yield Side(
-                "PocketMQ", f"127.0.0.1:{port}", f"127.0.0.1:{nameserver}",
-                folder / "store" / "commitlog",
-            )  # fmt: skip
+            yield Side("PocketMQ", f"127.0.0.1:{port}", f"127.0.0.1:{nameserver}")
         finally:
             for process in reversed(started):
                 process.kill()

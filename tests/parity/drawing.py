@@ -81,7 +81,6 @@ class Draw:
         self.random = Random(seed)
         self.steps: list[Step] = []
         self._label = 0
-        self.queues = 2
 
     # -- small choices ------------------------------------------------------------------------
 
@@ -550,9 +549,8 @@ def pops(draw: Draw) -> None:
         case "change":
             draw.add("CHANGE_MESSAGE_INVISIBLETIME", **names, invisibleTime=draw.one(1000, 30_000))
         case "both":
-            changed = draw.add("CHANGE_MESSAGE_INVISIBLETIME", **names, invisibleTime=20_000)
+            draw.add("CHANGE_MESSAGE_INVISIBLETIME", **names, invisibleTime=20_000)
             draw.add("ACK_MESSAGE", **names)
-            del changed
         case "batch":
             ack = {
                 "c": "{g0}", "t": topic, "rt": "0", "so": 0, "q": 0, "rq": 0, "pt": "{now}",

@@ -53,8 +53,6 @@ class Line:
         self._opaque = itertools.count(1)
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
-        self.told: list[Answer] = []
-        """Requests that the broker sent here."""
 
     async def ask(
         self,
@@ -91,8 +89,7 @@ class Line:
             answer = decode(length + rest)
             if answer.flag & 1 and answer.opaque == opaque:
                 return answer
-            if not answer.flag & 1:
-                self.told.append(answer)
+            # A request of the broker, which nobody compares yet.
 
     async def close(self) -> None:
         """End the connection; the next request opens another."""
@@ -154,12 +151,10 @@ class Outcome:
 
     Attributes:
         found: every difference, explained ones too.
-        asked: code -> how often it was asked.
         answered: (code, response code of RocketMQ) pairs that were met.
     """
 
     found: tuple[Difference, ...]
-    asked: dict[str, int]
     answered: frozenset[tuple[str, int]]
 
 
@@ -181,7 +176,6 @@ class Runner:
             for side in (self.sides.ours, self.sides.theirs)
         ]
         found: list[Difference] = []
-        asked: dict[str, int] = {}
         answered = set()
         try:
             for number, step in enumerate([*steps, *(state or [])]):
@@ -191,7 +185,6 @@ class Runner:
                 elif all(each.filling.lacks(step) for each in askers):
                     continue  # nothing was popped that could be acknowledged
                 else:
-                    asked[step.code] = asked.get(step.code, 0) + 1
                     new, last = await self._both(askers, step, number, suffix, began)
                     found += new
                     answered.add((step.code, last[1].code))
@@ -203,7 +196,7 @@ class Runner:
         finally:
             for each in askers:
                 await each.close()
-        return Outcome(tuple(found), asked, frozenset(answered))
+        return Outcome(tuple(found), frozenset(answered))
 
     async def _both(
         self, askers: list[Asker], step: Step, number: int, suffix: str, began: int

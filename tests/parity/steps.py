@@ -17,7 +17,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from parity.wire import Answer, Record, records_in
 
@@ -60,7 +59,7 @@ class Step:
 
 
 def source(steps: list[Step]) -> str:
-    """Python text of the steps, for a test."""
+    """Python text of the steps, as an entry of `found.MENDED`."""
     lines = []
     for step in steps:
         parts = [repr(step.code)]
@@ -77,27 +76,7 @@ def source(steps: list[Step]) -> str:
         if step.oneway:
             parts.append("oneway=True")
         lines.append(f"        Step({', '.join(parts)}),\n")
-    return f"    await parity(\n{''.join(lines)}    )\n"
-
-
-def to_json(step: Step) -> dict[str, Any]:
-    """For files of kept sequences."""
-    body: Any = step.body
-    if isinstance(body, bytes):
-        body = {"hex": body.hex()}
-    told = {
-        "code": step.code, "fields": dict(step.fields), "body": body, "encoding": step.encoding,
-        "label": step.label, "connection": step.connection, "oneway": step.oneway,
-    }  # fmt: skip
-    return {name: value for name, value in told.items() if value or name == "code"}
-
-
-def from_json(told: dict[str, Any]) -> Step:
-    """The reverse of `to_json`."""
-    body = told.get("body", "")
-    if isinstance(body, dict):
-        told = {**told, "body": bytes.fromhex(body["hex"])}
-    return Step(**told)
+    return f'    "what it is": [\n{"".join(lines)}    ],\n'
 
 
 class Filling:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 VERSION_5_3_3 = 479
-MAGIC_V1, MAGIC_V2, MAGIC_BLANK = 0xDAA320A7, 0xDAA320AB, 0xCBD43194
+MAGIC_V1, MAGIC_V2 = 0xDAA320A7, 0xDAA320AB
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,14 +187,8 @@ class NotJsonError(ValueError):
     """This is not even Fastjson's JSON."""
 
 
-class Key(str):
-    """A key of an object that was not a string: a number, or an object in canonical JSON."""
-
-    __slots__ = ()
-
-
 def parse_json(data: bytes) -> Any:
-    """JSON, and Fastjson's: keys may be numbers and objects; they become `Key`.
+    """JSON, and Fastjson's: keys may be numbers and objects; they become their canonical JSON.
 
     Raises:
         NotJsonError: it is something else.
@@ -228,7 +222,7 @@ def _object(text: str, at: int) -> tuple[dict[str, Any], int]:
     at = _blank(text, at + 1)
     while text[at : at + 1] != "}":
         key, at = _value(text, at)
-        name = key if isinstance(key, str) else Key(json.dumps(key, sort_keys=True))
+        name = key if isinstance(key, str) else json.dumps(key, sort_keys=True)
         at = _expect(text, at, ":")
         found[name], at = _value(text, at)
         at = _blank(text, at)

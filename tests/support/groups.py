@@ -19,6 +19,7 @@ STARTS_PROCESSES = (
     "tests/cluster/",
     "tests/distribution/",
     "tests/interop/",
+    "tests/parity/",
     "tests/pipeline/",
     "tests/recipes/",
 )
@@ -44,6 +45,7 @@ ONE_PROCESS = (
     ("tests/control_address/test_requests.py", "requests"),
     ("tests/watching/test_live_cluster.py", "live cluster"),
     ("tests/interop/test_real_rocketmq.py", "real RocketMQ"),
+    ("tests/parity/test_parity.py", "parity"),
     ("tests/interop/test_client_against_rocketmq.py", "against RocketMQ"),
 )
 """How a test's id begins, and its group: those of one share a Spark session, a cluster, an image.

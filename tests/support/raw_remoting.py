@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from parity.wire import decode
+
 
 @dataclass(frozen=True)
 class RawHeader:
@@ -36,21 +38,8 @@ class RawHeader:
 
 def parse(frame: bytes) -> tuple[str, RawHeader]:
     """Encoding and header of a frame, read here by hand (E-3, E-4)."""
-    (word,) = struct.unpack_from(">I", frame, 4)
-    end = 8 + (word & 0xFFFFFF)
-    if word >> 24 == 0:
-        fields: dict[str, Any] = json.loads(frame[8:end])
-        ext = fields.get("extFields") or {}
-        return "json", RawHeader(fields["code"], fields["opaque"], fields["flag"], ext, frame[end:])
-    code, _, _, opaque, flag, remark_length = struct.unpack_from(">hbhiii", frame, 8)
-    at = 8 + 17 + remark_length + 4
-    ext = {}
-    while at < end:
-        (length,) = struct.unpack_from(">h", frame, at)
-        key, at = frame[at + 2 : at + 2 + length], at + 2 + length
-        (length,) = struct.unpack_from(">i", frame, at)
-        ext[key.decode()], at = frame[at + 4 : at + 4 + length].decode(), at + 4 + length
-    return "rocketmq", RawHeader(code, opaque, flag, ext, frame[end:])
+    read = decode(frame)
+    return read.encoding, RawHeader(read.code, read.opaque, read.flag, read.ext, read.body)
 
 
 def encode_json(header: dict[str, Any], body: bytes = b"") -> bytes:

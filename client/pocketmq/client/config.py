@@ -200,21 +200,11 @@ def network_of(
         if tls or ca_file or server_name:
             raise ConfigError("tls", "the network that is given says already how it connects")
         return network
-    if tls is None and not (ca_file or server_name):
-        word = env.get(TLS_VARIABLE, "").strip()
-        try:
-            tls = bool(word) and bool(as_type(word, bool))
-        except ValueError as exc:
-            raise ConfigError(
-                "tls", f"{word!r} is not {exc}", origin=f"environment {TLS_VARIABLE}"
-            ) from exc
-        ca_file = (env.get(CA_FILE_VARIABLE) or None) if tls else None
-    elif tls is None:
-        tls = True  # who names a CA wants its servers
-    elif tls is False and (ca_file or server_name):
-        raise ConfigError("tls", "it is False, beside what only TLS has a use for")
-    elif not isinstance(tls, bool) and ca_file:
-        raise ConfigError("tls_ca_file", "a context says already whom it trusts")
+    if tls is not None and not isinstance(tls, bool):
+        if ca_file:
+            raise ConfigError("tls_ca_file", "a context says already whom it trusts")
+    else:
+        tls, ca_file = trusting(env, tls, ca_file, server_name)
     if tls is False:
         return _TCP
     if ca_file is None:
@@ -225,6 +215,34 @@ def network_of(
     except OSError as exc:
         raise ConfigError("tls_ca_file", f"{path} cannot be read: {exc.strerror or exc}") from exc
     return _secured(tls, path, server_name, (found.st_ino, found.st_mtime_ns))
+
+
+def trusting(
+    env: Mapping[str, str],
+    tls: bool | None,
+    ca_file: Path | str | None,
+    server_name: str | None,
+) -> tuple[bool, Path | str | None]:
+    """Whether connections are TLS, and the CA file: what is said, else what the environment says.
+
+    The CA file of the environment counts whenever TLS is used and no other one is named.
+
+    Raises:
+        ConfigError: a word of the environment is none, or options contradict each other.
+    """
+    if tls is None and not (ca_file or server_name):
+        word = env.get(TLS_VARIABLE, "").strip()
+        try:
+            tls = bool(word) and bool(as_type(word, bool))
+        except ValueError as exc:
+            raise ConfigError(
+                "tls", f"{word!r} is not {exc}", origin=f"environment {TLS_VARIABLE}"
+            ) from exc
+    elif tls is False and (ca_file or server_name):
+        raise ConfigError("tls", "it is False, beside what only TLS has a use for")
+    if tls is False:
+        return False, None
+    return True, ca_file or env.get(CA_FILE_VARIABLE) or None  # who names a CA wants its servers
 
 
 @functools.lru_cache(maxsize=64)

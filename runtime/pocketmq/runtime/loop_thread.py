@@ -56,8 +56,7 @@ class LoopThread:
         Raises:
             CallerError: The thread has been stopped.
         """
-        # After a fork the child has the loop, and not the thread: a call would wait for ever.
-        if self.loop.is_closed() or not self._thread.is_alive():
+        if self._is_gone():
             coroutine.close()
             raise CallerError(f"{self.name} has been stopped; make a new client or cluster")
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
@@ -89,17 +88,21 @@ class LoopThread:
         here = asyncio.get_running_loop()
         if here is self.loop:
             return await coroutine
-        if self.loop.is_closed():
-            return await asyncio.wrap_future(self.submit(coroutine))
+        if self._is_gone():
+            return await asyncio.wrap_future(self.submit(coroutine))  # which says so
         return await run_in(self.loop, coroutine)
 
     def stop(self) -> None:
         """Cancel all tasks and end the thread; may be called twice."""
-        if self.loop.is_closed():
+        if self._is_gone():
             return
         asyncio.run_coroutine_threadsafe(_cancel_all(), self.loop).result()
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
+
+    def _is_gone(self) -> bool:
+        # After a fork the child has the loop, and not the thread: a call would wait for ever.
+        return self.loop.is_closed() or not self._thread.is_alive()
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)

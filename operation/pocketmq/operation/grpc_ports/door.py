@@ -27,6 +27,13 @@ NO_PROXY: Final = (
 )
 
 
+MOST_AT_ONCE: Final = 256
+"""Peers for whom a proxy is looked for; a further one is hung up on."""
+
+MOST_TRIED: Final = 3
+"""Proxies that are dialled for one peer; of more that are dead a peer would not hear in time."""
+
+
 class GrpcDoor:
     """Passes SDKs on to a proxy of the cluster; without one they hear what is missing (G-133).
 
@@ -45,7 +52,7 @@ class GrpcDoor:
 
     def __call__(self, channel: Channel) -> None:
         """Take over the connection of a channel, whose peer began to speak HTTP/2."""
-        if self._is_stopped:
+        if self._is_stopped or len(self._tasks) >= MOST_AT_ONCE:
             channel.close()
             return
         passed_on = PassedOn(channel, header_of(channel.address, channel.local_address))
@@ -58,7 +65,9 @@ class GrpcDoor:
 
     async def _open(self, passed_on: PassedOn, peer: str) -> None:
         proxies = await self._find()
-        for proxy in proxies:
+        for proxy in proxies[:MOST_TRIED]:
+            if passed_on.is_over:
+                return  # the peer has left
             try:
                 await self._network.dial(proxy.endpoints, passed_on, tls=True)
             except ConnectError as exc:

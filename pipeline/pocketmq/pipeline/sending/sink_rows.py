@@ -153,8 +153,12 @@ class RowEncoder:
             raise IllegalMessageError("its body is empty; RocketMQ refuses such messages")
         entries = rows.entries(index)
         queue = self._queue(topic, rows, index, entries)
-        entries |= rows.delay(index)
+        delay = rows.delay(index)
         is_delayed = names.DELAY in entries or names_time(entries)
+        if delay and is_delayed and not delay.keys() <= entries.keys():
+            raise IllegalMessageError("a column delays it, and its properties do it in another way")
+        entries |= delay
+        is_delayed = is_delayed or bool(delay)
         flag = rows.value("flag", index) or 0
         entries[ROW_PROPERTY] = (
             f"{self.row_prefix}{self.rows}:{digest_of(topic, body, flag, entries)}"

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Final
 
-from pocketmq.client.config import CA_FILE_VARIABLE, NAMESRV_ADDR, TLS_VARIABLE
+from pocketmq.client.config import NAMESRV_ADDR, trusting
 from pocketmq.pipeline.options import offsets, schema
 from pocketmq.pipeline.options.offsets import EARLIEST, LATEST, Position
 from pocketmq.pipeline.options.options import Option, Options
@@ -16,7 +16,7 @@ from pocketmq.pipeline.topics.pull_range import PullOptions
 from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.protocol.messages.subscription import SUB_ALL
 from pocketmq.runtime.addresses import has_port, split_address
-from pocketmq.runtime.configuration.option_types import as_type
+from pocketmq.runtime.errors import ConfigError
 
 NAME: Final = "pocketmq"
 NAME_SERVER: Final = "127.0.0.1:9876"
@@ -199,18 +199,13 @@ def access_of(options: Options, *, is_patient: bool = False) -> Access:
 
 def _tls(options: Options) -> Tls | None:
     """How connections are encrypted, by options or the environment; None if they are not."""
-    ca_file, name = options.text("tlsCaFile"), options.text("tlsServerName")
-    said = options.choice("tls", ("true", "false")) if "tls" in options else ""
-    if said == "false" and (ca_file or name):
-        raise options.error("tls", "is false, beside what only TLS has a use for")
-    if not said and not ca_file and not name:
-        word = os.environ.get(TLS_VARIABLE, "").strip()
-        try:
-            said = "true" if word and as_type(word, bool) else "false"
-        except ValueError as exc:
-            raise options.error("tls", f"{TLS_VARIABLE}={word!r} is not {exc}") from None
-        ca_file = os.environ.get(CA_FILE_VARIABLE, "")
-    return None if said == "false" else Tls(ca_file, name)
+    name = options.text("tlsServerName")
+    said = options.choice("tls", ("true", "false")) == "true" if "tls" in options else None
+    try:
+        speaks, ca_file = trusting(os.environ, said, options.text("tlsCaFile"), name)
+    except ConfigError as exc:
+        raise options.error("tls", str(exc)) from None
+    return Tls(str(ca_file or ""), name) if speaks else None
 
 
 class ReadSettings:

@@ -113,6 +113,11 @@ class PassedOn(asyncio.Protocol):
         """Whether the other end has sent anything: a proxy begins with its settings."""
         channel.hold_reading(held=True)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the peer has left, or was told that nobody takes it."""
+        return self._is_over
+
     def refuse(self, text: str) -> None:
         """Nobody takes the connection: the peer's first call is told why.
 

@@ -10,7 +10,7 @@ export class Beside {
     this.timeline = new Timeline();
     this.timeline.load(found);
     /** The page as the views of this recording see it: its own time line and state, all else shared. */
-    this.page = Object.assign(Object.create(page), { timeline: this.timeline });
+    this.page = Object.assign(Object.create(page), { timeline: this.timeline, lags: new Map() });
     this.place = el("div");
   }
 

@@ -38,8 +38,6 @@ class Page {
     this.clock = null;
     this.said = "";
     this.large = null;
-    /** How far lists are scrolled of which only what is seen is made. */
-    this.scrolled = {};
     /** group and queue -> its lags of the last seconds. */
     this.lags = new Map();
     /** A second recording, or null. */
@@ -143,8 +141,9 @@ class Page {
   async poll() {
     if (!document.hidden) {
       try {
-        // Each answer asks every role: while one is down that is a 502, which browsers log.
-        if (this.view === "time" || !this.clock) this.clock = await ask("GET", "/clock");
+        // The answer asks every role: while one is down that is a 502, which browsers log.
+        const allRun = Object.values(this.state?.roles ?? {}).every((each) => each.state === "running");
+        if (allRun || this.view === "time") this.clock = await ask("GET", "/clock").catch(() => this.clock);
         this.faults = await ask("GET", "/faults");
         await this.readAlong();
         this.redraw();
@@ -434,9 +433,8 @@ class Page {
       this.send(event.target);
     });
     this.root.addEventListener("scroll", (event) => {
-      const key = event.target.dataset?.window;
-      if (key === undefined) return;
-      this.scrolled[key] = event.target.scrollTop;
+      if (event.target.dataset?.window === undefined) return;
+      event.target.closest("[data-drawn]")?.removeAttribute("data-drawn");
       this.redraw();
     }, true);
     addEventListener("keydown", (event) => this.key(event));

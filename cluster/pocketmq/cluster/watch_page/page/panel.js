@@ -10,6 +10,8 @@ import { faultButtons } from "watch/views/break.js";
 const SHOWN = 40;
 const LOOKED_BACK = 4000;
 const MOST_BUTTONS = 64;
+/** Characters of an id that are shown: clients choose theirs. */
+const MOST_SHOWN = 512;
 
 /** The last events up to the moment that `wanted` takes, newest first. */
 export function eventList(page, most, wanted) {
@@ -90,7 +92,7 @@ function sendForm({ state, t, selected }) {
   const about = selected?.includes("/") ? topicOf(selected) : topics[0];
   return el("section", { class: "card", "data-key": "send" }, el("h2", null, t("send_title")),
     el("form", { class: "send" },
-      line("topic", { required: true, list: "topics", placeholder: about ?? null }), el("datalist", { id: "topics" }, topics.map((each) => el("option", { value: each }))),
+      line("topic", { required: true, list: "topics", placeholder: about ?? null }), el("datalist", { id: "topics" }, topics.slice(0, MOST_BUTTONS).map((each) => el("option", { value: each }))),
       line("body", { required: true }), line("tag"),
       el("button", { class: "button", type: "submit", "data-key": "send one" }, t("send_one"))));
 }
@@ -119,7 +121,7 @@ export function draw(place, page) {
   else if (id && (id in state.queues || id.includes("/"))) details = queueFacts(page, id);
   update(place,
     el("section", { class: "card" },
-      el("h2", null, id ? (id in state.clients || id in state.roles ? id.slice(id.indexOf("@") + 1) : shortQueue(id)) : t("selected")), details,
+      el("h2", null, id ? (id in state.clients || id in state.roles ? id.slice(id.indexOf("@") + 1).slice(0, MOST_SHOWN) : shortQueue(id)) : t("selected")), details,
       page.said && el("p", { class: "note", role: "status" }, page.said),
       id && el("button", { class: "button", "data-select": "", "data-key": "close" }, t("close"))),
     page.isLive && sendForm(page),

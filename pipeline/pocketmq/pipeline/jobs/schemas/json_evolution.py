@@ -84,7 +84,8 @@ class Comparison:
         self._same_behind = same_behind
         self._around: list[Pair] = []
         """Pairs whose inner ones are being compared: a type that holds itself ends there."""
-        self._fit: set[Pair] = set()
+        self._fit: dict[Pair, None] = {}
+        """In the order in which they were found, so that the last ones can be taken back."""
         self._left = MOST_COMPARISONS
 
     def reasons(self) -> Iterator[Reason]:
@@ -93,30 +94,32 @@ class Comparison:
 
     def _compare(self, reader: Part, writer: Part, at: str, sure: bool) -> Iterator[Reason]:
         one, other = reader.followed(), writer.followed()
-        if self._same_behind and _text_of_all(reader) == _text_of_all(writer):
-            return
-        if _says_more(reader) or _says_more(writer):
-            yield Reason(at, "something stands beside `$ref`", False)
-            return
         pair = _key(one), _key(other)
-        if pair in self._fit or pair in self._around:
+        says_more = _says_more(reader) or _says_more(writer)
+        if not says_more and (pair in self._fit or pair in self._around):
             return
         self._left -= 1
         if self._left < 0:
             yield Reason(at, "there are too many types that hold each other", False)
             return
+        # Behind the bound, as it walks all that both hold.
+        if self._same_behind and _text_of_all(reader) == _text_of_all(writer):
+            return
+        if says_more:
+            yield Reason(at, "something stands beside `$ref`", False)
+            return
         self._around.append(pair)
-        before, is_fit = set(self._fit), True
+        before, is_fit = len(self._fit), True
         try:
             for each in self._parts(one, other, at, sure):
                 is_fit = False
                 yield each
         finally:
             self._around.pop()
-            if not is_fit:
-                self._fit = before  # some may fit only if this pair does
+            while not is_fit and len(self._fit) > before:
+                self._fit.popitem()  # some may fit only if this pair does
         if is_fit:
-            self._fit.add(pair)
+            self._fit[pair] = None
 
     def _parts(self, reader: Part, writer: Part, at: str, sure: bool) -> Iterator[Reason]:
         if writer.said is False or reader.said is True:

@@ -187,6 +187,8 @@ class HttpRegistry:
     def __init__(self, address: str) -> None:
         self.address = address.rstrip("/")
         self._versions: dict[str, list[Schema]] = {}
+        self._levels: dict[str, str] = {}
+        """Subject, as in addresses -> its compatibility level."""
         self._by_id: dict[int, Schema] = {}
         self._referred: dict[tuple[str, int], Schema] = {}
 
@@ -218,8 +220,7 @@ class HttpRegistry:
         level which of the two is sent; with FULL both.
         """
         subject = urllib.parse.quote(f"{topic}-value", safe="")
-        said = self._get(f"/config/{subject}?defaultToGlobal=true") or self._get("/config") or {}
-        level = str(said.get("compatibilityLevel", "")) if isinstance(said, dict) else ""
+        level = self._level(subject)
         sent, version = (writer, reader) if level.startswith("FORWARD") else (reader, writer)
         if not level.startswith(("BACKWARD", "FORWARD", "FULL")):
             return None
@@ -229,6 +230,14 @@ class HttpRegistry:
             return None
         messages = [str(each) for each in answer.get("messages") or ()]
         return Opinion(answer["is_compatible"], messages, level.startswith("FULL"))
+
+    def _level(self, subject: str) -> str:
+        """The subject's compatibility level, or that of the registry; empty if neither is told."""
+        if subject not in self._levels:
+            said = self._get(f"/config/{subject}?defaultToGlobal=true") or self._get("/config")
+            told = said.get("compatibilityLevel", "") if isinstance(said, dict) else ""
+            self._levels[subject] = str(told)
+        return self._levels[subject]
 
     def _get(self, path: str, asked: dict[str, Any] | None = None) -> Any:
         """The answer to a question, which may need a body to be asked; None if there is none."""

@@ -117,10 +117,14 @@ function thing(page, id, box, words, extra = []) {
   isShortened && whole(id, box, Math.max(300, Math.floor(page.content.clientWidth) - 34)));
 }
 
+/** Characters of an id that are shown in full at most. */
+const MOST_SHOWN = 512;
+
 /** A long name in full, in as many lines as the picture has room for. */
 function whole(id, box, width) {
   const fits = Math.max(12, Math.floor((width - 16) / 8.2));
-  const lines = id.match(new RegExp(`.{1,${fits}}`, "g"));
+  // Clients choose their ids: any character, any length. `[^]` is one that a line may end with, too.
+  const lines = id.slice(0, MOST_SHOWN).match(new RegExp(`[^]{1,${fits}}`, "gu")) ?? [];
   const longest = Math.min(id.length, fits) * 8.2;
   const x = Math.min(16, width - box.x - longest - 8);
   return svg("text", { class: "whole" }, lines.map((line, at) => svg("tspan", { x, y: 23 + at * 17 }, line)));

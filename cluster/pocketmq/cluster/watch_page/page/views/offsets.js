@@ -6,8 +6,9 @@ import { shortQueue, topicOf } from "watch/state.js";
 import { chip } from "watch/views/cluster.js";
 
 const CELLS = 28;
+/** Height of a row in px, about. */
 const ROW = 34;
-/** Height of a row in px, about: of long lists only the rows that are seen are made. */
+/** Of longer lists only the rows that are seen are made. */
 const MOST_ROWS = 60;
 const LOOKED_BACK_MS = 6000;
 
@@ -16,7 +17,7 @@ function grows(page, key, lag) {
   const now = page.player.at_ms;
   let seen = page.lags.get(key) ?? [];
   if (seen.length && seen.at(-1).at > now) seen = [];  // somebody went back in time
-  if (!seen.length || now - seen.at(-1).at > 250) seen.push({ at: now, lag: lag ?? 0 });
+  if (!seen.length || now - seen.at(-1).at > 250) seen.push({ at: now, lag });
   while (seen.length && now - seen[0].at > LOOKED_BACK_MS) seen.shift();
   page.lags.set(key, seen);
   const half = now - (now - (seen[0]?.at ?? now)) / 2;
@@ -25,9 +26,10 @@ function grows(page, key, lag) {
 }
 
 /** The part of a list that is to be made, and how high what is left out would be. */
-function part(page, key, all) {
+function part(place, key, all) {
   if (all.length <= MOST_ROWS) return { shown: all, above: 0, below: 0 };
-  const from = Math.max(0, Math.min(Math.floor((page.scrolled[key] ?? 0) / ROW) - 10, all.length - MOST_ROWS));
+  const scrolled = [...place.querySelectorAll("[data-window]")].find((each) => each.dataset.window === key)?.scrollTop ?? 0;
+  const from = Math.max(0, Math.min(Math.floor(scrolled / ROW) - 10, all.length - MOST_ROWS));
   return { shown: all.slice(from, from + MOST_ROWS), above: from * ROW, below: (all.length - from - MOST_ROWS) * ROW };
 }
 
@@ -72,7 +74,7 @@ const legend = (t) => el("ul", { class: "legend" }, [["committed", "legend_commi
 
 /** A lag; one that grows is marked, and not by its colour alone. */
 function lagging(page, key, lag, least) {
-  const isGrowing = lag > 0 && grows(page, key, lag);
+  const isGrowing = grows(page, key, lag ?? 0) && lag > 0;
   return el("span", { class: isGrowing ? "number missing" : "number", title: isGrowing ? page.t("grows") : null }, `${count(lag, least)}${isGrowing ? " ↑" : ""}`);
 }
 
@@ -80,7 +82,7 @@ export function draw(place, page) {
   const { state, t } = page;
   const groups = Object.keys(state.offsets).sort();
   const tick = page.player.playing || page.player.following ? Math.floor(performance.now() / 150) : 0;
-  const signature = JSON.stringify([tick || [state.offsets, state.queues], page.language, page.player.at_ms * !tick, page.scrolled]);
+  const signature = JSON.stringify([tick || [state.offsets, state.queues], page.language, page.player.at_ms * !tick]);
   if (place.dataset.drawn === signature && place.firstChild) return;
   place.dataset.drawn = signature;
   if (groups.length === 0) {
@@ -90,7 +92,7 @@ export function draw(place, page) {
   update(place, groups.map((group) => {
     const queues = Object.keys(state.offsets[group]).sort((one, other) => one.localeCompare(other, "en", { numeric: true }));
     const key = `offsets ${group}`;
-    const { shown, above, below } = part(page, key, queues);
+    const { shown, above, below } = part(place, key, queues);
     return el("section", { class: "card" },
       el("h2", null, t("offsets", { group })), el("p", { class: "note" }, t("offsets_note")), (state.sampled || page.large) && el("p", { class: "note" }, t("offsets_sampled")), legend(t),
       table(t("offsets", { group }), [t("queue"), t("owner"), t("progress"), t("committed"), t("committable"), t("out_of_order"), t("in_process"), t("pulled"), t("stored"), t("lag")],
