@@ -103,6 +103,17 @@ def test_one_queue_is_one_queue(browser: Browser, tmp_path: Path) -> None:
         assert "1 queues" not in text
 
 
+def test_any_client_id_is_drawn(browser: Browser, tmp_path: Path) -> None:
+    lesson = begun()
+    for number, odd in enumerate(["\n" * 40, "\U0001f600" * 40, "<b>" * 200_000]):
+        lesson.tell(Rebalanced, 3.0 + number, odd, group=GROUP, client_id=odd,
+                    queues=[f"{TOPIC} broker-a/{number}"])  # fmt: skip
+    with seen(browser, offline=True) as page:  # what the page complains about fails the block
+        page.open(f"{written(lesson, tmp_path)}#t=6").drawn()
+        assert page.page.evaluate("document.querySelectorAll('#view tspan').length") < 500
+        assert page.page.locator("b").count() == 0
+
+
 def test_kill_and_freeze_do_not_look_alike(browser: Browser, lesson: str) -> None:
     with seen(browser, offline=True) as page:
         page.open(f"{lesson}#view=break")

@@ -204,7 +204,8 @@ def _tls(options: Options) -> Tls | None:
     try:
         speaks, ca_file = trusting(os.environ, said, options.text("tlsCaFile"), name)
     except ConfigError as exc:
-        raise options.error("tls", str(exc)) from None
+        where = f" ({exc.origin})" if exc.origin else ""
+        raise options.error("tls", f"{exc.problem}{where}") from None
     return Tls(str(ca_file or ""), name) if speaks else None
 
 
