@@ -23,7 +23,7 @@ IMPORTS: Mapping[str, tuple[str, ...]] = {
     CONTROLLER: (f"{CONTROLLER}.__main__", f"{CONTROLLER}.server", *_SEAMS, "uvloop"),
     BROKER: (
         *(f"{BROKER}.__main__", f"{BROKER}.server", *_SEAMS, "uvloop"),
-        *(f"{BROKER}.store.fault_disk", f"{BROKER}.store.ruled_disk", "encodings.idna"),
+        *(f"{BROKER}.store.disk.fault_disk", f"{BROKER}.store.disk.ruled_disk", "encodings.idna"),
     ),
     # gRPC starts threads with its first server or channel, and none when it is imported
     PROXY: (f"{PROXY}.__main__", f"{PROXY}.assembly.proxy", *_SEAMS, "uvloop"),
