@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable
 from typing import Any, cast
 
 import pytest
 
 from pocketmq.client import Message, MessageQueue, SendFailedError, SendStatus, select_by_hash
 from pocketmq.client.instance import DuplicateGroupError
-from pocketmq.client.producer.prepare import Prepared
 from pocketmq.protocol.codes import RequestCode, ResponseCode
-from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import (
     BrokerError,
     BrokerNotFoundError,
@@ -24,6 +21,7 @@ from pocketmq.protocol.errors import (
 )
 from pocketmq.protocol.headers.send import SendMessageRequestHeaderV2
 from pocketmq.protocol.java import java_hash
+from pocketmq.protocol.transport.channel import Channel
 from pocketmq.runtime.errors import ConfigError
 from pocketmq.runtime.profile import PROFILE_4_9, PROFILES, Profile
 from support.client_rig import client_rig
@@ -439,16 +437,14 @@ async def test_a_try_that_failed_in_the_client_isolates_its_broker_in_4_9_only(
         rig.producer(send_latency_fault_enable=True, profile=profile.name) as producer,
     ):
         delivery = producer._delivery
-        request = delivery.request
+        open_channel = delivery.open_channel
 
-        def without_a(
-            prepared: Prepared, queue: MessageQueue, timeout_s: float
-        ) -> Awaitable[Command]:
+        def without_a(queue: MessageQueue) -> Channel | None:
             if queue.broker_name == "a":
                 raise BrokerNotFoundError("a")
-            return request(prepared, queue, timeout_s)
+            return open_channel(queue)
 
-        monkeypatch.setattr(delivery, "request", without_a)
+        monkeypatch.setattr(delivery, "open_channel", without_a)
         table = producer.fault_strategy.table
         while "a" not in table.items:
             assert (await producer.send(Message("T", b"x"))).queue.broker_name == "b"

@@ -1,14 +1,15 @@
 """A prepared message on its way: one try at one broker, and the tries after it (P-40 to P-42).
 
-The first try of a send, which is nearly always the only one, awaits the future of the answer
-itself; only a try that did not end well brings in a `SendTries`.
+Delivery.anywhere       the strategy names a:1
+  _try                  SEND_MESSAGE_V2 (310) to the master of a; it answers SYSTEM_BUSY (2)
+                        `SendTries`: another broker may take it; the strategy names b:0
+  _try                  to the master of b; it answers SUCCESS (0): the send ends with that
 """
 
 from __future__ import annotations
 
 import contextlib
-import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
 
 import structlog
@@ -17,8 +18,8 @@ from pocketmq.client.instance import ClientInstance
 from pocketmq.client.producer.fault_strategy import FaultStrategy
 from pocketmq.client.producer.prepare import Prepared, Preparer
 from pocketmq.client.producer.send_events import NO_SEND_EVENTS, SendEvents
-from pocketmq.client.producer.send_result import STATUS_BY_CODE, SendResult
-from pocketmq.client.producer.send_tries import SendTries
+from pocketmq.client.producer.send_result import STATUS_BY_CODE, SendResult, SendStatus
+from pocketmq.client.producer.send_tries import SendTries, first_try_s
 from pocketmq.client.producer.settings import ProducerSettings
 from pocketmq.client.routes import RouteTable, TopicPublishInfo
 from pocketmq.protocol.command import Command, Encoding
@@ -39,10 +40,6 @@ from pocketmq.protocol.transport.channel import Channel
 from pocketmq.runtime.errors import PocketMQError
 
 log = structlog.get_logger()
-
-Outcome: TypeAlias = SendResult | BrokerError | RemotingError | ClientError
-"""What a try ends with; other errors are not tried again."""
-
 
 SendHeader: TypeAlias = SendMessageRequestHeaderV2 | SendMessageRequestHeader
 
@@ -94,80 +91,60 @@ class Delivery:
         self._real_time = real_time
         self._now = now
         self._targets: dict[MessageQueue, Target] = {}
-        per_try_ms = settings.send_timeout_per_request_ms
-        self._per_try_s = None if per_try_ms is None else per_try_ms / 1000
-        is_last = settings.retry_times_when_send_failed == 0
-        self.first_try_limit_s = math.inf if is_last or self._per_try_s is None else self._per_try_s
-        """Real seconds that the first try of a send may take at most."""
 
     # -- one try --------------------------------------------------------------------------------
 
-    def request(
-        self, prepared: Prepared, queue: MessageQueue, timeout_s: float
-    ) -> Awaitable[Command]:
-        """One try: the future of the answer itself while the channel is open."""
-        if self.events.sink.is_on:
-            return self._told_request(prepared, queue, timeout_s)
-        return self._request(prepared, queue, timeout_s)
+    async def _try(self, prepared: Prepared, queue: MessageQueue, timeout_s: float) -> SendResult:
+        """Send to one queue and wait for the answer.
 
-    def _request(
-        self, prepared: Prepared, queue: MessageQueue, timeout_s: float
-    ) -> Awaitable[Command]:
-        """The same whether somebody watches or not: a recorded run is the same run."""
-        if prepared.is_plain:
+        Raises:
+            BrokerError: the broker does not say "stored".
+            RemotingError, ClientError: it could not be asked, or did not answer.
+        """
+        events = self.events
+        if events.sink.is_on:
+            events.sent(prepared, queue)
+        try:
             target = self._targets.get(queue)
             if (
                 target is not None
+                and prepared.is_plain
                 and target.changes == self._routes.changes
                 and target.channel.is_open
                 and target.channel.encoding is Encoding.MSGPACK
             ):
-                return target.channel.request_alike(
+                response = await target.channel.request_alike(
                     target.template,
                     self._preparer.time_ms(),
                     prepared.properties,
                     prepared.body,
                     timeout_s,
                 )
-        channel = self.open_channel(queue)
-        if channel is None:
-            return self._connect_and_request(prepared, queue, timeout_s)
-        header = self._preparer.header(prepared, queue)
-        if (
-            prepared.is_plain
-            and channel.encoding is Encoding.MSGPACK
-            and channel.credentials is None  # a signature is of one request
-        ):
-            self._note_target(queue, channel, header)
-        return channel.request(header, prepared.body, timeout_s=timeout_s)
+            else:
+                channel = self.open_channel(queue) or await self.connect(queue)
+                header = self._preparer.header(prepared, queue)
+                if (
+                    prepared.is_plain
+                    and channel.encoding is Encoding.MSGPACK
+                    and channel.credentials is None  # a signature is of one request
+                ):
+                    self._note_target(queue, channel, header)
+                response = await channel.request(header, prepared.body, timeout_s=timeout_s)
+        except PocketMQError as exc:
+            if events.sink.is_on:
+                events.failed(prepared, queue, exc)
+            raise
+        if events.sink.is_on:
+            events.answered(prepared, queue, response)
+        return result_of(response, prepared, queue)
 
     def _note_target(self, queue: MessageQueue, channel: Channel, header: SendHeader) -> None:
-        """Have the next messages to the queue take a shorter way."""
+        """Have the next messages to the queue copy this header in place of encoding their own."""
         if len(self._targets) >= MOST_TARGETS:
             self._targets.clear()
         with contextlib.suppress(FrameError):
             template = SendTemplate(header, channel.version)
             self._targets[queue] = Target(channel, template, self._routes.changes)
-
-    async def _told_request(
-        self, prepared: Prepared, queue: MessageQueue, timeout_s: float
-    ) -> Command:
-        """The same while somebody watches."""
-        self.events.sent(prepared, queue)
-        try:
-            response = await self._request(prepared, queue, timeout_s)
-        except PocketMQError as exc:
-            self.events.failed(prepared, queue, exc)
-            raise
-        self.events.answered(prepared, queue, response)
-        return response
-
-    async def _connect_and_request(
-        self, prepared: Prepared, queue: MessageQueue, timeout_s: float
-    ) -> Command:
-        channel = await self.connect(queue)
-        header = self._preparer.header(prepared, queue)
-        return await channel.request(header, prepared.body, timeout_s=timeout_s)
 
     def open_channel(self, queue: MessageQueue) -> Channel | None:
         """The channel to the queue's master; None if there is none yet, or none that is known."""
@@ -185,84 +162,63 @@ class Delivery:
         instance = self._started()
         return await instance.api.channel(await instance.addresses.master(queue))
 
-    async def _outcome(self, prepared: Prepared, queue: MessageQueue, timeout_s: float) -> Outcome:
-        try:
-            return result_of(await self.request(prepared, queue, timeout_s), prepared, queue)
-        except (BrokerError, RemotingError, ClientError) as exc:
-            return exc
+    # -- all tries ------------------------------------------------------------------------------
 
-    async def once(self, prepared: Prepared, queue: MessageQueue, timeout_s: float) -> SendResult:
+    async def to_queue(
+        self, prepared: Prepared, queue: MessageQueue, timeout_s: float
+    ) -> SendResult:
         """The one try of a send to a named queue; raises as `Producer.send`."""
         try:
-            return result_of(await self.request(prepared, queue, timeout_s), prepared, queue)
+            return await self._try(prepared, queue, timeout_s)
         except (BrokerError, RemotingError, ClientError):
             self._started().lookups.suspect_broker(queue)  # W-12
             raise
 
-    # -- all tries ------------------------------------------------------------------------------
-
     async def anywhere(
         self, info: TopicPublishInfo, prepared: Prepared, timeout_s: float
     ) -> SendResult:
-        """All tries of a send that leaves the queue to us; raises as `Producer.send`."""
-        began_at = self._real_time()
-        queue = self._strategy.choose(info, None, self._now())
-        outcome = await self._outcome(prepared, queue, min(timeout_s, self.first_try_limit_s))
-        return await self.go_on(info, prepared, queue, began_at, timeout_s, outcome)
-
-    async def go_on(
-        self,
-        info: TopicPublishInfo,
-        prepared: Prepared,
-        queue: MessageQueue,
-        began_at: float,
-        timeout_s: float,
-        outcome: Outcome,
-    ) -> SendResult:
-        """Learn from a first try, and try again if it did not end well.
+        """All tries of a send that leaves the queue to us; raises as `Producer.send`.
 
         Args:
-            info: Where else the message may go.
+            info: Where the message may go.
             prepared: What every try sends.
-            queue: Of the first try.
-            began_at: When it began, in real seconds.
-            timeout_s: For all tries together.
-            outcome: What it ended with.
-
-        Raises:
-            Others: see `Producer.send`.
+            timeout_s: Real seconds for all tries together.
         """
-        settings, strategy = self._settings, self._strategy
-        tries = SendTries(
-            info.topic,
-            tries=1 + settings.retry_times_when_send_failed,
-            timeout_s=timeout_s,
-            began_at=began_at,
-            retry_when_not_stored_ok=settings.retry_another_broker_when_not_store_ok,
-            max_timeout_per_try_s=self._per_try_s,
-        )
-        tries.begin_try(queue.broker_name, began_at)
-        try_began_at = began_at
+        strategy = self._strategy
+        began_at = try_began_at = self._real_time()
+        left_s = first_try_s(self._settings, timeout_s)
+        queue = strategy.choose(info, None, self._now())
+        tries: SendTries | None = None
+        outcome: SendResult | BrokerError | RemotingError | ClientError
         while True:
-            now = self._real_time()
-            latency_ms = (now - try_began_at) * 1000
-            if isinstance(outcome, SendResult):
-                strategy.answered(queue.broker_name, latency_ms, self._now())
-                final = tries.answered(outcome, now)
-            else:
-                self._learn(queue.broker_name, latency_ms, outcome)
+            try:
+                outcome = await self._try(prepared, queue, left_s)
+            except (BrokerError, RemotingError, ClientError) as exc:
+                outcome = exc
+                self._failed(queue.broker_name, try_began_at, exc)
+                # The route may be why: another master, or queues that are gone.
                 self._started().lookups.suspect_route(info.topic)
-                final = tries.failed(outcome, now)
+            else:
+                if strategy.enabled:
+                    latency_ms = (self._real_time() - try_began_at) * 1000
+                    strategy.answered(queue.broker_name, latency_ms, self._now())
+                if outcome.status is SendStatus.SEND_OK:
+                    return outcome  # nearly every send; so `SendTries` is made only for others
+            now = self._real_time()
+            if tries is None:
+                tries = SendTries(info.topic, self._settings, timeout_s, began_at)
+                tries.begin_try(queue.broker_name, began_at)
+            final = tries.ended(outcome, now)
             if final is not None:
                 return final
             log.debug("send.retried", topic=info.topic, broker=queue.broker_name, why=str(outcome))
-            queue = strategy.choose(info, tries.last_broker, self._now(), retry=True)
+            queue = strategy.choose(info, queue.broker_name, self._now(), retry=True)
             try_began_at = now
             left_s = tries.begin_try(queue.broker_name, now)
-            outcome = await self._outcome(prepared, queue, left_s)
 
-    def _learn(self, broker_name: str, latency_ms: float, error: PocketMQError) -> None:
+    def _failed(self, broker_name: str, try_began_at: float, error: PocketMQError) -> None:
         strategy = self._strategy
+        latency_ms = (self._real_time() - try_began_at) * 1000
         if isinstance(error, RemotingError):
             strategy.remoting_failed(broker_name, latency_ms, self._now())
         elif isinstance(error, BrokerError):

@@ -15,9 +15,7 @@ A try that timed out may have been stored all the same, so a message can be ther
 have the same UNIQ_KEY.
 
 Many coroutines may send at the same time; what they send in one turn of the loop leaves in few
-writes per broker. There is no task and no timer per message: the first try of a send, which is
-nearly always the only one, awaits its answer directly, and only a failed try brings in a
-`SendTries`.
+writes per broker. There is no task and no timer per message.
 """
 
 from __future__ import annotations
@@ -34,23 +32,21 @@ from pocketmq.client.group_client import GroupClient
 from pocketmq.client.instance import ClientInstance
 from pocketmq.client.instances import release
 from pocketmq.client.producer.batches import RECOMMENDED_BATCH_BYTES, split_batches
-from pocketmq.client.producer.delivery import Delivery, result_of
+from pocketmq.client.producer.delivery import Delivery
 from pocketmq.client.producer.detector import FaultDetector
 from pocketmq.client.producer.fault_strategy import FaultStrategy
 from pocketmq.client.producer.options import ProducerOptions
 from pocketmq.client.producer.prepare import Preparer
 from pocketmq.client.producer.selectors import QueueSelector, select_by_hash
 from pocketmq.client.producer.send_events import SendEvents
-from pocketmq.client.producer.send_result import SendResult, SendStatus
+from pocketmq.client.producer.send_result import SendResult
 from pocketmq.client.producer.settings import ProducerSettings
 from pocketmq.client.requests import NoReplyError, reply_to
 from pocketmq.client.routes import TopicPublishInfo
 from pocketmq.protocol.dispatch import Peer
 from pocketmq.protocol.errors import (
-    BrokerError,
     ClientError,
     IllegalMessageError,
-    RemotingError,
 )
 from pocketmq.protocol.headers.timers import (
     RecallMessageRequestHeader,
@@ -185,29 +181,11 @@ class Producer(GroupClient):
         if queue is not None or selector is not None or key is not None:
             chosen = await self._chosen_queue(message, queue, selector, key)
             prepared = self._preparer.message(message)
-            return await self._delivery.once(prepared, chosen, timeout_s)
+            return await self._delivery.to_queue(prepared, chosen, timeout_s)
 
         info = self._known_info(message) or await self._find_info(message)
         prepared = self._preparer.message(message)
-        delivery, strategy = self._delivery, self.fault_strategy
-        began_at = self._loop_time()
-        queue = strategy.choose(info, None, self._now()) if strategy.enabled else info.next_queue()
-        try:
-            limit_s = delivery.first_try_limit_s
-            response = await delivery.request(
-                prepared, queue, timeout_s if timeout_s < limit_s else limit_s
-            )
-            result = result_of(response, prepared, queue)
-        except (BrokerError, RemotingError, ClientError) as exc:
-            return await delivery.go_on(info, prepared, queue, began_at, timeout_s, exc)
-        if (
-            result.status is not SendStatus.SEND_OK
-            and self.settings.retry_another_broker_when_not_store_ok
-        ):
-            return await delivery.go_on(info, prepared, queue, began_at, timeout_s, result)
-        if strategy.enabled:
-            strategy.answered(queue.broker_name, (self._loop_time() - began_at) * 1000, self._now())
-        return result
+        return await self._delivery.anywhere(info, prepared, timeout_s)
 
     async def request(
         self,
@@ -309,7 +287,7 @@ class Producer(GroupClient):
         delivery, prepared = self._delivery, self._preparer.batch(messages)
         timeout_s = (self.settings.send_timeout_ms if timeout_ms is None else timeout_ms) / 1000
         if queue is not None:
-            return await delivery.once(prepared, queue, timeout_s)
+            return await delivery.to_queue(prepared, queue, timeout_s)
         info = self._known_info(messages[0]) or await self._find_info(messages[0])
         return await delivery.anywhere(info, prepared, timeout_s)
 

@@ -1,6 +1,6 @@
 """The tries of one send: go on or not, with how much time, and what to end with (P-40..P-42).
 
-Pure. The first try of a send needs none of this; `SendTries` counts on when it did not end well.
+Pure: the caller says what time it is.
 
     outcome of a try                         then
     SEND_OK                                  end with it
@@ -17,8 +17,9 @@ from __future__ import annotations
 from typing import Final
 
 from pocketmq.client.producer.send_result import SendResult, SendStatus
+from pocketmq.client.producer.settings import ProducerSettings
 from pocketmq.protocol.codes import ClientErrorCode
-from pocketmq.protocol.errors import BrokerError, ClientError, RemotingError
+from pocketmq.protocol.errors import BrokerError
 from pocketmq.runtime.errors import PeerError, PocketMQError
 from pocketmq.runtime.words import counted
 
@@ -53,55 +54,49 @@ class SendTimeoutError(SendFailedError):
     """The send's time was over before a try could begin (P-40)."""
 
 
+def first_try_s(settings: ProducerSettings, timeout_s: float) -> float:
+    """Real seconds that the first try of a send may take."""
+    limit_ms = settings.send_timeout_per_request_ms
+    if limit_ms is None or not settings.retry_times_when_send_failed:
+        return timeout_s  # the last try has all the time that is left
+    return min(timeout_s, limit_ms / 1000)
+
+
 class SendTries:
     """One synchronous send.
 
     Args:
         topic: For the error text.
-        tries: 1 + `retry_times_when_send_failed`.
+        settings: How many tries, how long one may take, and which answers are tried again.
         timeout_s: For all tries together (P-40).
         began_at: When the first try began, in the caller's seconds.
-        retry_when_not_stored_ok: Whether FLUSH_DISK_TIMEOUT (10), SLAVE_NOT_AVAILABLE (11) and
-            FLUSH_SLAVE_TIMEOUT (12) are tried again elsewhere (P-42).
-        max_timeout_per_try_s: Bounds every try but the last; None for no bound.
     """
 
     __slots__ = (
         "_began_at",
         "_last_error",
-        "_max_timeout_per_try_s",
         "_result",
-        "_retry_when_not_stored_ok",
+        "_settings",
         "_timeout_s",
         "_topic",
-        "_tries",
         "brokers_sent",
     )
 
     def __init__(
-        self,
-        topic: str,
-        *,
-        tries: int,
-        timeout_s: float,
-        began_at: float,
-        retry_when_not_stored_ok: bool = False,
-        max_timeout_per_try_s: float | None = None,
+        self, topic: str, settings: ProducerSettings, timeout_s: float, began_at: float
     ) -> None:
         self.brokers_sent: list[str] = []
         self._topic = topic
-        self._tries = tries
+        self._settings = settings
         self._timeout_s = timeout_s
         self._began_at = began_at
-        self._retry_when_not_stored_ok = retry_when_not_stored_ok
-        self._max_timeout_per_try_s = max_timeout_per_try_s
         self._result: SendResult | None = None
         self._last_error: Exception | None = None
 
     @property
-    def last_broker(self) -> str | None:
-        """The broker that the next try should avoid (P-31)."""
-        return self.brokers_sent[-1] if self.brokers_sent else None
+    def _is_last(self) -> bool:
+        """Whether no try may follow the one that has begun."""
+        return len(self.brokers_sent) > self._settings.retry_times_when_send_failed
 
     def begin_try(self, broker_name: str, now: float) -> float:
         """Count a try; the real seconds that it may take.
@@ -117,35 +112,35 @@ class SendTries:
                 self._topic, self.brokers_sent, self._cost_ms(now), self._last_error
             ) from self._last_error
         self.brokers_sent.append(broker_name)
-        if self._max_timeout_per_try_s is not None and len(self.brokers_sent) < self._tries:
-            left = min(left, self._max_timeout_per_try_s)
+        limit_ms = self._settings.send_timeout_per_request_ms
+        if limit_ms is not None and not self._is_last:
+            left = min(left, limit_ms / 1000)
         return left
 
-    def answered(self, result: SendResult, now: float) -> SendResult | None:
-        """A try was answered; what the send ends with, or None to try again."""
-        self._result = result
-        if result.status is SendStatus.SEND_OK or not self._retry_when_not_stored_ok:
-            return result
-        return self._next(now)
-
-    def failed(self, error: PocketMQError, now: float) -> SendResult | None:
-        """A try failed; what the send ends with, or None to try again.
+    def ended(self, outcome: SendResult | PocketMQError, now: float) -> SendResult | None:
+        """A try ended with this; what the send ends with, or None to try again.
 
         Raises:
             SendFailedError: that was the last try.
             BrokerError: another broker would not answer otherwise.
         """
-        self._last_error = error
-        if isinstance(error, BrokerError) and not error.retriable:
+        if isinstance(outcome, SendResult):
+            self._result = outcome
+            if (
+                outcome.status is SendStatus.SEND_OK
+                or not self._settings.retry_another_broker_when_not_store_ok  # P-42
+            ):
+                return outcome
+            return self._next(now)
+        self._last_error = outcome
+        if isinstance(outcome, BrokerError) and not outcome.retriable:
             if self._result is not None:
-                return self._result
-            raise error
-        if not isinstance(error, (BrokerError, RemotingError, ClientError)):
-            raise error
+                return self._result  # stored at least once, whatever this broker says
+            raise outcome
         return self._next(now)
 
     def _next(self, now: float) -> SendResult | None:
-        if len(self.brokers_sent) < self._tries:
+        if not self._is_last:
             return None
         if self._result is not None:
             return self._result
