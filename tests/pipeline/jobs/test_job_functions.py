@@ -66,7 +66,7 @@ def test_flights_runs_the_job_that_its_arguments_say(
 ) -> None:
     ran: list[tuple[jobs.FlightsJob, bool]] = []
 
-    def run(job: jobs.FlightsJob, *, follow: bool) -> dict[str, object]:
+    def run(job: jobs.FlightsJob, *, follow: bool, **_: object) -> dict[str, object]:
         ran.append((job, follow))
         return {}
 

@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pocketmq.pipeline.jobs.carriers import FLIGHT, CarrierDelay
+from pocketmq.pipeline.jobs.on_spark import Starting, job_session
 from pocketmq.pipeline.spark.plainly import told_by_spark
-from pocketmq.pipeline.spark.session import check_spark, session
+from pocketmq.pipeline.spark.session import check_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,6 +41,8 @@ def flights(
     window: str = "1 hour",
     watermark: str = WATERMARK,
     follow: bool = False,
+    master: str = "",
+    starting: Starting | None = None,
     on_batch: Callable[[int, Totals], None] | None = None,
 ) -> Totals:
     """Run a `FlightsJob`: on the topic's flights up to now, with `follow` until Ctrl-C.
@@ -52,6 +55,9 @@ def flights(
         window: Length of a window.
         watermark: How late a flight may be.
         follow: Whether to go on when the topic's end is reached.
+        master: Where Spark runs; two cores of this machine if nothing else is said. Executors of a
+            cluster write into the folder, so it must be the same on all machines.
+        starting: Told where Spark runs before it is started.
         on_batch: Called after each batch with its number and the totals so far.
 
     Returns:
@@ -65,7 +71,7 @@ def flights(
     job = FlightsJob(
         nameservers, Path(folder), topic, to_topic, window, watermark, on_batch=on_batch
     )
-    return job.run(follow=follow)
+    return job.run(follow=follow, master=master, starting=starting)
 
 
 @dataclass(slots=True)
@@ -93,8 +99,17 @@ class FlightsJob:
     on_batch: Callable[[int, Totals], None] | None = None
     _windows: dict[tuple[str, Any], tuple[int, int, int]] = field(default_factory=dict)
 
-    def run(self, *, follow: bool = False, spark: SparkSession | None = None) -> Totals:
+    def run(
+        self,
+        *,
+        follow: bool = False,
+        spark: SparkSession | None = None,
+        master: str = "",
+        starting: Starting | None = None,
+    ) -> Totals:
         """Process the topic's flights, with `follow` until the query is stopped; the final totals.
+
+        In the session that is given, or as `job_session` says.
 
         Raises:
             MissingToolError: PySpark, Java 17 or later, or matplotlib is not installed.
@@ -107,7 +122,9 @@ class FlightsJob:
             check_spark()
         check_matplotlib()
         self.check_topics()
-        spark = spark or session("flights", settings={"spark.driver.memory": "1g"})
+        if spark is None:
+            quiet = {"spark.ui.showConsoleProgress": "false"}  # whoever calls counts the flights
+            spark = job_session("flights", master=master, settings=quiet, starting=starting)
         query = self.start(spark, follow=follow)
         try:
             query.awaitTermination()

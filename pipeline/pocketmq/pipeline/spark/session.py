@@ -93,13 +93,13 @@ def session(
     check_spark()
     from pyspark.sql import SparkSession
 
-    submitted = _submitted()
+    given = submitted()
     own = {**({"spark.master": master} if master else {}), **(settings or {})}
     if from_environment := os.environ.get("SPARK_MASTER"):
         own.setdefault("spark.master", from_environment)
-    if "spark.master" not in submitted:
+    if "spark.master" not in given:
         own.setdefault("spark.master", "local[*]")
-    place = own.get("spark.master") or submitted["spark.master"]
+    place = own.get("spark.master") or given["spark.master"]
     if is_on_this_machine(place):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -112,7 +112,7 @@ def session(
         os.environ["PATH"] = os.pathsep.join((own_folder, os.environ.get("PATH", os.defpath)))
     builder = SparkSession.builder.appName(app_name)
     for name, value in settings_for(place).items():
-        if name not in submitted:
+        if name not in given:
             own.setdefault(name, value)
     for name, value in own.items():
         builder = builder.config(name, value)
@@ -153,7 +153,7 @@ def submit_settings(words: str) -> dict[str, str]:
     return found
 
 
-def _submitted() -> dict[str, str]:
+def submitted() -> dict[str, str]:
     """What spark-submit was given, if it has started this process or is to start the JVM."""
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return submit_settings(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))

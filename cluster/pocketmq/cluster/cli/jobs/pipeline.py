@@ -11,6 +11,7 @@ from pocketmq.cluster.cli.common.output import Output, Sentences, show, tell
 from pocketmq.cluster.cli.common.run import DEFAULT_NAMESERVERS, Nameservers, told_or_found
 from pocketmq.cluster.cli.common.tables import Table
 from pocketmq.cluster.cli.jobs import pipeline_jobs, pipeline_replay, pipeline_schema
+from pocketmq.cluster.cli.jobs.pipeline_spark import Master, tell_starting
 
 if TYPE_CHECKING:
     from pocketmq.pipeline.jobs.flights_job import Totals
@@ -197,6 +198,7 @@ def flights(
         str, typer.Option(help="How late a flight may be; the demo's are months apart.")
     ] = "400 days",
     follow: Annotated[bool, typer.Option("--follow", help="Keep reading until Ctrl-C.")] = False,
+    master: Master = "",
     output: Output = None,
 ) -> int:
     from pocketmq.pipeline.jobs import flights as run
@@ -214,6 +216,8 @@ def flights(
             window=window,
             watermark=watermark,
             follow=follow,
+            master=master,
+            starting=tell_starting,
             on_batch=on_batch,
         )
     means = {name: None if row.mean is None else float(row.mean) for name, row in totals.items()}
