@@ -77,6 +77,7 @@ class ProcessQueue:
         count = body_bytes = 0
         for message in messages:
             offset = message.queue_offset
+            # Pulled twice, after a correction of the offset: the listener is to see it once.
             if offset in waiting:
                 continue
             waiting[offset] = message
@@ -90,6 +91,7 @@ class ProcessQueue:
         self._offset_max = max(self._offset_max, last)
         self.count += count
         self.body_bytes += body_bytes
+        # A run takes what comes while it is under way, so it is asked for once.
         if waiting and not self.consuming:
             self.consuming = True
             return True
@@ -156,6 +158,7 @@ class ProcessQueue:
         if not self._messages:
             return None
         offset = self._first_offset()
+        # Only the first: what is behind it holds up no commit.
         since = self._started.get(offset)
         if since is None or now - since <= timeout_s:
             return None
@@ -180,6 +183,7 @@ class ProcessQueue:
         """What was taken is done; the offset to commit, -1 if nothing was taken."""
         if not self._ordered:
             return -1
+        # An orderly run takes in order, so everything before this one is done.
         last = max(self._ordered)
         self.count -= len(self._ordered)
         self.body_bytes -= sum(message.body_size for message in self._ordered.values())
@@ -192,6 +196,7 @@ class ProcessQueue:
         for message in back:
             if self._ordered.pop(message.queue_offset, None) is not None:
                 self._messages[message.queue_offset] = message
+        # They come before all that waits: order is what this consumer is for.
         self._offsets = deque(sorted(self._messages))
 
     # -- state ----------------------------------------------------------------------------------
@@ -214,6 +219,8 @@ class ProcessQueue:
         if not self._messages:
             return 0
         offsets = self._offsets
+        # Removal leaves offsets in the deque: taking one out of its middle would cost O(n). They go
+        # when they come to an end of it.
         while offsets[-1] not in self._messages:
             offsets.pop()
         return offsets[-1] - self._first_offset()

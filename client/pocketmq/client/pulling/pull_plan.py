@@ -135,6 +135,7 @@ def before_pull(
         subscribed: Whether its topic is still subscribed.
     """
     buffer, claim = request.process_queue, request.claim
+    # The order is RocketMQ's: of several reasons the first decides how long to wait (C-36).
     if claim.dropped:
         return _FORGET
     if not running:
@@ -146,10 +147,14 @@ def before_pull(
     if buffer.body_mib > limits.threshold_size_for_queue_mib:
         return _LARGE
     if not orderly:
+        # One slow message keeps the offset from being committed. After a crash all behind it comes
+        # again, so that must stay bounded. An orderly run has one batch at a time and no span.
         if buffer.span > limits.max_span:
             return _WIDE
     elif not claim.locked:
         return _NOT_LOCKED
+    # While it was not locked another member consumed and committed: where that one stopped is where
+    # to go on, not where we once planned to.
     elif not request.previously_locked:
         return _FIND_START
     if not subscribed:
@@ -181,6 +186,7 @@ def pull_header(
         max_msg_bytes: Bytes wanted (5.x).
     """
     sys_flag = PullSysFlag.SUSPEND
+    # Offsets ride along with pulls, so that a crash repeats little. A slave keeps none.
     if commit_offset > 0 and broker_id == MASTER_ID:
         sys_flag |= PullSysFlag.COMMIT_OFFSET
     if post_subscription:

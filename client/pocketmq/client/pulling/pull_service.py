@@ -146,6 +146,7 @@ class PullMessageService:
         self._due.append((consumer, request))
         if not self._scheduled:
             self._scheduled = True
+            # All pulls that are due in this turn go out together, in one write for each broker.
             asyncio.get_running_loop().call_soon(self._run)
 
     def execute_later(self, consumer: PullingConsumer, request: PullRequest, delay_ms: int) -> None:
@@ -180,6 +181,7 @@ class PullMessageService:
 
         All pulls are looked at once after a change of addresses, however many routes tell of it.
         """
+        # Each topic's route reports a change of the same brokers.
         if self._routes.changes == self._changes_seen:
             return
         self._changes_seen = self._routes.changes
@@ -190,6 +192,8 @@ class PullMessageService:
         for request, under_way in list(self._under_way.items()):
             asked = under_way.broker
             now = self._routes.broker(request.queue.broker_name, asked.broker_id, only_this=True)
+            # Another address has the role that was asked, such as a new master. The old one may
+            # hold the pull for 15 s more, and answer without what was sent meanwhile.
             if now is not None and now.broker_id == asked.broker_id and now != asked:
                 del self._under_way[request]
                 under_way.answer.cancel()
@@ -216,6 +220,7 @@ class PullMessageService:
         if step is Step.PULL:
             broker = self._routes.broker(request.queue.broker_name, request.suggested_broker_id)
             channel = None if broker is None else self._api.remoting.open_channel(broker.address)
+            # A pull has no task of its own; only what must wait for a connection gets one.
             if broker is None or channel is None:
                 self._tasks.start(self._connect(consumer, request), name=f"connect {request}")
             else:
@@ -233,6 +238,7 @@ class PullMessageService:
         try:
             broker = self._routes.broker(queue.broker_name, request.suggested_broker_id)
             if broker is None:
+                # The route may be old. Asking for it anew may find the broker, or a slave of it.
                 broker = await self._addresses.any_replica(queue)
             await self._api.channel(broker.address)
         except PocketMQError as exc:
@@ -256,7 +262,9 @@ class PullMessageService:
         header = consumer.pull_header(request, broker)
         answer = channel.request(header, timeout_s=NO_REAL_TIMEOUT_S)
         deadline = self._clock.monotonic() + CONSUMER_TIMEOUT_WHEN_SUSPEND_MS / 1000
+        # Noted before the answer can come: in memory it may be there at once.
         self._under_way[request] = _UnderWay(consumer, broker, answer, deadline)
+        # Deadlines only grow, so the timer for the oldest pull serves all behind it.
         if self._timer is None:
             self._timer = self._clock.call_at(deadline, self._expire)
         if self._overdue_timer is None and self._routes.may_fail_over(request.queue.broker_name):
@@ -267,6 +275,7 @@ class PullMessageService:
         self, consumer: PullingConsumer, request: PullRequest, answer: asyncio.Future[Command]
     ) -> None:
         """A pull has ended: hand its answer over, and plan the next pull of the queue (C-40)."""
+        # By `stop`, by a new route or after 30 s: whoever cancelled it has decided what follows.
         if answer.cancelled():
             return
         error = answer.exception()
@@ -299,11 +308,14 @@ class PullMessageService:
                 remark=response.remark,
             )
             delay_ms = delay_after_code_ms(response.code)
+            # FLOW_CONTROL comes from a broker that lives and asks for patience: no reason to look
+            # for another master.
             if self._suspect(request.queue) and delay_ms == EXCEPTION_DELAY_MS:
                 self._wait_for_master(consumer, request)
                 return None
             return delay_ms
         header = response.header(PullMessageResponseHeader)
+        # A master short of memory sends its readers to a slave, and calls them back (C-38).
         request.suggested_broker_id = header.suggest_which_broker_id
         messages: list[MessageExt] = []
         if status is PullStatus.FOUND:
@@ -346,6 +358,7 @@ class PullMessageService:
             overdue_at = under_way.deadline - _LEFT_S
             if overdue_at > now:
                 later = min(later or overdue_at, overdue_at)
+                # In the order of deadlines, so the first that is not overdue ends the look.
                 break  # the others were sent later
             self._suspect(request.queue)
             later = now + _LOOK_S
@@ -361,6 +374,7 @@ class PullMessageService:
             if under_way.deadline > now:
                 self._timer = self._clock.call_at(under_way.deadline, self._expire)
                 break
+            # Two steps, because putting one off changes the mapping that is walked here.
             late.append((request, under_way))
         for request, under_way in late:
             del self._under_way[request]

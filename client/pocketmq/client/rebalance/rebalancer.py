@@ -160,6 +160,7 @@ class Rebalancer:
     async def run(self, topics: Collection[str]) -> bool:
         """One round for every topic; whether all assigned queues are owned (C-22, C-28)."""
         balanced = True
+        # Sorted, so that two runs of a simulation ask in the same order.
         for topic in sorted(topics):
             try:
                 balanced &= await self._run_topic(topic)
@@ -172,6 +173,7 @@ class Rebalancer:
             if self._stopped:
                 return True
         if self._allocation is not None:
+            # Topics that are no longer subscribed to are given up, too.
             self._allocation.take_only(topics)
         await self._carry_out(self.planner.on(SubscriptionsAre(topics), self._clock.monotonic()))
         return balanced and self.planner.is_balanced
@@ -181,6 +183,7 @@ class Rebalancer:
         if self._allocation is not None:
             try:
                 return await self._run_allocated(topic, self._allocation)
+            # An old broker among new ones: share its topics out as 4.9 does (K-20).
             except NoAllocationError as exc:
                 self.log.info("rebalance.by_client", topic=topic, reason=str(exc))
         await self._run_shared(topic)
@@ -213,6 +216,8 @@ class Rebalancer:
                 self.log.warning("client_id.duplicated", topic=topic, members=members)
         if members is not None and queues is not None and self._events.sink.is_on:
             self._events.allocated(self.planner, topic, queues, members)
+        # Members or queues that are not known (None) change nothing: giving queues up because a
+        # broker did not answer would stop consumption for nothing (C-24).
         before = self.planner.owned(topic)
         seen = TopicSeen(topic, queues, members)
         await self._carry_out(self.planner.on(seen, self._clock.monotonic()))
@@ -252,6 +257,8 @@ class Rebalancer:
                     *(self._find_start(start.queue) for start in starts)
                 )
             else:
+                # One after the other: a queue is released before anything is locked or pulled for
+                # it.
                 events = (await self._do(todo.popleft()),)
             for event in events:
                 if event is not None and not self._stopped:
@@ -262,6 +269,7 @@ class Rebalancer:
         match instruction:
             case DropQueue(queue):
                 claim = claims.get(queue)
+                # A claim that is gone has nothing to release; the planner still waits to hear that.
                 if claim is None or await consumer.release(claim):
                     return QueueReleased(queue)
                 return QueueHeld(queue)

@@ -142,6 +142,7 @@ class ConcurrentConsumeService:
             if not waiter.done():
                 waiter.set_result(None)
         self._idle.clear()
+        # A listener may stop its own consumer; its task cannot wait for itself.
         current = asyncio.current_task()
         running = [task for task in self._tasks if not task.done() and task is not current]
         if running and await_termination_s > 0:
@@ -182,14 +183,18 @@ class ConcurrentConsumeService:
         if self._one_by_one:
             self._line.append((messages, buffer))
         else:
+            # Batches never mix two queues: their offsets are committed by queue.
             for start in range(0, len(messages), size):
                 self._line.append((messages[start : start + size], buffer))
         self._wake_one()
 
     def _wake_one(self) -> None:
         """Wake or start one more worker, unless one is being woken already."""
+        # One at a time: the one that wakes looks whether there is work for another, so that a
+        # trickle of messages keeps one worker busy and not twenty half idle.
         if self._waking or self._stopped or not (self._line or length_hint(self._begun)):
             return
+        # A waiter may be done already: `stop` has ended it, or its task was cancelled.
         while self._idle:
             waiter = self._idle.pop()
             if not waiter.done():
@@ -213,6 +218,7 @@ class ConcurrentConsumeService:
             except Exception:  # a worker that ended would leave the others' messages behind
                 log.exception("worker.failed", group=self._group)
                 continue
+            # Registered as idle after `stop`, it would wait for a wake-up that never comes.
             if self._has_stopped():
                 return
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -229,10 +235,13 @@ class ConcurrentConsumeService:
         done = 0
         while (found := self.next_now()) is not None:
             message, buffer = found
+            # This worker is about to wait for a listener, so whatever is left needs another one.
             if not self._waking and (self._idle or len(self._tasks) < self._max_workers):
                 self._wake_one()
             began = listener.began()
             try:
+                # A real clock has nothing to be told, and the `with` would cost as much as a short
+                # listener.
                 if self._waits_are_told:
                     with self._clock.peer_wait():  # a listener may wait for anything
                         status = await listener.begin_one(message)
@@ -242,6 +251,7 @@ class ConcurrentConsumeService:
                 status = self._failed([message], buffer, exc)
             finally:
                 listener.ended(began)
+            # The usual case, without the coroutine that `_answered` is.
             if status is None and not listener.events.sink.is_on:
                 try:
                     self._done_one(message, buffer)
@@ -259,9 +269,11 @@ class ConcurrentConsumeService:
         done = 0
         while line:
             messages, buffer = line.popleft()
+            # This worker is about to wait for a listener, so whatever is left needs another one.
             if line and not self._waking:
                 self._wake_one()
             try:
+                # Nothing is left of the batch when its queue was given up or reset meanwhile.
                 if not self.batch_records.prepare(messages, buffer):
                     continue
             except Exception as exc:  # noqa: BLE001 - logged, and handed out again
@@ -308,6 +320,8 @@ class ConcurrentConsumeService:
                 listener.events.consumed(messages, buffer.queue, said)
             if status is None and context.ack_index == ALL_ACKED:
                 self.batch_records.done(messages, buffer)
+            # After a reset the same offsets may be here again, as other deliveries: this answer is
+            # not about them (C-70).
             elif not self.batch_records.is_void(messages, buffer):
                 kept = await self._answers.settle(messages, buffer, status, context)
                 if kept:

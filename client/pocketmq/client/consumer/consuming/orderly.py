@@ -137,6 +137,7 @@ class OrderlyConsumeService:
         self._stopped = True
         self._line.clear()
         await self._renewal.stop()
+        # A listener may stop its own consumer; its task cannot wait for itself.
         current = asyncio.current_task()
         running = [task for task in self._tasks if task is not current]
         if running and await_termination_s > 0:
@@ -174,6 +175,7 @@ class OrderlyConsumeService:
         if self._stopped:
             return
         self._line.append(buffer)
+        # With all workers busy the queue waits in line: the first that is done takes it.
         if len(self._tasks) < self._max_workers:
             task = self._workers.start(self._work(), name=f"run {buffer.queue}")
             self._tasks.add(task)
@@ -187,6 +189,8 @@ class OrderlyConsumeService:
         while self._line and not self._stopped:
             buffer = self._line.popleft()
             queue = buffer.queue
+            # Two runs of one queue would give its messages to two listeners at once (C-58). Not
+            # lost: the run that is under way submits this one when it ends.
             if queue in self._running:
                 self._again[queue] = buffer
                 continue
@@ -211,12 +215,15 @@ class OrderlyConsumeService:
         calls = 0
         while not claim.dropped and not self._stopped:
             now = self._clock.monotonic()
+            # The lock is looked at before each call, since a broker gives it away 60 s after the
+            # last renewal and another member may be consuming by now (C-58).
             if self._locks is not None and (
                 not buffer.claim.locked or buffer.claim.is_lock_expired(now)
             ):
                 first = calls == 0
                 self._try_lock_later(buffer, TRY_LOCK_MS if first else TRY_LOCK_SOON_MS)
                 return
+            # A queue that never runs dry must not keep its worker from all others (C-58).
             if now - began_at > MAX_TIME_CONSUME_CONTINUOUSLY_S:
                 self._submit_later(buffer, TRY_LOCK_SOON_MS)
                 return
@@ -225,17 +232,20 @@ class OrderlyConsumeService:
                 return
             calls += 1
             if calls % CALLS_PER_TURN == 0:
+                # A listener that never waits would keep the loop to itself.
                 await self._clock.sleep(0)
 
     async def _consume(self, messages: list[MessageExt], buffer: ProcessQueue) -> bool:
         """One call of the listener; whether the run goes on."""
         context = ConsumeOrderlyContext(buffer.queue)
         for message in messages:
+            # Listeners know the topic that was sent to, not the retry topic it came back by (C-54).
             if message.topic == self._retry_topic:
                 message.topic = message.properties.get(names.RETRY_TOPIC, message.topic)
         async with self._consume_lock(buffer):
             if buffer.claim.dropped:
                 return False
+            # Shown to tools (`consumerStatus`), which look for queues that stand still.
             buffer.last_consume_at = self._clock.monotonic()
             try:
                 with self._clock.peer_wait():  # a listener may wait for anything
@@ -273,6 +283,7 @@ class OrderlyConsumeService:
                 answer=repr(status)[:100],
                 advice="return None or a ConsumeOrderlyStatus",
             )
+            # Neither success nor failure was said: consuming again is safe, skipping is not.
             answer = SUSPEND
         commit, goes_on = False, True
         if answer is SUSPEND:
@@ -280,6 +291,8 @@ class OrderlyConsumeService:
                 buffer.put_back(messages)
                 goes_on = False
             else:
+                # All of them went to the broker, so the queue goes on behind them. Without auto
+                # commit it is the listener that says when.
                 commit = context.auto_commit
         elif context.auto_commit:
             if answer is not ConsumeOrderlyStatus.SUCCESS:
@@ -295,10 +308,12 @@ class OrderlyConsumeService:
         elif answer is ConsumeOrderlyStatus.ROLLBACK:
             buffer.put_back()
             goes_on = False
+        # Nothing else would start the queue again: its messages are here, no pull brings new ones.
         if not goes_on:
             self._submit_later(buffer, self._suspend_time_ms(context.suspend_current_queue_time_ms))
         if commit:
             offset = buffer.commit()
+            # A queue that was given up may be with another member, whose offset must not go back.
             if offset >= 0 and not buffer.claim.dropped:
                 self._offsets.update(buffer.queue, offset, increase_only=False)  # C-62
         return goes_on
@@ -309,6 +324,7 @@ class OrderlyConsumeService:
         again = False
         for message in messages:
             times = message.reconsume_times
+            # If the broker cannot be reached it stays here and is tried again, or it would be lost.
             if times >= self._max_reconsume_times and await self._gives_to_broker.send_copy(
                 message, times=times
             ):
@@ -329,6 +345,8 @@ class OrderlyConsumeService:
         async def lock() -> None:
             if buffer.claim.dropped or self._locks is None:
                 return
+            # A refusal means that another member has not let go yet; asking every 10 ms would only
+            # load the broker.
             granted = await self._locks.lock_again(buffer.claim)
             self._submit_later(buffer, TRY_LOCK_SOON_MS if granted else LOCK_REFUSED_MS)
 
@@ -353,6 +371,8 @@ class OrderlyConsumeService:
                 with self._clock.peer_wait():
                     await lock.acquire()
         except TimeoutError:
+            # A listener that hangs would keep the queue for ever: 5.x lets go of it when the lock
+            # was not renewed for 20 s, 4.9 waits on.
             age_s = self._clock.monotonic() - claim.last_lock_at
             if force_after_ms is None or age_s * 1000 <= force_after_ms:
                 log.info(
@@ -388,6 +408,8 @@ class OrderlyConsumeService:
         queue, locks = buffer.queue, self._locks
         assert locks is not None, "asked for by `release` only"
         delay_ms = self._profile.orderly_unlock_delay_ms
+        # With messages cached, a listener may have one a moment after the lock was ours: 4.9 gives
+        # it 20 s before another member may begin.
         if not delay_ms or not buffer.has_cached:
             await locks.unlock([queue], oneway=True)
             return

@@ -45,6 +45,8 @@ class SendBack:
         """
         try:
             address = self._instance.routes.master(message.broker_name)
+            # Only the broker that stores it can: the request names the message by its place in that
+            # log.
             if address is None:
                 raise BrokerNotFoundError(message.broker_name)
             await self._instance.api.send_back(
@@ -67,6 +69,8 @@ class SendBack:
                 msg_id=message.msg_id,
                 reason=str(exc),
             )
+            # The broker is away or refuses, but any broker of the retry topic can store a copy
+            # (C-55).
             return await self.send_copy(message)
         return True
 
@@ -80,7 +84,9 @@ class SendBack:
             times: The count that the copy carries; by default one more than the message has.
         """
         properties = dict(message.properties)
+        # With it a broker would take the copy for a half message and hide it.
         properties.pop(names.TRANSACTION_PREPARED, None)
+        # A second retry keeps the id of the first message, not of the copy before it.
         properties.setdefault(names.ORIGIN_MESSAGE_ID, message.msg_id)
         properties[names.RETRY_TOPIC] = message.topic
         properties[names.RECONSUME_TIME] = str(
@@ -88,6 +94,7 @@ class SendBack:
         )
         properties[names.MAX_RECONSUME_TIMES] = str(self._max_reconsume_times)
         properties[names.WAIT] = "true"  # a message from the broker may have WAIT=false
+        # As the broker does for a send-back: the first retry waits 10 s, which is level 3.
         properties[names.DELAY] = str(FALLBACK_DELAY_LEVEL + message.reconsume_times)
         copy = Message(
             retry_topic(self._group), message.body, flag=message.flag, properties=properties
