@@ -206,6 +206,7 @@ class ClientInstance:
             await self.rebalance_service.stop()
             for timer in self._timers:
                 await timer.stop()
+        # After the rebalance, which would begin new pulls, and before the connections.
         self.pull_service.stop()
         await self.tasks.stop()
         await self.remoting.close()
@@ -249,6 +250,8 @@ class ClientInstance:
 
     async def refresh_routes(self) -> None:
         """Ask for the route of every topic that somebody here produces to or consumes (P-3)."""
+        # One after the other: hundreds of topics at once would be a burst at a nameserver, from
+        # every client in the same second.
         for topic in sorted(self._topics()):
             try:
                 await self.lookups.refresh_route(topic)
@@ -278,11 +281,13 @@ class ClientInstance:
             return False
         brokers = heartbeat_addresses(self.routes, has_consumers=bool(self.consumers))
         beats = [
+            # At most one under way for each broker: a silent one collects no tasks.
             self._heartbeats.get(address) or self._start_heartbeat(name, address, data)
             for name, _, address in brokers
         ]
         if not beats:
             return False
+        # A wait and no `wait_for`: late heartbeats go on and may still be answered.
         done, _ = await asyncio.wait(beats, timeout=HEARTBEAT_WAIT_S)
         return any(not beat.cancelled() and beat.result() for beat in done)
 
@@ -306,6 +311,8 @@ class ClientInstance:
 
     def _introduce_ourselves(self, address: str) -> None:
         """A broker that we just connected to may have forgotten us (C-21): it was restarted."""
+        # For a producer the next heartbeat is soon enough; a consumer that its broker does not know
+        # is left out of the members, and others take its queues.
         if not self.consumers or address in self._heartbeats:
             return
         names = {each: name for name, _, each in self.routes.addresses()}
@@ -320,6 +327,8 @@ class ClientInstance:
             beat.add_done_callback(rebalance_if_taken)
 
     async def _beat(self) -> None:
+        # Brokers that no route names any more: their connections and heartbeats would be kept for
+        # ever.
         for address in self.routes.clean_offline_brokers():
             self.remoting.drop(address)
         await self.heartbeat()

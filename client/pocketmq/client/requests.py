@@ -54,6 +54,7 @@ class OpenRequests:
         Raises:
             ClientError: too many wait already.
         """
+        # Replies may never come; each open request holds a future until its time is over.
         if len(self._waiting) >= MAX_OPEN:
             raise ClientError(f"{MAX_OPEN} requests wait for replies; send no more until some came")
         correlation_id = str(uuid.uuid4())
@@ -74,6 +75,7 @@ class OpenRequests:
     def arrived(self, reply: MessageExt) -> bool:
         """A reply came; False when nobody waits for it."""
         future = self._waiting.get(reply.properties.get(names.CORRELATION_ID, ""))
+        # Too late, or twice: replies are sent with retries.
         if future is None or future.done():
             return False
         future.set_result(reply)
@@ -96,6 +98,7 @@ def reply_to(request: Message | MessageExt, body: bytes) -> Message:
         error = ClientError("a reply needs a message that was sent by `request`")
         error.code = ClientErrorCode.CREATE_REPLY_MESSAGE
         raise error
+    # Which request, which client, how long it waits: the broker needs all three to push it (R-5).
     kept = (names.CORRELATION_ID, names.MESSAGE_REPLY_TO_CLIENT, names.MESSAGE_TTL)
     marks = {name: properties[name] for name in kept if name in properties}
     return Message(
@@ -108,6 +111,7 @@ def pushed_reply(command: Command, now_ms: int) -> MessageExt:
     header = command.header(ReplyMessageRequestHeader)
     properties = decode_properties(header.properties or "")
     properties[names.REPLY_MESSAGE_ARRIVE_TIME] = str(now_ms)
+    # As a record, so that a reply is a `MessageExt` like any other; it has no place in a log.
     record = encode_record(
         topic=header.topic.encode(),
         queue_id=max(0, header.queue_id),

@@ -135,6 +135,8 @@ class TransactionProducer(Producer):
         """
         await super().start()
         instance, model = self._started(), self.settings.create_topic_key
+        # So that heartbeats reach brokers to which nothing was sent yet: they may hold half
+        # messages of members that are gone.
         self.published_topics.add(model)  # which all brokers have that make topics by themselves
         try:
             await instance.lookups.refresh_route(model)
@@ -166,6 +168,7 @@ class TransactionProducer(Producer):
             IllegalMessageError: the message breaks a limit, or, from 5.5 on, is delayed.
             Others: see `Producer.send`; the local transaction was not run.
         """
+        # The broker finds the half of a commit by it; from a producer it would point anywhere.
         if names.TRANSACTION_PREPARED_QUEUE_OFFSET in message.properties:
             raise IllegalMessageError(
                 f"{names.TRANSACTION_PREPARED_QUEUE_OFFSET} is the broker's", topic=message.topic
@@ -175,6 +178,7 @@ class TransactionProducer(Producer):
                 "a message of a transaction cannot be delayed; send it without a delay",
                 topic=message.topic,
             )
+        # The half would be moved by the delay service and not by its commit.
         message.properties.pop(names.DELAY, None)
         message.properties[names.TRANSACTION_PREPARED] = "true"
         message.properties[names.PRODUCER_GROUP] = self._group
@@ -183,6 +187,7 @@ class TransactionProducer(Producer):
         if sent.status is SendStatus.SEND_OK:
             state, error = await self._answer_of(self._execute, message, argument)
         else:
+            # The local part was not run, so there is nothing to undo.
             state = TransactionState.ROLLBACK  # it may be lost with the broker (P-60)
         await self._end(message, sent, state)
         return TransactionResult(sent, state, error)
@@ -195,7 +200,10 @@ class TransactionProducer(Producer):
         if instance is None or self._checks >= MAX_CHECKS:
             log.warning("transaction.check_dropped", group=self._group, under_way=self._checks)
             return
+        # Each waits for the application; a broker that asks faster than it answers must not fill
+        # memory. It asks again in 30 s.
         self._checks += 1
+        # The check may take long, and would keep the whole frame.
         message.detach()
         instance.tasks.start(self._check(peer, header, message), name=f"check of {self._group}")
 
@@ -208,6 +216,7 @@ class TransactionProducer(Producer):
             state, _ = await self._answer_of(self._check_state, message)
         finally:
             self._checks -= 1
+        # The broker asks anew after its own interval, whichever member is there then.
         if not peer.is_open:
             return
         peer.oneway(
@@ -238,6 +247,7 @@ class TransactionProducer(Producer):
                     answer = await answer
         except Exception as exc:
             log.exception(event, group=self._group)
+            # Whether the local part took effect is open, and only the check can tell.
             return TransactionState.UNKNOWN, exc
         if isinstance(answer, TransactionState):
             return answer, None

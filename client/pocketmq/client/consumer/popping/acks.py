@@ -97,6 +97,7 @@ class PopAcks:
         together, alone = self._sorted(list(messages))
         loop = asyncio.get_running_loop()
         futures: list[asyncio.Future[None]] = []
+        # Their answers cannot be told apart in a batch (`_may_be_gathered`).
         for popped in alone:
             pending = PendingAcks([popped], loop.create_future())
             futures.append(pending.done)
@@ -104,6 +105,8 @@ class PopAcks:
         for broker_name, acks in together.items():
             if broker_name not in self._gathered:
                 self._gathered[broker_name] = []
+                # At the end of the turn: acks of other calls, and of other listeners, join the
+                # request.
                 loop.call_soon(self._send, broker_name)
             for share in _shares(acks):
                 pending = PendingAcks(share, loop.create_future())
@@ -136,6 +139,8 @@ class PopAcks:
             end = noted_alike_until(messages, at, POP_CK)  # of the same pop and queue
             offsets = [each.queue_offset for each in messages[at:end]]
             near = range(noted.start_offset, noted.start_offset + MOST_DISTANCE)
+            # The batch's bit set counts from the pop's start offset and has a bounded length; what
+            # is further away goes into the next entry.
             if min(offsets) not in near or max(offsets) not in near:
                 offsets = list(takewhile(near.__contains__, offsets))
             of_broker.append(Popped(topic, noted, offsets))
@@ -147,6 +152,7 @@ class PopAcks:
         count = 0
         for pending in self._gathered.pop(broker_name):
             size = sum([len(popped.offsets) for popped in pending.acks])
+            # Brokers look at a request in one go; a larger one would hold others up.
             if count + size > MOST_ACKS:
                 self._start(broker_name, share)
                 share, count = [], 0
@@ -180,12 +186,14 @@ class PopAcks:
         """Whether the broker took them in one request."""
         api = self._instance.api
         channel = await api.channel(address)
+        # Asked by connection: after a restart the broker may be a newer release.
         if self._only_alone.get(broker_name) is channel:
             return False
         body = batch_body(self._group, broker_name, acks)
         try:
             await api.call(address, BatchAckMessageRequestHeader(), body)
         except BrokerError as exc:
+            # Busy or broken for all: asking for each alone would only add to it.
             if exc.code not in _OF_ONE:
                 raise
             if exc.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
@@ -194,6 +202,7 @@ class PopAcks:
         return True
 
     async def _each_alone(self, address: str, pending: PendingAcks) -> None:
+        # All are asked, although one fails: the others must not come again for it.
         answers = await asyncio.gather(
             *(
                 self._alone(address, popped, offset)

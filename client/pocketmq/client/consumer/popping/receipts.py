@@ -118,6 +118,8 @@ def put_handles_on(
         )
         end = begin + len(run)
         if (
+            # The usual answer: one run of a queue, all offsets as promised, no handle stored in a
+            # message. One object then serves the whole run.
             start is not None
             and taken[begin:end] == [message.queue_offset for message in run]
             and not any_stores(run, _POP)
@@ -138,10 +140,13 @@ def _put_one_by_one(
 ) -> int:
     """`put_handles_on` for neighbours of one queue; the offset at which the next one goes on."""
     for message in run:
+        # A message of an orderly pop, or one that came back, brings the handle along: the broker
+        # put it in.
         if message.stores(_POP):
             message.properties.setdefault(FIRST_POP_TIME, popped_at)
             if POP_CK in message.properties:
                 continue
+        # Guessing would acknowledge another message than the one that was consumed.
         if at >= len(taken):
             raise BadRequestError(
                 "the pop's answer names no offset for a message of "

@@ -78,6 +78,8 @@ class RemoteBrokerOffsetStore:
         except PocketMQError as exc:
             log.warning("offset.query_failed", group=self._group, queue=str(queue), reason=str(exc))
             return Offset.FAILED
+        # The broker answered that it knows none: this is knowledge, and `consume_from_where`
+        # decides. An error above is not.
         if stored is None:
             return Offset.NOT_FOUND
         self.table.update(queue, stored, increase_only=False)
@@ -89,6 +91,7 @@ class RemoteBrokerOffsetStore:
         if offset < 0:
             return
         try:
+            # A slave acts for a dead master and takes offsets then.
             broker = await self._addresses.any_replica(queue)
             await self._api.update_consumer_offset(broker.address, self._group, queue, offset)
         except PocketMQError as exc:
@@ -120,6 +123,7 @@ class RemoteBrokerOffsetStore:
             channel = None if broker is None else self._api.open_channel(broker.address)
             if channel is None:
                 return False
+            # All are looked up before the first is sent, so that "nothing was sent" is true.
             channels[name] = channel
         self.table.keep_only(owned)
         for queue in owned:

@@ -95,6 +95,7 @@ class StartOffsets:
             kind = ReadOffsetType.MEMORY_FIRST_THEN_STORE
         else:
             kind = ReadOffsetType.READ_FROM_STORE
+            # If the broker cannot be asked now, no old offset may be left to begin at.
             self._store.table.remove(queue)
         stored = await self._store.read(queue, kind)
         rule = start_rule(stored, self._where, retry_topic=is_retry(queue.topic))
@@ -102,6 +103,7 @@ class StartOffsets:
             return stored
         if rule is Start.ZERO:
             return 0
+        # Beginning anywhere would skip or repeat; the next rebalance asks again (C-33).
         if rule is Start.UNKNOWN:
             return Offset.FAILED
         try:

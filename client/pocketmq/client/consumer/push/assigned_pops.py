@@ -134,11 +134,14 @@ class PopQueues:
         try:
             found = await instance.api.query_assignment(address, body)
         except BrokerError as exc:
+            # Only this answer means "never". Any other error keeps the queues that we have.
             if exc.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                 raise NoAllocationError(f"broker {address} shares no queues out") from exc
             raise
         if found is None:
             return None
+        # A broker may answer for a group that pops some topics and pulls others
+        # (SET_MESSAGE_REQUEST_MODE, 401).
         popped = {each.message_queue for each in found if each.mode == "POP"}
         pulled = {each.message_queue for each in found} - popped
         return BrokerShare(tuple(pulled), tuple(sorted(popped)))
@@ -149,6 +152,7 @@ class PopQueues:
         now = self._clock.monotonic()
         queues, wanted = self._topics.setdefault(topic, {}), frozenset(share.popped)
         for queue, popped in list(queues.items()):
+            # Also one whose task stands still for whatever reason: it is begun anew just below.
             if queue not in wanted or now - popped.last_pop_at > IDLE_S:
                 self._drop(queues.pop(queue))
                 changed = True
@@ -172,9 +176,11 @@ class PopQueues:
 
     def _subscribe_retries(self, topic: str, share: BrokerShare) -> bool:
         """What was popped comes again in retry topics, which must be pulled too now (K-148)."""
+        # Both or neither: there is nothing to switch to, or no answer to go by.
         if is_retry(topic) or bool(share.popped) == bool(share.pulled):
             return False
         subscriptions, changed = self._member.subscriptions, False
+        # Brokers of before 5.2 name retry topics in the old form; messages may wait under either.
         for v2 in (False, True):
             retries = pop_retry_topic(topic, self._member.group, v2=v2)
             wanted, has = not share.popped, subscriptions.by_topic.get(retries) is not None
@@ -199,6 +205,7 @@ class PopQueues:
                 delay_ms = await self._pop(popped)
             except BrokerError as exc:
                 log.info("pop.refused", queue=str(popped.queue), code=exc.code, reason=str(exc))
+                # A broker that asks for patience lives; looking for another master would be wrong.
                 busy = exc.code == ResponseCode.FLOW_CONTROL
                 delay_ms = BROKER_FLOW_CONTROL_DELAY_MS if busy else EXCEPTION_DELAY_MS
                 if not busy:
@@ -218,6 +225,7 @@ class PopQueues:
             return 0
         if state.suspended or not state.running:
             return SUSPENDED_DELAY_MS
+        # What waits here for a listener is hidden from others, and its time runs.
         if popped.waiting > self._settings.pop_threshold_for_queue:
             return FLOW_CONTROL_DELAY_MS
         subscription = self._member.subscriptions.by_topic.get(queue.topic)

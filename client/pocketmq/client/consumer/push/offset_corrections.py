@@ -72,6 +72,7 @@ class OffsetCorrections:
             queue=str(request.queue),
             next_offset=request.next_offset,
         )
+        # At once, before any wait: an answer that is under way must not move the offset again.
         self._planner.claims.correct(request.claim)
         if self._profile.freeze_offset_when_illegal:
             self._store.table.freeze(request.queue, request.next_offset)
@@ -83,6 +84,8 @@ class OffsetCorrections:
     async def _correct(self, request: PullRequest) -> None:
         queue, delay_ms = request.queue, self._profile.illegal_offset_delay_ms
         if delay_ms:
+            # 4.9 leaves listeners 10 s to end; an offset of theirs would overwrite the corrected
+            # one.
             await self._clock.sleep(delay_ms / 1000)
         if not self._is_still_ours(request):
             return  # given up meanwhile; its next owner will find the same
@@ -105,14 +108,18 @@ class OffsetCorrections:
             claims.drop(queue)
             buffer = self._buffers.get(queue)
             if buffer is not None:
+                # A listener that still runs finds its messages gone and moves no offset by them.
                 buffer.clear()
         if self._waited_for is None:
             await self._clock.sleep(RESET_WAIT_S)
         for queue in affected:
             if self._waited_for is not None:
                 await self._waited_for.listener_done(queue, RESET_WAIT_S)
+            # Given up while we waited: the next owner reads the offset that the broker was reset
+            # to.
             if queue not in claims:
                 continue
+            # A reset usually goes back.
             self._store.table.update(queue, offsets[queue], increase_only=False)
             await self._store.persist(queue)
             self._forget(queue)

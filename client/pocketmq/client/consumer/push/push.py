@@ -187,10 +187,13 @@ class PushConsumer(GroupMember):
         clustering = not self.settings.is_broadcasting
         member = await self._join_group(unique=clustering)
         if clustering:
+            # Failed messages come back by it. Broadcasting has no retries: there is no group
+            # progress that a retry would belong to (C-55).
             self._subscriptions.set(retry_topic(self._group), "*")
         try:
             await self._start_as(member)
         except BaseException:
+            # Half started it would stay in the group, hold queues and consume nothing.
             await self.stop()
             raise
         self.log.info(
@@ -212,12 +215,16 @@ class PushConsumer(GroupMember):
             self._hooks,
             self._consume_timestamp_ms,
         )
+        # Before anything is pulled: where to begin is read from it.
         await parts.store.load()
         self._parts = parts
         parts.consumption.start()
         self._state.start()
         instance.start()
+        # Heartbeats go to the brokers of known routes, and the first rebalance asks them who is in
+        # the group: so routes first, then the heartbeat, then the rebalance.
         await self._refresh_routes(instance)
+        # A broker that would refuse the subscription refuses the start, and not messages later.
         await self._check_subscriptions(instance)
         await instance.heartbeat()
         instance.rebalance_service.wakeup()
@@ -225,6 +232,7 @@ class PushConsumer(GroupMember):
     async def _check_subscriptions(self, instance: ClientInstance) -> None:
         """Ask a broker of each topic whether it understands what is not a tag (C-11)."""
         for subscription in self._subscriptions:
+            # Every broker understands tags; the question costs a round trip.
             if subscription.expression_type == TAG:
                 continue
             address = instance.routes.broker_of_topic(subscription.topic, lambda names: names[0])
@@ -244,6 +252,9 @@ class PushConsumer(GroupMember):
         self._state.stop()
         parts = self._parts
         if parts is not None:
+            # The order matters: first nothing new comes, then listeners end, then their offsets are
+            # written, and only then do locks and membership go. Another member that got a queue
+            # earlier would begin at an old offset.
             parts.rebalancer.stop()
             if parts.pops is not None:
                 await parts.pops.stop()

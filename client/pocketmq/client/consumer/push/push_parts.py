@@ -114,6 +114,7 @@ def push_parts(
         consume_timestamp_ms: Where `TIMESTAMP` begins (C-33).
     """
     group, instance = member.group, member.instance
+    # Iterators take messages one by one but not in order: without a listener there is no run.
     orderly = listening.orderly and listening.listener is not None
     clustering = not settings.is_broadcasting
     planner = RebalancePlanner(
@@ -136,6 +137,7 @@ def push_parts(
         store,
         settings.consume_from_where,
         consume_timestamp_ms,
+        # While the queue was with another member the offset in memory grew old.
         memory_first=False,
         watch_since_ms=instance.clock.time_ms()
         if is_watched(instance.config.nameservers)
@@ -164,6 +166,7 @@ def push_parts(
             listener,
             offsets=store.table,
             gives_to_broker=send_back,
+            # Broadcasting members share nothing, so there is nothing to lock (C-58).
             locks=QueueLocks(group, instance, planner.claims) if clustering else None,
         )
     else:
@@ -185,6 +188,8 @@ def push_parts(
         member, buffers, store, starts, consumption, pulls, hooks.on_assignment_changed
     )
     pops: PopQueues | None = None
+    # Pops have no order and no local progress: orderly and broadcasting consumers pull always
+    # (K-165).
     if clustering and not settings.client_rebalance and concurrent is not None:
         client = PopClient(group, instance, instance.config.max_body_bytes)
         settling = PopSettling(group, instance, client, settings.max_retries(orderly=False))
