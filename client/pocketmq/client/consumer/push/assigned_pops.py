@@ -180,7 +180,7 @@ class PopQueues:
         if is_retry(topic) or bool(share.popped) == bool(share.pulled):
             return False
         subscriptions, changed = self._member.subscriptions, False
-        # Brokers of before 5.2 name retry topics in the old form; messages may wait under either.
+        # Older brokers name retry topics in the old form; messages may wait under either.
         for v2 in (False, True):
             retries = pop_retry_topic(topic, self._member.group, v2=v2)
             wanted, has = not share.popped, subscriptions.by_topic.get(retries) is not None
