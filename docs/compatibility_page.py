@@ -25,7 +25,7 @@ WHY_NOT = {
     "no, on purpose: stores are files here, not RocksDB": [354, 355],
     "no, on purpose: a broker container starts brokers in one JVM": [902, 903],
     "no, on purpose: between RocketMQ's own controllers": [1014, 1015, 1016, 1017, 1018],
-    "no, on purpose: the accounts of ACL 1.0 are changed in their file": [50, 51, 52, 53, 54],
+    "no, on purpose: it shows the secrets of ACL 1.0, and 4.9.8 has it no more": [54],
     "no: static topics are not built": [513],
     "no: reads of cold data are not limited": [2001, 2002, 2003, 2004],
     "no, on purpose: it deletes the offsets of the groups that it is told to leave out; only "
@@ -121,7 +121,8 @@ def _requests() -> tuple[list[str], int]:
         if OWN_FROM < code < OWN_FROM + 10_000:
             continue
         if code in roles:
-            state = f"**yes**: {', '.join(roles[code])}"
+            of_old = f" (until {code.until})" if code.until else ""
+            state = f"**yes**: {', '.join(roles[code])}{of_old}"
             yes += 1
         else:
             state = reasons.get(code, "not built")

@@ -11,16 +11,22 @@ from typing import Final, Self
 
 
 class _Code(IntEnum):
-    """An int that knows what it means; members are written `NAME = number, "meaning"[, since]`."""
+    """An int that knows what it means.
+
+    Members are written `NAME = number, "meaning"[, since[, until]]`.
+    """
 
     meaning: str
     since: str
+    until: str
+    """The last release that knows it; empty: the newest does."""
 
-    def __new__(cls, value: int, meaning: str = "", since: str = "4.9") -> Self:
+    def __new__(cls, value: int, meaning: str = "", since: str = "4.9", until: str = "") -> Self:
         member = int.__new__(cls, value)
         member._value_ = value
         member.meaning = meaning
         member.since = since
+        member.until = until
         return member
 
 
@@ -79,10 +85,20 @@ class RequestCode(_Code):
     GET_BROKER_RUNTIME_INFO = 28, "a broker's counters and rates"
     GET_ALL_CONSUMER_OFFSET = 43, "all committed offsets"
     GET_ALL_DELAY_OFFSET = 45, "how far each delay level was delivered"
-    UPDATE_AND_CREATE_ACL_CONFIG = 50, "create or change an ACL account (until 5.3.2)"
-    DELETE_ACL_CONFIG = 51, "delete an ACL account (until 5.3.2)"
-    GET_BROKER_CLUSTER_ACL_INFO = 52, "version of the ACL files (until 5.3.2)"
-    UPDATE_GLOBAL_WHITE_ADDRS_CONFIG = 53, "addresses that need no ACL account (until 5.3.2)"
+    UPDATE_AND_CREATE_ACL_CONFIG = (
+        50,
+        "create or change an ACL account (until 5.3.2)",
+        "4.9",
+        "5.3.2",
+    )
+    DELETE_ACL_CONFIG = 51, "delete an ACL account (until 5.3.2)", "4.9", "5.3.2"
+    GET_BROKER_CLUSTER_ACL_INFO = 52, "version of the ACL files (until 5.3.2)", "4.9", "5.3.2"
+    UPDATE_GLOBAL_WHITE_ADDRS_CONFIG = (
+        53,
+        "addresses that need no ACL account (until 5.3.2)",
+        "4.9",
+        "5.3.2",
+    )
     GET_BROKER_CLUSTER_ACL_CONFIG = 54, "the ACL accounts (not in 4.9.8)"
     GET_TIMER_CHECK_POINT = 60, "how far the timer wheel was written", "5.0"
     GET_TIMER_METRICS = 61, "timer messages per topic", "5.0"

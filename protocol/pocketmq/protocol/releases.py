@@ -1,4 +1,4 @@
-"""Which request codes a release of RocketMQ knows, by their `since`."""
+"""Which request codes a release of RocketMQ knows, by their `since` and `until`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def known_in(release: tuple[int, int, int]) -> Knows:
     codes = frozenset(
         int(code)
         for code in RequestCode
-        if not code.since[0].isdigit() or _release(code.since) <= release
+        if (not code.since[0].isdigit() or _release(code.since) <= release)
+        and (not code.until or release <= _release(code.until))
     )
     return codes.__contains__
 

@@ -15,6 +15,7 @@ from pocketmq.broker.access.plain.accounts import PlainAclError
 from pocketmq.broker.access.plain.files import PlainAclFiles, contents, parsed
 from pocketmq.broker.access.plain.migration import migrated
 from pocketmq.broker.access.plain.plain_guard import PlainGuard
+from pocketmq.broker.access.plain.plain_processor import PlainAccessProcessor
 from pocketmq.broker.access.users import Accounts
 from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.subject import Service, Subject
@@ -116,16 +117,21 @@ def assemble_access(core: BrokerCore) -> Access:
     # protects nothing there, which nobody should learn from an open broker.
     if config.acl_enable and not core.profile.broker.plain_acl:
         log.warning("acl.without_effect", advice="ACL 1.0 needs profile 4.9; use users and rules")
-    elif config.acl_enable:
+    plain_files: PlainAclFiles | None = None
+    if config.acl_enable and core.profile.broker.plain_acl:
         if guard is not None:
             raise ConfigError(
                 "acl_enable", "ACL 1.0 and users with rules are both on", advice="turn one off"
             )
         guard = plain = PlainGuard()
-        services.append(PlainAclFiles(plain_file, core.clock, plain.use))
+        plain_files = PlainAclFiles(plain_file, core.clock, plain.use)
+        services.append(plain_files)
     return Access(
         accounts=accounts,
         guard=guard,
-        tools=(AccessProcessor(accounts, saved, core.budget),),
+        tools=(
+            AccessProcessor(accounts, saved, core.budget),
+            PlainAccessProcessor(plain_files, core),
+        ),
         services=tuple(services),
     )

@@ -12,6 +12,7 @@
     controller              who is master, and which replicas are in sync
     replication             how far slaves are
     access                  users, and what they may do
+    plain_access            accounts of ACL 1.0
 
 Classes are named as in RocketMQ: `<Request>RequestHeader` and `<Request>ResponseHeader`; a body has
 no such ending (`bodies/`). A request header refers to what belongs to it: `RESPONSE` is the reply's
@@ -29,6 +30,7 @@ from pocketmq.protocol.headers import (
     kv,
     locks,
     offsets,
+    plain_access,
     pop,
     pull,
     query,
@@ -50,6 +52,7 @@ __all__ = [
     "kv",
     "locks",
     "offsets",
+    "plain_access",
     "pop",
     "pull",
     "query",

@@ -16,7 +16,18 @@ MIN_KEY_CHARS: Final = 7
 
 TRACE_TOPIC: Final = "RMQ_SYS_TRACE_TOPIC"
 
-ADMIN_CODES: Final = frozenset(
+ACCOUNT_CODES: Final = frozenset(
+    {
+        RequestCode.UPDATE_AND_CREATE_ACL_CONFIG,
+        RequestCode.DELETE_ACL_CONFIG,
+        RequestCode.GET_BROKER_CLUSTER_ACL_INFO,
+        RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG,
+    }
+)
+"""Requests about accounts. RocketMQ asks for an admin from 5.3.0 on, for 53 never; in 4.9.8 any
+account could make itself one (Y-25)."""
+
+ADMIN_CODES: Final = ACCOUNT_CODES | frozenset(
     {
         RequestCode.UPDATE_AND_CREATE_TOPIC,
         RequestCode.UPDATE_BROKER_CONFIG,

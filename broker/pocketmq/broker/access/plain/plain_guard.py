@@ -10,7 +10,13 @@ from typing import Final
 import structlog
 
 from pocketmq.broker.access.guard import OWN_CODES
-from pocketmq.broker.access.plain.accounts import TRACE_TOPIC, Perm, PlainAcl, PlainAclError
+from pocketmq.broker.access.plain.accounts import (
+    ACCOUNT_CODES,
+    TRACE_TOPIC,
+    Perm,
+    PlainAcl,
+    PlainAclError,
+)
 from pocketmq.broker.access.plain.needs import plain_needs
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.protocol.codes import ResponseCode
@@ -87,7 +93,10 @@ class PlainGuard:
         account = self.acl.accounts.get(name)
         if account is None:
             raise PlainAclError(f"No acl config for {name}")
-        if not is_own and account.is_white(address):
+        # An account's own addresses need no key, so who comes from there is an admin only if the
+        # account is: else it could make itself one.
+        is_for_admins = is_own or (request.code in ACCOUNT_CODES and not account.is_admin)
+        if not is_for_admins and account.is_white(address):
             return
         if not is_signed(fields, request.body_view, account.secret_key, _OLDEST):
             raise PlainAclError(f"Check signature failed for accessKey={name}")
