@@ -166,6 +166,8 @@ class ChildProcess:
         self.started_at_s = self._clock.monotonic()
         self._log = self._open_log()
         self._ready = asyncio.get_running_loop().create_future()
+        # A role that was started with `--exit-with-parent` looks whether this process is still its
+        # parent.
         env = os.environ | {PARENT_PID: str(os.getpid())} | self._env
         try:
             self._process = await launch(self.command, env, self._log)
@@ -177,6 +179,8 @@ class ChildProcess:
         )
         try:
             async with self._clock.timeout(limit_s):
+                # Either the ready line, or the end of the output: a process that dies is noticed at
+                # once.
                 await asyncio.wait([self._ready, self._reader], return_when="FIRST_COMPLETED")
         except TimeoutError:
             await self.kill()
@@ -198,6 +202,7 @@ class ChildProcess:
         self.expected_end = True
         if self._process is not None and self._process.returncode is None:
             # A frozen process handles SIGTERM only once it is resumed.
+            # A second SIGTERM means "at once" to a role, and would take away its time to flush.
             if not self._is_asked_to_stop:
                 self._is_asked_to_stop = True
                 self._signal(signal.SIGTERM)
@@ -224,6 +229,8 @@ class ChildProcess:
         self._signal(signal.SIGSTOP)
         self._frozen = True
         async with self._clock.timeout(_FREEZE_LIMIT_S):
+            # The signal is delivered later than it is sent; who freezes a role counts on nothing
+            # coming from it any more.
             while self.is_alive and psutil.Process(self.pid).status() != psutil.STATUS_STOPPED:
                 await self._clock.sleep(_FREEZE_LOOK_S)
 
@@ -240,6 +247,7 @@ class ChildProcess:
             return None
         status = await self._process.wait()
         if self._reader is not None:
+            # The pipe may hold lines after the process has ended: the last ones say why.
             await asyncio.wait([self._reader])
         if self._log is not None:
             self._log.close()
@@ -265,6 +273,7 @@ class ChildProcess:
         assert process.stdout is not None
         while line := await process.stdout.readline():
             text = line.decode("utf-8", "replace").rstrip("\n")
+            # Only before it is ready: later the same text may be a message of somebody's.
             if not self.facts and (facts := parse_ready_line(text)) is not None:
                 self.facts = facts
                 if self._ready is not None and not self._ready.done():

@@ -87,6 +87,8 @@ def run_up(options: ClusterOptions, settings: UpSettings) -> int:
         if settings.caller_pid:
             role.tasks.start(_stop_after(role, settings.caller_pid), name="watch the caller")
         with data_folder(options.data) as folder:
+            # A kill in the middle of a snapshot's load left old and new side by side
+            # (docs/snapshots.md).
             for line in finish_together(folder.path):
                 _say(line)
             spec = cluster_spec(
@@ -121,6 +123,7 @@ def run_up(options: ClusterOptions, settings: UpSettings) -> int:
             try:
                 seeding = ExitStack()
                 if seed is not None:  # from the first answer of the control address on
+                    # Otherwise `/readyz` would say yes to a service whose topics are not there yet.
                     seeding.enter_context(control.before_ready(SEEDING))
                 async with control_address(control, options) as address:
                     if seed is not None:
@@ -137,6 +140,7 @@ def run_up(options: ClusterOptions, settings: UpSettings) -> int:
                     await role.stopped()
             finally:
                 if settings.ports_file is not None:
+                    # Before the roles go: who reads it now would connect to nothing.
                     settings.ports_file.unlink(missing_ok=True)
                 await control.stop()
 

@@ -116,10 +116,13 @@ class ClusterControl:
             await self.roles.stop()
             raise
         if self.clock == "manual":
+            # Clients of this process that connect to these addresses get a clock which moves with
+            # the roles'.
             register(self.roles.nameserver_addresses, self._clocks.make)
 
     async def stop(self) -> None:
         """Stop the roles."""
+        # Nobody may move clocks or read events of roles that are going away.
         await self.runner.stop()
         await self.events.close()
         await self.resources.aclose()
@@ -196,6 +199,7 @@ class ClusterControl:
             await self.roles.thaw(name)
         await self.faults.tell(name, is_new=False)
         if self.clock == "manual":
+            # The others have moved on while it stood still.
             await lock_step.advance_to(await self._members(), self.time_ms())
 
     async def kill(self, name: str) -> None:
@@ -214,6 +218,7 @@ class ClusterControl:
     async def _start_again(self, name: str) -> None:
         with self.events.acting(name, "running"):
             await self.roles.restart(name)
+        # Before anybody finds it: a rule must hold from its first frame on.
         await self.faults.tell(name, is_new=True)
         broker = self.roles.broker_name(name)  # a replica's process has a name of its own
         if broker in self.roles.running_brokers:
@@ -236,6 +241,8 @@ class ClusterControl:
         if own is None:
             return True
         if given.access_key == own.access_key:
+            # Its own user is known without any broker, so that a cluster whose masters are all down
+            # can still be steered.
             return hmac.compare_digest(given.secret_key.encode(), own.secret_key.encode())
         # Masters only: they are told of new passwords and removed users, and slaves copy none.
         masters: list[str] = []

@@ -36,6 +36,8 @@ class FrameCutter:
         frames: list[Frame] = []
         while len(self._buffer) >= 4:
             length = int.from_bytes(self._buffer[:4], signed=True)
+            # Nobody can tell where the next frame begins; the real reader is to see the bytes as
+            # they came.
             if not 4 <= length <= MAX_FRAME_BYTES - 4:
                 self._is_lost = True  # whoever reads it closes the connection
                 return [*frames, Frame(self.rest(), None)]
@@ -43,6 +45,7 @@ class FrameCutter:
                 break
             raw = bytes(self._buffer[: 4 + length])
             del self._buffer[: 4 + length]
+            # Its beginning went on before there was any rule, so the rest has to follow unjudged.
             if self._passed:
                 frames.append(Frame(raw[self._passed :], None))
                 self._passed = 0

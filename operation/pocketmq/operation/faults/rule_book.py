@@ -95,11 +95,13 @@ class RuleBook:
             role: Name of this role in the rules; empty: as before.
         """
         self.role = role or self.role
+        # By the whole rule and not its id: a rule that was changed begins to count anew.
         known = {each.rule: each for each in (*self._network, *self._disk)}
         network: list[_Armed] = []
         disk: list[_Armed] = []
         cut: set[str] = set()
         for rule in rules:
+            # A partition concerns both ends, whatever `role` says; other rules are for one role.
             if rule.do == "partition":
                 cut |= self._parted_by(rule, addresses)
             elif rule.role in (None, self.role):

@@ -95,6 +95,7 @@ class FaultLine(asyncio.Protocol):
         elif self._in is None:
             self._inner.data_received(data)
         else:
+            # The last rule is gone: what was cut goes on before what comes now.
             rest, self._in = self._in.rest(), None
             self._inner.data_received(rest + data)
 
@@ -127,6 +128,7 @@ class FaultLine(asyncio.Protocol):
             return
         passed = []
         for frame in self._out.feed(data):
+            # Lost before it is held: a partition keeps frames, a dropped answer is gone for good.
             if self._is_lost_on_leaving(frame.command):
                 continue
             is_exempt = self._is_exempt(frame.command)  # forgets it, parted or not
@@ -155,7 +157,10 @@ class FaultLine(asyncio.Protocol):
         for frame in self._in.feed(data):
             command = frame.command
             if command is not None and not command.is_response:
+                # Connections do not say who is at the other end; what it asks for does.
                 self._is_role = self._is_role or command.code in ROLE_CODES
+                # Whoever takes the rule back asks over the same port: its requests and answers
+                # always pass.
                 if is_own(command.code) and not command.is_oneway:
                     self._exempt.add(command.opaque)
             if self._is_parted and not (
@@ -184,6 +189,8 @@ class FaultLine(asyncio.Protocol):
                 loop = asyncio.get_running_loop()
                 loop.call_later(rule.delay_ms / 1000, self._arrive_late, frame.raw)
             case "drop":
+                # The request is done and only its answer is lost, as when a connection breaks
+                # between.
                 if not command.is_oneway and len(self._dropped) < MOST_DROPPED:
                     self._dropped[command.opaque] = None
                 inner.data_received(frame.raw)
@@ -209,6 +216,8 @@ class FaultLine(asyncio.Protocol):
             return
         found = transport.get_extra_info("socket")
         if found is not None and found.family in (socket.AF_INET, socket.AF_INET6):
+            # Without it the kernel would say goodbye in order (FIN), which peers handle better than
+            # an RST.
             found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         transport.abort()
 
@@ -230,6 +239,7 @@ class FaultLine(asyncio.Protocol):
     def _hold(self, held: list[bytes], raw: bytes) -> None:
         held.append(raw)
         self._held_bytes += len(raw)
+        # A real network holds no more either: a full window ends in a broken connection.
         if self._held_bytes > MOST_HELD_BYTES:
             self._reset()
 

@@ -47,6 +47,8 @@ def make_certificate(folder: Path, hosts: Iterable[str] = ()) -> KeyPair:
     for path, data in ((pair.key, key), (pair.certificate, certificate)):
         coming = path.with_name(f".{path.name}")
         coming.unlink(missing_ok=True)
+        # The mode is given at the creation: between a creation and a chmod others could open the
+        # key.
         descriptor = os.open(coming, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with open(descriptor, "wb") as file:
             file.write(data)
@@ -93,6 +95,7 @@ def _made(hosts: Iterable[str]) -> tuple[bytes, bytes]:
         try:
             names.append(x509.IPAddress(ipaddress.ip_address(host.strip("[]"))))
         except ValueError:
+            # An international name would need IDNA; nobody reaches a machine of a test by one.
             if host.isascii() and host:
                 names.append(x509.DNSName(host))
     identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
@@ -105,6 +108,7 @@ def _made(hosts: Iterable[str]) -> tuple[bytes, bytes]:
         .not_valid_before(_FROM)
         .not_valid_after(_TO)
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        # Its own authority: clients that are given the file trust just this certificate.
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(identifier, critical=False)
         .add_extension(

@@ -101,6 +101,8 @@ class RoleTls:
         """
         found = await asyncio.to_thread(self._contents, tuple(self._seen))
         for path, content in found.items():
+            # Collected over several looks: certificate and key are rarely written in one moment,
+            # and a new certificate with the old key would be refused.
             if content != self._seen[path]:
                 self._seen[path] = content
                 self._changed.add(path)
@@ -114,6 +116,7 @@ class RoleTls:
         trust = now.tls_server_trust_cert_path
         pair = {now.tls_server_cert_path, now.tls_server_key_path} - {None}
         own = {each.expanduser() for each in pair if each is not None}
+        # Trusted authorities have no counterpart to wait for.
         trust_changed = trust is not None and trust.expanduser() in self._changed
         if trust_changed or own <= self._changed:
             self._changed.clear()
@@ -124,6 +127,7 @@ class RoleTls:
     def _now(self) -> ssl.SSLContext | None:
         if self._context is None and not self._takes_files:
             self._make()
+        # Once: a peer that tries each second would fill the log.
         if self._context is None and self._says_why:
             self._says_why = False
             log.error("tls.unavailable", advice="TLS peers are hung up on; the log says why")
