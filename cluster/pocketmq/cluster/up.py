@@ -88,7 +88,7 @@ def run_up(options: ClusterOptions, settings: UpSettings) -> int:
             role.tasks.start(_stop_after(role, settings.caller_pid), name="watch the caller")
         with data_folder(options.data) as folder:
             # A kill in the middle of a snapshot's load left old and new side by side
-            # (docs/snapshots.md).
+            #.
             for line in finish_together(folder.path):
                 _say(line)
             spec = cluster_spec(
