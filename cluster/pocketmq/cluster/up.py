@@ -87,8 +87,7 @@ def run_up(options: ClusterOptions, settings: UpSettings) -> int:
         if settings.caller_pid:
             role.tasks.start(_stop_after(role, settings.caller_pid), name="watch the caller")
         with data_folder(options.data) as folder:
-            # A kill in the middle of a snapshot's load left old and new side by side
-            #.
+            # A kill in the middle of a snapshot's load left old and new side by side.
             for line in finish_together(folder.path):
                 _say(line)
             spec = cluster_spec(
