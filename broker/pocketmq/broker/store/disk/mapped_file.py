@@ -35,10 +35,14 @@ class Mappings:
         ring.move_to_end(file)  # it may be there: unmapped, and mapped again
         while len(ring) > self.max_open:
             oldest, _ = ring.popitem(last=False)
+            # CLOCK: a file that was used since it came by gets one more round; each round takes its
+            # mark away, so that the loop ends.
             if oldest.recently_used and oldest.is_mapped:
                 oldest.recently_used = False
                 ring[oldest] = None
             else:
+                # Only the mapping goes. Readers that hold slices of it keep them; the file is
+                # mapped again when it is needed.
                 oldest.unmap()
 
     def forget(self, file: MappedFile) -> None:
@@ -107,6 +111,8 @@ class MappedFile:
         """
         view = self._view
         if view is None:
+            # A mapping for writing would allocate a page of tmpfs for each hole that a reader looks
+            # at.
             how = self.disk.map_file if self._is_written else self.disk.map_for_reading
             view = self._view = how(self.path, self.size)
             if self._mappings is not None:
@@ -118,6 +124,8 @@ class MappedFile:
         """All bytes of the file, to be written where blocks are known to be there."""
         if not self._is_written:
             self._is_written = True
+            # The view was for reading only; who still holds it goes on reading, the next one may
+            # write.
             if self._view is not None and self._view.readonly:
                 self.unmap()
         return self.view()
@@ -135,10 +143,14 @@ class MappedFile:
         Raises:
             DiskFullError: there are not that many blocks; nothing was changed.
         """
+        # A small window for small files, because most queues stay short; a large one for files that
+        # grow, because each call costs a system call.
         window = min(high, max(low, self.reserved))
         target = min(self.size, -(-(end + window) // PAGE) * PAGE)
+        # After a start nothing is known of blocks: reserve anew from the page that is written next.
         start = self.reserved or self.wrote // PAGE * PAGE
         self.handle().reserve(start, target - start)
+        # Behind the call: when the disk is full nothing is noted, and the next append asks again.
         self.reserved = target
 
     def handle(self) -> DiskFile:
@@ -157,6 +169,7 @@ class MappedFile:
         """Write at the end; the caller has reserved the place."""
         wrote = self.wrote
         end = wrote + len(data)
+        # The usual case without a call: a busy log comes here for each put.
         view = self._view if self._is_written else None
         if view is None:
             view = self.writable_view()
@@ -173,11 +186,16 @@ class MappedFile:
         Raises:
             DiskError: they are not read any more, and may still be in the file: cut once more.
         """
+        # A mapping that reaches behind the cut would fault at its first touch between the two
+        # resizes.
         self.unmap()
         self.wrote = position
         self.flushed = min(self.flushed, position)
         self.reserved = 0
+        # Set before the first resize: if the second one fails, the file stays short, and nobody may
+        # map all of it.
         self._is_short = True
+        # Shorter, then longer again: the file system gives back the blocks and shows zeros there.
         self.disk.resize_file(self.path, position)
         self.disk.resize_file(self.path, self.size)
         self._is_short = False
@@ -189,10 +207,12 @@ class MappedFile:
         """
         if self._is_short:
             return True
+        # After a write the view may be one that allocates; the look itself must not fill holes.
         view = self.disk.map_for_reading(self.path, self.size) if self._is_written else self.view()
         at: int | None = position
         length = 2 * PAGE  # as many blocks as a short queue has
         while at is not None and at < self.size:
+            # In whole pages, growing: most files end shortly behind, a log may hold a lot there.
             end = min(self.size, at - at % PAGE + length)
             if bytes(view[at:end]) != bytes(end - at):
                 return True
@@ -207,8 +227,10 @@ class MappedFile:
     def take_out(self) -> Job:
         """Let go of the file; the result deletes it. For 1 GiB that takes 0.3 s: use a worker."""
         self.release()
+        # A file that is gone must not keep its place among the mappings, nor be unmapped later.
         self.unmap()
         if self._mappings is not None:
             self._mappings.forget(self)
+        # The job holds no file, only a path: the worker must not touch state of the loop.
         disk, path = self.disk, self.path
         return lambda: disk.remove_file(path)

@@ -115,10 +115,12 @@ class LogScan:
             offset = file.start + position
             if position < file.size:
                 break
+        # What is left has no record behind it that could disagree; it is taken at its word.
         for queue, record in self._anew.items():
             self._begin_anew(queue, record)
         for queue, record in self._leapt.items():
             self._add(queue, record)
+        # Behind `_leapt`, so that what was gathered and what was just added go out together.
         self._dispatch(offset)
         self._finish_index()
         return offset
@@ -127,11 +129,14 @@ class LogScan:
         """Read in one file; its size if reading goes on in the next, else where records stop."""
         view = file.view()
         while position < limit:
+            # The fast path reads only the head; it stops at whatever is new, odd or damaged, and
+            # the slow path below decides what that is.
             position = self._skip_known(view, file.start, position, limit)
             if position >= limit:
                 break
             checked = check_record(view, position, limit, check_crc=self._check_crc)
             if checked.kind is RecordKind.BLANK:
+                # A blank says that the file ends here; its length is the rest (S-14).
                 return file.size
             if checked.message is not None:
                 problem = implausible(checked.message, file.start + position)
@@ -139,6 +144,7 @@ class LogScan:
                     self._gather(checked.message)
                     position += checked.size
                     continue
+                # A head that lies is treated as a bad body: neither may put entries anywhere.
                 checked = Checked(RecordKind.CORRUPT, reason=problem)
             following = self._after_damage(file, position, checked.reason)
             if following is None:
@@ -154,6 +160,7 @@ class LogScan:
         1 us a record of 1 KiB, 0.4 of it CRC.
         """
         index = self._queue_dispatcher.index
+        # Without an index nothing can be missing from one.
         indexed_to = NEVER if index is None else index.end_physical
         unpack, known, check_crc = _HEAD.unpack_from, self._known, self._check_known
         last = limit - _BODY_AT - 3
@@ -163,6 +170,8 @@ class LogScan:
             topic_at = body_at + body_size + 1
             end = position + size
             if (
+                # Every doubt leads to the slow path: other layouts (V2, IPv6), lengths that do not
+                # fit, and a record that says it stands elsewhere.
                 magic != MAGIC_V1
                 or flags & _V6
                 or physical != base + position
@@ -172,9 +181,12 @@ class LogScan:
                 or topic_at + 2 > end
             ):
                 return position
+            # The topic's length is a byte of V1 records; the two bytes behind the topic are the
+            # length of the properties.
             topic_end = topic_at + view[topic_at - 1]
             if topic_end + 2 > end:
                 return position
+            # The topic as bytes: of records that are known nothing has to be decoded.
             queue = known.get((bytes(view[topic_at:topic_end]), queue_id))
             if (
                 queue is None
@@ -182,6 +194,8 @@ class LogScan:
                 or view[topic_end] << 8 | view[topic_end + 1] != end - topic_end - 2
             ):
                 return position
+            # After a mere kill the page cache is complete, and CRCs are looked at when messages are
+            # read.
             if check_crc and crc32(view[body_at : topic_at - 1]) & 0x7FFFFFFF != crc:
                 return position
             self.records += 1
@@ -191,11 +205,13 @@ class LogScan:
     def _gather(self, record: MessageExt) -> None:
         """Have a record dispatched, together with its neighbours."""
         self.records += 1
+        # Below it the queues are complete, so a record that no queue knows is of a deleted topic.
         if record.commit_log_offset < self._queues_from:
             self._index_alone(record)
             return
         queue = self._queues.get_or_create(record.topic, record.queue_id)
         self._known[queue.topic_bytes, queue.queue_id] = queue
+        # Prepared and rolled back records have no offset of their own to compare (S-13).
         if record.sys_flag & _TRANSACTION in UNCOUNTED or self._follows(queue, record):
             self._add(queue, record)
 
@@ -210,27 +226,39 @@ class LogScan:
             self._index_alone(record)  # its entry is there (S-32), or its topic was deleted
             return False
         offset = record.queue_offset
+        # Now the second opinion on an earlier leap is here: offsets that go on behind it prove that
+        # it was no flipped bit.
         leapt = self._leapt.pop(queue, None)
         if leapt is not None:
             if offset > leapt.queue_offset:
                 self._add(queue, leapt)
                 self._next[queue] = leapt.queue_offset + 1
             else:
+                # The queue goes on below the leap, so the leap's own offset is wrong; its message
+                # cannot be placed.
                 _misplaced(queue, leapt)
         first = self._anew.pop(queue, None)
+        # What the queue should get next: behind the last record seen here, else behind its last
+        # entry.
         following = self._next.get(queue, queue.max_offset)
         if offset > following:
             self._index_alone(record)
+            # Held back: one record alone that leaps is more often a flipped bit than a lost
+            # stretch. `run` believes it if nothing comes behind.
             self._leapt[queue] = record
             return False
         if offset < following:
+            # 0 and then 1: the topic was deleted and made again, and this is its second life.
             if first is not None and offset == 1:
                 self._begin_anew(queue, first)
             elif offset == 0:
+                # Maybe the first of a second life; the next record of the queue decides.
                 self._index_alone(record)
                 self._anew[queue] = record
                 return False
             else:
+                # An offset that was given already, and no new beginning: two records cannot have
+                # one place.
                 self._index_alone(record)
                 _misplaced(queue, record)
                 return False
@@ -239,6 +267,7 @@ class LogScan:
 
     def _begin_anew(self, queue: ConsumeQueue, record: MessageExt) -> None:
         """Forget the entries of a topic that was deleted before `record` came."""
+        # What waits belongs to the queue's first life and has to be in it before that is forgotten.
         self._dispatch(record.commit_log_offset)
         log.warning("queue.begun_anew", topic=queue.topic, queue_id=queue.queue_id)
         queue.restart()
@@ -250,6 +279,7 @@ class LogScan:
             self._dispatch(record.commit_log_offset)  # the index is written in the log's order
         if record.sys_flag & _TRANSACTION != _ROLLBACK:
             index = self._queue_dispatcher.index
+            # Reading the tag costs a look into the properties; only releases from 5.4 on index it.
             tag = record.tags if index is not None and index.tags else None
             hashes = hashes_of(record.topic, record.uniq_key, record.keys, tag)
             self._keys.add(hashes, record.commit_log_offset, record.store_timestamp_ms)
@@ -260,6 +290,7 @@ class LogScan:
         """Have those indexed that need nothing else."""
         index = self._queue_dispatcher.index
         if index is not None and self._keys.hashes:
+            # 0 bytes: `_MOST_KEYS` bounds these columns already.
             index.add(self._keys, len(self._keys.hashes), 0)
         self._keys = KeyColumns([], [], [])
 
@@ -284,10 +315,12 @@ class LogScan:
                 record.store_timestamp_ms,
             )
         )
+        # In batches: one append to a queue for all its neighbours, and bounded memory.
         if len(self._results) >= _BATCH:
             self._dispatch(record.commit_log_offset + record.store_size)
 
     def _dispatch(self, end: int) -> None:
+        # First the keys that wait: they lie before these records in the log.
         self._add_keys()
         self._queue_dispatcher.dispatch(
             StoredBatch(end, self._messages, self._of_queues, self._results)
@@ -296,16 +329,20 @@ class LogScan:
 
     def _after_damage(self, file: MappedFile, position: int, reason: str) -> int | None:
         """Where reading goes on behind a bad record; None when the log ends before it."""
+        # Behind a power cut nothing after a bad record may survive: a hole would give offsets
+        # twice.
         if file.start + position >= self._torn_from:
             return None
         following = next(sound_positions(file, position + 1), None)
         if following is None:
             # Nothing sound in the rest of this file; it is damage only if the next one goes on.
             after = self._log.files.find(file.end)
+            # A zero stretch to the file's end and nothing in the next one is where the log ends.
             if after is None or not is_sound(after, 0):
                 return None
             following = file.size
         self.lost.append((file.start + position, following - position, reason or "zeros"))
+        # Told with its place and length: these are messages that a producer believes stored.
         log.error(
             "record.lost", at=file.start + position, bytes=following - position, reason=reason
         )
@@ -353,11 +390,13 @@ def walk(commit_log: CommitLog, start: int) -> tuple[int, int]:
         view, base = file.view(), file.start
         last = file.size - _STEP.size
         while offset - base <= last:
+            # V1 alone: V2 records are rare, and the caller looks at them record by record.
             size, magic, physical, flags = unpack(view, offset - base)
             if magic != MAGIC_V1 or physical != offset or size <= 0:
                 break
             counted += flags & _TRANSACTION not in UNCOUNTED
             offset += size
+        # A size may lead beyond the file: then it was no record, and the file's end is the bound.
         if offset > file.end or check_record(view, offset - base).kind is not RecordKind.BLANK:
             return min(offset, file.end), counted
         offset = file.end
@@ -371,12 +410,15 @@ def sound_records(commit_log: CommitLog, start: int, end: int) -> Iterator[Messa
         position = offset - file.start
         while position < file.size and file.start + position < end:
             checked = check_record(file.view(), position, file.size)
+            # The offset in the record must be the one it stands at: old bytes behind a cut hold
+            # another.
             if checked.message is not None and checked.physical_offset == file.start + position:
                 yield checked.message
                 position += checked.size
             elif checked.kind is RecordKind.BLANK:
                 break
             else:
+                # Search for the next magic: lengths behind a damaged record cannot be trusted.
                 position = next(sound_positions(file, position + 1), file.size)
         offset = file.end
 
@@ -386,6 +428,7 @@ def sound_positions(file: MappedFile, position: int) -> Iterator[int]:
     view = file.view()
     at = file.disk.next_data(file.path, position)
     step = _NEAR  # the first one is mostly not far, and often the only one that is wanted
+    # `next_data` passes over holes: the sparse end of a file is neither read nor allocated.
     while at is not None:
         end = min(file.size, at + step)
         step = MIB
@@ -414,6 +457,7 @@ def _occurrences(data: bytes, wanted: bytes) -> Iterator[int]:
 def message_of(record: MessageExt) -> StoredMessage:
     """A record as a message, as far as dispatching needs it: of its properties the tag."""
     tag = record.tags
+    # The body is left out: dispatch needs none, and recovery reads gigabytes of them.
     return StoredMessage(
         topic=record.topic,
         queue_id=record.queue_id,
