@@ -78,7 +78,10 @@ class LogFlusher:
 
     def cut(self, end: int) -> None:
         """Take note that the log was cut at `end`."""
+        # A pass under way may finish with a target beyond the cut, of bytes that are written anew
+        # since.
         self._cuts += 1
+        # What follows has not been synced, even where bytes of the same offsets once were.
         self.flushed_offset = min(self.flushed_offset, end)
 
     @property
@@ -91,6 +94,7 @@ class LogFlusher:
         if self.dirty_bytes <= 0:
             return False
         last = self._log.files.last
+        # RocketMQ flushes a full file at once, however few pages are left of it.
         crossed_file = last is not None and self.flushed_offset < last.start
         return crossed_file or self.dirty_bytes // PAGE >= least_pages
 
@@ -100,11 +104,16 @@ class LogFlusher:
         if end <= self.flushed_offset:
             callback(PutStatus.PUT_OK)
             return
+        # No sync can prove anything until `restore`; to let it wait for its time would only delay
+        # the answer.
         if self.failed:
             callback(PutStatus.FLUSH_DISK_TIMEOUT)
             return
+        # Ends ascend by themselves, as the log does, so the first one waits for the least.
         self._waiting.append((end, self._clock.monotonic() + self._timeout_s, callback))
         self._arm()
+        # Begins a pass if none is running; else the pass that follows covers this message: group
+        # commit.
         self.flush()
 
     async def reached(self, end: int) -> PutStatus:
@@ -127,6 +136,7 @@ class LogFlusher:
         if self._running or self.failed or self._worker is None or self.dirty_bytes <= 0:
             return
         self._running = True
+        # Noted before the worker begins: what is appended meanwhile may or may not be synced by it.
         target, cuts = self._log.max_offset, self._cuts
         job = flush_job(self._log, self.flushed_offset)
         self._worker.submit(job, lambda failure: self._passed(target, cuts, failure))
@@ -134,10 +144,15 @@ class LogFlusher:
     def _passed(self, target: int, cuts: int, failure: Exception | None) -> None:
         self._running = False
         if cuts != self._cuts:
+            # Proves nothing beyond the cut, but its outcome still counts below.
             target = min(target, self.flushed_offset)
         if failure is not None:
+            # Once failed, pages may be marked clean that are not on the disk: no later sync can be
+            # believed.
             self.failed = True
             self._log.files.directory_synced = False
+            # Those who wait learn it now; RocketMQ's clients take FLUSH_DISK_TIMEOUT as stored
+            # (H-54).
             self._answer_all(PutStatus.FLUSH_DISK_TIMEOUT)
             self._on_failure(failure)
             return
@@ -146,8 +161,10 @@ class LogFlusher:
         if target > before and self._events.sink.is_on:
             self._events.flushed(before, target)
         waiting = self._waiting
+        # In order of their ends: the first that is not reached ends the loop.
         while waiting and waiting[0][0] <= target:
             waiting.popleft()[2](PutStatus.PUT_OK)
+        # They came while the pass ran: the next group goes at once, without a timer.
         if waiting:
             self.flush()
         self._on_flushed()  # last, so that those that waited come first
@@ -156,11 +173,13 @@ class LogFlusher:
         """Take note that the log is on the disk up to `target`."""
         self.flushed_offset = max(self.flushed_offset, target)
         files = self._log.files
+        # From the newest back, to the first that is known to be whole: O(files that were dirty).
         for file in reversed(files.files):
             if file is not files.last and file.flushed == file.size:
                 break
             file.flushed = max(file.flushed, min(file.size, target - file.start))
             if file is not files.last:
+                # Nobody syncs it again; its descriptor is given back.
                 file.release()
 
     def restore(self, then: Callable[[], None]) -> None:
@@ -184,6 +203,7 @@ class LogFlusher:
             self.failed = False
             self.mark_flushed(target)
             self._on_flushed()
+            # Puts are taken again only when the old bytes are known to be on the disk.
             then()
 
         self._worker.submit(job, done)
@@ -194,6 +214,7 @@ class LogFlusher:
         It is not cancelled when nobody waits: the next send would have to make another.
         """
         if self._timer is None and self._waiting and self._worker is not None:
+            # One timer for all: waits have one length, so that the oldest one ends first.
             self._timer = self._clock.call_at(self._waiting[0][1], self._expire)
 
     def _expire(self) -> None:
@@ -214,14 +235,18 @@ def flush_job(commit_log: CommitLog, flushed_offset: int) -> Job:
     row = commit_log.files
     handles = [file.handle() for file in _dirty(commit_log, flushed_offset)]
     directory = None if row.directory_synced else row.directory
+    # Noted as synced before it is; if the job fails, `_passed` takes it back.
     row.directory_synced = True
     disk = row.disk
 
     def job() -> None:
         for handle in handles:
+            # Files in their order: after a power cut the log may end in a file, but not lack one
+            # between.
             handle.sync()
         if directory is not None:
             disk.sync_directory(directory)
+            # The folder itself is new at the first start, and lies in the store's root.
             disk.sync_directory(os.path.dirname(directory))
 
     return job
@@ -237,6 +262,7 @@ def restore_job(commit_log: CommitLog, flushed_offset: int, *, is_whole: bool = 
     """
     row = commit_log.files
     if row.files:  # a store that was killed at its first start may not have the folder yet
+        # Names of new files are part of what the failed sync had to bring to the disk.
         row.directory_synced = False
     stretches = []
     for file in _dirty(commit_log, flushed_offset):
@@ -248,10 +274,13 @@ def restore_job(commit_log: CommitLog, flushed_offset: int, *, is_whole: bool = 
     def job() -> None:
         for file, view, start, _ in stretches:
             if is_whole:
+                # Nothing may be written to the disk that is no whole record: memory may be at fault
+                # as well.
                 _test_records(file, view, start)
             for at in range(start, len(view), MIB):
                 view[at : at + MIB] = bytes(view[at : at + MIB])  # makes its pages dirty again
         sync()
+        # Behind the sync of all: before it the medium need not have them.
         for _, view, start, handle in stretches:
             handle.verify(start, view[start:])
 
@@ -259,6 +288,7 @@ def restore_job(commit_log: CommitLog, flushed_offset: int, *, is_whole: bool = 
 
 
 def _dirty(commit_log: CommitLog, flushed_offset: int) -> list[MappedFile]:
+    # Newest first: in a long log only the last file or two are dirty.
     """The files that hold bytes from `flushed_offset` on, in their order. O(those files)."""
     newest_first = reversed(commit_log.files.files)
     found = list(takewhile(lambda file: file.start + file.wrote > flushed_offset, newest_first))
