@@ -63,6 +63,7 @@ def assemble_pop(
     network: Network,
 ) -> Pop:
     """Listens to `message_arrived`, `topic_deleted` and `channel_closed`. 4.9 has no pop."""
+    # 4.9 gets these too, and they stay empty: others ask them without a look at the profile.
     progress, orders = PopProgress(core.clock.time_ms()), ConsumerOrders()
     config = core.config
 
@@ -70,7 +71,9 @@ def assemble_pop(
         config = core.config
         return config.default_message_request_mode, config.default_pop_share_queue_num
 
+    # Asked anew at each use: both options may change while the broker runs.
     modes = RequestModes(default_mode)
+    # Pop needs timers for its records (K-70): 4.9 has neither.
     if not core.profile.broker.arbitrary_delay:
         return Pop(progress=progress, orders=orders, modes=modes)
     revive_topic = REVIVE_TOPIC_PREFIX + config.cluster_name
@@ -94,6 +97,7 @@ def assemble_pop(
     expressions = PopExpressions(filters.message_filters)
     pops = PopProcessor(core, checks, popper, points, expressions)
     notifications = NotificationProcessor(core, checks, popper, expressions)
+    # Behind pops: an ordered ack wakes those that wait for the queue.
     acks = AckProcessor(
         core, checks, revive_log, offsets.table, progress, orders, pops.waiting, merges
     )
@@ -105,11 +109,14 @@ def assemble_pop(
         progress,
         storing,
         (revive_topic, config.revive_queue_num),
+        # Until the timers have delivered all that was due, an ack may still be on its way (K-82).
         lambda: timers.service.is_caught_up,
     )
     core.signals.topic_deleted.connect(progress.forget_topic)
     core.signals.group_deleted.connect(lambda group, _with_offsets: progress.forget_group(group))
 
+    # As a slave this broker hands nothing out; what it had in memory another one delivers again
+    # (K-104).
     def role_changed() -> None:
         if not core.role.leads:
             progress.forget()
@@ -117,6 +124,8 @@ def assemble_pop(
 
     core.signals.role_changed.connect(role_changed)
 
+    # Just before each save, and only some of them: a table of many queues is gone through by and
+    # by.
     def cleaned() -> OrderTable:
         orders.clean(
             lambda topic: known.read_queue_nums if (known := topics.configs.get(topic)) else None,
@@ -156,6 +165,8 @@ def assemble_pop(
             pops.waiting,
             notifications.waiting,
             OrderService(core.clock, orders, pops.waiting),
+            # Only the master delivers again: a slave has the same log, and would store everything
+            # twice.
             core.role.while_leading(revive),
             merges,
         ),

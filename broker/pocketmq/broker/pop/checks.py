@@ -39,12 +39,16 @@ class PopChecks:
             RequestRefusedError: with the code of the first check that failed.
         """
         name = self._core.config.name
+        # A pop that came late is not answered any more by the client: reading for it would hide
+        # messages for nothing.
         if now_ms - born_ms - header.poll_time > LATE_MS:
             raise RequestRefusedError(
                 ResponseCode.POLLING_TIMEOUT,
                 f"the broker[{name}] pop message is timeout too much; do its clock and the "
                 "client's agree?",
             )
+        # In RocketMQ's order: the code that a client gets depends on what is looked at first
+        # (K-30).
         self._readable_broker()
         if header.max_msg_nums > MOST_MESSAGES:
             raise RequestRefusedError(
@@ -52,6 +56,7 @@ class PopChecks:
                 f"the broker[{name}] pop message's num is greater than {MOST_MESSAGES}",
             )
         config = self._core.store.config
+        # Check points are timer messages; without the wheel they would never come back (K-70).
         if not config.timer_wheel_enable:
             raise RequestRefusedError(
                 ResponseCode.SYSTEM_ERROR,
@@ -84,6 +89,7 @@ class PopChecks:
                 f"queueId[{queue_id}] is illegal, topic:[{topic}] has "
                 f"{counted(config.read_queue_nums, 'read queue')}",
             )
+        # Last, because it may make the group: a pop of a topic that is not there must not.
         self.group(group, now_ms)
         return config
 
@@ -137,6 +143,8 @@ class PopChecks:
         """
         low = self._core.store.min_offset(topic, queue_id)
         high = self._core.store.max_offset(topic, queue_id)
+        # RocketMQ takes an ack of the end, which no message has, and refuses a change of it (K-50,
+        # K-54).
         if offset < low or offset > high or (offset == high and not end_passes):
             raise RequestRefusedError(
                 ResponseCode.NO_MESSAGE,

@@ -67,9 +67,14 @@ class MergeService(Service):
 
         Offsets are saved after this: they have to be past what was handed out.
         """
+        # First, so that no scan writes beside this.
         await self._service.stop()
+        # All at once, however long they may still stay: after this nobody writes them any more
+        # (K-104).
         while self._write(math.inf):
             await self._core.clock.sleep(0)
+        # On the disk before offsets are saved: a power cut could otherwise lose messages below
+        # them.
         await self._core.store.flush()
         self._ask_again()
 
@@ -85,14 +90,18 @@ class MergeService(Service):
     def follow(self, queue: QueueOf) -> None:
         """Move the group's offset past the pops that are settled."""
         offset = self.merge.settled(queue)
+        # Nothing is settled in front of the queue: the offset stays where it is (K-103).
         if offset is None:
             return
         if self._offsets.pending_reset(*queue) is None:
             self._offsets.commit(*queue, offset, self._core.clock.time_ms())
+        # A pending reset decides the offset; what was handed out is settled all the same.
         self._progress.committed(queue, offset)
 
     def records(self, held: Held) -> list[StoredMessage]:
         """What is written of one: the check point, and an ack for each message acknowledged."""
+        # One record for the check point and one for each ack: RocketMQ's readers know no bits in it
+        # (K-71).
         point = held.point
         acked = [
             point.offset_of(index) for index in range(point.count) if point.bit_map >> index & 1
@@ -128,6 +137,7 @@ class MergeService(Service):
                 return
             for held in stored:
                 held.is_safe = True
+            # Each queue once: several check points of it may be safe together.
             for queue in dict.fromkeys(held.queue for held in stored):
                 self.follow(queue)
 
@@ -139,9 +149,11 @@ class MergeService(Service):
             self.when_safe([held for held, _ in late], max(end for _, end in late))
 
     def _scan(self) -> float | Awaitable[float | None] | None:
+        # The time of one scan is one of RocketMQ's figures, so it is taken over the turns too.
         began_at = self._core.clock.monotonic()
         self._ask_again()
         if self._write(self._core.clock.time_ms()):
+            # There is more: other work goes on in between, and the rest follows in the same scan.
             return self._go_on(began_at)
         return self._scanned(began_at)
 
@@ -178,6 +190,7 @@ class MergeService(Service):
                 log.warning("pop.check_point_not_stored", topic=held.point.topic)
                 return False  # it stays in memory, and the next scan tries again
             written += len(results)
+            # Out of the merge, but its queue's order keeps it until its record is safe.
             self.merge.written(held)
             self.when_safe([held], results[-1].physical_offset + results[-1].size)
         return False

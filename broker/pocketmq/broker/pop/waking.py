@@ -66,9 +66,11 @@ class WakingPops(Service, Generic[HeaderT]):
         pop.request.body = b""
         if not self._listens:
             self._listens = True
+            # Only while somebody waits: a broker that nobody pops from is spared each arrival.
             self._arrivals.connect(self._arrived)
         first = self.table.next_deadline_ms()
         self.table.hold(pop, extra_bytes)
+        # Its deadline is earlier than the one that the service sleeps for.
         if first is None or pop.deadline_ms < first:
             self._service.wakeup()
 
@@ -86,6 +88,7 @@ class WakingPops(Service, Generic[HeaderT]):
         self._soon(self.table.release_topic(topic))
 
     def _soon(self, pops: Sequence[WaitingPop[HeaderT]]) -> None:
+        # In the next turn: whoever stored the message has to be done first.
         if pops:
             if not self._woken:
                 defer(self._answer_woken)
@@ -115,5 +118,6 @@ class WakingPops(Service, Generic[HeaderT]):
             reply = self._answer_again(pop)
         except Exception as exc:  # noqa: BLE001 - the topic or group may be gone; the peer is told
             reply = error_reply(peer, request, exc)
+        # None: it waits on, as nothing was there after all.
         if reply is not None:
             peer.reply(request, reply)
