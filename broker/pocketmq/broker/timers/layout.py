@@ -114,6 +114,7 @@ class LogRecord(NamedTuple):
         size, previous, magic, logged, delay, physical, length, topic, _ = (
             RECORD.struct.unpack_from(data, at)
         )
+        # NORMAL, ROLL, DELETE and one bit more: anything else is no record.
         if size != RECORD_SIZE or magic | 0xF != 0xF:
             return None
         return cls(previous, magic, logged, delay, physical, length, topic)
@@ -131,6 +132,7 @@ def blank(left: int) -> bytes:
 
 def is_blank(data: bytes | memoryview, at: int) -> bool:
     """Whether the file is closed at this place."""
+    # Fewer bytes than a blank are a blank as well: no record fits there (T-113).
     if len(data) - at < BLANK_SIZE:
         return True
     return int(BLANK.struct.unpack_from(data, at)[2]) == _BLANK_MAGIC
@@ -161,6 +163,7 @@ class Checkpoint(NamedTuple):
     @classmethod
     def decode(cls, data: bytes | memoryview) -> Checkpoint:
         """Read one; what is too short counts as zeros."""
+        # Of an older version the file ends earlier; what is missing is 0, as before it was there.
         padded = bytes(data[: CHECKPOINT.struct.size]).ljust(CHECKPOINT.struct.size, b"\0")
         read, flushed, queue, master, state, timestamp, counter = CHECKPOINT.struct.unpack(padded)
         version = DataVersion(state_version=state, timestamp=timestamp, counter=counter)

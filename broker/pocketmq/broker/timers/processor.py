@@ -57,6 +57,7 @@ class RecallProcessor:
             return request.reply({names.MSG_REGION: REGION}, code=exc.code, remark=exc.remark)
 
     def _recalled(self, peer: Peer, request: Command) -> Reply:
+        # A slave's store takes no messages, and its master may have delivered by now.
         if self._puts.is_slave:
             raise RequestRefusedError(
                 ResponseCode.SLAVE_NOT_AVAILABLE, "recall failed, the broker is a slave"
@@ -64,6 +65,7 @@ class RecallProcessor:
         header = request.header(RecallMessageRequestHeader)
         handle = self._checked(header)
         now_ms = self._core.clock.time_ms()
+        # Releases differ in how a cancel names its message (T-136); an option may say it too.
         names_topic = self._core.config.append_topic_for_timer_delete_key
         if names_topic is None:
             names_topic = self._core.profile.broker.cancel_names_topic
@@ -73,14 +75,17 @@ class RecallProcessor:
             ),
             names.UNIQ_KEY: handle.uniq_key,
             names.TIMER_DELIVER_MS: str(handle.due_ms),
+            # A new message: its own time is now, not the time of the one that it takes back.
             names.BORN_TIMESTAMP: str(now_ms),
             names.TAGS: RECALL_TAG,
         }
         if header.producer_group:
+            # Only when it was sent: an empty group would be stored as one.
             properties[names.PRODUCER_GROUP] = header.producer_group
         message = StoredMessage(
             topic=handle.topic,
             queue_id=0,
+            # One byte: a message must have a body (S-10).
             body=b"0",
             properties=encode_properties(properties).encode(),
             flag=0,
@@ -91,6 +96,7 @@ class RecallProcessor:
             tags_code=tags_code(RECALL_TAG),
             uniq_key=handle.uniq_key,
         )
+        # Stored like any other: whether it comes in time, nobody can say.
         result = self._puts.put(message, properties)
         reply = request.reply(RecallMessageResponseHeader(msg_id=handle.uniq_key, region=REGION))
         return self._puts.answer_when_safe(peer, request, result, reply)
@@ -117,11 +123,13 @@ class RecallProcessor:
             handle = RecallHandle.decode(header.recall_handle)
         except BadRequestError as exc:
             raise _illegal(str(exc)) from exc
+        # A handle names its topic: a client may not take back messages of another one with it.
         if handle.topic != header.topic:
             raise _illegal("recall failed, topic not match")
         if handle.broker_name != config.name:
             raise _illegal("recall failed, broker service not available")
         left_ms = handle.due_ms - self._core.clock.time_ms()
+        # Delivered by now, or a time that no message could have: the cancel would never be read.
         if not 0 < left_ms < self._rules.max_delay():
             raise _illegal(
                 "recall failed, timestamp invalid: the message is delivered by now, or was never "
