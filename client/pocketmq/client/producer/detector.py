@@ -17,7 +17,6 @@ log = structlog.get_logger()
 DETECT_INTERVAL_S: Final = 3.0
 DETECT_TIMEOUT_S: Final = 0.2
 """Real seconds for an answer."""
-SAME_BROKER_INTERVAL_S: Final = 2.0
 
 
 class FaultDetector:
@@ -32,7 +31,6 @@ class FaultDetector:
     def __init__(self, group: str, instance: ClientInstance, strategy: FaultStrategy) -> None:
         self._instance = instance
         self._strategy = strategy
-        self._probed_at: dict[str, float] = {}
         self._service = PeriodicService(
             f"detect faults {group}", instance.clock, DETECT_INTERVAL_S, self.probe
         )
@@ -49,15 +47,11 @@ class FaultDetector:
         """Ask each unreachable broker once."""
         instance = self._instance
         for broker_name in list(self._strategy.unreachable_brokers()):
-            now = instance.clock.monotonic()
-            if now - self._probed_at.get(broker_name, -SAME_BROKER_INTERVAL_S) < (
-                SAME_BROKER_INTERVAL_S
-            ):
-                continue
-            self._probed_at[broker_name] = now
             address = instance.routes.master(broker_name)
             queue = self._some_queue(broker_name)
             if address is None or queue is None:
+                # No route names it. If one does later, it is another start of the broker.
+                self._strategy.table.remove(broker_name)
                 continue
             try:
                 await instance.api.max_offset(address, queue, timeout_s=DETECT_TIMEOUT_S)
