@@ -1,4 +1,4 @@
-"""`tests/interop/java_versions/Rows.java`, run with any version of RocketMQ's Java client.
+"""Programs that run with any version of RocketMQ's Java client, as `java_versions/Rows.java`.
 
     POCKETMQ_JAVA_CLIENTS=4.2.0,4.5.2 pytest tests/interop/test_java_versions.py
 
@@ -7,15 +7,15 @@ Maven resolves the class path of a version once; it and the classes lie below `t
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 from support.java import SHORT_LIVED, JavaError, JavaRun
 
-PROJECT = Path(__file__).resolve().parents[1] / "interop" / "java_versions"
-TARGET = PROJECT / "target"
-SOURCE = PROJECT / "Rows.java"
+SOURCE = Path(__file__).resolve().parents[1] / "interop" / "java_versions" / "Rows.java"
 BUILD_TIMEOUT_S = 900.0
 
 IN_CI = ("4.9.8", "5.5.0")
@@ -56,6 +56,36 @@ def run_rows(version: str, nameservers: str, *, timeout_s: float = 900.0) -> Jav
     Raises:
         JavaError: it cannot be built, or does not end.
     """
+    return run_version(version, "Rows", nameservers, timeout_s=timeout_s)
+
+
+def run_version(
+    version: str,
+    main: str,
+    *args: str,
+    source: Path = SOURCE,
+    properties: Mapping[str, str] | None = None,
+    timeout_s: float = 600.0,
+) -> JavaRun:
+    """Run a main class with one version of RocketMQ on the class path.
+
+    Args:
+        version: Of RocketMQ.
+        main: The class of `source`, or one of RocketMQ's.
+        args: Of the program.
+        source: Compiled with that version; the `pom.xml` beside it says what is on the class path.
+        properties: System properties, beside `user.home`.
+        timeout_s: Real seconds after which the program is killed.
+
+    Raises:
+        JavaError: it cannot be built, or does not end.
+    """
+    target = source.parent / "target"
+    settings = {
+        "user.home": str(target / "home"),
+        "rocketmq.client.logLevel": "WARN",
+        **(properties or {}),
+    }
     guard, ours = os.pipe()  # its end is ours: if this process dies, so does the program
     try:
         done = subprocess.run(
@@ -63,14 +93,14 @@ def run_rows(version: str, nameservers: str, *, timeout_s: float = 900.0) -> Jav
                 "java", *SHORT_LIVED, "-Xmx512m",
                 "--add-opens=java.base/java.nio=ALL-UNNAMED",  # the netty of clients up to 4.8
                 "--add-opens=java.base/jdk.internal.misc=ALL-UNNAMED",
-                f"-Duser.home={TARGET / 'home'}", "-Drocketmq.client.logLevel=WARN",
-                "-cp", _class_path(version), "Rows", nameservers,
+                *(f"-D{name}={value}" for name, value in settings.items()),
+                "-cp", _class_path(version, source), main, *args,
             ],
             stdin=guard, capture_output=True, text=True, timeout=timeout_s,
         )  # fmt: skip
     except subprocess.TimeoutExpired as exc:
         raise JavaError(
-            f"Rows with {version}: no end after {timeout_s} s\n{exc.stdout!r}"
+            f"{main} with {version}: no end after {timeout_s} s\n{exc.stdout!r}\n{exc.stderr!r}"
         ) from None
     finally:
         os.close(guard)
@@ -78,23 +108,25 @@ def run_rows(version: str, nameservers: str, *, timeout_s: float = 900.0) -> Jav
     return JavaRun(done.returncode, done.stdout, done.stderr)
 
 
-def _class_path(version: str) -> str:
-    folder = TARGET / version
+def _class_path(version: str, source: Path) -> str:
+    folder = source.parent / "target" / version
     folder.mkdir(parents=True, exist_ok=True)
-    file, compiled = folder / "classpath", folder / "Rows.class"
-    if not file.exists():
-        goal = ["dependency:build-classpath", f"-Dmdep.outputFile={folder / 'resolved'}"]
-        _run(["mvn", "-B", "-q", f"-Drocketmq.version={version}", *goal])
-        (folder / "resolved").rename(file)
-    path = os.pathsep.join([str(folder), file.read_text().strip()])
-    if not compiled.exists() or compiled.stat().st_mtime < SOURCE.stat().st_mtime:
-        _run(["javac", "-nowarn", "-cp", path, "-d", str(folder), str(SOURCE)])
+    file, compiled = folder / "classpath", folder / f"{source.stem}.class"
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # one Maven at a time, also across pytest's processes
+        if not file.exists():
+            goal = ["dependency:build-classpath", f"-Dmdep.outputFile={folder / 'resolved'}"]
+            _run(["mvn", "-B", "-q", f"-Drocketmq.version={version}", *goal], source.parent)
+            (folder / "resolved").rename(file)
+        path = os.pathsep.join([str(folder), file.read_text().strip()])
+        if not compiled.exists() or compiled.stat().st_mtime < source.stat().st_mtime:
+            _run(["javac", "-nowarn", "-cp", path, "-d", str(folder), str(source)], source.parent)
     return path
 
 
-def _run(command: list[str]) -> None:
+def _run(command: list[str], folder: Path) -> None:
     done = subprocess.run(
-        command, cwd=PROJECT, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S
+        command, cwd=folder, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S
     )
     if done.returncode != 0:
         raise JavaError(f"{' '.join(command)}:\n{done.stdout}\n{done.stderr}")
