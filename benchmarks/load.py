@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import ssl
 import struct
 import time
 
@@ -128,15 +129,20 @@ async def load(
     total: int,
     limit_s: float,
     stored: bytes | None = None,
+    *,
+    tls: bool = False,
 ) -> dict[str, float]:
     """Send `total` frames over all connections together; returns counts and seconds."""
     loop = asyncio.get_running_loop()
     run = Run(total, stored)
+    context = any_server() if tls else None
     began = time.perf_counter()
     protocols = []
     for i in range(connections):
         host, port = split_address(addresses[i % len(addresses)])
-        _, protocol = await loop.create_connection(lambda: Loader(frames, window, run), host, port)
+        _, protocol = await loop.create_connection(
+            lambda: Loader(frames, window, run), host, port, ssl=context
+        )
         protocols.append(protocol)
     await asyncio.wait_for(run.done, limit_s)
     seconds = time.perf_counter() - began
@@ -148,6 +154,14 @@ async def load(
         result["p50_us"] = ordered[len(ordered) // 2] * 1e6
         result["p99_us"] = ordered[len(ordered) * 99 // 100] * 1e6
     return result
+
+
+def any_server() -> ssl.SSLContext:
+    """TLS that trusts every certificate, as RocketMQ's clients do."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 def load_parser(
@@ -177,6 +191,7 @@ def queue_frames(options: argparse.Namespace, encoding: Encoding) -> list[bytes]
 def main() -> None:
     parser = load_parser(__doc__, connections=8, window=256, limit_s=120.0)
     parser.add_argument("--encoding", choices=["msgpack", "json", "rocketmq"], default="msgpack")
+    parser.add_argument("--tls", action="store_true", help="encrypted")
     options = parser.parse_args()
     encoding = Encoding[options.encoding.upper()]
     frames = queue_frames(options, encoding)
@@ -189,6 +204,7 @@ def main() -> None:
             options.messages,
             options.limit_s,
             STORED.get(encoding),
+            tls=options.tls,
         )
     )
     print(json.dumps(result))

@@ -84,6 +84,38 @@ def send_rows(rounds: int, scale: float, encoding: str) -> Figures:
     return rates
 
 
+TLS_ROWS = {"sync, 64 in flight": (1, 64), "sync, 64 connections": (64, 1)}
+"""Connections, requests in flight on each: 64 threads that share a producer, and 64 producers."""
+
+TLS_GOAL = 2.2
+"""A sync send of 1 KB over TLS takes at most so many times the broker's processor time."""
+
+
+def tls_rows(rounds: int, scale: float, encoding: str) -> Figures:
+    """Sends of 1 KB over TLS and plaintext to one broker in turn; each round swaps the order.
+
+    Processor time is that of the broker's process, handshakes of the connections included.
+    """
+    figures: Figures = {}
+    messages = int(60_000 * scale)
+    with tempfile.TemporaryDirectory(dir=HERE) as folder, cluster(Path(folder)) as (_, (broker,)):
+        kinds = {"plaintext": (), "TLS": ("--tls",)}
+        for number in range(rounds + 1):
+            for row, (connections, window) in TLS_ROWS.items():
+                for kind in sorted(kinds, reverse=number % 2 == 0):
+                    before_s = broker.cpu_s
+                    result = run_json(
+                        "load.py",
+                        *("--address", broker.address, "--encoding", encoding, *kinds[kind]),
+                        *("--connections", str(connections), "--window", str(window)),
+                        *("--messages", str(messages)),
+                    )
+                    result["cpu_s"] = broker.cpu_s - before_s
+                    if number:  # the first makes the topic, the certificate and the machine warm
+                        note(figures, f"{row} | {kind}", result)
+    return figures
+
+
 def warm_up(broker: Process, encoding: str) -> None:
     run_json(
         "load.py",
@@ -234,6 +266,8 @@ async def brokers_of(nameserver: str, encoding: str) -> list[str]:
     ]
 
 
+ALL_ROWS = ["send", "tls", "pull", "client", "start"]
+
 RATIOS = [
     ("pipelined | broker", "pipelined | floor", 0.5),
     ("one at a time | broker", "one at a time | floor", 0.5),
@@ -258,6 +292,19 @@ def show(figures: Figures) -> None:
                 f">= {goal}",
             )
     CONSOLE.print(ratios)
+    costs = Table("processor time", "of medians", "median of rounds", "to reach")
+    for row in TLS_ROWS:
+        top, bottom = f"{row} | TLS{CPU}", f"{row} | plaintext{CPU}"
+        if top in figures:
+            value = median_ratio(figures, top, bottom)
+            costs.add_row(
+                f"{row}, TLS : plaintext",
+                judged(value, reached=value <= TLS_GOAL),
+                median_of_rounds(figures, top, bottom),
+                f"<= {TLS_GOAL}",
+            )
+    if costs.row_count:
+        CONSOLE.print(costs)
 
 
 def median_of_rounds(figures: Figures, top: str, bottom: str) -> str:
@@ -272,7 +319,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--scale", type=float, default=1.0, help="1.0 = 150,000 messages a row")
     parser.add_argument("--encoding", choices=["msgpack", "json"], default="msgpack")
-    parser.add_argument("--only", choices=["send", "pull", "client", "start"], action="append")
+    parser.add_argument("--only", choices=ALL_ROWS, action="append")
     parser.add_argument(
         "--address", help="host:port of a running nameserver, RocketMQ's too: only its send rows"
     )
@@ -280,10 +327,12 @@ def main() -> None:
     if options.address:
         show(foreign_rows(options.address, options.rounds, options.scale, options.encoding))
         return
-    wanted = options.only or ["send", "pull", "client", "start"]
+    wanted = options.only or ALL_ROWS
     figures: Figures = {}
     if "send" in wanted:
         figures |= send_rows(options.rounds, options.scale, options.encoding)
+    if "tls" in wanted:
+        figures |= tls_rows(options.rounds, options.scale, options.encoding)
     if "pull" in wanted:
         figures |= pull_rows(options.rounds, options.scale)
     if "client" in wanted:

@@ -124,7 +124,7 @@ class AccessGuard:
         if user.type is UserType.SUPER:
             return
         source_ip = peer.address.rpartition(":")[0].strip("[]")
-        for need in needs:
+        for need in dict.fromkeys(needs):  # many queues of one topic are one need
             self._require(user, need, source_ip)
 
     def _require(self, user: User, need: Need, source_ip: str) -> None:

@@ -102,12 +102,67 @@ class Entry:
         )
 
 
+class _Places:
+    """Where the entries are that may be about a resource: a heartbeat has thousands of needs, and
+    a user thousands of rules, so nobody looks at all of one for each of the other.
+
+    Args:
+        entries: Of a policy.
+    """
+
+    __slots__ = ("_all", "_lengths", "_literal", "_prefixed")
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self._all: dict[ResourceType, list[int]] = {}
+        self._literal: dict[tuple[ResourceType, str | None], list[int]] = {}
+        self._prefixed: dict[tuple[ResourceType, str], list[int]] = {}
+        self._lengths: dict[ResourceType, set[int]] = {}
+        for place, entry in enumerate(entries):
+            about = entry.resource
+            if about.type is ResourceType.ANY or about.pattern is Pattern.ANY:
+                self._all.setdefault(about.type, []).append(place)
+            elif about.pattern is Pattern.LITERAL:
+                self._literal.setdefault((about.type, about.name), []).append(place)
+            else:
+                prefix = about.name or ""
+                self._prefixed.setdefault((about.type, prefix), []).append(place)
+                self._lengths.setdefault(about.type, set()).add(len(prefix))
+
+    def of(self, resource: Resource) -> list[int]:
+        """Places in order of all entries whose resource is, or has, a literal one."""
+        kind, name = resource.type, resource.name
+        found = [
+            *self._all.get(ResourceType.ANY, ()),
+            *(self._all.get(kind, ()) if kind is not ResourceType.ANY else ()),
+            *self._literal.get((kind, name), ()),
+        ]
+        if name is not None:
+            for length in self._lengths.get(kind, ()):
+                if length <= len(name):
+                    found += self._prefixed.get((kind, name[:length]), ())
+        found.sort()
+        return found
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """Entries of one type, in the order in which they were made."""
 
     type: PolicyType
     entries: tuple[Entry, ...] = ()
+    _places: _Places = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_places", _Places(self.entries))
+
+    def matching(self, need: Need, source_ip: str) -> list[Entry]:
+        """The entries that are about a need, in their order.
+
+        Raises:
+            ValueError: one has a network, and `source_ip` is no address.
+        """
+        found = (self.entries[place] for place in self._places.of(need.resource))
+        return [each for each in found if each.matches(need, source_ip)]
 
     def with_entries(self, entries: Iterable[Entry]) -> Policy:
         """The same with these: one about a resource that it has replaces that one."""
@@ -192,7 +247,7 @@ def decide(acl: Acl | None, need: Need, source_ip: str, *, longest_prefix_first:
     for policy in (acl and acl.of(PolicyType.CUSTOM), acl and acl.of(PolicyType.DEFAULT)):
         if not policy:
             continue
-        matching = [each for each in policy.entries if each.matches(need, source_ip)]
+        matching = policy.matching(need, source_ip)
         if matching:
             order = _compare if longest_prefix_first else _compare_as_5_3_3
             ordered = tuple(java_sorted(matching, order))
