@@ -69,6 +69,7 @@ class EpochMasterConnection(MasterConnection):
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
         self._waiting.clear()
+        # Work at the disk outlives the connection: it ends by itself, and `closed` with it.
         if self._task is None:
             super().connection_lost(exc)
 
@@ -86,6 +87,8 @@ class EpochMasterConnection(MasterConnection):
         return self._task is None
 
     def tick(self) -> None:
+        # Before the handshake is answered a report would say nothing: the master does not know us
+        # yet.
         if self._has_begun:
             super().tick()
         elif self.link.is_silent(self._clock.monotonic()):
@@ -104,9 +107,12 @@ class EpochMasterConnection(MasterConnection):
                 if not store.replica.is_following:  # a cut would take this master's own messages
                     raise NotFollowingError
                 message = self._waiting[0]
+                # Alone at the disk: what comes behind it depends on where the log ends then.
                 if isinstance(message, MasterHandshake):
                     self._at_disk(self._reconcile(self._waiting.popleft()))
                     return
+                # The epoch goes to the disk before its first byte: after a crash it would belong to
+                # the one before.
                 if message.epoch > self._epochs.table.last_number:
                     entry = Epoch(message.epoch, message.epoch_start)
                     self._at_disk(self._epochs.append(entry, store.commit_log.min_offset))
@@ -121,26 +127,31 @@ class EpochMasterConnection(MasterConnection):
 
     def _take(self, frame: EpochFrame, now: float) -> None:
         store = self._store
+        # A master that sends without being asked does not know where this log ends.
         if not self._has_begun:
             raise HaStreamError("a frame before the handshake")
         log_end = store.commit_log.max_offset
         if self.link.framed(frame.offset, len(frame.body), log_end, now):
             store.replica.append(frame.offset, frame.body)
+        # Of the two the smaller: a slave may be behind what its master has confirmed (H-114).
         store.confirm(min(frame.confirm_offset, store.commit_log.max_offset))
 
     def _at_disk(self, work: object) -> None:
         assert asyncio.iscoroutine(work)
         if self._transport is not None:
+            # Nothing more is read meanwhile, so the buffer of frames stays small.
             self._transport.pause_reading()
         self._task = asyncio.get_running_loop().create_task(work, name="follow an epoch")
         self._task.add_done_callback(self._went_on)
 
     def _went_on(self, task: asyncio.Task[None]) -> None:
         self._task = None
+        # Whatever it is, the connection ends: the next one begins with a handshake.
         if not task.cancelled() and (error := task.exception()) is not None:
             if not isinstance(error, (HaStreamError, DiskError, StoreFileError, ValueError)):
                 log.error("epoch.failed", exc_info=error)
             self.close(str(error))
+        # It was lost meanwhile, and is told only now that the disk is done.
         if self._transport is None:
             super().connection_lost(None)
             return
@@ -154,8 +165,10 @@ class EpochMasterConnection(MasterConnection):
         end = store.commit_log.max_offset
         # An epoch in which nothing was written is no history (W-5).
         mine = Epochs(each for each in self._epochs.table.entries if each.start < end)
+        # A log without epochs cuts nothing: it is from before the controller (H-112, H-116).
         if mine.last is not None:
             point = mine.consistent_point(end, Epochs(message.epochs), message.max_offset)
+            # No common epoch: to cut to 0 would throw away a log that may be the better one.
             if point == NO_POINT:
                 raise HaStreamError(
                     "the master's epochs and this log's have none in common: it is another"
@@ -165,8 +178,11 @@ class EpochMasterConnection(MasterConnection):
             if cut:
                 log.warning("log.diverged", cut_at=point, bytes=cut, master_end=message.max_offset)
             end = point
+        # Behind the log: an epoch beyond its end would be compared with as if it were written
+        # (H-134).
         await self._epochs.cut_suffix(end)
         safe = store.shippable_offset >= store.commit_log.max_offset
+        # Acknowledged must be on the disk, under SYNC_FLUSH (W-9).
         if not safe and await store.flush() is not PutStatus.PUT_OK:
             raise HaStreamError("the log could not be flushed, so nothing can be acknowledged")
         now = self._clock.monotonic()

@@ -62,10 +62,13 @@ class Epochs:
         """
         last = self.last
         if last is not None:
+            # The same master once more: its term keeps the place where it began (F-32, W-5).
             if entry.epoch == last.epoch:
                 return False
+            # A smaller start would make an epoch that is already written a part of this one.
             if entry.epoch < last.epoch or entry.start < last.start:
                 raise ValueError(f"epoch {entry} cannot follow {last}")
+            # Nothing was written between the two: the older one is no history (W-5).
             if entry.start == last.start:
                 self._entries.pop()
         self._entries.append(entry)
@@ -73,6 +76,8 @@ class Epochs:
 
     def of(self, offset: int) -> Epoch | None:
         """The epoch that wrote `offset`; the first one also for what is older (W-5, H-121)."""
+        # What is older than the first epoch counts as part of it: the log was there before it
+        # (H-121).
         found = self._entries[0] if self._entries else None
         for entry in self._entries:
             if entry.start > offset:
@@ -113,7 +118,9 @@ class Epochs:
         Returns:
             An offset, or -1 when no epoch is common: only a person can help then.
         """
+        # Newest first: the first pair that is equal decides, however many are before it.
         for entry in reversed(self._entries):
+            # Number and start: of two masters with one number only one began there (F-8).
             if entry in theirs._entries:
                 return min(self.end_of(entry, log_end), theirs.end_of(entry, their_end))
         return NO_POINT

@@ -62,6 +62,7 @@ class ReportReader:
             HaStreamError: an offset below 0. Something else speaks here.
         """
         data = self._rest + data
+        # Whole reports only; the rest waits for more.
         whole = len(data) - len(data) % REPORT.size
         self._rest = data[whole:]
         if not whole:
@@ -93,13 +94,17 @@ class FrameReader:
             HaStreamError: a length or offset that no master sends.
         """
         buffer = self._buffer
+        # Not even the head: nothing is looked at, as a frame comes in many reads.
         if buffer and len(buffer) + len(data) < self._wanted:
             buffer += data
             return
+        # Without a rest the view is of what came: a body of 32 KiB is not copied.
         view = memoryview(buffer + data if buffer else data)
         at, self._wanted = 0, HEAD.size
         while len(view) - at >= HEAD.size:
             offset, size = HEAD.unpack_from(view, at)
+            # -1 is a master without any log; anything below, or a length that none sends, is
+            # another protocol.
             if not 0 <= size <= self._max_body_bytes or offset < NO_LOG:
                 raise HaStreamError(
                     f"a frame for offset {offset} with {size} bytes; at most "

@@ -100,6 +100,7 @@ class HaService(Service):
         try:
             self._listener = await self._network.listen(where.host, where.port, self._accept)
         except PortInUseError:
+            # Configured, it must be that one; else slaves learn another from the name servers.
             if where.is_configured:
                 raise
             self._listener = await self._network.listen(where.host, 0, self._accept)
@@ -110,6 +111,7 @@ class HaService(Service):
     async def stop(self) -> None:
         if self._listener is None:
             return
+        # No new slaves first, then those that are there: else one could come in between.
         await self._listener.close()
         await self._ticks.stop()
         self.drop_all("the broker stops")
@@ -130,6 +132,7 @@ class HaService(Service):
         )
 
     def _opened(self, connection: SlaveConnection) -> None:
+        # A slave's own port is open, and sends nothing: its bytes are another master's (H-2, I-17).
         if not self._role.leads:
             connection.drop("this broker is a slave itself")
         elif len(self._connections) >= self._budget().slaves:
@@ -137,10 +140,12 @@ class HaService(Service):
             connection.drop(f"there are {there} already (budget.slaves)")
         else:
             self._connections[connection] = None
+            # Only a broker that ever had a slave is told of each append.
             if not self._listens:
                 self._listens = True
                 self._store.grew.connect(self._grew)
             self._ticks.resume()
+            # It may be the one that a put waits for.
             self.acks_moved.emit()
 
     def _closed(self, connection: SlaveConnection) -> None:

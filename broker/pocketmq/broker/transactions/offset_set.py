@@ -14,9 +14,8 @@ class OffsetSet:
     def __init__(self) -> None:
         self._pages: dict[int, int] = {}
 
-    # Offsets follow each other: 512 of them share one number.
-
     def add(self, offsets: Iterable[int]) -> None:
+        # Offsets follow each other: 512 of them share one number.
         pages = self._pages
         for offset in offsets:
             page = offset >> _PAGE_BITS
