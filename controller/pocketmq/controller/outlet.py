@@ -49,6 +49,7 @@ class Outlet:
         if step.write is not None:
             self._unwritten.append(step.write)
             self._last = step.write.number
+        # A step without a write may follow from the last one all the same.
         if step.messages:
             self._held.append((self._last, step.messages))
 

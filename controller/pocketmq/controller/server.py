@@ -138,6 +138,7 @@ class Controller:
             DiskError: the journal cannot be used.
         """
         self._add_processors()
+        # The journal first: a member that answered before it would know no vote.
         await self.consensus.start()
         host, port = split_address(self.config.address)
         self._listener = await self._network.serve(
@@ -151,6 +152,7 @@ class Controller:
 
     async def stop(self) -> None:
         """Leave the group and close every connection."""
+        # So that connections that close now do not look like dead brokers.
         self._is_stopping = True
         await self._elections.stop()
         await self.consensus.stop()
@@ -192,6 +194,7 @@ class Controller:
         )
 
     def _allows_unclean(self) -> bool:
+        # An option, asked at each election: it may be changed while it runs.
         return self.options.current(ControllerConfig).enable_elect_unclean_master
 
     def _channel_closed(self, channel: Channel) -> None:
@@ -200,6 +203,7 @@ class Controller:
 
     def _leads(self) -> None:
         log.info("controller.leads", id=self.config.self_id, term=self.consensus.raft.term)
+        # Now: a leader that has just begun may have found masters that died meanwhile (D-43).
         self._elections.wakeup()
         if self._events.is_on:
             term = self.consensus.raft.term
@@ -209,6 +213,7 @@ class Controller:
     def _decided(self, outcome: Outcome) -> None:
         """A command was applied; after an election the leader tells the brokers."""
         group = self.consensus.replicas.get(outcome.elected) if outcome.elected else None
+        # Only one controller tells brokers: another would tell them of an older election.
         if group is None or not self.consensus.raft.is_leader:
             return
         why = self._elections.why_lost(outcome.elected) if outcome.why == "lost" else outcome.why

@@ -24,6 +24,7 @@ class Bounds:
 
     def check_names(self, *texts: str) -> None:
         """Names and addresses: none is empty, none too long."""
+        # An empty name would become a name of its own in the state.
         if not all(texts):
             raise ControllerRefusedError(
                 ResponseCode.CONTROLLER_INVALID_REQUEST, "a name or an address is empty"

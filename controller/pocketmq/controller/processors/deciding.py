@@ -20,6 +20,7 @@ def decide(consensus: Consensus, peer: Peer, request: Command, command: Decision
     """
 
     def decided(future: asyncio.Future[Outcome]) -> None:
+        # The controller stops, and the connection with it.
         if future.cancelled():
             return
         error = future.exception()
