@@ -389,7 +389,8 @@ class Raft:
         if not self.is_leader:
             return
         index = self._leading.match_index(self.group.majority)
-        # Of the own term only: entries of another one may still be replaced, unlike in DLedger (D-244).
+        # Of the own term only: entries of another one may still be replaced; DLedger commits them
+        # by counting (D-244).
         if index > self.commit_index and self.log.term_at(index) == self.term:
             self._commit(index)
 
