@@ -139,10 +139,12 @@ class Command(msgspec.Struct, eq=False, gc=False):
             BadRequestError: a field is missing or does not fit; the message names it.
         """
         ext = self.ext
+        # By type and not by `isinstance`: it is the usual case, and asked for each request.
         if type(ext) is _Raw:
             return CODECS[self.encoding].decode_fields(ext, cls)
         if isinstance(ext, cls):
             return ext
+        # A mapping: of encoding 1, or of a signed request; its values are texts.
         return convert(self.fields, cls)
 
     @property
@@ -154,6 +156,7 @@ class Command(msgspec.Struct, eq=False, gc=False):
         if isinstance(ext, msgspec.Raw):
             return CODECS[self.encoding].decode_mapping(ext)
         if isinstance(ext, Header):
+            # A header of our own, as a test or a role inside this process hands it over.
             return msgspec.to_builtins(ext)  # type: ignore[no-any-return]
         return ext
 

@@ -38,6 +38,7 @@ def parse(text: str) -> Any:
     reader.skip()
     if reader.at != len(text):
         raise reader.error("the end")
+    # Only a text that has one is walked once more; most have none.
     if '"$ref"' in text:
         return _Resolver(value, max_values=4 * len(text)).resolve(value, 0)
     return value
@@ -83,6 +84,7 @@ class _Reader:
         return self.text[self.at : self.at + 1]
 
     def value(self, depth: int) -> Any:
+        # Nesting is bounded, because each level is a call of this function.
         if depth > MAX_DEPTH:
             raise self.error(f"at most {MAX_DEPTH} levels of nesting")
         char = self.skip()
@@ -112,10 +114,12 @@ class _Reader:
 
     def number(self) -> int | float:
         match = _NUMBER.match(self.text, self.at)
+        # A number of more digits is nobody's, and would cost as much as it is long.
         if match is None or len(match.group()) > _MAX_DIGITS:
             raise self.error("a value")
         self.at = match.end()
         digits = match.group()
+        # A number without point or exponent stays an integer, as Java's long does.
         return int(digits) if digits.lstrip("-").isdigit() else float(digits)
 
     def array(self, depth: int) -> list[Any]:
@@ -181,6 +185,8 @@ class _Resolver:
 
     def resolve(self, value: Any, depth: int) -> Any:
         self.left -= 1
+        # Both are bounded: a reference may lead back to itself, or a few of them to millions of
+        # values.
         if depth > MAX_DEPTH or self.left < 0:
             raise FastjsonError("references lead in a circle or unfold without end")
         if isinstance(value, dict):

@@ -55,6 +55,7 @@ class SendTemplate:
         self, header: SendMessageRequestHeaderV2 | SendMessageRequestHeader, version: int
     ) -> None:
         self.kind = type(header)
+        # Marks that no text can hold stand for what differs; the cuts are then certain.
         marked = msgspec.structs.replace(header, born_timestamp=_BIRTH_MARK, properties=_TEXT_MARK)
         encoded = CODECS[Encoding.MSGPACK].encode_request(
             marked, header.CODE, _OPAQUE_MARK, 0, version
@@ -72,6 +73,7 @@ class SendTemplate:
             FrameError: the frame would be longer than a peer accepts.
         """
         text = properties.encode()
+        # One layout for each length of the properties, kept: they are equally long in a batch.
         layout = self._layouts.get(len(text))
         if layout is None:
             layout = self._make_layout(len(text))
@@ -85,6 +87,7 @@ class SendTemplate:
 
     def _make_layout(self, text_bytes: int) -> _Layout:
         if len(self._layouts) >= _MOST_LAYOUTS:
+            # Bounded: properties of ever new lengths would keep one layout each.
             self._layouts.clear()
         text_head = msgspec.msgpack.encode("x" * text_bytes)[: -text_bytes or None]
         before_text = self._before_text + text_head
@@ -92,6 +95,7 @@ class SendTemplate:
             f">I{4 + len(self._start)}sI{len(self._before_birth)}sQ{len(before_text)}s"
             f"{text_bytes}s{len(self._tail)}s"
         )
+        # The length word and the header word are not part of the header itself.
         header_bytes = packed.size - 8
         start = _WORD.pack(Encoding.MSGPACK << 24 | header_bytes) + self._start
         layout = (packed.pack, header_bytes + 4, start, before_text)
@@ -102,6 +106,7 @@ class SendTemplate:
 def _cut(encoded: bytes, code: bytes, mark: bytes) -> tuple[bytes, bytes]:
     """What comes before a mark, the code of its type included, and what after it."""
     before, *after = encoded.split(code + mark)
+    # More than one place has the mark: the header itself holds it, and the codec has to do it.
     if len(after) != 1:
         raise FrameError("the header holds a mark of the template")
     return before + code, after[0]

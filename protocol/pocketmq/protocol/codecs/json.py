@@ -71,6 +71,8 @@ class JsonCodec(HeaderCodec):
             read.flag,
             read.remark,
             encoding=Encoding.JSON,
+            # A name, an ordinal, or nothing: a newer client may send a language that we do not
+            # know.
             language=_LANGUAGES.get(read.language or 0, LanguageCode.OTHER),
             version=read.version or 0,
         )
@@ -82,6 +84,7 @@ class JsonCodec(HeaderCodec):
         elif ext is None:
             fields = None
         else:
+            # A mapping of another peer's: what is None would be read as the text "null".
             fields = {
                 name: to_text_value(value)
                 for name, value in command.fields.items()
@@ -90,6 +93,7 @@ class JsonCodec(HeaderCodec):
         return self._encode(
             _HeaderOut(
                 command.code,
+                # Empty extension fields are left out, as RocketMQ leaves them out.
                 fields or None,
                 command.flag,
                 _LANGUAGE_NAMES.get(command.language, "OTHER"),
@@ -102,6 +106,7 @@ class JsonCodec(HeaderCodec):
 
     def decode_fields(self, data: Buffer | msgspec.Raw, cls: type[HeaderT]) -> HeaderT:
         decoder = self._by_class.get(cls)
+        # Decoders are kept by class: making one costs more than reading a header with it.
         if decoder is None:
             decoder = self._by_class[cls] = msgspec.json.Decoder(cls, strict=False)
         try:
@@ -115,4 +120,5 @@ class JsonCodec(HeaderCodec):
         try:
             return self._mapping.decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            # Not even a mapping: the caller then says which field is missing.
             return NO_FIELDS

@@ -47,6 +47,7 @@ class _Received(Command, gc=False):
 
     def header(self, cls: type[HeaderT]) -> HeaderT:
         ext, decode = self.ext, _DECODERS.get(cls)
+        # Decoded at once, into the typed header; only what does not fit takes the slow way.
         if decode is not None and type(ext) is _Raw:
             try:
                 read: HeaderT = decode(ext)
@@ -93,6 +94,7 @@ class MsgpackCodec:
                     ext,
                 )
             )
+        # Untyped extension fields are written by `msgpack`, which takes any mapping.
         packed: bytes = msgpack.packb(
             {
                 "code": command.code,
@@ -114,6 +116,7 @@ class MsgpackCodec:
     def decode_fields(self, data: Buffer | msgspec.Raw, cls: type[HeaderT]) -> HeaderT:
         decode = _DECODERS.get(cls)
         if decode is None:
+            # Kept by class: making a decoder costs more than reading a header with it.
             decode = _DECODERS[cls] = msgspec.msgpack.Decoder(cls).decode
         try:
             read: HeaderT = decode(data)
@@ -128,4 +131,5 @@ class MsgpackCodec:
             return NO_FIELDS
         if not isinstance(fields, dict):
             return NO_FIELDS
+        # Other keys are no extension fields: a peer may write anything.
         return {name: value for name, value in fields.items() if isinstance(name, str)}

@@ -42,6 +42,7 @@ class RocketmqCodec(HeaderCodec):
     def decode(self, header: memoryview) -> Command:
         code, language, version, opaque, flag, remark_len = _FIXED.unpack_from(header)
         at = _FIXED.size
+        # Lengths before what they describe: a header may announce more than it holds.
         if remark_len < 0 or at + remark_len + 4 > len(header):
             raise FrameError(f"a remark of {remark_len} bytes in a header of {len(header)}")
         remark = str(header[at : at + remark_len], "utf-8") if remark_len else None
@@ -51,6 +52,7 @@ class RocketmqCodec(HeaderCodec):
         if ext_len < 0 or at + ext_len > len(header):
             raise FrameError(f"{ext_len} bytes of fields in a header of {len(header)}")
         fields = _read_fields(header[at : at + ext_len]) if ext_len else None
+        # A request has 16 bits of code; the codes of pop come truncated, and are whole again here.
         if not flag & FLAG_RESPONSE:
             code = _LONG_CODES.get(code, code)
         return Command(
@@ -69,6 +71,7 @@ class RocketmqCodec(HeaderCodec):
         fields: Mapping[str, object]
         fields = ext.to_text() if isinstance(ext, Header) else command.fields
         entries: list[bytes] = []
+        # A value of None is an absent field: Java's map has no entry for it.
         for name, value in fields.items():
             if value is None:
                 continue
@@ -76,10 +79,12 @@ class RocketmqCodec(HeaderCodec):
             entries += (_I16.pack(len(key)), key, _I32.pack(len(text)), text)
         block = b"".join(entries)
         remark = (command.remark or "").encode()
+        # Truncated as RocketMQ does it: a code over 16 bits loses its top bits.
         code = command.code & 0xFFFF
         return b"".join(
             (
                 _FIXED.pack(
+                    # The field is a signed short: a value above 2**15 is written as its negative.
                     code - 0x10000 if code & 0x8000 else code,
                     command.language,
                     command.version,

@@ -43,6 +43,7 @@ class MemoryTransport(asyncio.Transport):
 
     def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
         if not self._closing and self.other is not None:
+            # One turn later, as a socket does: a peer never answers in the middle of a call.
             self._loop.call_soon(self.other.deliver, bytes(data))
 
     def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview[Any]]) -> None:
@@ -50,6 +51,7 @@ class MemoryTransport(asyncio.Transport):
 
     def deliver(self, data: bytes) -> None:
         """Bytes from the other end."""
+        # Nothing passes what waits: bytes keep their order, also across a pause.
         if self._paused or self._unread:
             self._unread.append(data)
         elif not self._lost and not self._closing:
@@ -237,6 +239,7 @@ class MemoryNetwork:
         self._join(protocol, listener.make(), (host, port))
 
     def _join(self, near: asyncio.Protocol, far: asyncio.Protocol, there: tuple[str, int]) -> None:
+        # An address of its own for each connection, so that channels can be told apart.
         here = ("127.0.0.1", self._free_port())
         near_end = MemoryTransport(near, here, there)
         far_end = MemoryTransport(far, there, here)

@@ -159,6 +159,7 @@ class OpenChannels:
         open_channels = list(self.all)
         for channel in open_channels:
             channel.close()
+        # A second: whoever does not close in that time is aborted.
         if open_channels:
             _, slow = await asyncio.wait([c.closed for c in open_channels], timeout=1.0)
             if slow:
@@ -170,6 +171,7 @@ class OpenChannels:
         now = self._loop.time()
         if self._refused > 1:
             log.warning("peers.refused", connections=self._refused)
+        # Told once for each sweep: a flood of connections must not fill the log.
         self._refused = 0
         for channel in list(self.all):
             began = channel.frame_began_at
@@ -181,10 +183,12 @@ class OpenChannels:
                 channel.abort()
 
     def _opened(self, channel: Channel) -> None:
+        # No place is left for one more descriptor: what is open is for files first.
         if self._places is not None and not self._places.take():
             self._refuse(channel, self._places.count)
             return
         self.all[channel] = None
+        # The sweep runs only while somebody is connected.
         if self._timer is None:
             self._timer = self._loop.call_later(SWEEP_S, self._sweep_on)
         if self._on_open is not None:

@@ -66,6 +66,7 @@ def refusal(stream: int, text: str) -> bytes:
             ("grpc-message", told),
         )
     )
+    # The last stream, so that calls behind it may be tried again elsewhere.
     last = stream.to_bytes(4) + bytes(4) + text.encode("ascii", "replace")
     return _frame(_HEADERS, headers, _ENDS, stream) + _frame(_GOAWAY, last)
 
@@ -80,6 +81,7 @@ def _prefixed(text: str) -> bytes:
     size = len(data)
     if size < 127:
         return bytes((size,)) + data
+    # Two bytes of a length over 127, as HPACK has it.
     return bytes((127, (size - 127) & 127 | 128, (size - 127) >> 7)) + data
 
 
@@ -87,6 +89,7 @@ def first_call(data: bytes) -> int | None:
     """The stream of the first call behind an HTTP/2 preface; None: none has come yet."""
     at = _PREFACE_BYTES
     while len(data) >= at + _FRAME_BYTES:
+        # A HEADERS frame is the first call; settings and others come before it.
         if data[at + 3] == _HEADERS:
             return int.from_bytes(data[at + 5 : at + _FRAME_BYTES]) & 0x7FFFFFFF
         at += _FRAME_BYTES + int.from_bytes(data[at : at + 3])
@@ -140,6 +143,7 @@ class PassedOn(asyncio.Protocol):
             return
         if self._is_over:
             return
+        # Kept until somebody takes it: what was read is the beginning of a frame.
         self._first += data
         if self._refused:
             self._refuse_call()
@@ -163,6 +167,7 @@ class PassedOn(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._far = cast("asyncio.Transport", transport)
         if self._is_over:
+            # The peer left while this was being connected: nothing goes to nobody.
             self._far.abort()
             return
         self._channel.hold_reading(held=False)
@@ -172,12 +177,14 @@ class PassedOn(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._has_answered = True
+        # The other end speaks: what was kept for a refusal is not needed any more.
         self._first = b""
         if not self._is_over:
             self._channel.pass_back(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._far = None
+        # It had answered, or the peer is gone: the connection ends with it.
         if self._has_answered or self._is_over:
             self._channel.close()
         else:  # such as one that takes TLS only

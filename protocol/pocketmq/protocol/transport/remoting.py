@@ -66,6 +66,7 @@ class RemotingClient:
             )
             self._opening[address] = opening
             opening.add_done_callback(lambda task: self._opened(address, task))
+        # Shielded, because a cancelled caller must not end the attempt of the others.
         return await asyncio.shield(opening)
 
     async def call(
@@ -82,6 +83,7 @@ class RemotingClient:
         Raises:
             ConnectError, ConnectionLostError, RequestTimeoutError: see there.
         """
+        # Most calls find it open and make no task for it.
         channel = self._channels.get(address)
         if channel is None or not channel.is_open:
             channel = await self.channel(address)
@@ -108,6 +110,7 @@ class RemotingClient:
             channel.close()
         if channels:
             _, slow = await asyncio.wait([channel.closed for channel in channels], timeout=1.0)
+            # Who does not close within a second is aborted: this process is leaving.
             if slow:
                 for channel in channels:
                     channel.abort()
@@ -131,11 +134,13 @@ class RemotingClient:
         if self._closed:
             channel.close()
         elif not channel.closed.done():
+            # It may have ended before it was taken into the table.
             self._channels[address] = channel
             channel.add_close_listener(lambda ended: self._forget(address, ended))
 
     def _forget(self, address: str, ended: Channel) -> None:
         """An address that is never asked again leaves nothing behind."""
+        # Another channel of the same address may be there already.
         if self._channels.get(address) is ended:
             del self._channels[address]
 

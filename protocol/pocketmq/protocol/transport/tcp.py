@@ -132,6 +132,8 @@ class TcpNetwork:
     def _accepted(self, channel: Channel) -> asyncio.Protocol:
         inner = self.socket_protocol(channel, "")
         tls = self.server_tls
+        # With TLS a line stands between socket and channel; without one the channel reads the
+        # socket itself.
         return inner if tls is None else ServerTlsLine(channel, inner, tls)
 
     def socket_protocol(self, channel: Channel, target: str) -> asyncio.Protocol:

@@ -41,6 +41,7 @@ class Traffic:
 
     def unread(self, flow: Flow) -> int:
         """Bytes that a loop has not read yet; those of connections that ended stay in the count."""
+        # Read here, less what was written there: what is left is under way.
         found = -flow.near_read
         for each in list(self._flows.values()):
             found += each.sent.get(flow, 0)
@@ -56,6 +57,7 @@ class Traffic:
 
     def far_end(self, ends: tuple[str, str]) -> Flow | None:
         """The loop of the peer; None: it is in another process."""
+        # Turned round: what one end calls its own, the other calls the peer's.
         return self._ends.get(ends[::-1])
 
 

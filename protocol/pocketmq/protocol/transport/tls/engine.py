@@ -54,11 +54,13 @@ class TlsEngine:
     def feed(self, data: bytes) -> bytes:
         """What came from the peer, decrypted; never raises on bad input: look at `failure`."""
         self._incoming.write(data)
+        # The handshake has its own bytes; what is decrypted comes only when it is complete.
         if not self.is_open and not self._shake_hands():
             return b""
         found: list[bytes] = []
         read = self.ssl_object.read
         try:
+            # Until the read wants more: one call may hold several records.
             while plain := read(_RECORD_BYTES):
                 found.append(plain)
             self.is_over = True
@@ -79,6 +81,7 @@ class TlsEngine:
             ssl.SSLError: the connection is over.
         """
         done = self.ssl_object.write(data)
+        # More than one record: OpenSSL takes one at a time.
         if done < len(data):
             view = memoryview(data)
             while done < len(data):
@@ -87,6 +90,7 @@ class TlsEngine:
 
     def finish(self) -> bytes:
         """What tells the peer that nothing more comes."""
+        # Only a connection that works has something to end; a failed one says so by its alert.
         if self.is_open and not self.failure:
             with contextlib.suppress(ssl.SSLError):  # it waits for the peer's word; we do not
                 self.ssl_object.unwrap()
@@ -94,6 +98,7 @@ class TlsEngine:
 
     def _shake_hands(self) -> bool:
         try:
+            # Want read: the peer's bytes are not there yet, and nothing is wrong.
             self.ssl_object.do_handshake()
         except ssl.SSLWantReadError:
             return False
