@@ -33,6 +33,7 @@ def offset_msg_id(store_host: bytes, physical_offset: int) -> str:
 def offset_msg_ids(store_host: bytes, physical_offsets: Sequence[int]) -> str:
     """`offset_msg_id` of several messages, separated by commas, as batches are answered."""
     count, host_len = len(physical_offsets), len(store_host)
+    # One pack for all of them: a batch's answer has an id for each message.
     if count <= _MANY:
         values: list[bytes | int] = [store_host] * (2 * count)
         values[1::2] = physical_offsets
@@ -53,12 +54,14 @@ def parse_offset_msg_id(msg_id: str) -> tuple[str, int, int]:
     Raises:
         IllegalNameError: it is no offset id; a UNIQ_KEY of 32 characters cannot be told from one.
     """
+    # Letters and digits alone: `fromhex` would take spaces.
     if len(msg_id) not in (32, 56) or not msg_id.isascii() or not msg_id.isalnum():
         raise IllegalNameError("message id", msg_id, "has not 32 or 56 hex characters")
     try:
         packed = bytes.fromhex(msg_id)
     except ValueError:
         raise IllegalNameError("message id", msg_id, "is not hexadecimal") from None
+    # The store's host and port, and then the log offset: 8 or 20 bytes before the last 8 (S-7).
     ip, port = unpack_host(packed[:-8])
     return ip, port, _INT64.unpack(packed[-8:])[0]
 
@@ -104,8 +107,10 @@ class UniqKeyFactory:
     def __init__(
         self, ip: str, pid: int, time_ms: Callable[[], int], *, salt: int | None = None
     ) -> None:
+        # The address without its port: a client has none of its own (S-8).
         address = pack_host(ip, 0)[:-4]
         salt = getrandbits(32) if salt is None else salt
+        # Process id and salt, so that two clients on one machine never make the same key.
         head = address + _KEY_HEAD.pack(pid & 0xFFFF, salt & 0xFFFFFFFF)
         self._prefix = head.hex().upper()
         self._time_ms = time_ms
@@ -130,11 +135,13 @@ class UniqKeyFactory:
         """The keys of another millisecond."""
         self._now_ms = now_ms
         self._used = 0
+        # Asked only when a month ends: this is called each millisecond.
         if now_ms >= self._month_end_ms:
             self._find_month(now_ms)
         self._head = f"{self._prefix}{now_ms - self._month_start_ms & 0xFFFFFFFF:08X}"
 
     def _find_month(self, now_ms: int) -> None:
+        # UTC: clients in several time zones must not count from different months.
         now = datetime.fromtimestamp(now_ms / 1000, UTC)
         start = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
         end = (

@@ -81,10 +81,12 @@ def as_json(message: MessageExt, *, base64_body: bool = False) -> dict[str, Any]
     if message.broker_name:
         told["brokerName"] = message.broker_name
         told["offsetMsgId"] = message.offset_msg_id
+    # A body that cannot be inflated is shown as it is stored: somebody may still need it.
     try:
         body = message.body
     except PocketMQError as exc:
         return {**told, "bodyError": str(exc), "rawBodyBase64": _base64(bytes(message.raw_body))}
+    # Text where it is text, because people read this; else nothing would be lost by base64.
     if not base64_body:
         try:
             return {**told, "body": body.decode()}
@@ -121,10 +123,12 @@ def from_json(told: Mapping[str, Any], *, topic: str | None = None) -> Message:
     Raises:
         IllegalMessageError: a field is missing or of another type.
     """
+    # A topic given by the caller goes before the message's own.
     where = told.get("topic") if topic is None else topic
     if not isinstance(where, str):
         raise IllegalMessageError('it has no "topic"')
     properties = told.get("properties", {})
+    # A list or number in it would be sent as its text, which nobody meant.
     if not isinstance(properties, dict) or not all(isinstance(v, str) for v in properties.values()):
         raise IllegalMessageError('"properties" is no object with texts')
     flag = told.get("flag", 0)

@@ -133,6 +133,7 @@ def encode_properties(properties: Mapping[str, str]) -> str:
     """
     text = "".join([f"{name}\x01{value}\x02" for name, value in properties.items()])
     count = len(properties)
+    # Each entry has one of each: another number means that a name or value holds one.
     if text.count("\x01") != count or text.count("\x02") != count:
         bad = next(
             name
@@ -159,6 +160,7 @@ def encode_again(properties: Mapping[str, str], least: int = READ_PLACES) -> str
         least: how many places that map begins with.
     """
     given = tuple(properties)
+    # Long or many names are not kept: a sender could fill the memory with them.
     known = len(given) <= _MOST_NAMES and sum(map(len, given)) <= _MAX_REMEMBERED_CHARS
     ordered = (_known_order if known else java_order)(given, least)
     return "".join([f"{name}\x01{properties[name]}\x02" for name in ordered])
@@ -174,6 +176,7 @@ def java_order(given: tuple[str, ...], least: int = READ_PLACES) -> tuple[str, .
         least: how many places it began with: 128 where RocketMQ reads properties.
     """
     places = least
+    # Java's map doubles at three quarters, and with it the order changes.
     while len(given) > places * 3 // 4:
         places *= 2
     return tuple(sorted(given, key=lambda name: java_place(name, places)))
@@ -181,6 +184,7 @@ def java_order(given: tuple[str, ...], least: int = READ_PLACES) -> tuple[str, .
 
 def java_place(name: str, places: int = READ_PLACES) -> int:
     """The place of a name in a `HashMap` of Java that has so many."""
+    # Java's spread: the upper bits decide too where names of few characters go.
     hashed = java_hash(name) & 0xFFFFFFFF
     return (hashed ^ hashed >> 16) & places - 1
 
@@ -210,6 +214,7 @@ def decode_properties(text: str) -> dict[str, str]:
     properties: dict[str, str] = {}
     for entry in text.split("\x02"):
         name, _, value = entry.partition("\x01")
+        # RocketMQ drops an entry without name or value, and so must every reader here.
         if name and value:
             properties[name] = value
     return properties
@@ -264,10 +269,12 @@ class Alike(NamedTuple):
 
 def read_alike(text: str) -> Alike | None:
     """What `decode_alike` reads, before it is put together; None: `decode_properties` has to."""
+    # A text with a mark in it would be read as one that has a key there.
     if len(text) > _MAX_REMEMBERED_CHARS or KEY_MARK in text or KEYS_MARK in text:
         return None
     keys = ""
     at = text.find(f"{KEYS}\x01")
+    # At the beginning of an entry only: the name may stand in a value.
     if at == 0 or (at > 0 and text[at - 1] == PROPERTY_SEPARATOR):
         begin, end = at + len(KEYS) + 1, text.find(PROPERTY_SEPARATOR, at)
         if end > begin:
@@ -276,8 +283,10 @@ def read_alike(text: str) -> Alike | None:
     at = text.find(f"{UNIQ_KEY}\x01")
     if at == 0 or (at > 0 and text[at - 1] == PROPERTY_SEPARATOR):
         begin, end = at + len(UNIQ_KEY) + 1, text.find(PROPERTY_SEPARATOR, at)
+        # Too short, and it would be found in names and in other values.
         if end - begin >= _LEAST_KEY_CHARS:
             key = text[begin:end]
+            # Wherever it stands: a transaction's id is the unique key too (X-10).
             text = text.replace(key, KEY_MARK)
     shared = _shared(text)
     return None if shared is None else Alike(key, keys, shared)
@@ -287,6 +296,7 @@ def read_alike(text: str) -> Alike | None:
 def _shared(text: str) -> SharedProperties | None:
     """Of a text with marks; None: a name has one."""
     known = decode_properties(text)
+    # A mark in a name cannot be put back: the text is read in full.
     if not _MARKS.isdisjoint("".join(known)):
         return None
     marked = tuple(name for name, value in known.items() if not _MARKS.isdisjoint(value))
@@ -307,9 +317,11 @@ def add_to_stored(stored: bytes, added: Mapping[str, str]) -> bytes:
     last = entries.pop()
     stored_names = tuple(_NAMES(stored))
     ordered = None
+    # The quick way wants whole entries, each with a value, and not too many of them to remember.
     if not last and len(stored_names) == len(entries) and len(stored) <= _MAX_REMEMBERED_BYTES:
         ordered = _ordered(stored_names, tuple(added))
     if ordered is None:
+        # Anything else is read and written in full; the result is the same.
         known = decode_properties(stored.decode("utf-8", "replace"))
         return encode_again(known | dict(added)).encode()
     entries += [f"{name}\x01{value}".encode() for name, value in added.items()]
@@ -344,6 +356,7 @@ def stored_value(text: bytes, name: bytes) -> str | None:
         text: 0x02, and then the properties as they are stored.
         name: `stored_name(...)`.
     """
+    # From the end: of a name that comes twice the later value counts.
     at = text.rfind(name)
     if at < 0:
         return None

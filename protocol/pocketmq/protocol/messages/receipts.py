@@ -121,6 +121,7 @@ class ReceiptHandle(msgspec.Struct, frozen=True, gc=False):
         Raises:
             BadRequestError: a word is missing or no number; names it.
         """
+        # Almost every handle fits, and costs one match instead of eight conversions.
         plain = _PLAIN(text)
         if plain is not None:
             start, popped, invisible, revive, mark, broker, queue, offset = plain.groups()
@@ -129,8 +130,10 @@ class ReceiptHandle(msgspec.Struct, frozen=True, gc=False):
                 int(queue), int(offset),
             )  # fmt: skip
         words = text.split(" ")
+        # A handle with a space at its end has an empty last word: Java's split drops it.
         while words and not words[-1]:  # as Java splits
             words.pop()
+        # Old clients send seven words; the message's offset comes in the header then (K-46).
         if len(words) == _WORDS - 1 and queue_offset is not None:
             words.append(str(queue_offset))
         if len(words) < _WORDS:
@@ -154,6 +157,7 @@ class ReceiptHandle(msgspec.Struct, frozen=True, gc=False):
 def _number(what: str, text: str, *, wide: bool = False) -> int:
     low, high = (INT64_MIN, INT64_MAX) if wide else (INT32_MIN, INT32_MAX)
     digits = text[1:] if text[:1] in ("-", "+") else text
+    # Java's parse takes no digits of other scripts, and no more than a long has.
     if digits.isascii() and digits.isdigit() and len(digits) <= len(str(INT64_MAX)):
         value = int(text)
         if low <= value <= high:
@@ -219,6 +223,7 @@ class OrderCounts(msgspec.Struct, frozen=True):
             if len(words) != 3:
                 raise BadRequestError(f"order count {entry[:100]!r} has not 3 words")
             mark, what, count = words
+            # Two kinds of entries: of one offset, and of a whole queue (K-37).
             if what.startswith("qo"):
                 queue, _, offset = what[2:].partition("%")
                 by_offset[_offset(mark), _offset(queue), _offset(offset)] = _offset(count)
@@ -244,6 +249,8 @@ def _entries(text: str | None) -> dict[QueueKey, str]:
         if len(words) != 3:
             raise BadRequestError(f"offset info {entry[:100]!r} has not 3 words")
         key = _offset(words[0]), _offset(words[1])
+        # A client puts the two parts of an answer together by queue, so each may stand there once
+        # (K-38).
         if key in found:
             raise BadRequestError(f"offset info names mark {key[0]} queue {key[1]} twice")
         found[key] = words[2]
@@ -289,9 +296,11 @@ class RecallHandle(msgspec.Struct, frozen=True, gc=False):
             BadRequestError: it is none.
         """
         try:
+            # Java writes the padding, and some clients leave it out.
             words = urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode().split(" ")
             version, topic, broker, due, key = words[:5]
             if version == "v1":
+                # "v1" is the only version there is: anything else was made by nobody.
                 return cls(topic, broker, int(due), key)
         except ValueError:  # UnicodeDecodeError and binascii.Error are such
             pass
