@@ -71,6 +71,7 @@ class KvFile:
 
 
 def _parse(text: str) -> KvTable | None:
+    # An empty file is a table without entries, and not a broken one.
     return decode_json(text.encode(), KvFileBody).config_table if text else None
 
 
