@@ -118,6 +118,7 @@ class ConsumerGroupInfo:
         if info is not None:
             self._forget_id(info.client_id)
             channel.keep(-info.size_bytes)
+            # Somebody has to be charged for the subscriptions, as long as the group is there.
             if self.payer is channel:
                 self.charge(next(iter(self.members), None))
         return info
@@ -129,6 +130,7 @@ class ConsumerGroupInfo:
         self.payer = payer
         if payer is not None:
             self.size_bytes = sum(map(_size_bytes, self.subscriptions.values()))
+            # Counted anew: subscriptions may have changed since the last one paid.
             payer.keep(self.size_bytes)
 
     def rename(self, info: ClientChannelInfo, client_id: str) -> None:
@@ -141,6 +143,7 @@ class ConsumerGroupInfo:
         self.ids[client_id] = self.ids.get(client_id, 0) + 1
 
     def _forget_id(self, client_id: str) -> None:
+        # Kept for the next question: after a change every member asks for the list.
         self.id_lists.clear()
         left = self.ids[client_id] - 1
         if left:
@@ -225,12 +228,14 @@ class ConsumerManager:
         info = self._groups.get(data.group_name)
         if info is None:
             info = self._groups[data.group_name] = ConsumerGroupInfo(data.group_name)
+        # The newest heartbeat decides type, model and where to start (B-22).
         info.consume_type = data.consume_type
         info.take_model(data.message_model)
         info.consume_from_where = data.consume_from_where
         info.fingerprint = fingerprint
         outcome = HeartbeatOutcome()
         self._see(info, channel, client_id, language, version, now, outcome)
+        # Whoever changed the subscriptions last pays for them: it is their memory.
         if self._subscribe(info, data.subscription_data_set, outcome):
             info.charge(channel)
         outcome.others = len(info.members) - 1
@@ -254,6 +259,8 @@ class ConsumerManager:
         outcome = HeartbeatOutcome()
         info = self._groups.get(data.group_name)
         if info is None:
+            # Not known here: a short heartbeat cannot make a group, so the full one is wanted
+            # (B-29).
             return outcome, True
         self._see(info, channel, client_id, language, version, now, outcome)
         outcome.others = len(info.members) - 1
@@ -270,6 +277,7 @@ class ConsumerManager:
         outcome: HeartbeatOutcome,
     ) -> None:
         member = info.members.get(channel)
+        # A new connection is a change of the group (B-22).
         if member is None:
             outcome.changed = True
             outcome.duplicate_client = client_id in info.ids
@@ -286,6 +294,7 @@ class ConsumerManager:
                     )
                 )
             return
+        # Another client id on the same connection is none: it is the same member, renamed (B-22).
         if member.client_id != client_id:
             outcome.duplicate_client = client_id in info.ids
             info.rename(member, client_id)
@@ -311,11 +320,14 @@ class ConsumerManager:
                 self._groups_of_topic.setdefault(data.topic, set()).add(info.group)
                 subscriptions[data.topic] = data
                 is_other = True
+            # Only a newer version replaces one, and that alone is no change of the group (B-23).
             elif data.sub_version > old.sub_version:
                 if data.sub_string != old.sub_string:
                     outcome.expressions_changed.append(data.topic)
                 subscriptions[data.topic] = data
                 is_other = True
+        # What the heartbeat no longer names is gone: members with other topics keep changing the
+        # group (B-23).
         outcome.topics_removed = [topic for topic in subscriptions if topic not in topics]
         for topic in outcome.topics_removed:
             del subscriptions[topic]
@@ -352,6 +364,7 @@ class ConsumerManager:
     def channel_closed(self, channel: Peer) -> list[ConsumerGroupInfo]:
         """A connection ended: the groups that lost it (B-26). O(its groups)."""
         left = []
+        # Sorted, so that a close tells its groups in the same order each time.
         for group in sorted(self._groups_of_channel.pop(channel, ())):
             info = self._groups[group]
             member = info.remove(channel)
@@ -390,6 +403,7 @@ class ConsumerManager:
             ]
             for member in late:
                 self._remove(info, member.channel)
+                # By connection: a client may be silent in several groups at once.
                 gone[member.channel] = member
         return list(gone.values())
 
@@ -397,6 +411,7 @@ class ConsumerManager:
         if info.members:
             return
         del self._groups[info.group]
+        # Only the group knows its topics; the other table is found by topic.
         for topic in info.subscriptions:
             self._unlink_topic(info.group, topic)
 

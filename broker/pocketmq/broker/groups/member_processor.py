@@ -60,6 +60,7 @@ class MemberProcessor:
         """All client ids of a group on this broker (B-28)."""
         group = request.header(GetConsumerListRequestHeader).consumer_group
         info = self._consumers.get(group)
+        # RocketMQ answers SYSTEM_ERROR for a group without members, and clients expect it (B-28).
         if info is None:
             raise RequestRefusedError(
                 ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {group}"
@@ -79,6 +80,7 @@ class MemberProcessor:
             return request.reply()
         body = decode_request_body(request, CheckClientRequestBody)
         data = body.subscription_data
+        # Tags need no compiling: any of them is valid.
         if data is None or data.expression_type == TAG:
             return request.reply()
         try:
@@ -133,6 +135,8 @@ class MemberProcessor:
                         remote_ip=f"/{info.channel.address}",  # as Java writes a socket's address
                         language=LanguageCode(info.language).name,
                         version=info.version,
+                        # As milliseconds of now, because ages are kept by a clock that no client
+                        # knows.
                         last_update_timestamp=now_ms - round((now - info.last_update_at) * 1000),
                     )
                     for info in members.values()

@@ -107,6 +107,7 @@ class HoldTable(Generic[HeldT]):
                 code=ResponseCode.SYSTEM_BUSY,
             )
         size_bytes = HELD_REQUEST_BYTES + extra_bytes
+        # It counts as memory of its connection until it is answered: a peer may hold thousands.
         held.peer.keep(size_bytes)
         topic, queue_id = held.queue
         self._held.setdefault(topic, {}).setdefault(queue_id, {})[held] = size_bytes
@@ -127,6 +128,7 @@ class HoldTable(Generic[HeldT]):
         waiting = None if queues is None else queues.get(queue_id)
         if waiting is None:
             return []
+        # Of the first message that arrived: what lies before it was there when the pull was held.
         first = max_offset - len(codes)
         return self._release([held for held in waiting if held.wants(first, codes)])
 
@@ -144,6 +146,7 @@ class HoldTable(Generic[HeldT]):
             most: requests to look at, or a few more: those of a queue belong together. While
                 `is_looking` after it, the next call goes on behind them.
         """
+        # All looked at: the next round begins with what waits now.
         if not self._to_look_at:
             self._to_look_at.extend(
                 (topic, queue_id) for topic, queues in self._held.items() for queue_id in queues
@@ -181,6 +184,7 @@ class HoldTable(Generic[HeldT]):
         return [held for topic in list(self._held) for held in self.release_topic(topic)]
 
     def _release(self, requests: Iterable[HeldT]) -> list[HeldT]:
+        # A list first: releasing changes the tables that the requests were found in.
         released = list(requests)
         for held in released:
             topic, queue_id = held.queue

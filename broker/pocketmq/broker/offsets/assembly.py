@@ -46,6 +46,7 @@ def assemble_offsets(core: BrokerCore, topics: Topics, groups: Groups) -> Offset
             table.forget_group(group)
 
     def topic_deleted(topic: str) -> None:
+        # Its pop retry topics: their messages would come again under a topic that is gone (M-16).
         """What waits in its pop retry topics would come again as a message of the topic (M-16)."""
         clears_retries = core.config.clear_retry_topic_when_delete_topic
         for group in table.groups_of(topic) if clears_retries else ():
@@ -55,6 +56,7 @@ def assemble_offsets(core: BrokerCore, topics: Topics, groups: Groups) -> Offset
                     core.signals.topic_deleted.emit(retry)
         table.forget_topic(topic)
 
+    # By profile: 4.9 keeps the offsets of a deleted topic.
     if profile.deleted_topics_take_offsets:
         core.signals.topic_deleted.connect(topic_deleted)
     core.signals.group_deleted.connect(group_deleted)
@@ -103,6 +105,7 @@ def assemble_offsets(core: BrokerCore, topics: Topics, groups: Groups) -> Offset
                 clock,
                 config.flush_consumer_offset_interval_ms / 1000,
             ),
+            # Behind the table, which is loaded before the store is known.
             _Clamp(table, store),
             Periodically(PeriodicService("look after groups", clock, CARE_S, care.run)),
         ),

@@ -61,6 +61,7 @@ class GroupCare:
         threshold_bytes = self._stop_behind_bytes()
         if threshold_bytes is not None:
             self._stop_slow_groups(threshold_bytes)
+        # Once for each period, behind the portions: this looks at all of them.
         self._offsets.forget_pulls(self._is_subscribed)
         return None
 

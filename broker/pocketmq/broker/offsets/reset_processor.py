@@ -96,6 +96,7 @@ class ResetProcessor:
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
                 f"group {header.group} does not exist here",
             )
+        # One queue alone, which 5.x's tools may ask for (E-29).
         if header.queue_id >= 0:
             if header.queue_id not in queue_ids:
                 raise _out_of_range(f"queue {header.queue_id} of {header.topic} does not exist")
@@ -103,10 +104,13 @@ class ResetProcessor:
         table = {}
         for queue_id in queue_ids:
             offset = header.offset
+            # By time, unless the request names an offset of one queue.
             if offset in (None, -1) or header.queue_id < 0:
                 offset = self._offset_at(header.topic, queue_id, header.timestamp)
             low = self._store.min_offset(header.topic, queue_id)
             high = self._store.max_offset(header.topic, queue_id)
+            # Refused before anything is changed: an offset outside of the queue would be moved at
+            # the next pull.
             if not low <= offset <= high:
                 raise _out_of_range(
                     f"offset {offset} is outside queue {queue_id} of {header.topic}, "
@@ -121,6 +125,7 @@ class ResetProcessor:
         table = {}
         for queue_id in queue_ids:
             committed = self._offsets.query(header.group, header.topic, queue_id)
+            # 4.9 pushes new offsets to consumers, so each of them has to have an old one (E-30).
             if committed is None:
                 raise RequestRefusedError(
                     ResponseCode.SYSTEM_ERROR,
@@ -143,6 +148,7 @@ class ResetProcessor:
         )
         queues = {self._queue(header.topic, queue_id): o for queue_id, o in table.items()}
         for member in info.members.values():
+            # Clients before 3.0.7 do not know this request (E-7).
             if member.version >= VERSION_WITH_RESET:
                 member.channel.oneway(push, _pushed_body(queues, member.channel.encoding))
         return table
@@ -159,6 +165,7 @@ class ResetProcessor:
 
 def _pushed_body(queues: dict[MessageQueue, int], encoding: Encoding) -> bytes:
     """Offsets for a consumer; in JSON with objects as keys, or Go clients misread it."""
+    # Objects as keys are RocketMQ's own JSON; its Go client reads nothing else (E-60).
     if encoding is Encoding.MSGPACK:
         body = ResetOffsetBody(offset_table={mq_key(queue): o for queue, o in queues.items()})
         return encode_body(body, encoding)

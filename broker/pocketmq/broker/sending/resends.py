@@ -72,6 +72,7 @@ class Resends:
         Raises:
             RequestRefusedError: SUBSCRIPTION_GROUP_NOT_EXIST (26).
         """
+        # The retry topic's group, made like any other that a client names (B-40).
         config = self._groups.find_or_create(group, now_ms)
         if config is None:
             raise RequestRefusedError(
@@ -83,6 +84,7 @@ class Resends:
             reconsume_times,
             max_reconsume_times(config, max_times, version),
             when_equal=profile.dlq_when_retries_equal_max,
+            # An ordered group never retries in another topic, so it gives up at once (B-86).
             holds_locks=profile.dlq_when_group_holds_locks
             and self._locks.holds_live_lock(group, now),
         )

@@ -100,6 +100,7 @@ class SafePuts:
         """
         self.rewrite(message, properties)
         [result] = self.put_all([message], message_type)
+        # A delayed message is counted by its level, which is the queue it waits in (B-91).
         if message.delay_level and result.status is PutStatus.PUT_OK:
             self._stats.note_delayed(message.queue_id, result.size)
         return result
@@ -128,6 +129,8 @@ class SafePuts:
         stored: dict[tuple[str, int], list[int]] = {}
         for message, result in zip(messages, results, strict=True):
             if result.status is PutStatus.PUT_OK:
+                # What the broker stores for itself is of no class that a client's messages are
+                # counted in.
                 place = 0 if message_type == NOT_SENT else size_class(result.size)[0]
                 stored.setdefault((message.topic, place), []).append(result.size)
             else:
@@ -152,11 +155,13 @@ class SafePuts:
         Raises:
             RequestRefusedError: SYSTEM_ERROR (1): it was not stored.
         """
+        # Nothing was stored: a code that clients try again with (B-85).
         if result.status is not PutStatus.PUT_OK:
             raise RequestRefusedError(
                 ResponseCode.SYSTEM_ERROR, f"the message was not stored: {result.status.name}"
             )
         answer = request.reply() if reply is None else reply
+        # Under ASYNC_FLUSH without replicas nothing is waited for (B-145).
         if not self.must_wait:
             return answer
         self.answer_later([(peer, request, answer)], result)
@@ -174,6 +179,8 @@ class SafePuts:
 
         def safe(status: PutStatus) -> None:
             for peer, request, answer in waiting:
+                # Stored and not as safe as promised is an error here, where a sender would be told
+                # a code of its own (B-85).
                 if status is PutStatus.PUT_OK:
                     peer.reply(request, answer)
                 else:
@@ -232,8 +239,10 @@ class SafePuts:
         """
 
         def done(status: PutStatus) -> None:
+            # Behind flush and slaves, because the topic may have been made by this very message.
             self._topics_file.when_saved(lambda: safe(self._still_safe(status)))
 
+        # The sender waived the disk, and not the topic: a message without one cannot be found.
         if not flushed:
             done(PutStatus.PUT_OK)
             return
@@ -245,6 +254,7 @@ class SafePuts:
         Ask it also before progress is noted that says "this need not be looked at again": slaves
         copy such notes by another way than the log, and one of them may be elected.
         """
+        # Without slaves to wait for, the flush alone decides.
         if not self._replicas.must_wait:
             self._store.when_flushed(end, done)
             return
@@ -264,6 +274,7 @@ class SafePuts:
             PUT_OK, or why it is not known to be safe.
         """
         end = self._store.commit_log.max_offset
+        # Flushed whatever the mode: a note of progress must not outlive what it speaks of.
         status = await self._store.flush()
         if status is not PutStatus.PUT_OK or not self._replicas.must_wait:
             return status
@@ -276,6 +287,8 @@ class SafePuts:
     def _still_safe(self, status: PutStatus) -> PutStatus:
         """The outcome at the moment in which it is told: a master that may have been replaced
         meanwhile acknowledges nothing (W-2)."""
+        # Asked when it is told, and not before: another master may have been elected while it
+        # waited (W-2).
         if status is PutStatus.PUT_OK and self._replicas.may_be_replaced:
             return PutStatus.FLUSH_SLAVE_TIMEOUT
         return status
