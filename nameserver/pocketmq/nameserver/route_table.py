@@ -152,6 +152,7 @@ class RouteTable:
     def _is_same(self, one: DataVersion, other: DataVersion) -> bool:
         if self._profile.state_version_in_data_version:
             return one == other
+        # 4.9 leaves the state out, so it is not compared there (N-24).
         return (one.timestamp, one.counter) == (other.timestamp, other.counter)
 
     def _is_outdated(self, registration: Registration, holder: str | None) -> bool:
