@@ -57,6 +57,22 @@ async def test_a_snapshot_has_secrets_only_where_they_are_asked_for(
     assert await users() == {"shop", "admin", "pocketmq"}, "those of the snapshot"
 
 
+async def test_a_snapshot_with_users_of_another_cluster_locks_nobody_out(
+    secured: Cluster, tmp_path: Path
+) -> None:
+    run = secured.thread.run
+    await run(secured.control.save_snapshot(tmp_path / "whole", with_secrets=True))
+    other = start_cluster(users={"billing": "x"}, data=tmp_path / "other")
+    with other as cluster:
+        assert cluster.super_user is not None
+        assert secured.super_user is not None
+        assert cluster.super_user.secret_key != secured.super_user.secret_key
+        await cluster.load_snapshot(tmp_path / "whole")
+        async with Admin(nameservers=cluster.nameservers, credentials=cluster.super_user) as admin:
+            users = {each.username for each in (await admin.users())["broker-a"]}
+        assert users >= {"shop", "admin", "pocketmq"}, "the users of the snapshot"
+
+
 def test_no_log_no_configuration_and_no_page_has_a_secret(secured: Cluster) -> None:
     with secured.sync.producer(credentials=("shop", SECRETS["shop"])) as producer:
         producer.send(Message("orders", b"x"))

@@ -12,7 +12,7 @@ from typing import Final, Self
 
 import msgspec
 
-from pocketmq.cluster.folder import USER_FILE
+from pocketmq.cluster.folder import MADE_FILE, USER_FILE
 from pocketmq.protocol.bodies.access import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
 from pocketmq.protocol.body import decode_body
 from pocketmq.protocol.headers.access import (
@@ -59,6 +59,9 @@ class ClusterAccess:
     steering: Credentials = field(
         default_factory=lambda: Credentials(STEERING_USER, secrets.token_urlsafe(24))
     )
+
+    made_file: Path | None = None
+    """Keeps the names of users that were made in a data folder; None: it is a new cluster."""
 
     @classmethod
     def of(
@@ -123,8 +126,8 @@ class ClusterAccess:
                         "users", f"{path} is gone, and brokers there know its key", advice=advice
                     )
                 _write_key(path, self.steering)
-                return self
-            return replace(self, steering=read_key(path))
+                return replace(self, made_file=data / MADE_FILE)
+            return replace(self, steering=read_key(path), made_file=data / MADE_FILE)
         except OSError as exc:
             reason = exc.strerror or str(exc)
             raise DiskError(path, reason, advice="choose another folder") from exc
@@ -174,26 +177,59 @@ class ClusterAccess:
     async def make(self, remoting: RemotingClient, addresses: Iterable[str]) -> None:
         """Make users and their rules where they are missing; what is there stays as it is.
 
+        A user that was made before in this data folder, and is missing, was deleted by somebody:
+        it is made again only at a broker that knows nobody but the steering user, as a new one.
+
         Args:
             remoting: Signs as the steering user.
             addresses: Of brokers that have just started; one without its old data has none.
 
         Raises:
             BrokerError: A broker refuses one; its remark says why.
+            DiskError: The names of the users that were made cannot be kept.
         """
+        before = self._made_before()
         for address in addresses:
             reply = expect(await remoting.call(address, ListUsersRequestHeader()))
             body = reply.body_view
             found = decode_body(body, list[UserInfo], reply.encoding) if body else []
             known = {each.username for each in found}
+            is_new = known <= {self.steering.access_key}
+            lacking = {*self.users, *self.super_users} - known
+            coming = lacking if is_new else lacking - before
             for kind, users in (("Super", self.super_users), ("Normal", self.users)):
-                for name in sorted(users.keys() - known):
+                for name in sorted(users.keys() & coming):
                     info = UserInfo(username=name, password=users[name], user_type=kind)
                     header = CreateUserRequestHeader(username=name)
                     expect(await remoting.call(address, header, info))
             for user, resource, actions in self.rules or ():
-                if user not in known:
+                if user in coming:
                     expect(await remoting.call(address, *_granting(user, resource, actions)))
+
+        self._note_made(before)
+
+    def _made_before(self) -> set[str]:
+        """Users of the file that were made in this data folder so far."""
+        path = self.made_file
+        if path is None:
+            return set()
+        try:
+            found = path.read_bytes() if path.exists() else b"[]"
+            return set(msgspec.json.decode(found, type=list[str]))
+        except (OSError, msgspec.DecodeError) as exc:
+            advice = "remove it: then all users of the file are made again"
+            raise DiskError(path, str(exc), advice=advice) from exc
+
+    def _note_made(self, before: set[str]) -> None:
+        """They are all made: after a kill before this they are made by the next start."""
+        now = before | self.users.keys() | self.super_users.keys()
+        if self.made_file is None or now == before:
+            return
+        try:
+            _write_private(self.made_file, msgspec.json.encode(sorted(now)))
+        except OSError as exc:
+            reason = exc.strerror or str(exc)
+            raise DiskError(self.made_file, reason, advice="choose another folder") from exc
 
 
 def _granting(user: str, resource: str, actions: str) -> tuple[CreateAclRequestHeader, AclInfo]:
@@ -221,10 +257,14 @@ def read_key(path: Path) -> Credentials:
 
 def _write_key(path: Path, key: Credentials) -> None:
     """Write it so that it is there whole or not at all, as after a power cut."""
+    content = msgspec.json.encode({"accessKey": key.access_key, "secretKey": key.secret_key})
+    _write_private(path, content)
+
+
+def _write_private(path: Path, content: bytes) -> None:
     make_lasting(path.parent)
     coming = path.with_name(f".{path.name}")
     coming.unlink(missing_ok=True)
-    content = msgspec.json.encode({"accessKey": key.access_key, "secretKey": key.secret_key})
     with open(os.open(coming, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(content)
     sync(coming)

@@ -5,7 +5,9 @@
     FOLDER/nameserver-1/kvConfig.json
 
 Users and rules of a broker, `config/access.json`, hold passwords: they are part of a snapshot only
-where that is asked for. Without them, a load leaves brokers the users that they have.
+where that is asked for. Without them, a load leaves brokers the users that they have. With them,
+the user by whom the cluster is steered keeps the key that it has: a snapshot of another cluster
+would lock out whoever loads it.
 
 A broker is stopped in order before its store is copied, and started again afterwards: the copy is
 clean, with all tables saved. Its clients find it again by themselves, as after any restart.
@@ -28,9 +30,15 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from pocketmq.cluster.steering.errors import WrongClusterError
 from pocketmq.cluster.steering.roles import Roles
+from pocketmq.protocol.bodies.access import AccessTable, UserInfo
+from pocketmq.protocol.body import decode_body, encode_body
+from pocketmq.protocol.command import Encoding
+from pocketmq.protocol.errors import BadRequestError
+from pocketmq.protocol.signing import Credentials
 from pocketmq.runtime.errors import CallerError, DiskError
 from pocketmq.runtime.files.new_folders import make_lasting
 from pocketmq.runtime.files.replaced_folder import rename, sync, sync_tree
@@ -231,6 +239,9 @@ class Snapshots:
             self._copy(name, folder, snapshot)
             if not any((snapshot / name / each).exists() for each in SECRETS):
                 self._keep_secrets(name, folder)
+            elif self._roles.credentials is not None:
+                for each in SECRETS:
+                    _admit(folder / name / each, self._roles.credentials)
 
     def _keep_secrets(self, name: str, folder: Path) -> None:
         """Let a broker have the users that it has, beside the data of a snapshot without any."""
@@ -283,6 +294,27 @@ def read_info(folder: Path) -> SnapshotInfo:
         raise SnapshotError(
             f"{folder} holds no snapshot; `pocketmq snapshot list` shows all"
         ) from exc
+
+
+def _admit(path: Path, steering: Credentials) -> None:
+    """Give the user by whom the cluster is steered its key in a broker's table of users.
+
+    A table that cannot be read stays as it is: the broker says what is wrong with it.
+    """
+    try:
+        table = decode_body(path.read_bytes(), AccessTable, Encoding.JSON)
+    except (FileNotFoundError, BadRequestError):
+        return
+    own = UserInfo(
+        username=steering.access_key,
+        password=steering.secret_key,
+        user_type="Super",
+        user_status="enable",
+    )
+    others = [each for each in table.users if each.username != steering.access_key]
+    content = encode_body(replace(table, users=[*others, own]), Encoding.JSON)
+    with open(path, "wb", opener=_private) as file:
+        file.write(content)
 
 
 def copy_sparse(source: Path, target: Path) -> None:
