@@ -39,7 +39,15 @@ PORTIONS = (
 
 
 def config_classes() -> Iterator[type[Any]]:
-    """Every configuration dataclass, in the order of folders and files."""
+    """Every configuration dataclass, in the order of folders and files; the base of another has
+    no section of its own."""
+    found = list(_all_config_classes())
+    for each in found:
+        if not any(other is not each and issubclass(other, each) for other in found):
+            yield each
+
+
+def _all_config_classes() -> Iterator[type[Any]]:
     for portion in PORTIONS:
         try:
             package = importlib.import_module(f"pocketmq.{portion}")

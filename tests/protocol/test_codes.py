@@ -26,6 +26,8 @@ OWN = {
     "GET_METRICS": 30008,
     "REGISTER_PROXY": 30009,
     "GET_PROXIES": 30010,
+    "GET_MEMBER_CHALLENGE": 30011,
+    "PROVE_MEMBER": 30012,
 }
 """Requests that are not in RocketMQ's class: PocketMQ's own, and one of old versions."""
 

@@ -25,6 +25,7 @@ class ClientProcesses:
 
     credentials = None
     client_tls = None
+    network = TcpNetwork()
 
     clients: dict[str, str] = field(default_factory=dict)
     starting: set[str] = field(default_factory=set)

@@ -27,6 +27,8 @@ OWN = {
     "RoleStatusRequestHeader", "SetFaultsRequestHeader", "GetFaultsRequestHeader",
     "RaftMessageRequestHeader", "GetEventsRequestHeader", "GetEventsResponseHeader",
     "GetMetricsRequestHeader", "GetProxiesRequestHeader", "RegisterProxyRequestHeader",
+    "GetMemberChallengeRequestHeader", "MemberChallengeResponseHeader",
+    "ProveMemberRequestHeader", "ProveMemberResponseHeader",
 }  # fmt: skip
 """PocketMQ's control requests."""
 

@@ -12,13 +12,17 @@ from pocketmq.broker.store import Disk, MessageStore, StoreConfig
 from pocketmq.nameserver.config import NameServerConfig
 from pocketmq.nameserver.server import NameServer
 from pocketmq.operation.events.sink import NO_EVENTS, EventSink
+from pocketmq.operation.membership.members import Members
+from pocketmq.operation.membership.network import MemberNetwork
 from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.transport.memory import MemoryNetwork
+from pocketmq.protocol.transport.network import Network
 from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from pocketmq.runtime.profile import profile_named
 from support.broker_rig import SMALL_FILES, START_MS, Voice
 from support.nameserver_rig import MemoryStorage
+from support.tls import memory_over_tls
 
 
 def log_of(store: MessageStore) -> bytes:
@@ -36,11 +40,19 @@ class ReplicaRig:
         *,
         nameserver: NameServerConfig | None = None,
         events: EventSink = NO_EVENTS,
+        members: Members | None = None,
     ) -> None:
         self._events = events
         self.folder = folder
         self.clock = ManualClock(START_MS)
-        self.network = MemoryNetwork()
+        self._members = members
+        self.outside = None if members is None else memory_over_tls()
+        """The same network for who is no member, where members must prove who they are."""
+        self.network: Network = (
+            MemoryNetwork()
+            if members is None or self.outside is None
+            else MemberNetwork(self.outside, members)
+        )
         self.brokers: dict[str, Broker] = {}
         self._profile = profile_named(profile)
         self.nameserver = NameServer(
@@ -49,6 +61,7 @@ class ReplicaRig:
             self.network,
             self._profile,
             kv_storage=MemoryStorage(),
+            members=members,
         )
 
     async def __aenter__(self) -> ReplicaRig:
@@ -83,6 +96,7 @@ class ReplicaRig:
             disk=disk,
             budget=budget,
             events=self._events,
+            members=self._members,
         )
         await broker.start()
         self.brokers[name] = broker

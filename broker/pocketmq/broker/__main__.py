@@ -66,6 +66,7 @@ def _prepare(command: RoleCommand) -> tuple[str, RoleMain]:
             disk=disk,
             events=seams.events,
             ip=ip,
+            members=seams.members,
         )
         await broker.start()
         role.ready(port=broker.port, host=config.broker_ip1)

@@ -14,7 +14,6 @@ from typing import Final
 
 import structlog
 
-from pocketmq.broker.access.guarded_dispatcher import GuardedDispatcher
 from pocketmq.broker.config import BrokerConfig
 from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.store import Disk, OsDisk, StoreConfig
@@ -22,8 +21,11 @@ from pocketmq.broker.subjects import BrokerSubjects
 from pocketmq.operation.control.processor import ControlProcessor
 from pocketmq.operation.events.sink import NO_EVENTS, EventSink
 from pocketmq.operation.grpc_ports.door import GrpcDoor
+from pocketmq.operation.membership.doors import BrokerDoor
+from pocketmq.operation.membership.members import Members
 from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
 from pocketmq.protocol.dispatch import Dispatcher
+from pocketmq.protocol.guarded_dispatch import GuardedDispatcher
 from pocketmq.protocol.releases import known_in
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.network import Listener, Network
@@ -50,6 +52,7 @@ class Broker:
         budget: What peers may cost.
         ip: The address of `broker_ip1` where that is a name.
         events: Takes what happens here.
+        members: Who has proven to be a member of the cluster; None: everybody is taken for one.
     """
 
     def __init__(
@@ -64,6 +67,7 @@ class Broker:
         budget: Budget = DEFAULT_BUDGET,
         events: EventSink = NO_EVENTS,
         ip: str = "",
+        members: Members | None = None,
     ) -> None:
         self.config = config
         self.core = BrokerCore.of(
@@ -86,6 +90,8 @@ class Broker:
         self._is_stopped = False
         self._control = ControlProcessor(clock, self.status, events)
         guard, knows = self.subjects.access.guard, known_in(profile.release)
+        if members is not None:
+            guard = BrokerDoor(members, guard)
         self.dispatcher = (
             Dispatcher(self.core.budget, knows)
             if guard is None

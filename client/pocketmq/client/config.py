@@ -15,6 +15,9 @@ from typing import Final, TypedDict, TypeVar
 from pocketmq.client.joined_clocks import clock_for
 from pocketmq.client.name_servers import parse_addresses
 from pocketmq.operation.events.sink import SinkMaker, no_events
+from pocketmq.operation.membership.members import Members
+from pocketmq.operation.membership.network import MemberNetwork
+from pocketmq.operation.membership.options import MEMBER_VARIABLE, read_secret
 from pocketmq.operation.tls.contexts import client_tls
 from pocketmq.protocol.command import Encoding
 from pocketmq.protocol.dispatch import Dispatcher
@@ -191,6 +194,8 @@ def network_of(
 ) -> Network:
     """The network that a client uses: its own, or sockets, with TLS as it or the environment says.
 
+    Where the environment names a cluster's secret, the client proves that it is a member: some
+    requests of tools to nameservers and controllers are members' alone (`members_must_prove`).
     Clients that say the same share one: by it and the client id they share their connections.
 
     Raises:
@@ -200,6 +205,29 @@ def network_of(
         if tls or ca_file or server_name:
             raise ConfigError("tls", "the network that is given says already how it connects")
         return network
+    sockets = _sockets(env, tls=tls, ca_file=ca_file, server_name=server_name)
+    name = env.get(MEMBER_VARIABLE, "").strip()
+    if not name:
+        return sockets
+    path = Path(name).expanduser()
+    try:
+        found = path.stat()
+    except OSError as exc:
+        raise ConfigError(
+            "member_secret_file",
+            f"{path} cannot be read: {exc.strerror or exc}",
+            origin=f"environment {MEMBER_VARIABLE}",
+        ) from exc
+    return _proving(sockets, path, (found.st_ino, found.st_mtime_ns, found.st_mode))
+
+
+def _sockets(
+    env: Mapping[str, str],
+    *,
+    tls: bool | ssl.SSLContext | None,
+    ca_file: Path | str | None,
+    server_name: str | None,
+) -> TcpNetwork:
     if tls is not None and not isinstance(tls, bool):
         if ca_file:
             raise ConfigError("tls_ca_file", "a context says already whom it trusts")
@@ -251,6 +279,12 @@ def _secured(
 ) -> TcpNetwork:
     """A network; `_version` is another where the CA file has changed."""
     return TcpNetwork(client_tls=client_tls(tls, ca_file=ca_file, server_name=server_name))
+
+
+@functools.lru_cache(maxsize=64)
+def _proving(sockets: TcpNetwork, secret_file: Path, _version: object) -> MemberNetwork:
+    """A network of a member; `_version` is another where the secret has changed."""
+    return MemberNetwork(sockets, Members(read_secret(secret_file)))
 
 
 def credentials_of(

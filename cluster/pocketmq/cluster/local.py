@@ -37,6 +37,7 @@ async def local_cluster(
     clock: Literal["real", "manual"] = "real",
     host: str = "127.0.0.1",
     tls: bool = False,
+    members_must_prove: bool = False,
     users: Path | None = None,
     data: Path | None = None,
     broker_arguments: Sequence[str] = (),
@@ -52,6 +53,8 @@ async def local_cluster(
         clock: With `manual`, time only moves by `cluster.advance(seconds)`.
         host: Address on which all of them listen, such as `::1`.
         tls: TLS on every port, and nothing else; clients trust `cluster.spec.tls.certificate`.
+        members_must_prove: With `tls`: nameservers, controllers and replication take requests of
+            the cluster's own processes only, but for what clients need.
         users: TOML or JSON file with users and rules (docs/security.md): brokers then check every
             request.
         data: Folder for stores and logs; by default they are removed at the end.
@@ -69,6 +72,7 @@ async def local_cluster(
         proxy=proxy,
         host=host,
         tls=tls,
+        members_must_prove=members_must_prove,
         users=users,
         any_port=True,
         clock=clock,

@@ -22,7 +22,7 @@ from typing import NoReturn  # isort: skip
 
 from pocketmq.nameserver import __main__ as nameserver
 from pocketmq.nameserver.config import NameServerConfig
-from pocketmq.operation.tls.options import TlsOptions
+from pocketmq.operation.membership.options import SecurityOptions
 from pocketmq.protocol.budget import Budget
 from pocketmq.runtime.errors import ConfigError
 from pocketmq.runtime.ports import told_ip
@@ -68,7 +68,7 @@ def wanted(arguments: Sequence[str]) -> bool:
     parser = _QuietParser(add_help=False)
     try:
         _, config_loaded, *_ = load_all(
-            parser, [RoleOptions, NameServerConfig, Budget, TlsOptions], arguments, others=None
+            parser, [RoleOptions, NameServerConfig, Budget, SecurityOptions], arguments, others=None
         )
     except ConfigError:
         return False

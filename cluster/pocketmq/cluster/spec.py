@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
+from pocketmq.cluster.folder import MEMBER_FILE
 from pocketmq.operation.tls.contexts import KeyPair, certificate_in
 from pocketmq.runtime.addresses import address_text
 from pocketmq.runtime.configuration.options import option
@@ -73,6 +74,11 @@ class ClusterOptions:
         help="TLS on every port of the roles, and nothing else; a certificate is made for it.",
         rule="Y-1",
     )
+    members_must_prove: bool = option(
+        False,
+        help="With tls: nameservers, controllers and replication take requests of the cluster's "
+        "own processes only, but for what clients need.",
+    )
     users: Path | None = option(
         None,
         help="TOML or JSON file with users and rules; brokers then check every request.",
@@ -119,6 +125,8 @@ class ClusterOptions:
             raise ValueError("--sync-slaves needs --slaves 1 or more: nobody would be waited for")
         if self.acting_master and not self.slaves:
             raise ValueError("--acting-master needs --slaves 1 or more: nobody could act")
+        if self.members_must_prove and not self.tls:
+            raise ValueError("--members-must-prove needs --tls: a proof is one of a TLS connection")
         if self.users is not None and self.proxy:
             raise ValueError("--users and --proxy: the proxy signs no requests; leave one out")
         if self.brokers < 0:
@@ -157,6 +165,8 @@ class ClusterSpec:
     proxies: tuple[ProcessSpec, ...] = ()
     tls: KeyPair | None = None
     """What all roles show and trust, if they speak TLS only; the supervisor makes it."""
+    member_secret: Path | None = None
+    """File with what all roles know, if they must prove who they are; the supervisor makes it."""
 
     @property
     def logs(self) -> Path:
@@ -190,6 +200,9 @@ def cluster_spec(
     tls = certificate_in(data / "tls") if options.tls else None
     if tls is not None:
         common += _tls(tls)
+    secret = data / MEMBER_FILE if options.members_must_prove else None
+    if secret is not None:
+        common += ["--members-must-prove", "--member-secret-file", str(secret)]
     shown = ["--support-acting-master", "--notify-min-broker-id-changed"]
     nameservers = tuple(
         ProcessSpec(
@@ -218,6 +231,7 @@ def cluster_spec(
         slaves,
         _proxies(options, common),
         tls,
+        secret,
     )
 
 

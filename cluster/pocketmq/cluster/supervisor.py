@@ -22,6 +22,7 @@ import structlog
 from pocketmq.cluster.control import ControlledProcess, cluster_info
 from pocketmq.cluster.errors import ProcessDiedError
 from pocketmq.cluster.limits import ROUTE_LIMIT_S
+from pocketmq.cluster.own_secret import as_member
 from pocketmq.cluster.own_tls import cluster_tls
 from pocketmq.cluster.process import ChildProcess, OnLine, State
 from pocketmq.cluster.spec import ClusterSpec, ProcessSpec
@@ -68,8 +69,9 @@ class Supervisor(StartStop):
         self.spec = spec
         self.client_tls = cluster_tls(spec.tls)
         """Of connections to its roles; None: they are in plaintext."""
-        network = TcpNetwork(client_tls=self.client_tls)
-        self.remoting = RemotingClient(network, credentials=credentials)
+        self.network = as_member(TcpNetwork(client_tls=self.client_tls), spec.member_secret)
+        """Connects to its roles as they want it."""
+        self.remoting = RemotingClient(self.network, credentials=credentials)
         self.clock_start_ms = spec.clock_start_ms or SystemClock().time_ms()
         """Start time of manual clocks of the first processes, in epoch ms."""
         self._env = dict(env or {})

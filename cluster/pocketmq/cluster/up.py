@@ -34,6 +34,7 @@ from pocketmq.cluster.steering.access import ClusterAccess
 from pocketmq.cluster.steering.cluster_control import ClusterControl
 from pocketmq.cluster.steering.processes import RoleProcesses
 from pocketmq.cluster.supervisor import Supervisor
+from pocketmq.operation.membership.options import MEMBER_VARIABLE
 from pocketmq.runtime.addresses import in_brackets
 from pocketmq.runtime.errors import DiskError, EnvironmentFault
 from pocketmq.runtime.files.replaced_together import finish_together
@@ -246,6 +247,8 @@ def _introduce(cluster: Supervisor, options: ClusterOptions, address: ControlFil
     if cluster.spec.tls is not None:
         _say(f"{TLS_VARIABLE}=true")
         _say(f"{CA_FILE_VARIABLE}={cluster.spec.tls.certificate}")
+    if cluster.spec.member_secret is not None:
+        _say(f"{MEMBER_VARIABLE}={cluster.spec.member_secret}")
     if options.users is not None:
         _say(f"users and rules: {options.users}; super user: {cluster.spec.data / USER_FILE}")
     for process in cluster.processes:

@@ -67,7 +67,7 @@ async def serving(
     seams = seams_of(config.name, role, command)
     controller = Controller(
         replace(config, config_store_path=file),
-        ControllerSeams(role.clock, seams.network),
+        ControllerSeams(role.clock, seams.network, members=seams.members),
         profile_named(command.options.profile),
         budget=command.budget,
         on_failure=failed,

@@ -26,9 +26,10 @@ from pocketmq.controller.replicas import Outcome
 from pocketmq.operation.control.processor import ControlProcessor
 from pocketmq.operation.events.roles import LeaderElected, MasterElected
 from pocketmq.operation.events.sink import NO_EVENTS, EventSink
+from pocketmq.operation.membership.doors import CONTROLLER_OPEN, guarded
+from pocketmq.operation.membership.members import Members
 from pocketmq.operation.option_updates import options_writer
 from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
-from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.headers.controller import NotifyBrokerRoleChangedRequestHeader
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.network import Listener, Network
@@ -58,6 +59,8 @@ class ControllerSeams:
     """Where its journal is."""
     seed: int | None = None
     """Of the election time-outs; None: unpredictable."""
+    members: Members | None = None
+    """Who has proven to be a member of the cluster; None: everybody is taken for one."""
 
 
 class Controller:
@@ -118,7 +121,9 @@ class Controller:
         )
         self._control = ControlProcessor(clock, self.status, events)
         self._events = events
-        self.dispatcher = Dispatcher(lambda: self.options.current(Budget))
+        self.dispatcher = guarded(
+            seams.members, CONTROLLER_OPEN, lambda: self.options.current(Budget)
+        )
 
     @property
     def port(self) -> int:

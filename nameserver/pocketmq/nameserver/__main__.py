@@ -72,6 +72,7 @@ async def serving(
         profile_named(command.options.profile),
         budget=command.budget,
         events=seams.events,
+        members=seams.members,
     )
     await server.start()
     try:

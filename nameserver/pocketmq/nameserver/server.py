@@ -30,9 +30,10 @@ from pocketmq.operation.events.roles import BrokerForgotten, BrokerRegistered, F
 from pocketmq.operation.events.sink import NO_EVENTS, EventSink
 from pocketmq.operation.grpc_ports.door import GrpcDoor
 from pocketmq.operation.grpc_ports.requests import ProxyAddress
+from pocketmq.operation.membership.doors import NAMESERVER_OPEN, guarded
+from pocketmq.operation.membership.members import Members
 from pocketmq.operation.option_updates import options_writer
 from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
-from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.releases import known_in
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.network import Listener, Network
@@ -62,6 +63,7 @@ class NameServer:
         budget: What peers may cost.
         kv_storage: Where the KV configuration is kept, if not in `config.kv_config_path`.
         events: Takes what happens here.
+        members: Who has proven to be a member; None: everybody is taken for one.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class NameServer:
         kv_storage: KvStorage | None = None,
         budget: Budget = DEFAULT_BUDGET,
         events: EventSink = NO_EVENTS,
+        members: Members | None = None,
     ) -> None:
         self.config = config
         self.options = LiveOptions(
@@ -119,7 +122,8 @@ class NameServer:
             self._scan_brokers,
             initial_delay_s=profile.nameserver.scan_initial_delay_ms / 1000,
         )
-        self.dispatcher = Dispatcher(self._budget, known_in(profile.release))
+        knows = known_in(profile.release)
+        self.dispatcher = guarded(members, NAMESERVER_OPEN, self._budget, knows)
         self.proxies = KnownProxies()
         self._grpc_door = GrpcDoor("nameserver", network, self._known_proxies)
         self.dispatcher.http2 = self._grpc_door

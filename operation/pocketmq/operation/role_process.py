@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pocketmq.operation.tls.options import TlsOptions
+from pocketmq.operation.membership.options import SecurityOptions
 from pocketmq.protocol.budget import Budget
 from pocketmq.runtime.configuration.config import load
 from pocketmq.runtime.errors import ConfigError
@@ -42,7 +42,9 @@ from pocketmq.runtime.errors import ConfigError
 if TYPE_CHECKING:
     from pocketmq.operation.events.log import EventLog
     from pocketmq.operation.faults.rule_book import RuleBook
-    from pocketmq.operation.faulty_network.faulty_tcp import FaultyTcp
+    from pocketmq.operation.membership.members import Members
+    from pocketmq.protocol.transport.network import Network
+    from pocketmq.protocol.transport.tls.server_tls import ServerTls
 
 C = TypeVar("C")
 
@@ -73,13 +75,13 @@ class RoleCommand:
         parser = RoleParser(
             prog=program or f"python -m pocketmq.{role}", description=f"A PocketMQ {role}."
         )
-        classes: list[type[Any]] = [RoleOptions, *config_classes, Budget, TlsOptions]
+        classes: list[type[Any]] = [RoleOptions, *config_classes, Budget, SecurityOptions]
         loaded = load_all(parser, classes, arguments, others=others)
         self._loaded = dict(zip(classes, loaded, strict=True))
         self._files = parser.parse_args(arguments)
         self.options = self.config(RoleOptions)
         self.budget = self.config(Budget)
-        self.tls = self.config(TlsOptions)
+        self.security = self.config(SecurityOptions)
         self.broker_conf: str | None = self._files.broker_conf
         """The properties file (`-c`) that it was started with."""
 
@@ -139,11 +141,17 @@ class RoleSeams:
     events: EventLog
     rules: RuleBook
     """Faults that somebody told this process to have."""
-    network: FaultyTcp
+    network: Network
+    tls: ServerTls | None
+    """Of the process's ports; None: they take none."""
+    members: Members | None
+    """Who has proven to be a member of the cluster; None: nobody has to."""
 
 
 def seams_of(name: str, role: RoleContext, command: RoleCommand) -> RoleSeams:
     """Events, rules for faults, and a network that keeps to them, with TLS as the options say.
+
+    Where members must prove who they are, the network does it.
 
     Args:
         name: Of the process.
@@ -151,17 +159,24 @@ def seams_of(name: str, role: RoleContext, command: RoleCommand) -> RoleSeams:
         command: It was started with.
 
     Raises:
-        ConfigError: the role is to use TLS, and cannot.
+        ConfigError: the role is to use TLS, or to prove that it is a member, and cannot.
     """
     from pocketmq.operation.control.processor import event_log
     from pocketmq.operation.faults.rule_book import RuleBook
     from pocketmq.operation.faulty_network.faulty_tcp import FaultyTcp
+    from pocketmq.operation.membership.members import Members
+    from pocketmq.operation.membership.network import MemberNetwork
     from pocketmq.operation.tls.role_tls import RoleTls
 
     clock = role.clock
+    secret = command.security.member_secret()
     events = event_log(name, clock, always=command.options.events)
     rules = RuleBook(name, clock.time_ms, events)
-    tls = RoleTls(command.tls)
+    tls = RoleTls(command.security)
     if tls.is_watching:
         role.tasks.start(tls.watch(clock), name="watch certificates")
-    return RoleSeams(events, rules, FaultyTcp(rules, server_tls=tls.server, client_tls=tls.client))
+    tcp = FaultyTcp(rules, server_tls=tls.server, client_tls=tls.client)
+    if secret is None:
+        return RoleSeams(events, rules, tcp, tls.server, None)
+    members = Members(secret)
+    return RoleSeams(events, rules, MemberNetwork(tcp, members), tls.server, members)

@@ -231,6 +231,8 @@ class RequestCode(_Code):
     GET_METRICS = 30008, "the broker's metrics under RocketMQ's names", "pocketmq"
     REGISTER_PROXY = 30009, "a gRPC proxy tells a name server where it is", "pocketmq"
     GET_PROXIES = 30010, "the gRPC proxies in front of a cluster", "pocketmq"
+    GET_MEMBER_CHALLENGE = 30011, "begin to prove that one is a member", "pocketmq"
+    PROVE_MEMBER = 30012, "proof that one is a member of the cluster", "pocketmq"
 
 
 class ResponseCode(_Code):

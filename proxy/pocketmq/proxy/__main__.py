@@ -67,8 +67,8 @@ def use_own_certificate(command: RoleCommand, config: ProxyConfig) -> Path | Non
         own = kept_certificate(folder, hosts)
     except OSError as exc:
         raise DiskError(folder, exc.strerror or str(exc), advice="choose another folder") from exc
-    command.tls = replace(
-        command.tls,
+    command.security = replace(
+        command.security,
         tls_test_mode_enable=False,
         tls_server_cert_path=own.certificate,
         tls_server_key_path=own.key,
@@ -94,7 +94,7 @@ def _prepare(command: RoleCommand) -> tuple[str, RoleMain]:
             profile_named(command.options.profile),
             budget=command.budget,
             events=seams.events,
-            tls=seams.network.server_tls,
+            tls=seams.tls,
         )
         async with proxy:
             role.ready(

@@ -120,7 +120,9 @@ class SimNetwork:
         self._join(near, listener, listener.channels.accept, address)
         return near
 
-    async def listen(self, host: str, port: int, make: MakeProtocol) -> SimStreams:
+    async def listen(
+        self, host: str, port: int, make: MakeProtocol, *, tls: bool = False
+    ) -> SimStreams:
         port = port or self._free_port()
         if port in self.listeners:
             raise PortInUseError(port)

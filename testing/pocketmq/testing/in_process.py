@@ -16,6 +16,7 @@ from pocketmq.cluster.spec import PROXY_NAME, broker_names, nameserver_names
 from pocketmq.cluster.steering.shape import ClusterShape
 from pocketmq.nameserver import NameServer, NameServerConfig
 from pocketmq.operation.tls.contexts import certificate_in
+from pocketmq.protocol.transport.tcp import TcpNetwork
 from pocketmq.protocol.transport.traffic import LoopInbox
 from pocketmq.runtime.addresses import address_text
 from pocketmq.runtime.clock import Clock, SystemClock
@@ -51,6 +52,7 @@ class RoleThreads:
         own = certificate_in(data / "tls") if shape.tls else None
         self.client_tls = cluster_tls(own)
         """Of connections to the roles; None: they are in plaintext."""
+        self.network = TcpNetwork(client_tls=self.client_tls)
         self._tls = PERMISSIVE if own is None else only_tls(own)
         self._roles: dict[str, RoleThread] = {}
         for name in nameserver_names(shape.nameservers):

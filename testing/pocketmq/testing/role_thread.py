@@ -295,9 +295,11 @@ class TrackedNetwork(FaultyTcp):
         self._track(channel)
         return channel
 
-    async def listen(self, host: str, port: int, make: MakeProtocol) -> TcpStreams:
+    async def listen(
+        self, host: str, port: int, make: MakeProtocol, *, tls: bool = False
+    ) -> TcpStreams:
         streams = await super().listen(
-            host, port, lambda: KillableStream(make(), self._stream_changed)
+            host, port, lambda: KillableStream(make(), self._stream_changed), tls=tls
         )
         self._stream_listeners.append(streams)
         return streams

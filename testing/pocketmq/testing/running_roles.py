@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from pocketmq.client import Admin
-from pocketmq.client.config import credentials_of
+from pocketmq.client.config import credentials_of, network_of
 from pocketmq.client.name_servers import parse_addresses
 from pocketmq.cluster.steering.errors import WrongClusterError
 from pocketmq.protocol.transport.tls.client_tls import ClientTls
@@ -31,6 +31,7 @@ class RunningRoles:
         self.nameserver_addresses = list(parse_addresses(nameservers))
         self.credentials = credentials_of(None, os.environ)
         self.client_tls: ClientTls | None = None
+        self.network = network_of(os.environ)
         self.running_brokers: list[str] = []
         self.endpoints = ""
         self._time = SystemClock()

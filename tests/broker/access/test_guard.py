@@ -19,9 +19,8 @@ from pocketmq.operation.control.requests import RoleStatusRequestHeader
 from pocketmq.protocol.bodies.access import UserInfo
 from pocketmq.protocol.bodies.clients import ConsumerData, HeartbeatData, LockBatchBody
 from pocketmq.protocol.codes import RequestCode, ResponseCode
-from pocketmq.protocol.command import Body, Command, Encoding
+from pocketmq.protocol.command import Command, Encoding
 from pocketmq.protocol.dispatch import Dispatcher
-from pocketmq.protocol.header import Header
 from pocketmq.protocol.headers.access import (
     CreateUserRequestHeader,
     ListUsersRequestHeader,
@@ -37,6 +36,7 @@ from pocketmq.protocol.headers.topics import UpdateAndCreateTopicRequestHeader
 from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.protocol.signing import Credentials, signature
 from pocketmq.runtime.profile import PROFILE_5_X, PROFILES, Profile
+from support.any_fields import Fixed
 from support.broker_rig import (
     BrokerRig,
     Voice,
@@ -395,19 +395,6 @@ async def test_secrets_are_neither_shown_nor_logged(
     denied = [each for each in logged if each["event"] == "request.denied"]
     assert [each["log_level"] for each in denied] == ["info", "debug", "debug"]
     assert users["inner"].type is UserType.SUPER
-
-
-class Fixed(Credentials):
-    """Fields that are sent as they are, in place of a header's."""
-
-    def __init__(self, fields: dict[str, object]) -> None:
-        self.fields: dict[str, object]
-        object.__setattr__(self, "fields", fields)
-
-    def signed(
-        self, header: Header, body: Body, encoding: Encoding = Encoding.JSON
-    ) -> dict[str, object]:
-        return self.fields
 
 
 async def raw(

@@ -9,7 +9,7 @@ from pathlib import Path
 import structlog
 
 from pocketmq.broker.access.access_processor import AccessProcessor
-from pocketmq.broker.access.guard import AccessGuard, AccessRules, Guard
+from pocketmq.broker.access.guard import AccessGuard, AccessRules
 from pocketmq.broker.access.infos import load_into, table_of
 from pocketmq.broker.access.plain.accounts import PlainAclError
 from pocketmq.broker.access.plain.files import PlainAclFiles, contents, parsed
@@ -21,6 +21,7 @@ from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.subject import Service, Subject
 from pocketmq.broker.tables.saved_tables import SavedTable
 from pocketmq.protocol.bodies.access import AccessTable
+from pocketmq.protocol.guarded_dispatch import Guard
 from pocketmq.runtime.errors import ConfigError
 
 log = structlog.get_logger()

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
@@ -47,14 +47,6 @@ class AccessRules:
     cluster: str = ""
     longest_prefix_first: bool = True
     retry_sends_may_name_group: bool = False
-
-
-class Guard(Protocol):
-    """What checks requests before any processor gets them."""
-
-    def check(self, peer: Addressed, request: Command) -> None:
-        """Return if the request may be processed; raise its refusal if not."""
-        ...
 
 
 class AccessGuard:

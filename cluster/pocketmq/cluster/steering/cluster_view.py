@@ -15,7 +15,6 @@ from pocketmq.cluster.steering.roles import Roles, addresses_of
 from pocketmq.cluster.steering.shape import ClockKind
 from pocketmq.protocol.signing import Credentials
 from pocketmq.protocol.transport.remoting import RemotingClient
-from pocketmq.protocol.transport.tcp import TcpNetwork
 from pocketmq.runtime.clock import SystemClock
 
 
@@ -32,7 +31,7 @@ class ClusterView:
         self.clock: ClockKind = clock
         self.real_time = SystemClock()
         self._time_ms = 0
-        self.network = TcpNetwork(client_tls=roles.client_tls)
+        self.network = roles.network
         """Connects to the roles as they want it."""
 
     @property

@@ -21,7 +21,6 @@ from pocketmq.protocol.body import decode_body
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.header import Header
 from pocketmq.protocol.transport.remoting import RemotingClient, expect
-from pocketmq.protocol.transport.tcp import TcpNetwork
 from pocketmq.runtime.addresses import address_text, host_of
 
 MOST_RULES = 200
@@ -156,9 +155,7 @@ class ClusterFaults:
     @contextlib.asynccontextmanager
     async def _remoting(self) -> AsyncIterator[RemotingClient]:
         """Connections for a few questions."""
-        client = RemotingClient(
-            TcpNetwork(client_tls=self._roles.client_tls), credentials=self._roles.credentials
-        )
+        client = RemotingClient(self._roles.network, credentials=self._roles.credentials)
         try:
             yield client
         finally:

@@ -15,6 +15,7 @@ from pocketmq.cluster.spec import ClusterOptions, cluster_spec
 from pocketmq.cluster.steering.shape import ClusterShape
 from pocketmq.cluster.supervisor import Supervisor
 from pocketmq.protocol.signing import Credentials
+from pocketmq.protocol.transport.network import Network
 from pocketmq.protocol.transport.tls.client_tls import ClientTls
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.logs import configure_if_unset
@@ -69,6 +70,11 @@ class RoleProcesses:
     def client_tls(self) -> ClientTls | None:
         """Of connections to the roles; None: they are in plaintext."""
         return self.supervisor.client_tls
+
+    @property
+    def network(self) -> Network:
+        """Connects to the roles as they want it."""
+        return self.supervisor.network
 
     @property
     def names(self) -> list[str]:

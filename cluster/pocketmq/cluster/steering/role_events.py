@@ -19,7 +19,6 @@ from pocketmq.operation.events.roles import EventsDropped
 from pocketmq.operation.events.sink import EventSink
 from pocketmq.operation.events.vocabulary import AnyEvent
 from pocketmq.protocol.transport.remoting import RemotingClient, expect
-from pocketmq.protocol.transport.tcp import TcpNetwork
 from pocketmq.runtime.errors import PocketMQError
 
 log = structlog.get_logger()
@@ -80,9 +79,7 @@ class RoleEvents:
         self._looked_us = 0
         """When the last look began."""
         self._merge = EventMerge()
-        self._remoting = RemotingClient(
-            TcpNetwork(client_tls=roles.client_tls), credentials=roles.credentials
-        )
+        self._remoting = RemotingClient(roles.network, credentials=roles.credentials)
         self._decoder = msgspec.json.Decoder(AnyEvent)
 
     async def __aenter__(self) -> RoleEvents:

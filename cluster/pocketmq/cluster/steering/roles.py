@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from pocketmq.protocol.signing import Credentials
+from pocketmq.protocol.transport.network import Network
 from pocketmq.protocol.transport.tls.client_tls import ClientTls
 from pocketmq.runtime.manual_time.clock_members import ClockMember
 
@@ -24,6 +25,11 @@ class Roles(Protocol):
 
     @property
     def client_tls(self) -> ClientTls | None: ...
+
+    @property
+    def network(self) -> Network:
+        """Connects to the roles as they want it."""
+        ...
 
     @property
     def addresses(self) -> Mapping[str, str]: ...

@@ -90,8 +90,10 @@ class FaultyTcp(TcpNetwork):
     def socket_protocol(self, channel: Channel, target: str) -> asyncio.Protocol:
         return ChannelLine(channel, self._book, target)
 
-    async def listen(self, host: str, port: int, make: MakeProtocol) -> TcpStreams:
-        streams = await super().listen(host, port, make)
+    async def listen(
+        self, host: str, port: int, make: MakeProtocol, *, tls: bool = False
+    ) -> TcpStreams:
+        streams = await super().listen(host, port, make, tls=tls)
         if streams.port not in self._stream_ports:
             self._stream_ports.append(streams.port)
         return streams

@@ -53,6 +53,7 @@ from pocketmq.protocol.send_template import SendTemplate
 from pocketmq.protocol.signing import Credentials
 from pocketmq.protocol.transport.passed_on import PassedOn
 from pocketmq.protocol.transport.timed_calls import TimedCalls
+from pocketmq.protocol.transport.tls_binding import tls_binding
 from pocketmq.protocol.transport.traffic import TRAFFIC, Flow
 from pocketmq.runtime.addresses import address_text
 
@@ -343,6 +344,10 @@ class Channel(asyncio.Protocol):
                 transport.pause_reading()
             else:
                 transport.resume_reading()
+
+    def tls_binding(self) -> bytes:
+        """What both ends of this TLS connection know, and nobody else; empty in plaintext."""
+        return tls_binding(self._transport)
 
     def __str__(self) -> str:
         return f"channel {self.address}"

@@ -24,6 +24,7 @@ from pocketmq.protocol.transport.network import (
 from pocketmq.protocol.transport.tls.client_tls import ClientTls
 from pocketmq.protocol.transport.tls.line import ClientTlsLine, ServerTlsLine
 from pocketmq.protocol.transport.tls.server_tls import ServerTls
+from pocketmq.protocol.transport.tls.stream_line import stream_lines
 from pocketmq.runtime.addresses import split_address
 from pocketmq.runtime.errors import PortInUseError
 
@@ -214,11 +215,14 @@ class MemoryNetwork:
             raise ConnectError(address, str(exc) or type(exc).__name__) from exc
         return near
 
-    async def listen(self, host: str, port: int, make: MakeProtocol) -> MemoryStreams:
+    async def listen(
+        self, host: str, port: int, make: MakeProtocol, *, tls: bool = False
+    ) -> MemoryStreams:
         port = port or self._free_port()
         if port in self.listeners or port in self.streams:
             raise PortInUseError(port)
-        listener = self.streams[port] = MemoryStreams(self, port, make)
+        read = stream_lines(make, self._server_tls) if tls else make
+        listener = self.streams[port] = MemoryStreams(self, port, read)
         return listener
 
     async def dial(
@@ -236,7 +240,15 @@ class MemoryNetwork:
         listener = self.streams.get(port)
         if listener is None:
             raise ConnectError(address, "connection refused")
-        self._join(protocol, listener.make(), (host, port))
+        client_tls = self._client_tls if tls else None
+        line = None if client_tls is None else ClientTlsLine(protocol, client_tls)
+        self._join(line or protocol, listener.make(), (host, port))
+        if line is not None:
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await line.shaken()
+            except OSError as exc:
+                raise ConnectError(address, str(exc) or type(exc).__name__) from exc
 
     def _join(self, near: asyncio.Protocol, far: asyncio.Protocol, there: tuple[str, int]) -> None:
         # An address of its own for each connection, so that channels can be told apart.

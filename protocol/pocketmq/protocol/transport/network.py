@@ -80,12 +80,16 @@ class Network(Protocol):
         """
         ...
 
-    async def listen(self, host: str, port: int, make: MakeProtocol) -> Listener:
+    async def listen(
+        self, host: str, port: int, make: MakeProtocol, *, tls: bool = False
+    ) -> Listener:
         """Listen for plain byte streams, each handled by a protocol of its own; port 0 is any.
 
         Closing the listener only ends the listening: who made the protocols ends their connections.
+        With `tls` it takes TLS only, and the protocols hear of a connection after the handshake.
 
         Raises:
+            ConfigError: it is to take TLS, and this network has none at its ports.
             PortInUseError: somebody else listens there.
         """
         ...

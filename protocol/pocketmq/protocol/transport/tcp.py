@@ -19,6 +19,7 @@ from pocketmq.protocol.transport.network import (
 from pocketmq.protocol.transport.tls.client_tls import ClientTls
 from pocketmq.protocol.transport.tls.line import ClientTlsLine, ServerTlsLine
 from pocketmq.protocol.transport.tls.server_tls import ServerTls
+from pocketmq.protocol.transport.tls.stream_line import stream_lines
 from pocketmq.runtime.addresses import split_address, without_brackets
 from pocketmq.runtime.files import descriptors
 from pocketmq.runtime.ports import bind_error, check_port
@@ -145,11 +146,14 @@ class TcpNetwork:
         """
         return channel
 
-    async def listen(self, host: str, port: int, make: MakeProtocol) -> TcpStreams:
+    async def listen(
+        self, host: str, port: int, make: MakeProtocol, *, tls: bool = False
+    ) -> TcpStreams:
         check_port(port)
+        read = stream_lines(make, self.server_tls) if tls else make
         try:
             server = await asyncio.get_running_loop().create_server(
-                lambda: AcceptedStream(make(), descriptors.ACCEPTED), without_brackets(host), port
+                lambda: AcceptedStream(read(), descriptors.ACCEPTED), without_brackets(host), port
             )
         except OSError as exc:
             raise bind_error(exc, host, port) from exc

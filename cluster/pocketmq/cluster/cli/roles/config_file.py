@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from pocketmq.cluster.spec import ClusterOptions, ProcessSpec, cluster_spec
-from pocketmq.operation.tls.options import TlsOptions
+from pocketmq.operation.membership.options import SecurityOptions
 from pocketmq.protocol.budget import Budget
 from pocketmq.runtime.configuration.config import load
 from pocketmq.runtime.configuration.options import describe, section_of
@@ -49,19 +49,19 @@ def config_classes(role: Role) -> list[type[Any]]:
     if role == "nameserver":
         from pocketmq.nameserver.config import NameServerConfig
 
-        return [NameServerConfig, Budget, TlsOptions, RoleOptions]
+        return [NameServerConfig, Budget, SecurityOptions, RoleOptions]
     if role == "controller":
         from pocketmq.controller.config import ControllerConfig
 
-        return [ControllerConfig, Budget, TlsOptions, RoleOptions]
+        return [ControllerConfig, Budget, SecurityOptions, RoleOptions]
     if role == "proxy":
         from pocketmq.proxy.config import ProxyConfig
 
-        return [ProxyConfig, Budget, TlsOptions, RoleOptions]
+        return [ProxyConfig, Budget, SecurityOptions, RoleOptions]
     from pocketmq.broker.config import BrokerConfig
     from pocketmq.broker.store.config import StoreConfig
 
-    return [BrokerConfig, StoreConfig, Budget, TlsOptions, RoleOptions]
+    return [BrokerConfig, StoreConfig, Budget, SecurityOptions, RoleOptions]
 
 
 def refuse_unused_by(role: Role, path: Path, broker_conf: Path | None = None) -> None:

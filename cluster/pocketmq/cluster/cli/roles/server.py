@@ -186,6 +186,13 @@ def up(
         bool | None,
         typer.Option("--tls", help="TLS on every port of the roles, and nothing else."),
     ] = None,
+    members_must_prove: Annotated[
+        bool | None,
+        typer.Option(
+            "--members-must-prove",
+            help="With --tls: nameservers, controllers and replication serve the cluster only.",
+        ),
+    ] = None,
     users: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Users and rules: brokers then check every request."),
@@ -265,6 +272,7 @@ def up(
         "proxy": proxy,
         "host": host,
         "tls": tls,
+        "members_must_prove": members_must_prove,
         "users": users,
         "any_port": any_port,
         "data": data,

@@ -44,7 +44,7 @@ class TlsTransport(LineTransport):
         line: Encrypts.
     """
 
-    def __init__(self, transport: asyncio.Transport, line: _Line) -> None:
+    def __init__(self, transport: asyncio.Transport, line: Line) -> None:
         super().__init__(transport)
         self._line = line
         self.write_to(line.write)
@@ -66,7 +66,7 @@ class TlsTransport(LineTransport):
         super().close()
 
 
-class _Line(asyncio.Protocol, ABC):
+class Line(asyncio.Protocol, ABC):
     """What both ends have in common.
 
     Args:
@@ -163,7 +163,7 @@ class _Line(asyncio.Protocol, ABC):
             transport.close()
 
 
-class ServerTlsLine(_Line):
+class ServerTlsLine(Line):
     """A connection that a peer made to us.
 
     Args:
@@ -258,7 +258,7 @@ class ServerTlsLine(_Line):
             self._channel.close()  # the alert still leaves
 
 
-class ClientTlsLine(_Line):
+class ClientTlsLine(Line):
     """A connection that we make: the channel hears of it when the handshake is complete.
 
     Args:

@@ -1,17 +1,25 @@
 """A `Dispatcher` that asks a guard before any processor: no processor knows of it.
 
-A broker without access control has a plain one, and pays nothing.
+A role that checks nothing has a plain one, and pays nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, Protocol
 
-from pocketmq.broker.access.guard import Guard
 from pocketmq.protocol.budget import BudgetSource
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Dispatcher, Peer, Reply, error_reply
-from pocketmq.protocol.releases import Knows
+from pocketmq.protocol.releases import Knows, everything
+
+
+class Guard(Protocol):
+    """What checks requests before any processor gets them."""
+
+    def check(self, peer: Any, request: Command) -> None:
+        """Return if the request may be processed; raise its refusal if not."""
+        ...
 
 
 class GuardedDispatcher(Dispatcher):
@@ -23,7 +31,7 @@ class GuardedDispatcher(Dispatcher):
         knows: as `Dispatcher`.
     """
 
-    def __init__(self, guard: Guard, budget: BudgetSource, knows: Knows) -> None:
+    def __init__(self, guard: Guard, budget: BudgetSource, knows: Knows = everything) -> None:
         super().__init__(budget, knows)
         self._guard = guard
 

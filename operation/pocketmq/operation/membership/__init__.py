@@ -1,0 +1,1 @@
+"""Members of a cluster: they prove to each other that they know its secret."""

@@ -1,0 +1,134 @@
+"""`MemberDoor`: what a port answers whom, where members must prove who they are.
+
+port          everybody                           members, over a connection they have proven
+nameserver    routes, clusters, names of topics   everything
+controller    nothing                             everything
+broker        what its users and rules allow      also what controllers, nameservers and other
+                                                  replicas tell it, which nobody else may
+replication   nothing                             the log (`protocol/transport/member_streams.py`)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from pocketmq.operation.membership.members import Members
+from pocketmq.protocol.budget import BudgetSource
+from pocketmq.protocol.codes import RequestCode, ResponseCode, request_name
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.dispatch import Dispatcher, Peer
+from pocketmq.protocol.errors import BadRequestError
+from pocketmq.protocol.guarded_dispatch import Guard, GuardedDispatcher
+from pocketmq.protocol.releases import Knows, everything
+
+log = structlog.get_logger()
+
+PROOF: Final = frozenset({RequestCode.GET_MEMBER_CHALLENGE, RequestCode.PROVE_MEMBER})
+
+NAMESERVER_OPEN: Final[frozenset[int]] = PROOF | {
+    RequestCode.GET_ROUTEINFO_BY_TOPIC,
+    RequestCode.GET_BROKER_CLUSTER_INFO,
+    RequestCode.GET_BROKER_MEMBER_GROUP,
+    RequestCode.GET_KV_CONFIG,  # which topics are ordered, where
+    RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
+    RequestCode.GET_TOPICS_BY_CLUSTER,
+    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS,
+    RequestCode.GET_UNIT_TOPIC_LIST,
+    RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST,
+    RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST,
+    RequestCode.GET_PROXIES,
+}
+"""What clients need, which RocketMQ's cannot prove anything for. All of it only reads."""
+
+CONTROLLER_OPEN: Final[frozenset[int]] = PROOF
+"""No client asks a controller."""
+
+OF_MEMBERS_AT_BROKER: Final = frozenset(
+    {
+        RequestCode.NOTIFY_BROKER_ROLE_CHANGED,
+        RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE,
+        RequestCode.EXCHANGE_BROKER_HA_INFO,
+        RequestCode.RESET_MASTER_FLUSH_OFFSET,
+    }
+)
+"""Who sends one of them can have a broker follow whom he likes. A member needs no user for them:
+controllers and nameservers have none."""
+
+_MOST_TOLD: Final = 256
+"""So many codes are logged at info; who tries all at random must not fill a disk."""
+
+
+class MemberDoor:
+    """A guard that lets strangers ask some codes only.
+
+    Args:
+        members: Who has proven what.
+        is_open: Whether everybody may send this code.
+    """
+
+    def __init__(self, members: Members, is_open: Callable[[int], bool]) -> None:
+        self._members = members
+        self._is_open = is_open
+        self._told: set[int] = set()
+
+    def check(self, peer: Peer, request: Command) -> None:
+        """Return if the request may be processed.
+
+        Raises:
+            BadRequestError: it is for members, and this peer has not proven to be one.
+        """
+        code = request.code
+        if self._is_open(code) or peer in self._members:
+            return
+        if code not in self._told and len(self._told) < _MOST_TOLD:
+            self._told.add(code)
+            log.warning("request.of_stranger", peer=peer.address, request=request_name(code))
+        raise BadRequestError(
+            f"{request_name(code)} is for members of the cluster, and this connection has not"
+            " proven to be one's: give the role members_must_prove, the cluster's"
+            " member_secret_file and TLS, or a command POCKETMQ_MEMBER_SECRET_FILE",
+            code=ResponseCode.NO_PERMISSION,
+        )
+
+
+class BrokerDoor:
+    """What members tell a broker is theirs alone; of all else the broker's own guard decides.
+
+    Args:
+        members: Who has proven what.
+        guard: Checks users and rules; None: anybody may do anything.
+    """
+
+    def __init__(self, members: Members, guard: Guard | None) -> None:
+        self._door = MemberDoor(members, lambda code: False)
+        self._guard = guard
+
+    def check(self, peer: Peer, request: Command) -> None:
+        """Return if the request may be processed; raises its refusal if not."""
+        code = request.code
+        if code in OF_MEMBERS_AT_BROKER:
+            self._door.check(peer, request)
+        elif self._guard is not None and code not in PROOF:
+            self._guard.check(peer, request)
+
+
+def guarded(
+    members: Members | None,
+    is_open: frozenset[int],
+    budget: BudgetSource,
+    knows: Knows = everything,
+) -> Dispatcher:
+    """The dispatcher of a nameserver or controller.
+
+    Args:
+        members: None: everybody is taken for one.
+        is_open: Codes that strangers may send.
+        budget: As `Dispatcher`.
+        knows: As `Dispatcher`.
+    """
+    if members is None:
+        return Dispatcher(budget, knows)
+    return GuardedDispatcher(MemberDoor(members, is_open.__contains__), budget, knows)

@@ -1,0 +1,172 @@
+"""`Members`: the secret of a process, and which of its connections were proven to be members'.
+
+The two ends of an exchange on a port for requests are here: `MemberProcessor` answers, and
+`prove_to` asks. Those of a replication port are in `protocol/transport/member_streams.py`. What is
+proven, and why that is enough, stands in `protocol/member_proof.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from typing import Final
+from weakref import WeakKeyDictionary, WeakSet
+
+import structlog
+
+from pocketmq.operation.membership.requests import (
+    GetMemberChallengeRequestHeader,
+    MemberChallengeResponseHeader,
+    ProveMemberRequestHeader,
+    ProveMemberResponseHeader,
+)
+from pocketmq.protocol.codes import RequestCode, ResponseCode
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.dispatch import Reply, handles
+from pocketmq.protocol.errors import BadRequestError, ConnectError, RemotingError
+from pocketmq.protocol.member_proof import (
+    CHALLENGE_BYTES,
+    NEEDS_TLS,
+    PROOF_BYTES,
+    SHARE_IT,
+    End,
+    Exchange,
+    Secret,
+    is_proven,
+    proof,
+)
+from pocketmq.protocol.transport.channel import Channel
+
+log = structlog.get_logger()
+
+NO_MEMBER: Final = (
+    "it cannot prove that it is a member of the cluster: start it with --members-must-prove and the"
+    " cluster's --member-secret-file"
+)
+
+
+class Members:
+    """What one process knows of its cluster's members.
+
+    Args:
+        secret: Of the cluster.
+    """
+
+    def __init__(self, secret: Secret) -> None:
+        self.secret = secret
+        self.challenges: WeakKeyDictionary[Channel, bytes] = WeakKeyDictionary()
+        """Not answered yet."""
+        self._proven: WeakSet[Channel] = WeakSet()
+
+    def __contains__(self, peer: object) -> bool:
+        return peer in self._proven
+
+    def add(self, peer: Channel) -> None:
+        """This connection is a member's, as long as it lasts."""
+        self._proven.add(peer)
+
+
+class MemberProcessor:
+    """Takes proofs at a port.
+
+    Args:
+        members: Gets who has proven.
+    """
+
+    def __init__(self, members: Members) -> None:
+        self._members = members
+
+    @handles(RequestCode.GET_MEMBER_CHALLENGE)
+    def challenge(self, peer: Channel, request: Command) -> Reply:
+        """A fresh challenge, which takes the place of an earlier one.
+
+        Raises:
+            BadRequestError: the connection is in plaintext.
+        """
+        if not peer.tls_binding():
+            raise BadRequestError(NEEDS_TLS, code=ResponseCode.NO_PERMISSION)
+        fresh = self._members.challenges[peer] = secrets.token_bytes(CHALLENGE_BYTES)
+        return request.reply(MemberChallengeResponseHeader(challenge=fresh.hex()))
+
+    @handles(RequestCode.PROVE_MEMBER)
+    def prove(self, peer: Channel, request: Command) -> Reply:
+        """Look at the proof, and show our own.
+
+        Raises:
+            BadRequestError: it is wrong, or nobody was challenged; the connection is closed.
+        """
+        header = request.header(ProveMemberRequestHeader)
+        challenge = self._members.challenges.pop(peer, b"")
+        nonce = _bytes(header.nonce, CHALLENGE_BYTES)
+        exchange = Exchange(peer.tls_binding(), challenge, nonce)
+        secret = self._members.secret
+        if not is_proven(secret, End.CONNECTED, exchange, _bytes(header.proof, PROOF_BYTES)):
+            log.warning(
+                "member.refused",
+                peer=peer.address,
+                reason="it has shown a wrong proof",
+                advice=SHARE_IT,
+            )
+            asyncio.get_running_loop().call_soon(peer.close)  # each try costs a connection
+            raise BadRequestError(
+                f"the proof is wrong: {SHARE_IT}", code=ResponseCode.NO_PERMISSION
+            )
+        self._members.add(peer)
+        own = proof(secret, End.ACCEPTED, exchange)
+        return request.reply(ProveMemberResponseHeader(proof=own.hex()))
+
+
+async def prove_to(channel: Channel, address: str, secret: Secret, *, timeout_s: float) -> None:
+    """Prove to whom we connected that we are a member, and have it prove the same.
+
+    Args:
+        channel: Just opened; nothing was asked on it.
+        address: Whom we connected to, for errors.
+        secret: Of the cluster.
+        timeout_s: Real seconds for each of two answers.
+
+    Raises:
+        ConnectError: it refuses us, or is no member; the text says what to do.
+    """
+    binding = channel.tls_binding()
+    if not binding:
+        raise ConnectError(address, NEEDS_TLS)
+    try:
+        reply = await channel.request(GetMemberChallengeRequestHeader(), timeout_s=timeout_s)
+        _check(reply, address)
+        challenge = _bytes(reply.header(MemberChallengeResponseHeader).challenge, CHALLENGE_BYTES)
+        exchange = Exchange(binding, challenge, secrets.token_bytes(CHALLENGE_BYTES))
+        header = ProveMemberRequestHeader(
+            nonce=exchange.nonce.hex(), proof=proof(secret, End.CONNECTED, exchange).hex()
+        )
+        reply = await channel.request(header, timeout_s=timeout_s)
+        _check(reply, address)
+        shown = _bytes(reply.header(ProveMemberResponseHeader).proof, PROOF_BYTES)
+    except (RemotingError, BadRequestError) as exc:
+        if isinstance(exc, ConnectError):
+            raise
+        raise ConnectError(address, str(exc)) from exc
+    if not is_proven(secret, End.ACCEPTED, exchange, shown):
+        raise ConnectError(address, f"its proof is wrong: {SHARE_IT}")
+
+
+def _check(reply: Command, address: str) -> None:
+    if reply.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+        raise ConnectError(address, NO_MEMBER)
+    if reply.code != ResponseCode.SUCCESS:
+        raise ConnectError(address, reply.remark or f"it answered {reply.code}")
+
+
+def _bytes(text: str, size: int) -> bytes:
+    """What hexadecimal text says.
+
+    Raises:
+        BadRequestError: it is none, or has another length.
+    """
+    try:
+        found = bytes.fromhex(text)
+    except ValueError:
+        found = b""
+    if len(found) != size:
+        raise BadRequestError(f"{size} hexadecimal bytes are expected")
+    return found

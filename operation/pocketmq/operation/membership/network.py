@@ -1,0 +1,104 @@
+"""`MemberNetwork`: a network whose ends prove to each other that they are members of one cluster.
+
+Nobody above it knows of that. What a role or command opens is proven before it is handed over; at
+ports that it serves, peers may prove themselves, and what they may then ask is `doors.py`'s to
+say. Streams in plaintext, which only replication has, are encrypted and proven at both ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from pocketmq.operation.membership.members import MemberProcessor, Members, prove_to
+from pocketmq.protocol.codes import RequestCode
+from pocketmq.protocol.command import VERSION_5_3_3, Encoding
+from pocketmq.protocol.dispatch import Dispatcher
+from pocketmq.protocol.errors import ConnectError
+from pocketmq.protocol.signing import Credentials
+from pocketmq.protocol.transport.channel import Channel
+from pocketmq.protocol.transport.member_streams import AcceptedProvenStream, ConnectedProvenStream
+from pocketmq.protocol.transport.network import Listener, MakeProtocol, Network, OnChannel
+
+
+class MemberNetwork:
+    """Connects members.
+
+    Args:
+        inner: Carries the bytes; with TLS at its ports and for its connections.
+        members: Of this process.
+    """
+
+    def __init__(self, inner: Network, members: Members) -> None:
+        self._inner = inner
+        self._members = members
+        self._processor = MemberProcessor(members)
+
+    async def serve(
+        self,
+        host: str,
+        port: int,
+        dispatcher: Dispatcher,
+        *,
+        version: int = VERSION_5_3_3,
+        on_open: OnChannel | None = None,
+        on_close: OnChannel | None = None,
+    ) -> Listener:
+        if RequestCode.PROVE_MEMBER not in dispatcher.single:  # one dispatcher may serve two ports
+            dispatcher.add(self._processor)
+        return await self._inner.serve(
+            host, port, dispatcher, version=version, on_open=on_open, on_close=on_close
+        )
+
+    async def connect(
+        self,
+        address: str,
+        dispatcher: Dispatcher,
+        *,
+        encoding: Encoding = Encoding.MSGPACK,
+        version: int = VERSION_5_3_3,
+        timeout_s: float = 3.0,
+        on_close: OnChannel | None = None,
+        credentials: Credentials | None = None,
+    ) -> Channel:
+        channel = await self._inner.connect(
+            address,
+            dispatcher,
+            encoding=encoding,
+            version=version,
+            timeout_s=timeout_s,
+            on_close=on_close,
+            credentials=credentials,
+        )
+        try:
+            await prove_to(channel, address, self._members.secret, timeout_s=timeout_s)
+        except BaseException:
+            channel.close()
+            raise
+        return channel
+
+    async def listen(
+        self, host: str, port: int, make: MakeProtocol, *, tls: bool = False
+    ) -> Listener:
+        secret = self._members.secret
+        return await self._inner.listen(
+            host, port, lambda: AcceptedProvenStream(make(), secret), tls=True
+        )
+
+    async def dial(
+        self,
+        address: str,
+        protocol: asyncio.Protocol,
+        *,
+        timeout_s: float = 3.0,
+        tls: bool = False,
+    ) -> None:
+        if tls:  # a stream of a client, which is passed on to a proxy
+            await self._inner.dial(address, protocol, timeout_s=timeout_s, tls=True)
+            return
+        stream = ConnectedProvenStream(protocol, self._members.secret)
+        await self._inner.dial(address, stream, timeout_s=timeout_s, tls=True)
+        try:
+            async with asyncio.timeout(timeout_s):  # an I/O deadline: real time
+                await stream.proven()
+        except OSError as exc:  # TimeoutError is one
+            raise ConnectError(address, str(exc) or type(exc).__name__) from exc

@@ -1,0 +1,210 @@
+"""The first exchange on a stream between members: a replication port has no requests.
+
+    the slave                                     the master's port
+    TLS handshake                            <->
+                                             <-   challenge, 32 bytes
+    nonce, 32 bytes, and proof, 32 bytes     ->
+                                             <-   proof, 32 bytes
+    the stream as RocketMQ has it (H-20)     <->
+
+Until then the protocols at both ends know nothing of the connection. Who has not proven within
+`PROOF_LIMIT_S` is hung up on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from abc import ABC, abstractmethod
+from typing import Final, cast
+
+import structlog
+
+from pocketmq.protocol.member_proof import (
+    CHALLENGE_BYTES,
+    NEEDS_TLS,
+    PROOF_BYTES,
+    SHARE_IT,
+    End,
+    Exchange,
+    Secret,
+    is_proven,
+    proof,
+)
+from pocketmq.protocol.transport.tls_binding import tls_binding
+from pocketmq.runtime.addresses import address_text
+
+log = structlog.get_logger()
+
+PROOF_LIMIT_S: Final = 30.0
+"""From the connection to its proof, the handshake among it; real time."""
+
+
+class _ProvenStream(asyncio.Protocol, ABC):
+    """One end: stands before the protocol that reads the stream.
+
+    Args:
+        inner: Reads it once both ends have proven.
+        secret: Of the cluster.
+    """
+
+    def __init__(self, inner: asyncio.Protocol, secret: Secret) -> None:
+        self._inner = inner
+        self._secret = secret
+        self._transport: asyncio.Transport | None = None
+        self._read = b""
+        self._is_open = False
+        """Both ends have proven."""
+
+    # -- asyncio.Protocol -------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_open:
+            self._inner.data_received(data)
+            return
+        self._read += data
+        self._look()
+
+    def eof_received(self) -> bool | None:
+        return self._inner.eof_received() if self._is_open else None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        if self._is_open:
+            self._inner.connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        if self._is_open:
+            self._inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        if self._is_open:
+            self._inner.resume_writing()
+
+    # -- inside -----------------------------------------------------------------------------
+
+    @abstractmethod
+    def _look(self) -> None:
+        """More was read, and is no part of the stream yet."""
+
+    def _take(self, size: int) -> bytes | None:
+        """The next bytes; None while they have not all come."""
+        if len(self._read) < size:
+            return None
+        taken, self._read = self._read[:size], self._read[size:]
+        return taken
+
+    def _begin(self) -> None:
+        """The stream begins; what has come of it is read."""
+        assert self._transport is not None
+        self._is_open = True
+        self._inner.connection_made(self._transport)
+        rest, self._read = self._read, b""
+        if rest and self._transport is not None:
+            self._inner.data_received(rest)
+
+
+class AcceptedProvenStream(_ProvenStream):
+    """The end that was connected to."""
+
+    def __init__(self, inner: asyncio.Protocol, secret: Secret) -> None:
+        super().__init__(inner, secret)
+        self._challenge = b""
+        self._address = "?"
+        self._limit: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        name = transport.get_extra_info("peername")
+        self._address = address_text(*name[:2]) if name else "?"
+        self._limit = asyncio.get_running_loop().call_later(PROOF_LIMIT_S, self._too_late)
+        self._challenge = secrets.token_bytes(CHALLENGE_BYTES)
+        assert self._transport is not None
+        self._transport.write(self._challenge)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._limit is not None:
+            self._limit.cancel()
+        super().connection_lost(exc)
+
+    def _look(self) -> None:
+        shown = self._take(CHALLENGE_BYTES + PROOF_BYTES)
+        if shown is None or self._transport is None:
+            return
+        nonce, theirs = shown[:CHALLENGE_BYTES], shown[CHALLENGE_BYTES:]
+        exchange = Exchange(tls_binding(self._transport), self._challenge, nonce)
+        if not is_proven(self._secret, End.CONNECTED, exchange, theirs):
+            self._refuse("it has shown a wrong proof")
+            return
+        if self._limit is not None:
+            self._limit.cancel()
+        self._transport.write(proof(self._secret, End.ACCEPTED, exchange))
+        self._begin()
+
+    def _too_late(self) -> None:
+        self._refuse(f"it has proven nothing within {PROOF_LIMIT_S:g} s")
+
+    def _refuse(self, reason: str) -> None:
+        log.warning("member.refused", peer=self._address, reason=reason, advice=SHARE_IT)
+        if self._transport is not None:
+            self._transport.abort()
+
+
+class ConnectedProvenStream(_ProvenStream):
+    """The end that connected; `proven` waits for the exchange."""
+
+    def __init__(self, inner: asyncio.Protocol, secret: Secret) -> None:
+        super().__init__(inner, secret)
+        self._exchange: Exchange | None = None
+        self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def proven(self) -> None:
+        """Return when the stream has begun; who does not wait so long hangs up.
+
+        Raises:
+            ConnectionError: the other end has refused us, or is no member.
+        """
+        try:
+            await self._done
+        except asyncio.CancelledError:
+            if self._transport is not None:
+                self._transport.abort()
+            raise
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._end(f"it hung up on our proof: {SHARE_IT}")
+
+    def _look(self) -> None:
+        transport = self._transport
+        if transport is None:
+            return
+        if self._exchange is None:
+            challenge = self._take(CHALLENGE_BYTES)
+            if challenge is None:
+                return
+            binding = tls_binding(transport)
+            if not binding:
+                self._end(NEEDS_TLS)
+                transport.abort()
+                return
+            nonce = secrets.token_bytes(CHALLENGE_BYTES)
+            self._exchange = Exchange(binding, challenge, nonce)
+            transport.write(nonce + proof(self._secret, End.CONNECTED, self._exchange))
+        shown = self._take(PROOF_BYTES)
+        if shown is None:
+            return
+        if not is_proven(self._secret, End.ACCEPTED, self._exchange, shown):
+            self._end(f"its proof is wrong: {SHARE_IT}")
+            transport.abort()
+            return
+        self._begin()
+        if not self._done.done():
+            self._done.set_result(None)
+
+    def _end(self, reason: str) -> None:
+        if not self._done.done():
+            self._done.set_exception(ConnectionError(reason))

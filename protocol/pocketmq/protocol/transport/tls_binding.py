@@ -1,0 +1,18 @@
+"""What both ends of one TLS connection know, and no other connection has."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+
+
+def tls_binding(transport: asyncio.BaseTransport | None) -> bytes:
+    """The first Finished message of the handshake, the client's; empty in plaintext.
+
+    `tls-unique` of RFC 5929. That does not speak of TLS 1.3, where OpenSSL gives the same message:
+    there it is a MAC over the whole handshake, with a key that only its two ends have.
+    """
+    found = None if transport is None else transport.get_extra_info("ssl_object")
+    if not isinstance(found, ssl.SSLObject):
+        return b""
+    return found.get_channel_binding("tls-unique") or b""

@@ -1,0 +1,437 @@
+"""`members_must_prove`: who has not proven that it is a member changes nothing and reads nothing
+but what clients need, at nameservers, controllers and replication ports."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import pytest
+import structlog
+
+from pocketmq.broker.replication.auto_switch_frames import SlaveHandshake, encode_slave_handshake
+from pocketmq.broker.replication.ha_frames import encode_report
+from pocketmq.broker.role_names import BrokerRole
+from pocketmq.controller.config import ControllerConfig
+from pocketmq.controller.server import Controller, ControllerSeams
+from pocketmq.nameserver.config import NameServerConfig
+from pocketmq.nameserver.server import NameServer
+from pocketmq.operation.membership.doors import NAMESERVER_OPEN, OF_MEMBERS_AT_BROKER
+from pocketmq.operation.membership.members import Members
+from pocketmq.operation.membership.network import MemberNetwork
+from pocketmq.operation.membership.options import SecurityOptions, read_secret
+from pocketmq.operation.membership.requests import (
+    GetMemberChallengeRequestHeader,
+    MemberChallengeResponseHeader,
+    ProveMemberRequestHeader,
+    ProveMemberResponseHeader,
+)
+from pocketmq.protocol.codes import RequestCode, ResponseCode, request_name
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.dispatch import Dispatcher, Peer, Reply, handles
+from pocketmq.protocol.errors import ConnectError
+from pocketmq.protocol.headers.route import GetRouteInfoRequestHeader
+from pocketmq.protocol.member_proof import CHALLENGE_BYTES, End, Exchange, Secret, proof
+from pocketmq.protocol.transport import member_streams
+from pocketmq.protocol.transport.channel import Channel
+from pocketmq.protocol.transport.memory import MemoryNetwork
+from pocketmq.runtime.errors import ConfigError
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
+from support.any_fields import Fixed
+from support.controller_rig import MemoryFiles
+from support.eventually import eventually
+from support.nameserver_rig import START_MS, BrokerVoice, MemoryStorage
+from support.replicas import ReplicaRig, log_of
+from support.tls import memory_over_tls, tcp_over_tls
+
+SECRET = Secret(b"the cluster's own secret, 32 bytes")
+OTHER = Secret(b"another cluster's secret, 32 bytes")
+
+FIELDS: dict[str, object] = {
+    "brokerName": "broker-x", "brokerAddr": "127.0.0.1:1", "clusterName": "C", "brokerId": 0,
+    "haServerAddr": "127.0.0.1:2", "topic": "orders", "topicName": "orders",
+    "namespace": "ORDER_TOPIC_CONFIG", "key": "orders", "value": "v", "group": "DefaultGroup",
+    "sender": "n0", "brokerAddress": "127.0.0.1:1", "masterBrokerId": 0, "masterEpoch": 9,
+    "appliedBrokerId": 7, "registerCheckCode": "x", "timeMs": START_MS * 2, "name": "n",
+    "endpoints": "e", "address": "a", "after": 0, "nonce": "00" * 32, "proof": "00" * 32,
+}  # fmt: skip
+"""So many that every request has what it needs; what it does not know it does not look at."""
+
+EVERY_CODE = [
+    *sorted({*RequestCode, 9999} - {RequestCode.PROVE_MEMBER}),
+    RequestCode.PROVE_MEMBER,  # a wrong one ends the connection
+]
+
+
+async def tried(channel: Channel, code: int) -> Command:
+    """A request of this code with all fields that any of them needs."""
+    channel.credentials = Fixed(FIELDS)
+    return await channel.request(GetRouteInfoRequestHeader(topic="orders"), b"{}", code=code)
+
+
+@asynccontextmanager
+async def guarded_nameserver() -> AsyncIterator[tuple[NameServer, MemoryNetwork]]:
+    """A nameserver for members, who know SECRET, with one broker of theirs."""
+    network, members = memory_over_tls(), Members(SECRET)
+    server = NameServer(
+        NameServerConfig(port=9876),
+        ManualClock(START_MS),
+        MemberNetwork(network, members),
+        kv_storage=MemoryStorage({"ORDER_TOPIC_CONFIG": {"orders": "broker-a:4"}}),
+        members=members,
+    )
+    await server.start()
+    try:
+        channel = await member_of(network).connect(server.address, Dispatcher())
+        assert (await BrokerVoice(channel, "broker-a").register()).code == 0
+        yield server, network
+    finally:
+        await server.stop()
+
+
+def member_of(network: MemoryNetwork, secret: Secret = SECRET) -> MemberNetwork:
+    """The network of another process."""
+    return MemberNetwork(network, Members(secret))
+
+
+def told(server: NameServer) -> object:
+    """All that a nameserver knows."""
+    table = server.table
+    return (
+        table.cluster_info(),
+        table.queues.topics(),
+        len(table.live),
+        server.kv.snapshot(),
+        len(server.proxies.alive(0.0)),
+        server.options.current(NameServerConfig),
+    )
+
+
+async def test_a_stranger_changes_nothing_at_a_nameserver_and_reads_what_clients_need() -> None:
+    async with guarded_nameserver() as (server, network):
+        before = told(server)
+        channel = await network.connect(server.address, Dispatcher())
+        for code in EVERY_CODE[:-1]:
+            reply = await tried(channel, code)
+            if code not in NAMESERVER_OPEN:
+                assert reply.code == ResponseCode.NO_PERMISSION, request_name(code)
+                assert "POCKETMQ_MEMBER_SECRET_FILE" in str(reply.remark)
+                assert not reply.body
+            else:
+                assert reply.code != ResponseCode.NO_PERMISSION
+                assert SECRET.value not in bytes(reply.body_view)
+        assert told(server) == before
+
+        route = await tried(channel, RequestCode.GET_ROUTEINFO_BY_TOPIC)
+        assert route.code in (ResponseCode.SUCCESS, ResponseCode.TOPIC_NOT_EXIST)
+        wrong = await tried(channel, RequestCode.PROVE_MEMBER)
+        assert wrong.code == ResponseCode.NO_PERMISSION
+        await eventually(lambda: not channel.is_open, "it is hung up on")
+        assert told(server) == before
+
+
+async def test_whatever_a_stranger_may_ask_a_nameserver_only_reads() -> None:
+    async with guarded_nameserver() as (server, network):
+        channel = await network.connect(server.address, Dispatcher())
+        before = told(server)
+        for code in NAMESERVER_OPEN - {RequestCode.PROVE_MEMBER}:
+            await tried(channel, code)
+            assert told(server) == before, code
+
+
+async def test_a_stranger_changes_and_reads_nothing_at_a_controller() -> None:
+    network, members = memory_over_tls(), Members(SECRET)
+    clock = ManualClock(START_MS)
+    config = ControllerConfig(
+        name="n0", self_id="n0", peers="n0-127.0.0.1:9877", store_path=Path("/n0")
+    )
+    files = MemoryFiles()
+    seams = ControllerSeams(clock, MemberNetwork(network, members), files, 1, members)
+    controller = Controller(config, seams)
+    await controller.start()
+    try:
+        while not controller.consensus.serves:
+            await clock.move_to(clock.time_ms() + 50)
+        raft = controller.consensus.raft
+
+        def state() -> object:
+            return raft.term, raft.commit_index, dict(files.texts), len(controller.live)
+
+        before = state()
+        channel = await network.connect(controller.address, Dispatcher())
+        for code in EVERY_CODE:
+            reply = await tried(channel, code)
+            if code == RequestCode.GET_MEMBER_CHALLENGE:
+                assert reply.code == ResponseCode.SUCCESS
+                continue
+            assert reply.code == ResponseCode.NO_PERMISSION, request_name(code)
+            assert not reply.body
+        await eventually(lambda: not channel.is_open, "who shows a wrong proof is hung up on")
+        assert state() == before
+
+        member = await member_of(network).connect(controller.address, Dispatcher())
+        reply = await tried(member, RequestCode.CONTROLLER_GET_METADATA_INFO)
+        assert reply.code == ResponseCode.SUCCESS
+    finally:
+        await controller.stop()
+
+
+async def test_a_wrong_secret_is_refused_with_a_line_that_says_what_to_do() -> None:
+    async with guarded_nameserver() as (server, network):
+        with (
+            structlog.testing.capture_logs() as logs,
+            pytest.raises(ConnectError, match="give both the same member_secret_file"),
+        ):
+            await member_of(network, OTHER).connect(server.address, Dispatcher())
+        [line] = [each for each in logs if each["event"] == "member.refused"]
+        assert "the same member_secret_file" in line["advice"]
+
+
+async def test_whom_we_connect_to_must_prove_the_same() -> None:
+    """A controller that is none could make a broker a master."""
+    network = memory_over_tls()
+    plain = await network.serve("127.0.0.1", 1, Dispatcher())
+    with pytest.raises(ConnectError, match="start it with --members-must-prove"):
+        await member_of(network).connect("127.0.0.1:1", Dispatcher())
+    await plain.close()
+
+    lying = Dispatcher()
+    lying.add(Lying())
+    listener = await network.serve("127.0.0.1", 2, lying)
+    with pytest.raises(ConnectError, match="its proof is wrong"):
+        await member_of(network).connect("127.0.0.1:2", Dispatcher())
+    await listener.close()
+
+
+class Lying:
+    """Says that it is a member."""
+
+    @handles(RequestCode.GET_MEMBER_CHALLENGE)
+    def challenge(self, _peer: Peer, request: Command) -> Reply:
+        return request.reply(MemberChallengeResponseHeader(challenge="11" * 32))
+
+    @handles(RequestCode.PROVE_MEMBER)
+    def prove(self, _peer: Peer, request: Command) -> Reply:
+        shown = request.header(ProveMemberRequestHeader).proof  # all that it has is ours
+        return request.reply(ProveMemberResponseHeader(proof=shown))
+
+
+async def test_who_stands_between_two_members_can_pass_no_proof_on() -> None:
+    """He has the certificate, too: another TLS connection has another proof."""
+    async with guarded_nameserver() as (server, network):
+        onward = await network.connect(server.address, Dispatcher())
+
+        def passed_on(peer: Peer, request: Command) -> Reply:
+            async def ask() -> None:
+                onward.credentials = Fixed(dict(request.fields))
+                reply = await onward.request(GetMemberChallengeRequestHeader(), code=request.code)
+                onward.credentials = None
+                answer = request.reply(code=reply.code, remark=reply.remark)
+                answer.fields.update(reply.fields)
+                peer.reply(request, answer)
+
+            tasks.append(asyncio.get_running_loop().create_task(ask()))
+            return None
+
+        tasks: list[asyncio.Task[None]] = []
+        between = Dispatcher()
+        between.register(RequestCode.GET_MEMBER_CHALLENGE, passed_on)
+        between.register(RequestCode.PROVE_MEMBER, passed_on)
+        listener = await network.serve("127.0.0.1", 3, between)
+        with pytest.raises(ConnectError, match="the proof is wrong"):
+            await member_of(network).connect("127.0.0.1:3", Dispatcher())
+        reply = await tried(onward, RequestCode.PUT_KV_CONFIG) if onward.is_open else None
+        assert reply is None or reply.code == ResponseCode.NO_PERMISSION
+        await listener.close()
+
+
+async def test_a_challenge_is_good_for_one_answer() -> None:
+    async with guarded_nameserver() as (server, network):
+        members = Members(SECRET)
+        channel = await network.connect(server.address, Dispatcher())
+        reply = await channel.request(GetMemberChallengeRequestHeader())
+        challenge = bytes.fromhex(reply.header(MemberChallengeResponseHeader).challenge)
+        exchange = Exchange(channel.tls_binding(), challenge, bytes(32))
+        header = ProveMemberRequestHeader(
+            nonce=bytes(32).hex(), proof=proof(members.secret, End.CONNECTED, exchange).hex()
+        )
+        assert (await channel.request(header)).code == ResponseCode.SUCCESS
+        assert (await channel.request(header)).code == ResponseCode.NO_PERMISSION
+
+
+async def test_nothing_is_proven_in_plaintext() -> None:
+    network, members = MemoryNetwork(), Members(SECRET)
+    listener = await MemberNetwork(network, members).serve("127.0.0.1", 1, Dispatcher())
+    with pytest.raises(ConnectError, match="add --tls-enable"):
+        await MemberNetwork(network, members).connect("127.0.0.1:1", Dispatcher())
+    channel = await network.connect("127.0.0.1:1", Dispatcher())
+    reply = await channel.request(GetMemberChallengeRequestHeader())
+    assert (reply.code, "over TLS" in str(reply.remark)) == (ResponseCode.NO_PERMISSION, True)
+    await listener.close()
+
+
+# -- the replication port
+
+
+class Stranger(asyncio.Protocol):
+    """Says something at a replication port, and hears what it is told."""
+
+    def __init__(self, said: bytes) -> None:
+        self.said = said
+        self.heard = b""
+        self.is_lost = False
+        self.transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+        self.transport.write(self.said)
+
+    def hang_up(self) -> None:
+        assert self.transport is not None
+        self.transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        self.heard += data
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_lost = True
+
+
+@pytest.mark.parametrize("tls", [True, False])
+@pytest.mark.parametrize(
+    "said",
+    [encode_report(0) * 8, encode_slave_handshake(SlaveHandshake(2)) * 8],
+    ids=["a report and no proof", "a handshake of controller mode"],
+)
+async def test_a_stranger_hears_nothing_of_the_log(tls: bool, said: bytes, tmp_path: Path) -> None:
+    async with ReplicaRig(tmp_path, members=Members(SECRET)) as rig:
+        master = await rig.start("master")
+        await (await rig.voice(master)).send("orders", b"secret message")
+        outside = rig.outside
+        assert outside is not None
+        stranger = Stranger(said)
+        await outside.dial(str(master.subjects.replication.port), stranger, tls=tls)
+        await eventually(lambda: stranger.is_lost, "it is hung up on")
+        assert len(stranger.heard) in (0, CHALLENGE_BYTES)
+        assert not master.subjects.replication.slaves.connections
+
+
+async def test_slaves_that_prove_who_they_are_copy_the_log(tmp_path: Path) -> None:
+    async with ReplicaRig(tmp_path, members=Members(SECRET)) as rig:
+        master = await rig.start("master")
+        voice = await rig.voice(master)
+        slave = await rig.start("slave", broker_role=BrokerRole.SLAVE, broker_id=1)
+        for at in range(20):
+            await voice.send("orders", b"%d" % at * 1000)
+        await rig.same_logs()
+        assert log_of(slave.store) == log_of(master.store) != b""
+
+
+async def test_a_slave_with_a_wrong_secret_is_refused_with_a_line(tmp_path: Path) -> None:
+    async with ReplicaRig(tmp_path, members=Members(SECRET)) as rig:
+        master = await rig.start("master")
+        outside = rig.outside
+        assert outside is not None
+        wrong = MemberNetwork(outside, Members(OTHER))
+        with (
+            structlog.testing.capture_logs() as logs,
+            pytest.raises(ConnectError, match="it hung up on our proof: give both the same"),
+        ):
+            await wrong.dial(str(master.subjects.replication.port), Stranger(b""))
+        [line] = [each for each in logs if each["event"] == "member.refused"]
+        assert "the same member_secret_file" in line["advice"]
+
+
+async def test_a_master_that_is_none_is_not_followed() -> None:
+    network = memory_over_tls()
+    await network.listen("127.0.0.1", 1, lambda: Stranger(bytes(CHALLENGE_BYTES + 32)), tls=True)
+    follower = Stranger(b"")
+    with pytest.raises(ConnectError, match="its proof is wrong"):
+        await member_of(network).dial("127.0.0.1:1", follower)
+    assert not follower.heard
+
+
+async def test_who_proves_nothing_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(member_streams, "PROOF_LIMIT_S", 0.01)
+    network = memory_over_tls()
+    await member_of(network).listen("127.0.0.1", 1, lambda: Stranger(b"the log"))
+    silent = Stranger(b"")
+    await network.dial("127.0.0.1:1", silent, tls=True)
+    await eventually(lambda: silent.is_lost, "it is hung up on")
+    assert len(silent.heard) == CHALLENGE_BYTES
+
+
+async def test_streams_over_sockets_are_proven_too() -> None:
+    network = tcp_over_tls()
+    member = MemberNetwork(network, Members(SECRET))
+    far: list[Stranger] = []
+
+    def make() -> Stranger:
+        far.append(Stranger(b"the log" * 100_000))
+        return far[-1]
+
+    listener = await member.listen("127.0.0.1", 0, make)
+    near = Stranger(b"how far I am")
+    await member.dial(f"localhost:{listener.port}", near)
+    await eventually(lambda: near.heard == far[0].said, "all has come")
+    assert far[0].heard == near.said
+    near.hang_up()
+    await eventually(lambda: near.is_lost and far[0].is_lost, "both have heard of the end")
+    await listener.close()
+
+
+# -- what members tell brokers
+
+
+async def test_nobody_else_tells_a_broker_whom_to_follow(tmp_path: Path) -> None:
+    async with ReplicaRig(tmp_path, members=Members(SECRET)) as rig:
+        broker = await rig.start("master")
+        outside = rig.outside
+        assert outside is not None
+        stranger = await outside.connect(broker.address, Dispatcher())
+        for code in OF_MEMBERS_AT_BROKER:
+            assert (await tried(stranger, code)).code == ResponseCode.NO_PERMISSION
+        member = await rig.network.connect(broker.address, Dispatcher())
+        for code in OF_MEMBERS_AT_BROKER:
+            assert (await tried(member, code)).code != ResponseCode.NO_PERMISSION
+        assert (await tried(stranger, RequestCode.GET_MAX_OFFSET)).code != 16, "clients go on"
+
+
+# -- options
+
+
+def test_a_secret_is_read_from_a_file_of_its_owner(tmp_path: Path) -> None:
+    path = tmp_path / "secret"
+    path.write_bytes(b"x" * 40 + b"\n")
+    path.chmod(0o600)
+    assert read_secret(path) == Secret(b"x" * 40)
+    path.chmod(0o640)
+    with pytest.raises(ConfigError, match="chmod 600"):
+        read_secret(path)
+    path.chmod(0o600)
+    path.write_bytes(b"short")
+    with pytest.raises(ConfigError, match="5 bytes are too short") as caught:
+        read_secret(path)
+    assert "short\n" not in str(caught.value)
+    with pytest.raises(ConfigError, match="openssl rand -hex 32"):
+        read_secret(tmp_path / "none")
+
+
+def test_members_need_tls_and_a_secret(tmp_path: Path) -> None:
+    path = tmp_path / "secret"
+    path.write_bytes(os.urandom(40).hex().encode())
+    path.chmod(0o600)
+    assert SecurityOptions(member_secret_file=path).member_secret() is None
+    on = SecurityOptions(members_must_prove=True, member_secret_file=path)
+    with pytest.raises(ConfigError, match="--tls-enable"):
+        on.member_secret()
+    assert replace(on, tls_enable=True).member_secret() is not None
+    with pytest.raises(ConfigError, match="no file is named"):
+        replace(on, tls_enable=True, member_secret_file=None).member_secret()
+    with pytest.raises(ConfigError, match="TLS, which is off"):
+        replace(on, tls_enable=True, tls_server_mode="disabled").member_secret()
