@@ -66,9 +66,14 @@ def test_the_demo_loses_nothing_and_says_what_happened(tmp_path: Path) -> None:
 
 @pytest.mark.cluster
 @pytest.mark.timeout(800)
-def test_the_demo_loses_nothing_when_the_master_of_three_replicas_is_killed() -> None:
+@pytest.mark.parametrize(
+    "locks", [("--secure",), pytest.param((), marks=pytest.mark.nightly)], ids=["secure", "open"]
+)
+def test_the_demo_loses_nothing_when_the_master_of_three_replicas_is_killed(
+    locks: tuple[str, ...],
+) -> None:
     # behaviour 45: B-152
-    command = [*POCKETMQ, "demo", "--replicas", "3", "--kill-master", "--flights", "3000"]
+    command = [*POCKETMQ, "demo", "--replicas", "3", "--kill-master", "--flights", "3000", *locks]
     done = subprocess.run(command, capture_output=True, text=True, timeout=780, check=False)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     assert re.search(

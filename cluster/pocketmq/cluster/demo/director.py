@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pocketmq.client.config import ClientOptions
 from pocketmq.cluster.demo import data
 from pocketmq.cluster.demo.allocation import AllocationLog, QueueName
 from pocketmq.cluster.demo.display import Display
+from pocketmq.cluster.demo.locks import Locks
 from pocketmq.cluster.demo.master_kill import MasterKill, all_in_sync, kill_master
 from pocketmq.cluster.demo.meter import Meter, Usage
 from pocketmq.cluster.demo.modes import MAX_RECONSUME_TIMES
@@ -92,6 +94,8 @@ class Director:
             brokers=1 if is_replicated else 2,
             replicas=options.replicas,
             any_port=True,
+            tls=options.secure,
+            members_must_prove=options.secure,
             events=options.record is not None,
         )
         spec = cluster_spec(
@@ -101,7 +105,14 @@ class Director:
             controller_ports=free_ports(cluster.host, cluster.controllers),
         )
         self._kill = MasterKill()
-        self._cluster = Supervisor(spec, on_ended=self._process_ended)
+        self._locks = locks = Locks.made() if options.secure else None
+        self._cluster = Supervisor(
+            spec,
+            on_ended=self._process_ended,
+            env=None if locks is None else locks.access.broker_environment,
+            credentials=None if locks is None else locks.access.steering,
+        )
+        self._client_env = {} if locks is None else locks.environment(spec)
         self._failure: ProcessDiedError | None = None
         self._workers: dict[str, Worker] = {}
         self._records: dict[str, RecordReader] = {}
@@ -136,6 +147,8 @@ class Director:
 
     async def _run(self) -> dict[str, Any]:
         await self._cluster.start()
+        if self._locks is not None:
+            await self._locks.make(self._cluster)
         path = self._options.record
         if path is None:
             return await self._carry(None)
@@ -147,7 +160,7 @@ class Director:
     async def _carry(self, recording: DemoRecording | None) -> dict[str, Any]:
         if self._options.replicas > 1:
             await all_in_sync(self._cluster, REPLICATED, self._options.replicas)
-        topic = DemoTopic(self._cluster)
+        topic = DemoTopic(self._cluster, self._clients)
         queues = self._mode.assigned(await topic.create())
         if self._mode.name == "pop":
             await topic.have_popped(CONSUMER_GROUP)
@@ -203,7 +216,9 @@ class Director:
         if self._options.spark and not self._mode.stores_copies:
             self._display.say("Spark reads the flights from the brokers")
             log_path = self._data / "logs" / "spark.log"
-            report["spark"] = await run_spark_step(self._cluster.namesrv_addr, TOPIC, log_path)
+            report["spark"] = await run_spark_step(
+                self._cluster.namesrv_addr, TOPIC, log_path, env=self._client_env
+            )
         return report
 
     async def _fail_over(self) -> None:
@@ -217,13 +232,19 @@ class Director:
 
     async def _drain(self) -> None:
         """Wait until every failed message has been consumed with success."""
-        self._retries = Retries(self._cluster.namesrv_addr)
+        self._retries = Retries(self._clients)
         draining = asyncio.create_task(self._retries.drain())
         try:
             await self._until(draining.done)
             await draining
         finally:
             draining.cancel()
+
+    @property
+    def _clients(self) -> ClientOptions:
+        """Of clients that may do everything in the cluster."""
+        found: ClientOptions = {} if self._locks is None else self._locks.clients(self._cluster)
+        return {**found, "nameservers": self._cluster.namesrv_addr}
 
     @property
     def _recording_arguments(self) -> tuple[str, ...]:
@@ -253,7 +274,9 @@ class Director:
 
     async def _start(self, spec: ProcessSpec) -> None:
         worker = self._workers[spec.name] = Worker(spec.name)
-        await self._cluster.add(spec, on_line=lambda line: self._heard(worker, line))
+        await self._cluster.add(
+            spec, on_line=lambda line: self._heard(worker, line), env=self._client_env
+        )
         worker.began_at_s = self._clock.monotonic()
 
     # -- reports of workers ------------------------------------------------------------------

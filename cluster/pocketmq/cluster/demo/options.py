@@ -20,5 +20,7 @@ class DemoOptions:
     """Whether Spark computes the table too, if it is installed."""
     replicas: int = 1
     """Brokers of one broker name, with controllers that elect its master; 1: two brokers alone."""
+    secure: bool = False
+    """TLS only, users and rules, and members who prove who they are."""
     record: Path | None = None
     """Where what happens is recorded, for `pocketmq watch --from`."""

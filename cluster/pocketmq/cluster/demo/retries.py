@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pocketmq.client import Admin, Message, MessageQueue, Producer, PullConsumer
+from pocketmq.client.config import ClientOptions
 from pocketmq.cluster.demo.workers import CONSUMER_GROUP, PRODUCER_GROUP, TOPIC
 from pocketmq.protocol.messages import properties as names
 from pocketmq.protocol.messages.message import MessageExt
@@ -47,11 +48,11 @@ class Retries:
     """Waits for the retries of the demo's group, and repeats its dead letters.
 
     Args:
-        nameservers: `host:port;host:port` of the cluster.
+        clients: Options of clients that may do everything in the cluster.
     """
 
-    def __init__(self, nameservers: str) -> None:
-        self._nameservers = nameservers
+    def __init__(self, clients: ClientOptions) -> None:
+        self._clients = clients
         self._clock = SystemClock()
         self._offsets: dict[MessageQueue, int] = {}
         self.retried = 0
@@ -66,9 +67,9 @@ class Retries:
             PocketMQError: A request to the cluster failed.
         """
         async with (
-            Admin(nameservers=self._nameservers) as admin,
-            PullConsumer(DEAD_LETTER_GROUP, nameservers=self._nameservers) as reader,
-            Producer(PRODUCER_GROUP, nameservers=self._nameservers) as producer,
+            Admin(**self._clients) as admin,
+            PullConsumer(DEAD_LETTER_GROUP, **self._clients) as reader,
+            Producer(PRODUCER_GROUP, **self._clients) as producer,
         ):
             before: Backlog | None = None
             while True:

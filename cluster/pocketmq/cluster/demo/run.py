@@ -28,6 +28,7 @@ def run_demo(
     mode: Mode = DEFAULT_MODE,
     spark: bool = True,
     replicas: int = 1,
+    secure: bool = False,
     record: Path | None = None,
 ) -> int:
     """Run the demo and print its report.
@@ -36,7 +37,7 @@ def run_demo(
         The exit status: 0 only if nothing was lost and the figures agree; 130 after Ctrl-C.
 
     Raises:
-        MissingToolError: The flights are not installed.
+        MissingToolError: The flights, or what makes a certificate, are not installed.
         CallerError: Folder `data` is not empty.
     """
     find_csv()
@@ -51,7 +52,7 @@ def run_demo(
         nonlocal report
         total = min(flights or TOTAL_FLIGHTS, TOTAL_FLIGHTS)
         with data_folder(data) as folder, display_for(console, total) as display:
-            options = DemoOptions(flights, seed, mode, spark, replicas, record)
+            options = DemoOptions(flights, seed, mode, spark, replicas, secure, record)
             report = await Director(options, folder.path, display).run()
             if not report.is_good and not folder.is_kept:
                 folder.is_kept = True

@@ -52,7 +52,12 @@ class SparkStep:
 
 
 async def run_spark_step(
-    nameservers: str, topic: str, log_path: Path, *, job: Sequence[str] = CARRIERS_JOB
+    nameservers: str,
+    topic: str,
+    log_path: Path,
+    *,
+    env: Mapping[str, str] | None = None,
+    job: Sequence[str] = CARRIERS_JOB,
 ) -> SparkStep:
     """Compute the table with Spark, if it is installed.
 
@@ -60,6 +65,7 @@ async def run_spark_step(
         nameservers: `host:port;host:port`.
         topic: The topic with the flights.
         log_path: File for Spark's standard error.
+        env: Added to Spark's environment.
         job: Command that prints the carriers as `pocketmq.pipeline.jobs.carriers` does.
     """
     try:
@@ -76,6 +82,7 @@ async def run_spark_step(
             stdout=asyncio.subprocess.PIPE,
             stderr=log,
             start_new_session=True,
+            env=os.environ | dict(env or {}),
         )
         try:
             async with clock.timeout(LIMIT_S):

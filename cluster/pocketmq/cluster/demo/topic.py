@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pocketmq.client import Admin
+from pocketmq.client.config import ClientOptions
 from pocketmq.cluster.demo.allocation import QueueName
 from pocketmq.cluster.demo.workers import TOPIC
 from pocketmq.cluster.limits import ROUTE_LIMIT_S
@@ -21,13 +22,23 @@ _LOOK_S: Final = 0.02
 
 
 class DemoTopic:
-    """Topic `flights` of a running cluster."""
+    """Topic `flights` of a running cluster.
 
-    def __init__(self, cluster: Supervisor) -> None:
+    Args:
+        cluster: It runs.
+        clients: Options of clients that may do everything there.
+    """
+
+    def __init__(self, cluster: Supervisor, clients: ClientOptions) -> None:
         self._cluster = cluster
+        self._clients = clients
         self._clock = SystemClock()
         self._names = sorted({spec.broker_name for spec in cluster.spec.brokers})
         self._queues = QUEUES // len(self._names)
+
+    def _admin(self, nameservers: str) -> Admin:
+        options: ClientOptions = {**self._clients, "nameservers": nameservers}
+        return Admin(**options)
 
     async def create(self) -> list[QueueName]:
         """Create it on each broker; returns its queues when every nameserver knows them all.
@@ -35,7 +46,7 @@ class DemoTopic:
         Raises:
             PeerError: The routes were still incomplete after `ROUTE_LIMIT_S`.
         """
-        async with Admin(nameservers=self._cluster.namesrv_addr) as admin:
+        async with self._admin(self._cluster.namesrv_addr) as admin:
             await admin.create_topic(TOPIC, queues=self._queues)
         expected = {(broker, self._queues) for broker in self._names}
         try:
@@ -55,13 +66,13 @@ class DemoTopic:
 
     async def have_popped(self, group: str) -> None:
         """Let a group pop it on every broker."""
-        async with Admin(nameservers=self._cluster.namesrv_addr) as admin:
+        async with self._admin(self._cluster.namesrv_addr) as admin:
             await admin.set_request_mode(group, TOPIC, "POP")
 
     async def stored(self) -> dict[tuple[str, int], int]:
         """(broker, queue id) -> messages stored there."""
         found = {}
-        async with Admin(nameservers=self._cluster.namesrv_addr) as admin:
+        async with self._admin(self._cluster.namesrv_addr) as admin:
             for name in self._names:
                 for queue in range(self._queues):
                     place = MessageQueue(TOPIC, name, queue)
@@ -73,7 +84,7 @@ class DemoTopic:
         return (await self._cluster.remoting.call(address, header)).code == ResponseCode.SUCCESS
 
     async def _known(self, nameserver: str) -> set[tuple[str, int]]:
-        async with Admin(nameservers=nameserver) as admin:
+        async with self._admin(nameserver) as admin:
             route = await admin.route(TOPIC)
         if route is None:
             return set()

@@ -33,6 +33,8 @@ Examples:
       no consumer owns queues: messages are popped and acknowledged
   pocketmq demo --replicas 3 --kill-master
       three replicas; their master is killed on the way
+  pocketmq demo --secure
+      over TLS, with users and rules, and members who prove who they are
   pocketmq demo --record demo.jsonl
       and then: pocketmq watch --from demo.jsonl
 """
@@ -77,6 +79,10 @@ def demo(
     kill_master: Annotated[
         bool, typer.Option("--kill-master", help="Kill the master of the replicas with SIGKILL.")
     ] = False,
+    secure: Annotated[
+        bool,
+        typer.Option("--secure", help="TLS only, users and rules, members who prove themselves."),
+    ] = False,
     record: Annotated[
         Path | None,
         typer.Option(
@@ -97,6 +103,12 @@ def demo(
             f"of {replicas} replicas too few are left to acknowledge anything",
             advice="add --replicas 3",
         )
+    if secure and record is not None:
+        raise ConfigError(
+            "record",
+            "the events of producers and consumers are read in plaintext",
+            advice="leave out --record, or --secure",
+        )
     mode = Mode.chosen(
         orderly=orderly, broadcast=broadcast, failures=failures, pop=pop, kill_master=kill_master
     )
@@ -107,5 +119,6 @@ def demo(
         mode=mode,
         spark=not no_spark,
         replicas=replicas,
+        secure=secure,
         record=record,
     )
