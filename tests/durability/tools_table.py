@@ -341,12 +341,12 @@ async def _key_is_whole(folder: Path, promises: Sequence[Any]) -> None:
 
 KEY: Final = Writer(
     "the key of a cluster with users",
-    ("cluster/steering/access.py",),
+    ("cluster/private_file.py",),
     _key_lives,
     _key_is_whole,
     (
-        broken("cluster/steering/access.py", "sync(coming)", "pass"),
-        broken("cluster/steering/access.py", "rename(coming, path)", "coming.rename(path)"),
+        broken("cluster/private_file.py", "sync(coming)", "pass"),
+        broken("cluster/private_file.py", "rename(coming, path)", "coming.rename(path)"),
     ),
 )
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from pathlib import Path
 
+from pocketmq.cluster.private_file import write_private
 from pocketmq.operation.membership.members import Members
 from pocketmq.operation.membership.network import MemberNetwork
 from pocketmq.operation.membership.options import read_secret
 from pocketmq.protocol.member_proof import LEAST_SECRET_BYTES
 from pocketmq.protocol.transport.network import Network
 from pocketmq.runtime.errors import DiskError
-from pocketmq.runtime.files.new_folders import make_lasting
-from pocketmq.runtime.files.replaced_folder import rename, sync
 
 
 def as_member(network: Network, secret_file: Path | None) -> Network:
@@ -29,19 +27,8 @@ def as_member(network: Network, secret_file: Path | None) -> Network:
         return network
     if not secret_file.exists():
         try:
-            _make(secret_file)
+            write_private(secret_file, f"{secrets.token_hex(LEAST_SECRET_BYTES)}\n".encode())
         except OSError as exc:
             reason = exc.strerror or str(exc)
             raise DiskError(secret_file, reason, advice="choose another folder") from exc
     return MemberNetwork(network, Members(read_secret(secret_file)))
-
-
-def _make(path: Path) -> None:
-    """Write it so that it is there whole or not at all, as after a power cut."""
-    make_lasting(path.parent)
-    coming = path.with_name(f".{path.name}")
-    coming.unlink(missing_ok=True)
-    with open(os.open(coming, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(f"{secrets.token_hex(LEAST_SECRET_BYTES)}\n")
-    sync(coming)
-    rename(coming, path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,6 +12,7 @@ from typing import Final, Self
 import msgspec
 
 from pocketmq.cluster.folder import MADE_FILE, USER_FILE
+from pocketmq.cluster.private_file import write_private
 from pocketmq.protocol.bodies.access import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
 from pocketmq.protocol.body import decode_body
 from pocketmq.protocol.headers.access import (
@@ -23,8 +23,6 @@ from pocketmq.protocol.headers.access import (
 from pocketmq.protocol.signing import Credentials
 from pocketmq.protocol.transport.remoting import RemotingClient, expect
 from pocketmq.runtime.errors import ConfigError, DiskError
-from pocketmq.runtime.files.new_folders import make_lasting
-from pocketmq.runtime.files.replaced_folder import rename, sync
 
 STEERING_USER: Final = "pocketmq"
 """The super user of the cluster itself: its requests and those of brokers to each other."""
@@ -226,7 +224,7 @@ class ClusterAccess:
         if self.made_file is None or now == before:
             return
         try:
-            _write_private(self.made_file, msgspec.json.encode(sorted(now)))
+            write_private(self.made_file, msgspec.json.encode(sorted(now)))
         except OSError as exc:
             reason = exc.strerror or str(exc)
             raise DiskError(self.made_file, reason, advice="choose another folder") from exc
@@ -256,16 +254,5 @@ def read_key(path: Path) -> Credentials:
 
 
 def _write_key(path: Path, key: Credentials) -> None:
-    """Write it so that it is there whole or not at all, as after a power cut."""
     content = msgspec.json.encode({"accessKey": key.access_key, "secretKey": key.secret_key})
-    _write_private(path, content)
-
-
-def _write_private(path: Path, content: bytes) -> None:
-    make_lasting(path.parent)
-    coming = path.with_name(f".{path.name}")
-    coming.unlink(missing_ok=True)
-    with open(os.open(coming, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(content)
-    sync(coming)
-    rename(coming, path)
+    write_private(path, content)
