@@ -267,7 +267,7 @@ def test_a_certificate_of_its_own_is_made_once(tmp_path: Path) -> None:
         path = use_own_certificate(command, command.config(ProxyConfig))
         assert path == tmp_path / "certificate.pem"
         shown.append(path.read_bytes())
-        server = RoleTls(command.tls).server
+        server = RoleTls(command.security).server
         assert server is not None
         assert server.context() is not None
     assert shown[0] == shown[1]
