@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,6 +12,8 @@ from broker.timers.timer_rig import START_MS as TIMERS_BEGIN_MS
 from broker.timers.timer_rig import timers_at
 from durability.harness import PAGE, Say, Writer, broken, versions
 from durability.tools_table import TOOLS
+from pocketmq.broker.access.plain.changes import change_account
+from pocketmq.broker.access.plain.files import PlainAclFiles, parsed_by_path
 from pocketmq.broker.controller_mode.identity import Identity, IdentityFiles
 from pocketmq.broker.kept_filters.consumer_filters import ConsumerFilterFile, FiltersOfTopic
 from pocketmq.broker.pop.orders import OrderTable
@@ -327,6 +331,52 @@ IDENTITY: Final = Writer(
     ),
 )
 
+# -- accounts of ACL 1.0 ---------------------------------------------------------------------------
+
+
+def _plain_accounts(folder: Path) -> PlainAclFiles:
+    return PlainAclFiles(folder / "conf" / "plain_acl.yml", ManualClock(0), lambda _: None)
+
+
+async def _accounts_live(folder: Path, say: Say) -> None:
+    files = _plain_accounts(folder)
+    await files.load()
+    for number in range(1, 5):
+        told = {"accessKey": f"account{number}", "secretKey": "12345678"}
+        changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def done(failure: Exception | None, changed: asyncio.Future[None] = changed) -> None:
+            changed.set_result(None) if failure is None else changed.set_exception(failure)
+
+        say(("asked", number))
+        files.change(partial(change_account, default=files.path, told=told), done)
+        await changed
+        say(("safe", number))
+
+
+async def _accounts_are_whole(folder: Path, promises: Sequence[Any]) -> None:
+    files = _plain_accounts(folder)
+    await files.load()  # raises where a file is half written
+    count = files.versions[files.path].counter if files.versions else 0
+    versions(promises).check(count)
+    names = [each["accessKey"] for each in _account_list(files.path)] if count else []
+    assert names == [f"account{number}" for number in range(1, count + 1)]
+
+
+def _account_list(path: Path) -> list[dict[str, str]]:
+    found: list[dict[str, str]] = parsed_by_path({path: path.read_bytes()})[path]["accounts"]
+    return found
+
+
+ACCOUNTS: Final = Writer(
+    "accounts of ACL 1.0",
+    ("broker/access/plain/files.py",),
+    _accounts_live,
+    _accounts_are_whole,
+    (_UNSYNCED, _RENAMES_ALONE),
+)
+
+
 # -- a store ---------------------------------------------------------------------------------------
 
 
@@ -409,6 +459,6 @@ TIMERS: Final = Writer(
 )
 
 WRITERS: Final = (
-    *(JOURNAL, KV, TABLE, LOCAL_OFFSETS, EPOCHS, IDENTITY, CHECKPOINT, TIMERS),
+    *(JOURNAL, KV, TABLE, LOCAL_OFFSETS, EPOCHS, IDENTITY, ACCOUNTS, CHECKPOINT, TIMERS),
     *TOOLS,
 )
