@@ -1,4 +1,7 @@
-"""`--out FILE` of every job: Parquet, JSON or JSON lines with what the job has found."""
+"""`--out FILE` of jobs: Parquet, JSON or JSON lines with what the job has found.
+
+Those of jobs by Spark are in `tests/pipeline/test_spark_*.py`.
+"""
 
 from __future__ import annotations
 
@@ -41,24 +44,6 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
         return rows
     text = path.read_text()
     return json.loads(text) if path.suffix == ".json" else [*map(json.loads, text.splitlines())]
-
-
-@pytest.mark.parametrize("suffix", [".parquet", ".json", ".jsonl"])
-def test_latency_writes_all_its_tables(root: Path, tmp_path: Path, suffix: str) -> None:
-    out = tmp_path / f"latency{suffix}"
-    run("latency", f"store:{root}", "--out", out)
-    (row,) = rows_of(out)
-    assert (row["measure"], row["topic"], row["count"], row["p99_ms"]) == (
-        *("born-to-store", "orders", 3),
-        5,
-    )
-    (group,) = rows_of(tmp_path / f"latency-groups{suffix}")
-    assert (group["group"], group["retries"], group["dead_letters"]) == ("billing", 1, 1)
-    (queue,) = rows_of(tmp_path / f"latency-queues{suffix}")
-    assert (queue["topic"], queue["messages"], queue["skew"]) == ("orders", 3, 1.0)
-    (key,) = rows_of(tmp_path / f"latency-keys{suffix}")
-    assert (key["key"], key["count"]) == ("often", 2)
-    assert len(list(tmp_path.iterdir())) == 4
 
 
 def test_replay_writes_what_it_did(root: Path, tmp_path: Path) -> None:

@@ -12,14 +12,14 @@ from support.readers_python import distributions
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "jobs.md"
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.java, pytest.mark.cluster, pytest.mark.timeout(600)]
 
 
 def test_every_block_runs(wheel: Path, tmp_path: Path) -> None:
     page = PAGE.read_text()
     names = {found.name for found in distributions(installed_by(page))}
     assert "pyarrow" in names
-    assert not names & {"pyspark", "polars", "duckdb"}
+    assert not names & {"polars", "duckdb"}
     printed: dict[str, str] = {}
     program = ""
     with Reader(tmp_path, wheel) as reader:

@@ -13,16 +13,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
+from pocketmq.pipeline.jobs.on_spark import kind_of, store_options
 from pocketmq.protocol.bodies.offsets import ConsumerOffsetTable
 from pocketmq.protocol.body import decode_json
 from pocketmq.protocol.errors import BadRequestError
 from pocketmq.protocol.messages.validation import is_retry
 from pocketmq.runtime.errors import CallerError
-
-Ints = npt.NDArray[np.int64]
 
 FILE: Final = "config/consumerOffset.json"
 
@@ -36,84 +32,82 @@ class Sample(NamedTuple):
     """`topic@group` -> queue id -> offset; those that are as they were may be left out."""
 
 
-class Commits(NamedTuple):
-    """When messages of one queue were committed by one group; rows that it is not known for are
-    left out."""
+class Span(NamedTuple):
+    """Messages of one queue that one look found committed by one group, or none did."""
 
-    rows: Ints
-    waited_ms: Ints
-    """From the message's store time to the look that found it committed."""
-    error_ms: int
-    """By at most so much each of them is too long."""
-    pending: int
-    """Messages that no look found committed."""
-    earlier: int
-    """Messages that the first look already found committed: it is not known when."""
+    broker: str
+    """Empty for all: looks at one broker only are those of every store that is read."""
+    topic: str
+    queue_id: int
+    group: str
+    low: int
+    """First offset."""
+    high: int
+    """The offset behind the last."""
+    before_ms: int | None
+    """When the look before that was; None if there was none, so that it is not known when they were
+    committed."""
+    time_ms: int | None
+    """When the look was; None if no look found them committed."""
 
+
+MOST_OFFSET: Final = 2**63 - 1
 
 _Place = tuple[str, str, int, str]
-_NEVER: Final = -1
 
 
 class CommitSamples:
     """Samples of committed offsets by group and queue."""
 
     def __init__(self, samples: Iterable[Sample] = ()) -> None:
-        series: dict[_Place, list[tuple[int, int, int]]] = {}
+        self._series: dict[_Place, list[tuple[int | None, int, int]]] = {}
         looked: dict[str, int] = {}
         for sample in sorted(samples, key=lambda sample: sample.time_ms):
-            before = looked.get(sample.broker, _NEVER)
+            before = looked.get(sample.broker)
             for name, offsets in sample.offsets.items():
                 topic, _, group = name.partition("@")
                 for queue_id, offset in offsets.items():
-                    listed = series.setdefault((sample.broker, topic, queue_id, group), [])
+                    listed = self._series.setdefault((sample.broker, topic, queue_id, group), [])
                     # A reset sets offsets back; what was committed once stays committed.
                     if not listed or offset > listed[-1][2]:
                         listed.append((before, sample.time_ms, offset))
             looked[sample.broker] = sample.time_ms
-        self.brokers = set(looked)
-        self._series: dict[tuple[str, str, int], dict[str, Ints]] = {}
-        for (broker, topic, queue_id, group), listed in series.items():
-            columns = np.array(listed, np.int64).T
-            self._series.setdefault((broker, topic, queue_id), {})[group] = columns
+        self._is_one_broker = len(looked) == 1
 
     def topics_of_groups(self) -> dict[str, set[str]]:
         """Group -> the topics that it commits, without its retry topic."""
         found: dict[str, set[str]] = {}
-        for (_, topic, _), groups in self._series.items():
-            for group in groups:
-                found.setdefault(group, set())
-                if not is_retry(topic):
-                    found[group].add(topic)
+        for _, topic, _, group in self._series:
+            found.setdefault(group, set())
+            if not is_retry(topic):
+                found[group].add(topic)
         return found
 
-    def commits(
-        self, broker: str, topic: str, queue_id: int, offsets: Ints, stored_ms: Ints
-    ) -> Iterator[tuple[str, Commits]]:
-        """For each group of a queue, when it committed the messages at these offsets."""
-        if broker not in self.brokers and len(self.brokers) == 1:
-            (broker,) = self.brokers
-        for group, (before, times, passed) in self._series.get(
-            (broker, topic, queue_id), {}
-        ).items():
-            look = np.searchsorted(passed, offsets, "right")
-            is_committed = look < len(times)
-            at = np.minimum(look, len(times) - 1)
-            rows = np.flatnonzero(is_committed & (before[at] != _NEVER))
-            found = times[at[rows]]
-            waited = found - stored_ms[rows]
-            gaps = np.minimum(found - before[at[rows]], np.maximum(waited, 0))
-            pending = len(offsets) - int(np.count_nonzero(is_committed))
-            yield (
-                group,
-                Commits(
-                    rows,
-                    waited,
-                    int(np.max(gaps)) if len(gaps) else 0,
-                    pending,
-                    len(offsets) - pending - len(rows),
-                ),
-            )
+    def spans(self) -> Iterator[Span]:
+        """All offsets of each queue and group that was looked at, in parts."""
+        for (broker, topic, queue_id, group), listed in self._series.items():
+            place = "" if self._is_one_broker else broker, topic, queue_id, group
+            low = 0
+            for before_ms, time_ms, passed in listed:
+                if passed > low:
+                    yield Span(*place, low, passed, before_ms, time_ms)
+                    low = passed
+            yield Span(*place, low, MOST_OFFSET, None, None)
+
+
+def samples_of_source(source: str) -> list[Iterator[Sample]]:
+    """Those of each of a source's stores; none for topics and tables.
+
+    Raises:
+        OptionError: A directory is no store.
+    """
+    kind, where = kind_of(source)
+    if kind != "store":
+        return []
+    options = store_options(where.split(","))
+    paths = options["path"].split(",")
+    names = options.get("brokerName", options["path"]).split(",")
+    return [samples_of_store(Path(path), name) for path, name in zip(paths, names, strict=True)]
 
 
 def samples_of_store(root: Path, broker: str) -> Iterator[Sample]:

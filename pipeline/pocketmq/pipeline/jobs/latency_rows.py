@@ -11,7 +11,7 @@ STORE_TO_COMMIT: Final = "store-to-commit"
 
 @dataclass(frozen=True, slots=True)
 class LatencyRow:
-    """Percentiles of one minute, in ms; at most 0.2 % too high."""
+    """Percentiles of one minute, in ms: each is one of the durations."""
 
     measure: str
     topic: str

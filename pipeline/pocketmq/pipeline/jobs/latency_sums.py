@@ -1,17 +1,11 @@
-"""What `latency` finds, summed up batch by batch: memory does not grow with the messages."""
+"""What `latency` finds: sums, percentiles and the most frequent keys, all by Spark."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from pocketmq.pipeline.columns.fixed_fields import Ints
 from pocketmq.pipeline.jobs.commit_samples import CommitSamples
-from pocketmq.pipeline.jobs.hot_keys import HotKeys
 from pocketmq.pipeline.jobs.latency_rows import (
     BORN_TO_STORE,
     STORE_TO_COMMIT,
@@ -21,7 +15,6 @@ from pocketmq.pipeline.jobs.latency_rows import (
     LatencyRow,
     QueueRow,
 )
-from pocketmq.pipeline.jobs.percentiles import DurationCounts
 from pocketmq.protocol.messages.properties import KEY_SEPARATOR
 from pocketmq.protocol.messages.validation import (
     dlq_topic,
@@ -32,7 +25,7 @@ from pocketmq.protocol.messages.validation import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from pyspark.sql import DataFrame, SparkSession
 
 COLUMNS: Final = (
     *("topic", "brokerName", "queueId", "queueOffset", "keys"),
@@ -40,134 +33,162 @@ COLUMNS: Final = (
 )
 MINUTE_MS: Final = 60_000
 MOST_HOT_KEYS: Final = 10
+SHARES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
+
+_SPAN: Final = (
+    "ofBroker string, ofTopic string, ofQueue int, group string, low bigint, high bigint, "
+    "before bigint, committed bigint"
+)
 
 
-def latency_of(
-    batches: Iterable[pa.RecordBatch],
-    samples: CommitSamples,
-    *,
-    on_batch: Callable[[int], None] | None = None,
-) -> Latencies:
-    """The result of `latency` from record batches with `COLUMNS`, of any reader."""
-    work = _Work(samples)
-    for batch in batches:
-        work.add(batch)
-        if on_batch is not None:
-            on_batch(work.found.messages)
-    return work.result()
+def latency_of(messages: DataFrame, samples: CommitSamples) -> Latencies:
+    """The result of `latency` from a data frame with `COLUMNS`."""
+    from pyspark.sql import functions as f
+
+    rows = messages.select(
+        *COLUMNS[:5],
+        f.unix_millis("bornTimestamp").alias("born"),
+        f.unix_millis("storeTimestamp").alias("stored"),
+    ).persist()  # read once, though several queries use it
+    try:
+        queues = (
+            rows.groupBy("topic", "brokerName", "queueId")
+            .agg(f.count("*").alias("messages"), f.count_if(f.expr("stored < born")).alias("ahead"))
+            .collect()
+        )
+        counts = {(row.topic, row.brokerName, row.queueId): row.messages for row in queues}
+        topics = sorted({row.topic for row in queues if _is_ordinary(row.topic)})
+        ordinary = rows.where(f.col("topic").isin(topics))
+        committed = _with_commits(ordinary, samples)
+        by_group = {
+            row.group: row
+            for row in committed.groupBy("group")
+            .agg(
+                f.count_if(f.col("committed").isNull()).alias("pending"),
+                f.count_if(f.expr("committed is not null and before is null")).alias("earlier"),
+            )
+            .collect()
+        }
+        return Latencies(
+            messages=sum(counts.values()),
+            clock_ahead=sum(row.ahead for row in queues if row.topic in topics),
+            committed_before=sum(row.earlier for row in by_group.values()),
+            rows=_latency_rows(ordinary, committed),
+            queues=queue_rows(counts),
+            keys=_key_rows(ordinary),
+            groups=group_rows(
+                counts, samples, {name: row.pending for name, row in by_group.items()}
+            ),
+        )
+    finally:
+        rows.unpersist()
 
 
-class _Work:
-    """Sums over batches."""
+def _with_commits(ordinary: DataFrame, samples: CommitSamples) -> DataFrame:
+    """Each message for each group of its queue, with the look that found it committed."""
+    from pyspark.sql import functions as f
 
-    def __init__(self, samples: CommitSamples) -> None:
-        self.found = Latencies()
-        self._samples = samples
-        self._counts = DurationCounts()
-        self._groups: dict[tuple[str, str, str, int], int] = {}
-        """(measure, topic, group, minute) -> number."""
-        self._errors: dict[int, int] = {}
-        self._queues: dict[tuple[str, str, int], int] = {}
-        self._keys: dict[str, HotKeys] = {}
-        self._pending: dict[str, int] = {}
+    spans = _span_frame(ordinary.sparkSession, samples)
+    return ordinary.join(
+        f.broadcast(spans),
+        (f.col("topic") == f.col("ofTopic"))
+        & (f.col("queueId") == f.col("ofQueue"))
+        & f.expr("ofBroker in ('', brokerName)")
+        & f.expr("queueOffset >= low and queueOffset < high"),
+    )
 
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Take a batch in, queue by queue."""
-        self.found.messages += len(batch)
-        table = pa.Table.from_batches([batch])
-        places = table.group_by(["topic", "brokerName", "queueId"]).aggregate([([], "count_all")])
-        for place in places.to_pylist():
-            topic, broker, queue_id = place["topic"], place["brokerName"], place["queueId"]
-            name = topic, broker, queue_id
-            self._queues[name] = self._queues.get(name, 0) + place["count_all"]
-            if not _is_ordinary(topic):
-                continue
-            rows = batch
-            if len(places) > 1:
-                same = pc.and_(
-                    pc.equal(batch.column("topic"), topic),
-                    pc.and_(
-                        pc.equal(batch.column("brokerName"), broker),
-                        pc.equal(batch.column("queueId"), pa.scalar(queue_id, pa.int32())),
-                    ),
+
+def _span_frame(spark: SparkSession, samples: CommitSamples) -> DataFrame:
+    return spark.createDataFrame(list(map(tuple, samples.spans())), _SPAN)
+
+
+def _latency_rows(ordinary: DataFrame, committed: DataFrame) -> list[LatencyRow]:
+    from pyspark.sql import functions as f
+
+    names = ("measure", "topic", "group", "minute")
+    minute = f.expr(f"stored - pmod(stored, {MINUTE_MS})").alias("minute")
+    born = ordinary.select(
+        f.lit(BORN_TO_STORE).alias("measure"),
+        *("topic", f.lit("").alias("group"), minute),
+        f.expr("greatest(stored - born, 0)").alias("waited"),
+        f.lit(0).cast("bigint").alias("error"),
+    )
+    commit = committed.where("before is not null").select(
+        f.lit(STORE_TO_COMMIT).alias("measure"),
+        *("topic", "group", minute),
+        f.expr("greatest(committed - stored, 0)").alias("waited"),
+        f.expr("least(committed - before, greatest(committed - stored, 0))").alias("error"),
+    )
+    shares = [
+        f.expr(f"percentile_disc({share}) within group (order by waited)")
+        .cast("bigint")
+        .alias(name)
+        for name, share in SHARES.items()
+    ]
+    found = (
+        born.unionByName(commit)
+        .groupBy(*names)
+        .agg(
+            *(f.count("*").alias("messages"), *shares),
+            *(f.max("waited").alias("most"), f.max("error").alias("error")),
+        )
+        .orderBy(*names)
+    )
+    return [LatencyRow(*row) for row in found.collect()]
+
+
+def _key_rows(ordinary: DataFrame) -> list[KeyRow]:
+    """The most frequent keys of each topic, and their shares; none that is there once."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    of_topic = Window.partitionBy("topic")
+    found = (
+        ordinary.select("topic", f.explode(f.split("keys", KEY_SEPARATOR)).alias("key"))
+        .where("key <> ''")
+        .groupBy("topic", "key")
+        .agg(f.count("*").alias("times"))
+        .select(
+            *("topic", "key", "times"),
+            (f.col("times") / f.sum("times").over(of_topic)).alias("share"),
+            f.row_number().over(of_topic.orderBy(f.desc("times"), "key")).alias("place"),
+        )
+        .where(f"place <= {MOST_HOT_KEYS} and times > 1")
+        .orderBy("topic", "place")
+        .drop("place")
+    )
+    return [KeyRow(*row) for row in found.collect()]
+
+
+def group_rows(
+    counts: Mapping[tuple[str, str, int], int], samples: CommitSamples, pending: Mapping[str, int]
+) -> list[GroupRow]:
+    """What each group's messages came to, from the numbers of messages of all queues."""
+    sums: dict[str, int] = {}
+    for (topic, _, _), count in counts.items():
+        sums[topic] = sums.get(topic, 0) + count
+    topics = samples.topics_of_groups()
+    for topic in sums:
+        if is_retry(topic) or is_dlq(topic):
+            topics.setdefault(topic.split("%", 2)[2], set())
+    rows = []
+    for group, listed in sorted(topics.items()):
+        messages = sum(sums.get(topic, 0) for topic in listed)
+        retries, dead = sums.get(retry_topic(group), 0), sums.get(dlq_topic(group), 0)
+        if messages or retries or dead:
+            rows.append(
+                GroupRow(
+                    group,
+                    ",".join(sorted(listed)),
+                    messages,
+                    retries,
+                    dead,
+                    retries / messages if messages else 0.0,
+                    dead / messages if messages else 0.0,
+                    pending.get(group, 0),
                 )
-                rows = batch.filter(same)
-            self._add_queue(name, rows)
-
-    def _add_queue(self, name: tuple[str, str, int], rows: pa.RecordBatch) -> None:
-        topic, broker, queue_id = name
-        born, stored = _ms(rows, "bornTimestamp"), _ms(rows, "storeTimestamp")
-        minutes = stored // MINUTE_MS
-        self.found.clock_ahead += int(np.count_nonzero(stored < born))
-        self._count(BORN_TO_STORE, topic, "", minutes, stored - born)
-        offsets = rows.column("queueOffset").to_numpy(zero_copy_only=False)
-        for group, commits in self._samples.commits(broker, topic, queue_id, offsets, stored):
-            self._pending[group] = self._pending.get(group, 0) + commits.pending
-            self.found.committed_before += commits.earlier
-            if len(commits.rows):
-                minute = minutes[commits.rows]
-                numbers = self._count(STORE_TO_COMMIT, topic, group, minute, commits.waited_ms)
-                for number in numbers:
-                    self._errors[number] = max(self._errors.get(number, 0), commits.error_ms)
-        keys = self._keys.setdefault(topic, HotKeys())
-        keys.add(_key_counts(rows.column("keys")))
-
-    def _count(
-        self, measure: str, topic: str, group: str, minutes: Ints, durations: Ints
-    ) -> list[int]:
-        different, places = np.unique(minutes, return_inverse=True)
-        numbers = [
-            self._groups.setdefault((measure, topic, group, minute), len(self._groups))
-            for minute in different.tolist()
-        ]
-        self._counts.add(np.array(numbers, np.int64)[places], durations)
-        return numbers
-
-    def result(self) -> Latencies:
-        found = self.found
-        names = {number: name for name, number in self._groups.items()}
-        for each in self._counts.results():
-            measure, topic, group, minute = names[each.group]
-            start = minute * MINUTE_MS
-            error = self._errors.get(each.group, 0)
-            found.rows.append(LatencyRow(measure, topic, group, start, *each[1:], error))
-        found.rows.sort(key=lambda row: (row.measure, row.topic, row.group, row.minute_ms))
-        found.queues = queue_rows(self._queues)
-        found.keys = [
-            KeyRow(topic, key, count, count / keys.messages)
-            for topic, keys in sorted(self._keys.items())
-            for key, count in keys.top(MOST_HOT_KEYS)
-            if count > 1
-        ]
-        found.groups = self._group_rows()
-        return found
-
-    def _group_rows(self) -> list[GroupRow]:
-        sums: dict[str, int] = {}
-        for (topic, _, _), count in self._queues.items():
-            sums[topic] = sums.get(topic, 0) + count
-        topics = self._samples.topics_of_groups()
-        for topic in sums:
-            if is_retry(topic) or is_dlq(topic):
-                topics.setdefault(topic.split("%", 2)[2], set())
-        rows = []
-        for group, listed in sorted(topics.items()):
-            messages = sum(sums.get(topic, 0) for topic in listed)
-            retries, dead = sums.get(retry_topic(group), 0), sums.get(dlq_topic(group), 0)
-            if messages or retries or dead:
-                rows.append(
-                    GroupRow(
-                        group,
-                        ",".join(sorted(listed)),
-                        messages,
-                        retries,
-                        dead,
-                        retries / messages if messages else 0.0,
-                        dead / messages if messages else 0.0,
-                        self._pending.get(group, 0),
-                    )
-                )
-        return rows
+            )
+    return rows
 
 
 def queue_rows(counts: Mapping[tuple[str, str, int], int]) -> list[QueueRow]:
@@ -189,18 +210,3 @@ def queue_rows(counts: Mapping[tuple[str, str, int], int]) -> list[QueueRow]:
 def _is_ordinary(topic: str) -> bool:
     """Retries and dead letters are stored long after they were born; so are delayed messages."""
     return not (is_retry(topic) or is_dlq(topic) or is_system_topic(topic))
-
-
-def _ms(rows: pa.RecordBatch, name: str) -> Ints:
-    times: Ints = rows.column(name).cast(pa.int64()).to_numpy(zero_copy_only=False) // 1000
-    return times
-
-
-def _key_counts(column: pa.Array) -> list[tuple[str, int]]:
-    counted = pc.value_counts(column.drop_null())
-    found: dict[str, int] = {}
-    for pair in counted.to_pylist():
-        for word in pair["values"].split(KEY_SEPARATOR):
-            if word:
-                found[word] = found.get(word, 0) + pair["counts"]
-    return list(found.items())

@@ -20,6 +20,7 @@ from pocketmq.cluster.cli.common.run import (
     told_or_found_for,
 )
 from pocketmq.cluster.cli.common.tables import Table
+from pocketmq.cluster.cli.jobs.pipeline_spark import Master, tell_starting
 from pocketmq.cluster.cli.roles.clock import moment_text
 from pocketmq.runtime.words import counted
 
@@ -41,13 +42,13 @@ Examples:
   pocketmq pipeline audit --replicas cluster/broker-a cluster/broker-a-s1
 """
 
-LATENCY_HELP = """Measure latencies, retries, dead letters, keys and skew.
+LATENCY_HELP = """Measure latencies, retries, dead letters, keys and skew, with Spark.
 
 SOURCE is store:DIR, parquet:DIR, delta:TABLE, iceberg:DIR/NAMESPACE.NAME or topic:NAME. Born to
 store is the difference of a record's two times. When a message was committed is stored nowhere: it
 is the first look at the committed offsets that has one behind it, so take looks with --sample while
 the consumers run; column `error` says how far apart they were. A store's own file is one look, its
-.bak another.
+.bak another. Needs Java 17 or later and `pip install 'pocketmq[spark]'`.
 
 \b
 Examples:
@@ -169,6 +170,7 @@ def latency(
     chart: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A picture: .png, .svg.", show_default=False)
     ] = None,
+    master: Master = "",
     out: Out = None,
     output: Output = None,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
@@ -198,14 +200,14 @@ def latency(
     if chart is not None:
         check_matplotlib()
     topics = [word.strip() for word in topic.split(",") if word.strip()]
-    with progress_bar() as progress:
-        found = run(
-            source,
-            samples=samples,
-            topics=topics,
-            nameservers=told_or_found_for([source], nameservers),
-            on_batch=lambda done: progress("messages", done, None),
-        )
+    found = run(
+        source,
+        samples=samples,
+        topics=topics,
+        nameservers=told_or_found_for([source], nameservers),
+        master=master,
+        starting=tell_starting,
+    )
     rest = (
         ("group", found.groups, GroupRow),
         ("queue", found.queues, QueueRow),
