@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.groups import SPARK, group_of
+from support.groups import JOBS, SPARK, group_of
 from support.spark_cluster import SparkCluster, spark_cluster
 from support.spark_store import MESSAGES, mixed, open_store, pulled, put, row_of
 from support.wheel import build_wheel
@@ -24,7 +24,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whatever uses the session needs Java, and time."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
-            if group_of(item.nodeid) != SPARK:
+            if group_of(item.nodeid) not in (SPARK, JOBS):
                 raise pytest.UsageError(f"{item.nodeid}: a second JVM; see tests/support/groups.py")
             item.add_marker(pytest.mark.java)
             item.add_marker(pytest.mark.cluster)

@@ -29,6 +29,8 @@ NEW_S = 20.0
 would be waited for while all other processes are done."""
 
 SPARK = "spark"
+JOBS = "spark jobs"
+"""Jobs by Spark, in a session of their own: with the others they would take longest of all."""
 APART = "spark apart"
 """Tests that start JVMs of their own; they need not wait for those of the shared session."""
 ONE_PROCESS = (
@@ -36,6 +38,9 @@ ONE_PROCESS = (
     ("tests/pipeline/test_spark_crashes.py", "spark crashes"),
     ("tests/pipeline/test_spark_docs.py", APART),
     ("tests/cluster/test_demo.py::test_the_demo_loses_nothing", APART),
+    ("tests/pipeline/test_spark_latency.py", JOBS),
+    ("tests/pipeline/test_spark_replay", JOBS),
+    ("tests/pipeline/test_spark_trace.py", JOBS),
     ("tests/pipeline/test_spark", SPARK),
     ("tests/pipeline/test_topic_reading.py", "topic"),
     ("tests/pipeline/test_stream_reading.py", "stream"),
