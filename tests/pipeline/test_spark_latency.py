@@ -156,10 +156,19 @@ def run(*words: str | Path, status: int = 0) -> None:
 
 
 def test_latency_writes_all_its_tables(
-    spark: SparkSession, sent: tuple[Path, list[Put]], tmp_path: Path
+    spark: SparkSession,
+    sent: tuple[Path, list[Put]],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     root, _ = sent
-    run("latency", f"store:{root}", "--topic", "U", "--out", tmp_path / "latency.json")
+    words = ("--topic", "U", "-o", "table", "--out", tmp_path / "latency.json")
+    run("latency", f"store:{root}", *words)
+    shown = capsys.readouterr().out
+    assert ["measure", "topic", "group", "minute"] in [
+        line.split()[:4] for line in shown.splitlines()
+    ], shown
+    assert "born-to-store of U: p99 by minute" in shown
     rows = rows_of(tmp_path / "latency.json")
     assert {(row["measure"], row["topic"]) for row in rows} == {(BORN_TO_STORE, "U")}
     assert sum(row["count"] for row in rows) == 80

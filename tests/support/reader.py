@@ -46,6 +46,16 @@ for line in sys.stdin:
 """
 END: Final = "-- end of what the block prints --"
 
+SPARK_STARTS: Final = re.compile(
+    r"(?m)^(NOTE: Picked up JDK_JAVA_OPTIONS"
+    r"|WARNING: Using incubator modules"
+    r"|Using Spark's default log4j profile"
+    r"|Setting (default|Spark) log level"
+    r"|To adjust logging level"
+    r"|\d\d/\d\d/\d\d \S+ WARN NativeCodeLoader).*\n"
+)
+"""What Java and Spark say of themselves when they start."""
+
 
 class Piece(NamedTuple):
     """A block, or words behind `pip install`."""
@@ -135,8 +145,8 @@ class Reader:
 
     @property
     def errors(self) -> str:
-        """What the blocks in Python have written to standard error."""
-        return self._errors.read_text() if self._errors.exists() else ""
+        """What the blocks in Python have written to standard error, but for Spark's greeting."""
+        return SPARK_STARTS.sub("", self._errors.read_text()) if self._errors.exists() else ""
 
     def follow(self, page: str) -> None:
         """Do all that a page says, and see what it shows."""
@@ -228,6 +238,7 @@ class Reader:
             check=False,
         )
         errors = re.sub(r"(?m)^pocketmq: there is no \w+\n", "", done.stderr)  # nothing is listed
+        errors = SPARK_STARTS.sub("", errors)
         assert (done.returncode, errors) == (0, ""), (typed, done.stdout, done.stderr)
         return done.stdout
 

@@ -36,17 +36,10 @@ def test_every_block_runs(wheel: Path, tmp_path: Path) -> None:
                 assert shown(program) == shown(text)
     assert program
     assert reader.errors == ""
-    of = {
-        line.split()[2] + ("-table" if "-o table" in line else ""): text
-        for line, text in printed.items()
-        if " pipeline " in line
-    }
+    of = {line.split()[2]: text for line, text in printed.items() if " pipeline " in line}
     latencies = [line.split("\t") for line in of["latency"].splitlines()]
     assert ["latency in ms", "born-to-store", "orders"] in [line[:3] for line in latencies]
     assert ["sum", "2", "0"] in [line[:3] for line in latencies]
-    (heading,) = [line for line in of["latency-table"].splitlines() if "p999" in line]
-    assert heading.split()[:4] == ["measure", "topic", "group", "minute"]
-    assert "born-to-store of orders: p99 by minute" in of["latency-table"]
     assert of["audit"].splitlines()[0] == "audit\t0"
     assert of["replay"].split("\t")[:2] == ["2", "11"]
     assert of["trace"].count("\twas stored\t") == 2

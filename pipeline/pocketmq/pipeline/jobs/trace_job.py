@@ -3,27 +3,32 @@
     trace("order-17", ["store:cluster/broker-a", "store:cluster/broker-b"])
 
 A message that is retried, becomes a dead letter or is replayed is stored again, each time under
-another topic with the same UNIQ_KEY. A trace reads them all and puts them in the order of time.
-From stores it also tells how far each group is in the queues that have the message.
+another topic with the same UNIQ_KEY. Spark finds them all, and a trace has them in the order of
+time. From stores it also tells how far each group is in the queues that have the message.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import chain
+from operator import or_
+from typing import TYPE_CHECKING, Any, Final
 
-from pocketmq.pipeline.installed import check_arrow
-from pocketmq.pipeline.jobs.queue_rows import Source
+from pocketmq.pipeline.jobs.commit_samples import Sample, samples_of_source
+from pocketmq.pipeline.jobs.on_spark import Starting, job_session, messages, plain_errors
 from pocketmq.pipeline.jobs.replay_rows import FROM as REPLAY_FROM
-from pocketmq.pipeline.jobs.sources import StoreSource, source_of
+from pocketmq.pipeline.spark.session import check_spark
 from pocketmq.protocol.messages import properties as names
 from pocketmq.protocol.messages.validation import is_dlq, is_retry, is_system_topic
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
 COLUMNS: Final = (
-    *("topic", "brokerName", "queueId", "queueOffset", "keys", "tags", "sysFlag"),
-    *("bornTimestamp", "storeTimestamp", "uniqKey", "offsetMsgId", "reconsumeTimes"),
-    *("properties", "physicalOffset"),
+    *("topic", "brokerName", "queueId", "queueOffset", "physicalOffset", "storeTimestamp"),
+    *("keys", "uniqKey", "offsetMsgId", "reconsumeTimes", "properties"),
 )
 SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
 HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
@@ -53,91 +58,75 @@ def trace(
     sources: Sequence[str],
     *,
     nameservers: str = "",
-    on_batch: Callable[[int], None] | None = None,
+    master: str = "",
+    starting: Starting | None = None,
 ) -> list[Step]:
     """The steps of all messages that have this key, UNIQ_KEY or offset id, message by message.
 
     Args:
         wanted: A key, or a message id of either kind.
-        sources: As `source_of` takes them; they are read completely, and where an offset id is
+        sources: As `messages` takes them; they are read completely, and where an offset id is
             wanted twice.
         nameservers: For topics.
-        on_batch: Told how many messages were read.
+        master: Where Spark runs; two cores of this machine if nothing else is said.
+        starting: Told where Spark runs before it is started.
 
     Raises:
         CallerError: There is no such source.
-        MissingToolError: PyArrow, NumPy or what reads such a table is not installed.
+        MissingToolError: PySpark, Java 17 or what reads such a table is not installed.
+        JobError: Spark has failed.
     """
-    check_arrow("trace")
-    found = [source_of(source, nameservers=nameservers) for source in sources]
-    rows = _search(found, {wanted}, by_key=True, on_batch=on_batch)
-    ids = {name for row in rows for name in _ids(row)} - {wanted}
-    if any(row["uniqKey"] != wanted and wanted not in _words(row) for row in rows):
-        rows = _search(found, ids | {wanted}, by_key=False, on_batch=on_batch)
-    steps = [_step(row) for row in _once(rows)]
-    stored = {(step.broker, step.topic, step.queue_id, step.offset): step for step in steps}
-    steps += _progress(found, stored)
-    first = {step.message: step.time_ms for step in reversed(steps)}
+    check_spark()
+    looks = [list(each)[-1:] for source in sources for each in samples_of_source(source)]
+    spark = job_session("trace", master=master, starting=starting)
+    with plain_errors():
+        every = reduce(
+            lambda one, other: one.unionByName(other),
+            (
+                messages(spark, source, columns=COLUMNS, nameservers=nameservers)
+                for source in sources
+            ),
+        )
+        rows = _search(every, {wanted}, key=wanted)
+        ids = {name for row in rows for name in _ids(row)} - {wanted}
+        if any(row["uniqKey"] != wanted and wanted not in _words(row) for row in rows):
+            rows = _search(every, ids | {wanted})
+    rows.sort(key=lambda row: (row["storeMs"], row["physicalOffset"]))
+    steps = [_step(row) for row in rows]
+    steps += list(_progress(chain.from_iterable(looks), steps))
+    first: dict[str, int] = {}
     for step in steps:
-        first[step.message] = min(first[step.message], step.time_ms)
+        first[step.message] = min(first.get(step.message, step.time_ms), step.time_ms)
     return sorted(steps, key=lambda step: (first[step.message], step.message, step.time_ms))
 
 
-def _search(
-    sources: Iterable[Source],
-    wanted: set[str],
-    *,
-    by_key: bool,
-    on_batch: Callable[[int], None] | None,
-) -> list[dict[str, Any]]:
-    import pyarrow as pa
-    import pyarrow.compute as pc
+def _search(rows: DataFrame, ids: set[str], *, key: str = "") -> list[Mapping[str, Any]]:
+    """Messages with one of these ids, or with the key; a master's and a slave's store have the
+    same, so each is given once."""
+    from pyspark.sql import functions as f
 
-    ids = pa.array(sorted(wanted), pa.string())
-    found: list[dict[str, Any]] = []
-    read = 0
-    for source in sources:
-        for batch in source.batches(COLUMNS):
-            read += len(batch)
-            keep = pc.or_(
-                pc.is_in(batch.column("uniqKey"), ids), pc.is_in(batch.column("offsetMsgId"), ids)
-            )
-            for name in _ORIGINS:
-                origin = pc.map_lookup(batch.column("properties"), name, "first")
-                keep = pc.or_(keep, pc.is_in(origin, ids))
-            if by_key:
-                for word in wanted:
-                    has = pc.match_substring(batch.column("keys"), word)
-                    keep = pc.or_(keep, pc.fill_null(has, False))
-            for row in batch.filter(keep).to_pylist():
-                row["properties"] = dict(row["properties"] or ())
-                if not wanted.isdisjoint((*_ids(row), *(_words(row) if by_key else ()))):
-                    found.append(row)
-            if on_batch is not None:
-                on_batch(read)
-    return found
+    columns = [f.col("uniqKey"), f.col("offsetMsgId"), *(f.col("properties")[i] for i in _ORIGINS)]
+    has = reduce(or_, (column.isin(sorted(ids)) for column in columns))
+    if key:
+        has |= f.array_contains(f.split("keys", names.KEY_SEPARATOR), key)
+    found = rows.where(has).withColumn("storeMs", f.unix_millis("storeTimestamp"))
+    once = found.dropDuplicates(["offsetMsgId", "topic", "queueId", "queueOffset"])
+    return [
+        row.asDict() | {"properties": row.properties or {}}
+        for row in once.drop("storeTimestamp").collect()
+    ]
 
 
-def _ids(row: dict[str, Any]) -> list[str]:
+def _ids(row: Mapping[str, Any]) -> list[str]:
     ids = [row["uniqKey"], row["offsetMsgId"], *(row["properties"].get(name) for name in _ORIGINS)]
     return [name for name in ids if name]
 
 
-def _words(row: dict[str, Any]) -> list[str]:
+def _words(row: Mapping[str, Any]) -> list[str]:
     return (row["keys"] or "").split(names.KEY_SEPARATOR)
 
 
-def _once(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Each stored message once: a master's and a slave's store have the same."""
-    seen = set()
-    for row in rows:
-        place = row["offsetMsgId"], row["topic"], row["queueId"], row["queueOffset"]
-        if place not in seen:
-            seen.add(place)
-            yield row
-
-
-def _step(row: dict[str, Any]) -> Step:
+def _step(row: Mapping[str, Any]) -> Step:
     topic, properties = row["topic"], row["properties"]
     message = row["uniqKey"] or next(
         (properties[name] for name in _ORIGINS if name in properties), row["offsetMsgId"]
@@ -145,7 +134,7 @@ def _step(row: dict[str, Any]) -> Step:
     what, group = _told(topic, row["reconsumeTimes"], properties)
     return Step(
         message,
-        round(row["storeTimestamp"].timestamp() * 1000),
+        row["storeMs"],
         what,
         topic,
         row["brokerName"],
@@ -180,36 +169,15 @@ def _told(topic: str, retries: int, properties: dict[str, str]) -> tuple[str, st
     return "was stored", ""
 
 
-def _progress(
-    sources: Iterable[Source], stored: dict[tuple[str, str, int, int], Step]
-) -> Iterator[Step]:
+def _progress(looks: Iterable[Sample], steps: Sequence[Step]) -> Iterator[Step]:
     """How far each group is in the queues with the message, when the store was last written."""
-    from pathlib import Path
-
-    from pocketmq.pipeline.jobs.commit_samples import samples_of_store
-
-    for source in sources:
-        if not isinstance(source, StoreSource):
-            continue
-        for root in source.roots:
-            samples = list(samples_of_store(Path(str(root.path)), root.broker_name))
-            for sample in samples[-1:]:
-                for name, offsets in sorted(sample.offsets.items()):
-                    topic, _, group = name.partition("@")
-                    for step in stored.values():
-                        at = offsets.get(step.queue_id)
-                        if (step.broker, step.topic) != (root.broker_name, topic) or at is None:
-                            continue
-                        is_done = at > step.offset
-                        what = "has committed it" if is_done else "has not committed it"
-                        yield Step(
-                            step.message,
-                            sample.time_ms,
-                            f"{what}, is at offset {at}",
-                            topic,
-                            step.broker,
-                            step.queue_id,
-                            step.offset,
-                            group,
-                            step.keys,
-                        )
+    for look in looks:
+        for name, offsets in sorted(look.offsets.items()):
+            topic, _, group = name.partition("@")
+            for step in steps:
+                at = offsets.get(step.queue_id)
+                if (step.broker, step.topic) != (look.broker, topic) or at is None:
+                    continue
+                what = "has committed it" if at > step.offset else "has not committed it"
+                said = f"{what}, is at offset {at}"
+                yield replace(step, time_ms=look.time_ms, what=said, group=group)

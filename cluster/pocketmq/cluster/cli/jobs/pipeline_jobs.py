@@ -59,10 +59,10 @@ Examples:
       --chart latency.svg
 """
 
-TRACE_HELP = """Show the life of a key or of a message.
+TRACE_HELP = """Show the life of a key or of a message, with Spark.
 
 That is: stored, sent back, retried, dead, committed. WANTED is a key, a UNIQ_KEY or an offset id.
-SOURCES are stores, tables or topics as for `latency`.
+SOURCES are stores, tables or topics as for `latency`, and it needs the same.
 
 \b
 Examples:
@@ -257,6 +257,7 @@ def latency(
 def trace(
     wanted: Annotated[str, typer.Argument(help="A key or a message id.")],
     sources: Annotated[list[str], typer.Argument(metavar="SOURCES...", help="Where to look.")],
+    master: Master = "",
     out: Out = None,
     output: Output = None,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
@@ -267,13 +268,13 @@ def trace(
 
     if out is not None:
         check_path(out)
-    with progress_bar() as progress:
-        steps = run(
-            wanted,
-            sources,
-            nameservers=told_or_found_for(sources, nameservers),
-            on_batch=lambda done: progress("messages", done, None),
-        )
+    steps = run(
+        wanted,
+        sources,
+        nameservers=told_or_found_for(sources, nameservers),
+        master=master,
+        starting=tell_starting,
+    )
     if out is not None:
         write_rows(steps, out, Step)
     found = counted(len({step.message for step in steps}), "message")
