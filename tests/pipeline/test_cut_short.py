@@ -42,8 +42,8 @@ async def replayed(
     settings = ReadSettings({"nameServer": "127.0.0.1:1", "topic": "T"})
     client = FakeClient(settings, cluster)
     monkeypatch.setattr("pocketmq.pipeline.topics.cluster_client.client_on_loop", lambda _: client)
-    ((_, begin, _, loss),) = await sources._topic_queues(settings, stand)
-    return begin, loss
+    (found,) = await sources._topic_queues(settings, stand)
+    return found.low, found.loss
 
 
 def stored(cluster: FakeTopics, stand: Checkpoint) -> Found:

@@ -1,58 +1,147 @@
-"""A replay into a cluster: everything arrives, in order by key, whoever is killed."""
+"""A replay by Spark: its rows, and that all of them arrive, in order by key, whoever is killed."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from pocketmq.client import Message, MessageQueue
-from pocketmq.pipeline import read_topic
+from pocketmq.pipeline import read_store, read_topic
 from pocketmq.pipeline.jobs.commit_samples import read_samples
 from pocketmq.pipeline.jobs.offset_looks import sample
 from pocketmq.pipeline.jobs.replay_job import Replayed, ReplayOptions, replay
+from pocketmq.pipeline.jobs.replay_rows import Row, in_order, read_parts
+from pocketmq.pipeline.jobs.sources import source_of
 from pocketmq.pipeline.lake import ParquetTarget, export
-from support.spark_cluster import SparkCluster, spark_cluster
-
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
-
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from pocketmq.pipeline.jobs.replay_job import ReplayOptions, replay
+from pocketmq.pipeline.progress.checkpoint import Checkpoint, Mark
 from pocketmq.pipeline.sending.sender import Sender
-source, topic, nameservers, state, batches = sys.argv[1:]
-send, sent = Sender.send, []
-def counted(self, batch):
-    send(self, batch)
-    sent.append(batch)
-    if len(sent) == int(batches):
-        self.finish()  # so that it is certain what was sent: the state does not know of it
-        os.kill(os.getpid(), signal.SIGKILL)
-Sender.send = counted
-replay(source, topic, nameservers=nameservers,
-       options=ReplayOptions(state=Path(state), state_rows=100))
-"""
+from pocketmq.pipeline.sending.sink_rows import Batch
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
+from support.spark_cluster import SparkCluster
+from support.spark_store import START_MS, open_store, put, stored
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.timeout(600)]
+
+NOTHING = Checkpoint({})
+NO_MARK = Mark(0, 0)
+
+
+class Killed(BaseException):
+    """Ends a replay as a kill does: what it has sent since its last state is in no file."""
+
+
+def kill_after(monkeypatch: pytest.MonkeyPatch, batches: int) -> None:
+    """Let the next replay be killed when it has sent so many batches."""
+    send, sent = Sender.send, []
+
+    def counted(self: Sender, batch: Batch) -> None:
+        send(self, batch)
+        sent.append(batch)
+        if len(sent) == batches:
+            self.finish()  # so that it is certain what was sent: the state does not know of it
+            raise Killed
+
+    monkeypatch.setattr(Sender, "send", counted)
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
-    with spark_cluster(tmp_path_factory.mktemp("cluster")) as cluster:
-        yield cluster
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """20 messages in each of 3 queues with 5 keys; after 30 the broker's clock is set back."""
+    root = tmp_path_factory.mktemp("replay") / "broker-a"
+    for half, start_ms in ((0, START_MS), (30, START_MS - 60_000)):
+        with open_store(root, ManualClock(start_ms)) as store:
+            for number in range(half, half + 30):
+                message = stored(
+                    b"%d" % number,
+                    queue_id=number % 3,
+                    tags="A",
+                    keys=f"k{number % 5} extra",
+                    properties={"mine": "1", "CLUSTER": "of a broker", "REPLAY_FROM": "before"},
+                )
+                put(store, [message])
+            if half:
+                put(store, [stored(b"other", topic="U")])
+    return root
+
+
+def rows_in(spark: SparkSession, source: str, stand: Checkpoint = NOTHING) -> list[Row]:
+    parts = source_of(source, topics=["T"]).queues(stand)
+    return list(in_order(read_parts(spark, source, parts, nameservers="")))
+
+
+def test_rows_of_stores_and_tables_come_by_time_and_in_the_order_of_their_queues(
+    spark: SparkSession, root: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "table").mkdir()
+    rows = read_store(str(root), topic="T", brokerName="broker-a").read_all()
+    pq.write_table(rows.slice(30), tmp_path / "table/a.parquet")
+    pq.write_table(rows.slice(0, 30), tmp_path / "table/b.parquet")
+    store, table = f"store:{root}", f"parquet:{tmp_path / 'table'}"
+    of_store, of_table = rows_in(spark, store), rows_in(spark, table)
+    assert [row._replace(mark=NO_MARK) for row in of_table] == [
+        row._replace(mark=NO_MARK) for row in of_store
+    ]
+    assert [row.stored_ms for row in of_store] == [START_MS] * 60
+    assert {row.mark.store_ms for row in of_store} == {START_MS, START_MS - 60_000}
+    for queue_id in range(3):
+        offsets = [row.offset for row in of_store if row.queue.queue_id == queue_id]
+        assert offsets == list(range(20))
+    start = Checkpoint({MessageQueue("T", "broker-a", 1): 15})
+    left = rows_in(spark, table, start)
+    assert len(left) == 45
+    assert min(row.offset for row in left if row.queue.queue_id == 1) == 15
+    row = of_store[0]
+    assert (row.key, row.body) == ("k0", b"0")
+    (original,) = [each for each in rows.to_pylist() if each["body"] == b"0"]
+    assert row.properties == {
+        "TAGS": "A",
+        "KEYS": "k0 extra",
+        "mine": "1",
+        "UNIQ_KEY": original["uniqKey"],
+        "REPLAY_FROM": "T/broker-a/0/0",
+        "REPLAY_BORN_MS": str(START_MS - 5),
+        "REPLAY_STORE_MS": str(START_MS),
+        "WAIT": "true",
+    }
+
+
+def test_the_key_is_the_sharding_key_or_the_queue_of_messages_without_one(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    root = tmp_path / "broker-a"
+    with open_store(root) as store:
+        put(store, [stored(keys="k", properties={"__SHARDINGKEY": "shard"}), stored(queue_id=2)])
+    assert [row.key for row in rows_in(spark, f"store:{root}")] == ["shard", "T/broker-a/2"]
+
+
+def test_a_dry_run_says_what_would_be_sent_and_asks_nobody(spark: SparkSession, root: Path) -> None:
+    done = replay(
+        f"store:{root}",
+        "Again",
+        nameservers="127.0.0.1:1",
+        topics=["T"],
+        options=ReplayOptions(rate=10),
+        dry_run=True,
+    )
+    assert (done.messages, done.keys, done.bytes) == (60, 5, 10 + 100)
+    assert (done.first_ms, done.last_ms) == (START_MS, START_MS)
+    assert done.lasts_s == pytest.approx(5.9)
 
 
 @pytest.fixture(scope="module")
-def table(cluster: SparkCluster, tmp_path_factory: pytest.TempPathFactory) -> str:
+def table(spark_brokers: SparkCluster, tmp_path_factory: pytest.TempPathFactory) -> str:
     """An export of 500 messages with 7 keys; those of a key are numbered in their order."""
-    cluster.create_topic("Original")
-    queues = cluster.queues("Original")
+    spark_brokers.create_topic("Original")
+    queues = spark_brokers.queues("Original")
     for key in range(7):
-        cluster.send(
+        spark_brokers.send(
             [
                 Message(
                     "Original",
@@ -66,13 +155,13 @@ def table(cluster: SparkCluster, tmp_path_factory: pytest.TempPathFactory) -> st
             queue=queues[key],
         )
     folder = tmp_path_factory.mktemp("table") / "original"
-    done = export("Original", ParquetTarget(folder), nameServer=cluster.nameservers)
+    done = export("Original", ParquetTarget(folder), nameServer=spark_brokers.nameservers)
     assert done.rows == 500
     return f"parquet:{folder}"
 
 
-def rows_of(cluster: SparkCluster, topic: str) -> list[dict[str, Any]]:
-    rows = read_topic(topic, nameServer=cluster.nameservers).read_all().to_pylist()
+def rows_of(spark_brokers: SparkCluster, topic: str) -> list[dict[str, Any]]:
+    rows = read_topic(topic, nameServer=spark_brokers.nameservers).read_all().to_pylist()
     return sorted(rows, key=lambda row: (row["brokerName"], row["queueId"], row["queueOffset"]))
 
 
@@ -87,13 +176,15 @@ def check_order(rows: list[dict[str, Any]]) -> None:
         assert numbers == list(range(len(numbers)))
 
 
-def test_a_table_is_sent_again_with_everything(cluster: SparkCluster, table: str) -> None:
-    cluster.create_topic("Again")
-    done = replay(table, "Again", nameservers=cluster.nameservers)
+def test_a_table_is_sent_again_with_everything(
+    spark: SparkSession, spark_brokers: SparkCluster, table: str
+) -> None:
+    spark_brokers.create_topic("Again")
+    done = replay(table, "Again", nameservers=spark_brokers.nameservers)
     assert (done.messages, done.skipped_empty, done.already_sent) == (500, 0, 0)
-    rows = rows_of(cluster, "Again")
+    rows = rows_of(spark_brokers, "Again")
     check_order(rows)
-    originals = {row["uniqKey"]: row for row in rows_of(cluster, "Original")}
+    originals = {row["uniqKey"]: row for row in rows_of(spark_brokers, "Original")}
     for row in rows:
         original = originals[row["uniqKey"]]
         properties = dict(row["properties"])
@@ -106,57 +197,61 @@ def test_a_table_is_sent_again_with_everything(cluster: SparkCluster, table: str
 
 
 def test_a_replay_that_is_killed_goes_on_without_gap_or_repeat(
-    cluster: SparkCluster, table: str, tmp_path: Path
+    spark: SparkSession,
+    spark_brokers: SparkCluster,
+    table: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    cluster.create_topic("Killed")
-    state = tmp_path / "state.json"
-    for batches in (1, 2, 1):
-        killed = subprocess.run(
-            [
-                *(sys.executable, "-c", KILLED, table, "Killed"),
-                *(cluster.nameservers, str(state), str(batches)),
-            ],
-            check=False,
-        )
-        assert killed.returncode == -9
+    spark_brokers.create_topic("Killed")
+    options = ReplayOptions(state=tmp_path / "state.json", state_rows=100)
+    names = spark_brokers.nameservers
+    for batches in (1, 2):
+        with monkeypatch.context() as until_killed:
+            kill_after(until_killed, batches)
+            with pytest.raises(Killed):
+                replay(table, "Killed", nameservers=names, options=options)
     seen: list[Replayed] = []
-    options = ReplayOptions(state=state, state_rows=100)
-    done = replay(
-        table, "Killed", nameservers=cluster.nameservers, options=options, on_state=seen.append
-    )
+    done = replay(table, "Killed", nameservers=names, options=options, on_state=seen.append)
+    assert seen
     assert 0 < done.messages < 500
     assert done.already_sent > 0
-    check_order(rows_of(cluster, "Killed"))
-    again = replay(table, "Killed", nameservers=cluster.nameservers, options=options)
+    check_order(rows_of(spark_brokers, "Killed"))
+    again = replay(table, "Killed", nameservers=names, options=options)
     assert (again.messages, again.already_sent) == (0, 0)
 
 
-def test_a_topic_is_a_source_and_the_rate_is_a_limit(cluster: SparkCluster, table: str) -> None:
-    cluster.create_topic("Slow")
+def test_a_topic_is_a_source_and_the_rate_is_a_limit(
+    spark: SparkSession, spark_brokers: SparkCluster, table: str
+) -> None:
+    spark_brokers.create_topic("Slow")
     dry = replay(
         "topic:Original",
         "Slow",
-        nameservers=cluster.nameservers,
+        nameservers=spark_brokers.nameservers,
         options=ReplayOptions(rate=1000),
         dry_run=True,
     )
     assert (dry.messages, dry.keys) == (500, 7)
     assert dry.lasts_s == pytest.approx(0.499)
-    replay("topic:Original", "Slow", nameservers=cluster.nameservers, options=ReplayOptions())
-    check_order(rows_of(cluster, "Slow"))
+    replay("topic:Original", "Slow", nameservers=spark_brokers.nameservers, options=ReplayOptions())
+    check_order(rows_of(spark_brokers, "Slow"))
 
 
-def test_looks_at_the_committed_offsets_of_a_cluster(cluster: SparkCluster, tmp_path: Path) -> None:
+@pytest.mark.cluster
+def test_looks_at_the_committed_offsets_of_a_cluster(
+    spark_brokers: SparkCluster, tmp_path: Path
+) -> None:
     from pocketmq.pipeline.topics.settings import access_of_text
     from pocketmq.pipeline.workers.loop import shared_loop
 
-    cluster.create_topic("Looked", queues=1)
+    spark_brokers.create_topic("Looked", queues=1)
     queue = MessageQueue("Looked", "broker-a", 0)
-    cluster.send([Message("Looked", b"x")] * 3, queue=queue)
-    client = access_of_text("test", cluster.nameservers).client()
+    spark_brokers.send([Message("Looked", b"x")] * 3, queue=queue)
+    client = access_of_text("test", spark_brokers.nameservers).client()
     shared_loop().run(client.commit("looker", {queue: 2}))
     path = tmp_path / "looks.jsonl"
-    assert sample(path, nameservers=cluster.nameservers, every_s=0.01, rounds=3) == 6
+    assert sample(path, nameservers=spark_brokers.nameservers, every_s=0.01, rounds=3) == 6
     first, *_ = [each for each in read_samples(path) if each.broker == "broker-a"]
     assert first.offsets["Looked@looker"] == {0: 2}
     later = [json.loads(line)["offsets"] for line in path.read_text().splitlines()[2:]]

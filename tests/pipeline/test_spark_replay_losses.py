@@ -7,17 +7,23 @@ import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pocketmq.client import Message, MessageQueue
 from pocketmq.pipeline import read_topic
 from pocketmq.pipeline.errors import DataLossError
+from pocketmq.pipeline.jobs import replay_job
 from pocketmq.pipeline.jobs.replay_job import Replayed, ReplayOptions, replay
+from pocketmq.pipeline.jobs.replay_rows import read_parts
 from pocketmq.pipeline.lake import export, target_of
 from support.remade_store import remake, retain, write
 from support.spark_cluster import SparkCluster, spark_cluster
 from support.spark_store import open_store, put, stored
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
@@ -30,7 +36,9 @@ NEW_QUEUE = "with what there is, or name another state file"
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
+def cluster(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SparkCluster]:
     folder = tmp_path_factory.mktemp("cluster")
     with spark_cluster(folder, brokers=1, broker_arguments=SHORT_LIVED, clock="manual") as cluster:
         yield cluster
@@ -195,6 +203,24 @@ def test_a_store_that_was_replaced_stops_a_replay(cluster: SparkCluster, tmp_pat
     job.stops("there is no such queue any more; it was read up to offset 105")
     assert job.run(fails=False).messages == 3
     assert job.run() == Replayed()  # it has been told
+
+
+def test_what_a_store_loses_before_spark_reads_it_stops_a_replay_or_is_counted(
+    cluster: SparkCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "broker-a"
+    job = Job(cluster, f"store:{root}", "To-read-late", tmp_path)
+    write(root, range(200), size=1000)
+
+    def read_late(*words: Any, **named: Any) -> Any:
+        retain(root, 1)
+        return read_parts(*words, **named)
+
+    monkeypatch.setattr(replay_job, "read_parts", read_late)
+    with pytest.raises(DataLossError, match=rf"offsets 0 to \d+ .* were removed .*{NEW_QUEUE}"):
+        job.run()
+    done = job.run(fails=False)
+    assert (done.messages, done.lost > 0) == (200 - done.lost, True)
 
 
 @pytest.mark.parametrize("kind", ["topic", "store"])

@@ -46,13 +46,6 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
     return json.loads(text) if path.suffix == ".json" else [*map(json.loads, text.splitlines())]
 
 
-def test_replay_writes_what_it_did(root: Path, tmp_path: Path) -> None:
-    out = tmp_path / "replay.parquet"
-    run("replay", f"store:{root}", "again", "--topic", "orders", "--dry-run", "--out", out)
-    (row,) = rows_of(out)
-    assert (row["messages"], row["bytes"]) == (3, 12)
-
-
 def test_export_writes_what_it_did(root: Path, tmp_path: Path) -> None:
     out = tmp_path / "export.json"
     words = ("export", "orders", "--store", root, "--to", f"parquet:{tmp_path / 'table'}")

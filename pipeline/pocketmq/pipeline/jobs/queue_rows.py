@@ -29,11 +29,10 @@ class Source(Protocol):
     def marks(self, offsets: Offsets) -> dict[MessageQueue, Mark]:
         """Marks of these messages, as they are now; those that are not stored are missing."""
 
-    def queues(self, columns: Sequence[str], stand: Checkpoint) -> list[QueueRows]:
-        """The messages of each queue behind those that were read, in their order.
+    def queues(self, stand: Checkpoint) -> list[QueueRows]:
+        """Which offsets of each queue are behind those that were read.
 
         Args:
-            columns: Of the rows; stores and topics add the log offset, of which marks are made.
             stand: Up to where each queue was read; others are read from their begin.
         """
 
@@ -47,7 +46,6 @@ class QueueRows:
     """First offset."""
     high: int
     """The offset behind the last."""
-    batches: Iterator[pa.RecordBatch]
     loss: Loss | None = None
     """What is not read although it was not read before, or not known to be."""
 
@@ -70,9 +68,7 @@ def gone_queues(
     ]
     losses = [left(queue, stand) for queue in missing]
     return [
-        QueueRows(loss.queue, loss.wanted, loss.wanted, iter(()), loss)
-        for loss in losses
-        if loss is not None
+        QueueRows(loss.queue, loss.wanted, loss.wanted, loss) for loss in losses if loss is not None
     ]
 
 

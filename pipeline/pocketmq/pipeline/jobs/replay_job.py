@@ -20,34 +20,30 @@ was killed may come twice.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pocketmq.pipeline.installed import check_arrow
+from pocketmq.pipeline.jobs.on_spark import Starting, job_session, plain_errors
 from pocketmq.pipeline.jobs.queue_rows import QueueRows, Source
 from pocketmq.pipeline.jobs.replay_pace import Pace, ReplayState
-from pocketmq.pipeline.jobs.replay_rows import (
-    COLUMNS,
-    FROM,
-    STORE_MS,
-    Row,
-    key_of,
-    place_of,
-    properties_of,
-    rows_in_order,
-)
-from pocketmq.pipeline.jobs.sources import source_of
+from pocketmq.pipeline.jobs.replay_rows import Row, in_order, marked_as_sent, read_parts
+from pocketmq.pipeline.jobs.sources import StoreSource, source_of
+from pocketmq.pipeline.options.offsets import to_json
 from pocketmq.pipeline.progress.checkpoint import Checkpoint, Mark
+from pocketmq.pipeline.progress.losses import Loss
 from pocketmq.pipeline.progress.resume import Losses, check_unchanged, moved_on
+from pocketmq.pipeline.spark.session import check_spark
 from pocketmq.protocol.java import bucket, java_hash
 from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.protocol.messages.properties import encode_properties
 from pocketmq.protocol.messages.validation import check_send_topic
+from pocketmq.runtime.words import counted
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
     from pocketmq.pipeline.sending.sender import Sender
     from pocketmq.pipeline.sending.sink_rows import Batch
 
@@ -119,61 +115,83 @@ def replay(
     options: ReplayOptions | None = None,
     dry_run: bool = False,
     on_state: Callable[[Replayed], None] | None = None,
+    master: str = "",
+    starting: Starting | None = None,
 ) -> Replayed:
     """Send all messages of a source to a topic.
 
+    Spark reads and sorts them, wherever it runs; they are sent from this process, one after the
+    other when they are due.
+
     Args:
-        source: As `source_of` takes it; a topic is read up to its present end.
+        source: As `messages` takes it; a topic is read up to its present end.
         topic: The target; it must exist.
         nameservers: Of the target, and of a source that is a topic.
         topics: Only these topics of the source.
         options: See there.
         dry_run: Send nothing, and say what would be sent.
         on_state: Called after each state, whether it is written to a file or not.
+        master: Where Spark runs; two cores of this machine if nothing else is said.
+        starting: Told where Spark runs before it is started.
 
     Raises:
         CallerError: There is no such source or topic, or the state is of another replay.
         DataLossError: The source has lost what the state says is still to be sent.
         BrokerError, RemotingError: A message could not be sent; run it again to go on.
-        MissingToolError: PyArrow, NumPy or what reads such a table is not installed.
+        MissingToolError: PySpark, Java 17 or what reads such a table is not installed.
+        JobError: Spark has failed.
     """
-    check_arrow("replay")
+    check_spark()
     options = options or ReplayOptions()
     check_send_topic(topic)
     found = source_of(source, topics=topics, nameservers=nameservers)
     path = options.state
     state = None if path is None else ReplayState.load(path, source, topic)
-    if dry_run:
-        return _dry_run(found, state, options)
-    work = _Replay(found, state or ReplayState(source, topic), nameservers, options)
-    return work.run(is_resumed=state is not None, on_state=on_state)
-
-
-def _dry_run(source: Source, state: ReplayState | None, options: ReplayOptions) -> Replayed:
     stand = Checkpoint({}) if state is None else state.stand
-    queues, losses = _queues(source, stand, options)
-    done = Replayed(lost=losses.count)
-    pace = Pace(options.speed, options.rate)
-    keys: set[str] = set()
-    for row in rows_in_order(queues):
-        if not row.body:
-            done.skipped_empty += 1
-            continue
-        _count(done, row)
-        keys.add(key_of(row))
-        done.lasts_s = pace.due_s(row.stored_ms)
-    done.keys = len(keys)
-    return done
-
-
-def _queues(
-    source: Source, stand: Checkpoint, options: ReplayOptions
-) -> tuple[list[QueueRows], Losses]:
-    """What is to be sent, and what is lost."""
-    queues = source.queues(COLUMNS, stand)
+    queues = found.queues(stand)
     losses = Losses(fails=options.fail_on_data_loss, advice=ADVICE)
     losses.judge(each.loss for each in queues)
-    return queues, losses
+    parts = [each for each in queues if each.low < each.high]
+    rows = None
+    if parts:  # Spark takes seconds to start
+        spark = job_session("replay", master=master, starting=starting)
+        with plain_errors():
+            rows = read_parts(spark, source, parts, nameservers=nameservers)
+    if dry_run:
+        done = _would_send(rows, options)
+        done.lost = losses.count
+        return done
+    work = _Replay(found, state or ReplayState(source, topic), nameservers, options)
+    return work.run(rows, queues, losses, is_resumed=state is not None, on_state=on_state)
+
+
+def _would_send(rows: DataFrame | None, options: ReplayOptions) -> Replayed:
+    if rows is None:
+        return Replayed()
+    from pyspark.sql import functions as f
+
+    has_body = f.length("body") > 0
+    sums = rows.agg(
+        f.count_if(has_body).alias("messages"),
+        f.count_if(~has_body).alias("empty"),
+        f.sum(f.length("body")).alias("bytes"),
+        f.count_distinct(f.when(has_body, f.col("key"))).alias("keys"),
+        f.min(f.when(has_body, f.col("latest"))).alias("first"),
+        f.max(f.when(has_body, f.col("latest"))).alias("last"),
+    )
+    with plain_errors():
+        (row,) = sums.collect()
+    if not row.messages:
+        return Replayed(skipped_empty=row.empty)
+    return Replayed(
+        messages=row.messages,
+        bytes=row.bytes,
+        skipped_empty=row.empty,
+        keys=row["keys"],
+        first_ms=row["first"],
+        last_ms=row["last"],
+        lasts_s=Pace(options.speed, options.rate).lasts_s(row.messages, row["first"], row["last"]),
+    )
 
 
 def _count(done: Replayed, row: Row) -> None:
@@ -198,55 +216,86 @@ class _Replay:
     """Of each queue of the source that has gone on since the last state, the offset behind the last
     message that was handed over, and that message's mark."""
 
-    def run(self, *, is_resumed: bool, on_state: Callable[[Replayed], None] | None) -> Replayed:
-        """Send everything that is not done."""
+    def run(
+        self,
+        rows: DataFrame | None,
+        queues: Sequence[QueueRows],
+        losses: Losses,
+        *,
+        is_resumed: bool,
+        on_state: Callable[[Replayed], None] | None,
+    ) -> Replayed:
+        """Send everything that is not done.
+
+        Args:
+            rows: It; None if there is nothing.
+            queues: Of which queues it is.
+            losses: What is lost of them.
+            is_resumed: Whether there was a state.
+            on_state: As `replay` takes it.
+        """
         stand = self.state.stand
-        rows, losses = _queues(self.source, stand, self.options)
         self._done.lost = losses.count
-        self.state.gone = (self.state.gone - {each.queue for each in rows}) | losses.gone
+        self.state.gone = (self.state.gone - {each.queue for each in queues}) | losses.gone
         # Where a queue begins is noted, so that what is removed from now on is missed.
-        self._next = {each.queue: (each.low, None) for each in rows if _has_moved(each, stand)}
+        self._next = {each.queue: (each.low, None) for each in queues if _has_moved(each, stand)}
         for queue in self._next:
             self.state.marks.pop(queue, None)
         sender = self._sender()
-        queues = sender.queues_of(self.state.topic)
+        targets = sender.queues_of(self.state.topic)
         clock = sender.access.client().clock
-        sent_before: set[tuple[str, str]] = set()
-        if is_resumed:
+        if is_resumed and rows is not None:
             # The ends in the file stay as they are until all before them is done.
-            sent_before = self._sent_before()
-        else:
-            self._save(queues, sender)
+            rows = marked_as_sent(rows, self._target(rows.sparkSession))
+        elif not is_resumed:
+            self._save(targets, sender)
+        # Files of a store may be removed after it was looked at, and before Spark reads them.
+        is_store = isinstance(self.source, StoreSource)
+        begins = {each.queue: each for each in queues if is_store and each.low < each.high}
         pace = Pace(self.options.speed, self.options.rate)
-        start_s = clock.monotonic()
+        start_s: float | None = None
         since = 0
         try:
-            for row in rows_in_order(rows):
+            for row in () if rows is None else in_order(rows):
+                if start_s is None:
+                    start_s = clock.monotonic()  # Spark has taken its time
+                if (part := begins.pop(row.queue, None)) is not None:
+                    self._miss(losses, part, row.offset)
                 self._next[row.queue] = (row.offset + 1, row.mark)
                 if not row.body:
                     self._done.skipped_empty += 1
                     continue
-                if sent_before and (place_of(row), str(row.mark.store_ms)) in sent_before:
+                if row.was_sent:
                     self._done.already_sent += 1
                     continue
                 wait_s = start_s + pace.due_s(row.stored_ms) - clock.monotonic()
                 if wait_s > _SOON_S:
                     self._flush(sender)
                     _wait(sender, wait_s)
-                self._add(sender, queues, row)
+                self._add(sender, targets, row)
                 since += 1
                 if since >= self.options.state_rows:
                     since = 0
-                    self._save(queues, sender)
+                    self._save(targets, sender)
                     if on_state is not None:
                         on_state(self._done)
-            self._save(queues, sender)
+            for part in begins.values():
+                self._miss(losses, part, part.high)
+            self._save(targets, sender)
         except BaseException:
             sender.cancel()
             raise
         if on_state is not None:
             on_state(self._done)
         return self._done
+
+    def _miss(self, losses: Losses, part: QueueRows, at: int) -> None:
+        """Stop at, or count, what is gone of a queue whose first message is at that offset."""
+        if at > part.low:
+            count = counted(at - part.low, "message")
+            what = f"offsets {part.low} to {at - 1} ({count}) were removed before they were read"
+            losses.judge([Loss(part.queue, part.low, at, at - part.low, what)])
+            self._done.lost = losses.count
 
     def _sender(self) -> Sender:
         from pocketmq.pipeline.sending.sender import Sender
@@ -258,8 +307,8 @@ class _Replay:
     def _add(self, sender: Sender, queues: list[MessageQueue], row: Row) -> None:
         from pocketmq.pipeline.sending.sink_rows import Batch
 
-        queue = queues[bucket(java_hash(key_of(row)), len(queues))]
-        text = encode_properties(properties_of(row)).encode()
+        queue = queues[bucket(java_hash(row.key), len(queues))]
+        text = encode_properties(row.properties).encode()
         batch = self._open.get(queue)
         if batch is not None and batch.size + len(row.body) + len(text) > _BATCH_BYTES:
             sender.send(self._open.pop(queue))
@@ -294,29 +343,16 @@ class _Replay:
             self.state.ends = shared_loop().run(sender.access.client().ends(queues))
             self.state.save(self.options.state)
 
-    def _sent_before(self) -> set[tuple[str, str]]:
-        """What stands in the target behind the ends that the state knows: where it was, and when it
-        was stored there, since a topic made anew has the same places."""
-        from pocketmq.pipeline.arrow_reads import read_topic
-
-        starts: dict[str, dict[str, int]] = {}
-        for queue, end in self.state.ends.items():
-            starts.setdefault(queue.broker_name, {})[str(queue.queue_id)] = end
-        found: set[tuple[str, str]] = set()
-        topic = self.state.topic
-        rows = read_topic(
-            topic,
+    def _target(self, spark: SparkSession) -> DataFrame:
+        """What stands in the target behind the ends that the state knows."""
+        read = spark.read.format("pocketmq").options(
             nameServer=self.nameservers,
+            topic=self.state.topic,
             columns="properties",
-            startingOffsets=json.dumps({topic: starts}),
+            startingOffsets=to_json(self.state.ends),
             failOnDataLoss="false",
         )
-        for batch in rows:
-            for pairs in batch.column("properties").to_pylist():
-                said = dict(pairs or ())
-                if FROM in said:
-                    found.add((said[FROM], said.get(STORE_MS, "")))
-        return found
+        return read.load()
 
 
 def _has_moved(queue: QueueRows, stand: Checkpoint) -> bool:

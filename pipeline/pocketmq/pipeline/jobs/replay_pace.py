@@ -36,9 +36,13 @@ class Pace:
         """
         if self._first_ms is None:
             self._first_ms = stored_ms
-        by_time = (stored_ms - self._first_ms) / 1000 / self.speed if self.speed > 0 else 0.0
-        by_rate = self._sent / self.rate if self.rate > 0 else 0.0
         self._sent += 1
+        return self.lasts_s(self._sent, self._first_ms, stored_ms)
+
+    def lasts_s(self, count: int, first_ms: int, last_ms: int) -> float:
+        """Seconds until the last of so many messages is due, which were stored in this time."""
+        by_time = (last_ms - first_ms) / 1000 / self.speed if self.speed > 0 else 0.0
+        by_rate = (count - 1) / self.rate if self.rate > 0 else 0.0
         return max(by_time, by_rate)
 
 

@@ -1,98 +1,191 @@
-"""The messages of a replay: read in the order of their store times, and as they are sent again."""
+"""The messages of a replay: read in the order of their store times, and as they are sent again.
+
+Spark reads, sorts and makes them; the names and the queues are RocketMQ's.
+"""
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from pocketmq.pipeline.jobs.queue_rows import NO_PLACE, PLACE, QueueRows, in_ms
+from pocketmq.pipeline.jobs.on_spark import kind_of, messages, plain_errors
+from pocketmq.pipeline.jobs.queue_rows import NO_PLACE, PLACE, QueueRows
+from pocketmq.pipeline.options.offsets import to_json
 from pocketmq.pipeline.progress.checkpoint import Mark
 from pocketmq.protocol.messages import properties as names
 from pocketmq.protocol.messages.message import MessageQueue
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 FROM: Final = "REPLAY_FROM"
 BORN_MS: Final = "REPLAY_BORN_MS"
 STORE_MS: Final = "REPLAY_STORE_MS"
+QUEUE: Final = ("topic", "brokerName", "queueId")
 COLUMNS: Final = (
-    *("topic", "brokerName", "queueId", "queueOffset", "body", "flag"),
+    *(*QUEUE, "queueOffset", "body", "flag"),
     *("bornTimestamp", "storeTimestamp", "properties"),
 )
 
 _KEPT: Final = frozenset({names.KEYS, names.TAGS, names.SHARDING_KEY, names.UNIQ_KEY})
+_LEFT_OUT: Final = (names.RESERVED - _KEPT) | {FROM, BORN_MS, STORE_MS, names.WAIT}
+_PARTS: Final = "topic string, brokerName string, queueId int, low bigint, high bigint"
 
 
 class Row(NamedTuple):
-    """One message of the source; compares by store time, queue and offset."""
+    """One message, as it is sent."""
 
     stored_ms: int
+    """Of it or of an earlier one of its queue, whose broker's clock was set back since."""
     queue: MessageQueue
+    """It was in."""
     offset: int
     body: bytes
     flag: int
     properties: Mapping[str, str]
-    born_ms: int
+    key: str
+    """Decides the queue: messages with the same one keep their order."""
     mark: Mark
-    """Tells it from another message at the offset; of its own store time, also if the clock was
-    set back."""
+    """Tells it from another message at the offset; of its own store time."""
+    was_sent: bool
+    """Whether the target has it, of a replay that was killed."""
 
 
-def rows_in_order(queues: Sequence[QueueRows]) -> Iterator[Row]:
-    """Rows of all queues by store time; those of a queue stay in its order."""
-    return heapq.merge(*map(_rows, queues))
+def read_parts(
+    spark: SparkSession, source: str, queues: Sequence[QueueRows], *, nameservers: str
+) -> DataFrame:
+    """The messages of these parts of a source's queues, as they are sent again.
 
+    Args:
+        spark: Where it is read.
+        source: As `messages` takes it.
+        queues: Which offsets.
+        nameservers: For topics.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
 
-def _rows(queue: QueueRows) -> Iterator[Row]:
-    latest = 0
-    for batch in queue.batches:
-        for row in _of_batch(batch, queue.queue):
+    kind, _ = kind_of(source)
+    if kind == "topic":
+        read = spark.read.format("pocketmq").options(
+            nameServer=nameservers,
+            assign=json.dumps(_assignment(each.queue for each in queues)),
+            startingOffsets=to_json({each.queue: each.low for each in queues}),
+            endingOffsets=to_json({each.queue: each.high for each in queues}),
+            columns=",".join((*COLUMNS, PLACE)),
+        )
+        rows = read.load()
+    else:
+        columns = (*COLUMNS, PLACE) if kind == "store" else COLUMNS
+        topics = sorted({each.queue.topic for each in queues})
+        rows = messages(spark, source, columns=columns, topics=topics)
+    if PLACE not in rows.columns:
+        rows = rows.withColumn(PLACE, f.lit(NO_PLACE))
+    parts = spark.createDataFrame(
+        [
+            (each.queue.topic, each.queue.broker_name, each.queue.queue_id, each.low, each.high)
+            for each in queues
+        ],
+        _PARTS,
+    )
+    of_queue = Window.partitionBy(*QUEUE).orderBy("queueOffset")
+    stored = f.unix_millis("storeTimestamp")
+    return (
+        rows.join(f.broadcast(parts), list(QUEUE))
+        .where("queueOffset >= low and queueOffset < high")
+        .select(
             # A broker's clock may have been set back: the order of the queue counts.
-            latest = max(latest, row.stored_ms)
-            yield row._replace(stored_ms=latest)
+            f.max(stored).over(of_queue).alias("latest"),
+            *(*QUEUE, "queueOffset", f.ifnull("body", f.lit(b"")).alias("body"), "flag"),
+            _properties().alias("properties"),
+            _key().alias("key"),
+            *(stored.alias("stored"), f.col(PLACE), _place().alias("place")),
+        )
+    )
 
 
-def _of_batch(batch: pa.RecordBatch, queue: MessageQueue) -> Iterator[Row]:
-    def values(name: str) -> list[Any]:
-        found: list[Any] = in_ms(batch.column(name)).to_pylist()
-        return found
-
-    columns = ("storeTimestamp", "queueOffset", "body", "flag", "properties", "bornTimestamp")
-    places = values(PLACE) if PLACE in batch.schema.names else [NO_PLACE] * len(batch)
-    for (stored, offset, body, flag, pairs, born), place in zip(
-        zip(*map(values, columns), strict=True), places, strict=True
-    ):
-        mark = Mark(stored, place)
-        yield Row(stored, queue, offset, body or b"", flag, dict(pairs or ()), born, mark)
+def _assignment(queues: Iterable[MessageQueue]) -> dict[str, dict[str, list[int]]]:
+    found: dict[str, dict[str, list[int]]] = {}
+    for queue in queues:
+        found.setdefault(queue.topic, {}).setdefault(queue.broker_name, []).append(queue.queue_id)
+    return found
 
 
-def key_of(row: Row) -> str:
-    """What decides the queue: messages with the same one keep their order."""
-    key = row.properties.get(names.SHARDING_KEY)
-    if key:
-        return key
-    words = row.properties.get(names.KEYS, "").split(names.KEY_SEPARATOR)
-    if words[0]:
-        return words[0]
-    return f"{row.queue.topic}/{row.queue.broker_name}/{row.queue.queue_id}"
+def marked_as_sent(rows: DataFrame, target: DataFrame) -> DataFrame:
+    """The same with column `wasSent`.
+
+    Args:
+        rows: Of `read_parts`.
+        target: Properties of what the target has. A row was sent if one has its place and its
+            store time, since a topic made anew has the same places.
+    """
+    from pyspark.sql import functions as f
+
+    sent = target.select(
+        f.col("properties")[FROM].alias("place"),
+        f.col("properties")[STORE_MS].try_cast("bigint").alias("stored"),
+        f.lit(True).alias("wasSent"),
+    ).dropDuplicates()
+    return rows.join(sent, ["place", "stored"], "left")
 
 
-def place_of(row: Row) -> str:
+def in_order(rows: DataFrame) -> Iterator[Row]:
+    """Rows by store time; those of a queue stay in its order."""
+    has_sent = "wasSent" in rows.columns
+    with plain_errors():
+        for row in rows.orderBy("latest", *QUEUE, "queueOffset").toLocalIterator():
+            yield Row(
+                row.latest,
+                MessageQueue(row.topic, row.brokerName, row.queueId),
+                row.queueOffset,
+                bytes(row.body),
+                row.flag,
+                row.properties,
+                row.key,
+                Mark(row.stored, row[PLACE]),
+                bool(has_sent and row.wasSent),
+            )
+
+
+def _given() -> Column:
+    from pyspark.sql import functions as f
+
+    return f.ifnull("properties", f.from_json(f.lit("{}"), "map<string,string>"))
+
+
+def _key() -> Column:
+    """The sharding key, else the first of KEYS, else the queue."""
+    from pyspark.sql import functions as f
+
+    first = f.substring_index(_given()[names.KEYS], names.KEY_SEPARATOR, 1)
+    return f.coalesce(
+        f.nullif(_given()[names.SHARDING_KEY], f.lit("")),
+        f.nullif(first, f.lit("")),
+        f.concat_ws("/", "topic", "brokerName", f.col("queueId").cast("string")),
+    )
+
+
+def _place() -> Column:
     """Where the message was; the value of REPLAY_FROM."""
-    queue = row.queue
-    return f"{queue.topic}/{queue.broker_name}/{queue.queue_id}/{row.offset}"
+    from pyspark.sql import functions as f
+
+    numbers = (f.col(name).cast("string") for name in ("queueId", "queueOffset"))
+    return f.concat_ws("/", "topic", "brokerName", *numbers)
 
 
-def properties_of(row: Row) -> dict[str, str]:
-    """The properties that it is sent with."""
-    kept = {
-        name: text
-        for name, text in row.properties.items()
-        if name not in names.RESERVED or name in _KEPT
+def _properties() -> Column:
+    """Those that it is sent with."""
+    from pyspark.sql import functions as f
+
+    def is_producers(name: Column, _: Any) -> Column:
+        return ~name.isin(sorted(_LEFT_OUT))
+
+    added = {
+        FROM: _place(),
+        BORN_MS: f.unix_millis("bornTimestamp").cast("string"),
+        STORE_MS: f.unix_millis("storeTimestamp").cast("string"),
+        names.WAIT: f.lit("true"),
     }
-    kept[FROM] = place_of(row)
-    kept[BORN_MS], kept[STORE_MS] = str(row.born_ms), str(row.mark.store_ms)
-    kept[names.WAIT] = "true"
-    return kept
+    pairs = [each for name, value in added.items() for each in (f.lit(name), value)]
+    return f.map_concat(f.map_filter(_given(), is_producers), f.create_map(*pairs))

@@ -10,15 +10,14 @@ Each gives the columns of the data sources (docs/spark-read.md), all at once or 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from pocketmq.pipeline.jobs.queue_rows import PLACE, QueueRows, Source, gone_queues
+from pocketmq.pipeline.jobs.on_spark import kind_of
+from pocketmq.pipeline.jobs.queue_rows import QueueRows, Source, gone_queues
 from pocketmq.pipeline.jobs.table_source import TableSource
 from pocketmq.pipeline.options.offsets import Offsets
 from pocketmq.pipeline.options.row_filter import RowFilter
 from pocketmq.pipeline.progress.checkpoint import Checkpoint, Mark
-from pocketmq.pipeline.progress.losses import Loss
 from pocketmq.pipeline.progress.resume import marked_places, others, resume
 from pocketmq.protocol.messages.message import MessageQueue
 
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pocketmq.pipeline.topics.settings import ReadSettings
-
-KINDS: Final = ("store", "parquet", "delta", "iceberg", "topic")
 
 
 def source_of(text: str, *, topics: Sequence[str] = (), nameservers: str = "") -> Source:
@@ -41,7 +38,7 @@ def source_of(text: str, *, topics: Sequence[str] = (), nameservers: str = "") -
     Raises:
         CallerError: There is no such source.
     """
-    kind, where = _kind_of(text)
+    kind, where = kind_of(text)
     if kind == "store":
         return StoreSource(where.split(","), topics)
     if kind == "topic":
@@ -51,15 +48,7 @@ def source_of(text: str, *, topics: Sequence[str] = (), nameservers: str = "") -
 
 def is_topic(text: str) -> bool:
     """Whether a source is read from a cluster, so that nameservers are needed."""
-    return _kind_of(text)[0] == "topic"
-
-
-def _kind_of(text: str) -> tuple[str, str]:
-    """One of `KINDS`, and what follows it; a text without one is a store if it is a folder."""
-    kind, colon, where = text.partition(":")
-    if colon and kind in KINDS:
-        return kind, where
-    return ("store" if Path(text).expanduser().is_dir() else "topic"), text
+    return kind_of(text)[0] == "topic"
 
 
 # -- stores ---------------------------------------------------------------------------------------
@@ -97,16 +86,14 @@ class StoreSource:
             for part in parts:
                 yield from scan.batches(part)
 
-    def queues(self, columns: Sequence[str], stand: Checkpoint) -> list[QueueRows]:
+    def queues(self, stand: Checkpoint) -> list[QueueRows]:
         """What is stored now."""
         from pocketmq.pipeline.progress.cut_short import cuts_by
         from pocketmq.pipeline.progress.marks import stored_mark
         from pocketmq.pipeline.stores import store_plan
-        from pocketmq.pipeline.stores.store_bounds import Slice
         from pocketmq.pipeline.stores.store_files import log_files
 
         found = []
-        columns = list(dict.fromkeys((*columns, PLACE)))
         for root in self.roots:
             chosen = store_plan.choose_queues(root, self.topics, RowFilter())
             with log_files(root.path) as log:
@@ -121,12 +108,7 @@ class StoreSource:
                     )
                     cut = cuts_by(self.marks, stand, suspects, {queue: low}, {queue: high})
                     begin, loss = resume(queue, stand, (low, high), now, cut.get(queue))
-                    part = store_plan.QueuePart(
-                        root.path,
-                        root.broker_name,
-                        (Slice(files.topic, files.queue_id, begin, high),),
-                    )
-                    found.append(QueueRows(queue, begin, high, _read_part(columns, part), loss))
+                    found.append(QueueRows(queue, begin, high, loss))
         return found + gone_queues(found, stand, self.topics)
 
     def marks(self, offsets: Offsets) -> dict[MessageQueue, Mark]:
@@ -140,10 +122,6 @@ class StoreSource:
             }
             found |= stored_marks(root.path, here)
         return found
-
-
-def _read_part(columns: Sequence[str], part: Any) -> Iterator[pa.RecordBatch]:
-    yield from _scan(columns).batches(part)
 
 
 def _scan(columns: Sequence[str]) -> Any:
@@ -170,21 +148,13 @@ class TopicSource:
 
         yield from read_topic(self.topic, columns=",".join(columns), **self.options)
 
-    def queues(self, columns: Sequence[str], stand: Checkpoint) -> list[QueueRows]:
+    def queues(self, stand: Checkpoint) -> list[QueueRows]:
         """Up to the present ends. A queue whose broker is away stays where it is."""
-        from pocketmq.pipeline.progress.topic_read import reading
         from pocketmq.pipeline.topics.settings import ReadSettings
-        from pocketmq.pipeline.topics.wire_read import PullPart
         from pocketmq.pipeline.workers.loop import shared_loop
 
-        columns = list(dict.fromkeys((*columns, PLACE)))
-        settings = ReadSettings({"topic": self.topic, "columns": ",".join(columns), **self.options})
-        found = []
-        for queue, low, high, loss in shared_loop().run(_topic_queues(settings, stand)):
-            read = reading(settings, settings.columns, RowFilter())
-            rows = read.batches(PullPart(queue, low, high)) if low < high else iter(())
-            found.append(QueueRows(queue, low, high, rows, loss))
-        return found
+        settings = ReadSettings({"topic": self.topic, **self.options})
+        return shared_loop().run(_topic_queues(settings, stand))
 
     def marks(self, offsets: Offsets) -> dict[MessageQueue, Mark]:
         """Asked of the brokers."""
@@ -197,9 +167,7 @@ class TopicSource:
         return shared_loop().run(read_marks(client, settings.pull.group, offsets))
 
 
-async def _topic_queues(
-    settings: ReadSettings, stand: Checkpoint
-) -> list[tuple[MessageQueue, int, int, Loss | None]]:
+async def _topic_queues(settings: ReadSettings, stand: Checkpoint) -> list[QueueRows]:
     """Each queue with the offsets that are to be read, and what is lost. On the shared loop."""
     from pocketmq.pipeline.progress import plan_reads
     from pocketmq.pipeline.progress.cut_short import cuts
@@ -211,16 +179,16 @@ async def _topic_queues(
     queues = await plan_reads.find_queues(client, settings)
     bounds = await client.bounds(queues)
     now = await read_marks(client, settings.pull.group, marked_places(stand, bounds))
-    found: list[tuple[MessageQueue, int, int, Loss | None]] = []
+    found = []
     lows = {queue: each.low for queue, each in bounds.items()}
     ends = {queue: each.high for queue, each in bounds.items()}
     suspects = others(stand, bounds, now)
     cut = await cuts(client, settings.pull.group, stand, suspects, lows, ends)
     for queue, (low, high) in bounds.items():
         begin, loss = resume(queue, stand, (low, high), now.get(queue), cut.get(queue))
-        found.append((queue, begin, high, loss))
+        found.append(QueueRows(queue, begin, high, loss))
     missing = [
         queue for queue in stand.offsets if queue not in bounds and queue.topic in settings.topics
     ]
     lost = await missing_losses(client, stand, missing)
-    return found + [(loss.queue, loss.wanted, loss.wanted, loss) for loss in lost]
+    return found + [QueueRows(loss.queue, loss.wanted, loss.wanted, loss) for loss in lost]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,53 +36,41 @@ class TableSource:
         self._check(columns)
         yield from self._dataset.to_batches(columns=list(columns), filter=self._of_topics())
 
-    def queues(self, columns: Sequence[str], stand: Checkpoint) -> list[QueueRows]:
-        """From the files whose offsets are wanted; a file's rows of a queue are held in memory.
+    def queues(self, stand: Checkpoint) -> list[QueueRows]:
+        """From what the files say.
 
         A table may lack rows, since it keeps some tags or the last row of a key: only a queue that
         ends before the stand, has another row there or none at all is a loss.
         """
-        self._check(columns)
-        names = list(dict.fromkeys((*columns, "queueOffset")))
-        spans: dict[MessageQueue, list[tuple[int, int, ds.Fragment]]] = {}
-        for fragment in self._dataset.get_fragments():
-            for queue, low, high in self._spans(fragment):
-                spans.setdefault(queue, []).append((low, high, fragment))
         found = []
-        for queue, listed in sorted(spans.items(), key=lambda item: item[0]):
-            listed.sort(key=lambda span: span[:2])
-            low, high = listed[0][0], max(span[1] for span in listed)
+        for queue, (low, high) in sorted(self._spans().items(), key=lambda item: item[0]):
             bounds = (min(low, stand.offsets.get(queue, 0)), high)
             was = stand.marks.get(queue)
-            now = self._marks(listed, queue, stand.offsets[queue] - 1) if was is not None else []
+            now = self._marks(queue, stand.offsets[queue] - 1) if was is not None else []
             same = was if was in now else next(iter(now), None)
             first, loss = resume(queue, stand, bounds, same)
-            rows = _of_queue(self._dataset.schema, listed, queue, first, names)
-            found.append(QueueRows(queue, min(max(first, low), high), high, rows, loss))
+            found.append(QueueRows(queue, min(max(first, low), high), high, loss))
         return found + gone_queues(found, stand, self.topics)
 
     def marks(self, offsets: Offsets) -> dict[MessageQueue, Mark]:
         """None: a table that is replaced while it is read has other files."""
         return {}
 
-    def _marks(
-        self,
-        listed: Sequence[tuple[int, int, ds.Fragment]],
-        queue: MessageQueue,
-        offset: int,
-    ) -> list[Mark]:
+    def _marks(self, queue: MessageQueue, offset: int) -> list[Mark]:
         """Marks of the rows at an offset, without a place in the log: not all tables have it."""
-        schema = self._dataset.schema
-        near = [each for each in listed if each[0] <= offset < each[1]]
+        import pyarrow.compute as pc
+
+        at = (
+            (pc.field("topic") == queue.topic)
+            & (pc.field("brokerName") == queue.broker_name)
+            & (pc.field("queueId") == queue.queue_id)
+            & (pc.field("queueOffset") == offset)
+        )
+        rows = self._dataset.to_table(columns=["storeTimestamp"], filter=at)
         return [
             Mark(stored, NO_PLACE)
-            for batch in _of_queue(schema, near, queue, offset, ["queueOffset", "storeTimestamp"])
-            for at, stored in zip(
-                batch.column("queueOffset").to_pylist(),
-                in_ms(batch.column("storeTimestamp")).to_pylist(),
-                strict=True,
-            )
-            if at == offset
+            for chunk in rows.column("storeTimestamp").chunks
+            for stored in in_ms(chunk).to_pylist()
         ]
 
     def _check(self, columns: Sequence[str]) -> None:
@@ -96,57 +83,23 @@ class TableSource:
 
         return pc.field("topic").isin(list(self.topics)) if self.topics else None
 
-    def _spans(self, fragment: ds.Fragment) -> list[tuple[MessageQueue, int, int]]:
-        """First and one behind the last offset of each queue in a file."""
-        rows = fragment.to_table(
-            schema=self._dataset.schema, columns=list(QUEUE_COLUMNS), filter=self._of_topics()
-        )
-        sums = rows.group_by(list(QUEUE_COLUMNS[:3])).aggregate(
-            [("queueOffset", "min"), ("queueOffset", "max")]
-        )
-        return [
-            (
-                MessageQueue(row["topic"], row["brokerName"], row["queueId"]),
-                row["queueOffset_min"],
-                row["queueOffset_max"] + 1,
+    def _spans(self) -> dict[MessageQueue, tuple[int, int]]:
+        """First and one behind the last offset of each queue."""
+        import pyarrow as pa
+
+        found: dict[MessageQueue, tuple[int, int]] = {}
+        for batch in self.batches(QUEUE_COLUMNS):
+            sums = (
+                pa.Table.from_batches([batch])
+                .group_by(list(QUEUE_COLUMNS[:3]))
+                .aggregate([("queueOffset", "min"), ("queueOffset", "max")])
             )
-            for row in sums.to_pylist()
-        ]
-
-
-def _of_queue(
-    schema: pa.Schema,
-    listed: Sequence[tuple[int, int, ds.Fragment]],
-    queue: MessageQueue,
-    start: int,
-    columns: list[str],
-) -> Iterator[pa.RecordBatch]:
-    """Rows of a queue by offset; files whose offsets overlap are read together."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    wanted = (
-        (pc.field("topic") == queue.topic)
-        & (pc.field("brokerName") == queue.broker_name)
-        & (pc.field("queueId") == queue.queue_id)
-        & (pc.field("queueOffset") >= start)
-    )
-    bounds = []
-    end = -1
-    for number, (low, high, _) in enumerate(listed):
-        if low >= end:
-            bounds.append(number)
-        end = max(end, high)
-    for _, together in groupby(
-        range(len(listed)), key=lambda number: max(at for at in bounds if at <= number)
-    ):
-        chosen = [listed[number] for number in together]
-        if max(high for _, high, _ in chosen) <= start:
-            continue
-        rows = pa.concat_tables(
-            [part.to_table(schema=schema, columns=columns, filter=wanted) for _, _, part in chosen]
-        )
-        yield from rows.sort_by("queueOffset").to_batches(max_chunksize=8192)
+            for row in sums.to_pylist():
+                queue = MessageQueue(row["topic"], row["brokerName"], row["queueId"])
+                low, end = row["queueOffset_min"], row["queueOffset_max"] + 1
+                was = found.get(queue, (low, end))
+                found[queue] = min(low, was[0]), max(end, was[1])
+        return found
 
 
 def _dataset(kind: str, where: str) -> ds.Dataset:

@@ -12,8 +12,9 @@ from pocketmq.cluster.cli.common.output import Output, show
 from pocketmq.cluster.cli.common.run import DEFAULT_NAMESERVERS, Nameservers, told_or_found
 from pocketmq.cluster.cli.common.tables import Table
 from pocketmq.cluster.cli.jobs.pipeline_jobs import FailOnDataLoss, Out, progress_bar
+from pocketmq.cluster.cli.jobs.pipeline_spark import Master, tell_starting
 
-REPLAY_HELP = """Send messages of a store, table or topic once more.
+REPLAY_HELP = """Send messages of a store, table or topic once more, with Spark.
 
 SOURCE is store:DIR, parquet:DIR, delta:TABLE, iceberg:DIR/NAMESPACE.NAME or topic:NAME. Messages
 go in the order of their store times, those with one key to one queue. Bodies, tags, keys and
@@ -21,6 +22,8 @@ properties are kept; REPLAY_FROM, REPLAY_BORN_MS and REPLAY_STORE_MS say where a
 With --state a replay that was killed goes on: nothing is left out, and only sends under way at the
 kill may come twice. Messages that the source lost before they were sent are an error, and so is a
 topic made anew or another store; --no-fail-on-data-loss counts them and goes on with what there is.
+Spark reads and sorts, this process sends: needs Java 17 or later and
+`pip install 'pocketmq[spark]'`.
 
 \b
 Examples:
@@ -55,6 +58,7 @@ def replay(
         bool, typer.Option("--dry-run", help="Only say what would be sent.")
     ] = False,
     fail_on_data_loss: FailOnDataLoss = True,
+    master: Master = "",
     out: Out = None,
     output: Output = None,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
@@ -79,6 +83,8 @@ def replay(
             options=options,
             dry_run=dry_run,
             on_state=on_state,
+            master=master,
+            starting=tell_starting,
         )
     if out is not None:
         write_rows([done], out, Replayed)
