@@ -12,7 +12,7 @@ from support.readers_python import distributions
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "jobs.md"
 
-pytestmark = [pytest.mark.java, pytest.mark.cluster, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.java, pytest.mark.cluster, pytest.mark.timeout(900)]
 
 
 def test_every_block_runs(wheel: Path, tmp_path: Path) -> None:
