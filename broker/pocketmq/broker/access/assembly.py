@@ -96,6 +96,7 @@ def assemble_access(core: BrokerCore) -> Access:
     accounts.changed.connect(saved.changed)
     users = [config.initial_user] if config.initial_user else []
     inner = config.inner_credentials
+    # Brokers name this user when they call each other, so each of them must know it.
     if inner is not None:
         users.append((inner.access_key, inner.secret_key))
     rules = AccessRules(
@@ -110,6 +111,7 @@ def assemble_access(core: BrokerCore) -> Access:
     guard: Guard | None = None
     if rules.authentication or rules.authorization:
         guard = AccessGuard(accounts, rules)
+    # In this order: what the file holds is there before users are added to it.
     services: list[Service] = [saved, _InitialUsers(accounts, users)]
     plain_file = config.plain_acl_file or Path(core.store.root) / "config" / "plain_acl.yml"
     if config.migrate_auth_from_v1_enabled:

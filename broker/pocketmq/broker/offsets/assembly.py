@@ -46,7 +46,6 @@ def assemble_offsets(core: BrokerCore, topics: Topics, groups: Groups) -> Offset
             table.forget_group(group)
 
     def topic_deleted(topic: str) -> None:
-        # Its pop retry topics: their messages would come again under a topic that is gone (M-16).
         """What waits in its pop retry topics would come again as a message of the topic (M-16)."""
         clears_retries = core.config.clear_retry_topic_when_delete_topic
         for group in table.groups_of(topic) if clears_retries else ():

@@ -110,6 +110,7 @@ def assemble_slave_tables(
         ),
     ]
     timers: list[Table] = []
+    # 4.9 has no pop and no timers, and does not know the requests.
     if profile.broker.arbitrary_delay:
         tables.append(
             Table(

@@ -33,6 +33,7 @@ def assemble_topics(core: BrokerCore) -> Topics:
         config.cluster_name,
         signals.topic_changed,
         TopicRules(
+            # Asked each time, because tools may change it.
             auto_create=lambda: core.config.auto_create_topic_enable,
             default_queue_nums=config.default_topic_queue_nums,
             broker_topic_enable=config.broker_topic_enable,
@@ -54,10 +55,12 @@ def assemble_topics(core: BrokerCore) -> Topics:
     signals.topic_deleted.connect(core.store.delete_topic)
 
     def announce(topic: str) -> None:
+        # A deleted topic has no configuration that could be announced.
         if configs.get(topic) is not None:
             announcements.note(topic)
 
     def role_changed() -> None:
+        # Only controllers count epochs.
         if core.role.leads and core.role.epoch:
             configs.note_epoch(core.role.epoch, core.clock.time_ms())
 

@@ -89,6 +89,7 @@ class TopicConfigManager:
         system = [
             (SELF_TEST_TOPIC, 1, rw),
             (BENCHMARK_TOPIC, 1024, rw),
+            # Templates in any case, as in RocketMQ; the options only let messages into them.
             (cluster_name, 16, rwx if rules.cluster_topic_enable else inherit),
             (broker_name, 1, rwx if rules.broker_topic_enable else inherit),
             (OFFSET_MOVED_TOPIC, 1, rw),
@@ -146,6 +147,7 @@ class TopicConfigManager:
             chosen = dict(self._table)
         else:
             chosen = {name: self._table[name] for name in topics if name in self._table}
+        # What the broker as a whole may not do is left out only where name servers are told.
         if permission & Perm.RW != Perm.RW:
             chosen = {
                 name: msgspec.structs.replace(config, perm=config.perm & permission)
@@ -216,15 +218,18 @@ class TopicConfigManager:
             advice="create the topic with `pocketmq topic create`, delete old ones, or raise it",
         )
         if template is not None and Perm.is_inherited(template.perm):
+            # Never more than the template has, whatever the producer asks for (B-12).
             queues = max(0, min(client_queue_nums, template.write_queue_nums))
             config = TopicConfig(
                 topic_name=topic,
                 read_queue_nums=queues,
                 write_queue_nums=queues,
+                # The new topic is no template itself.
                 perm=template.perm & ~Perm.INHERIT,
                 topic_filter_type=template.topic_filter_type,
                 topic_sys_flag=sys_flag,
             )
+        # Without a template: what a consumer sends back must find it (B-14).
         elif is_retry(topic):
             config = _config(topic, 1, Perm.RW, sys_flag=sys_flag)
         else:
