@@ -38,6 +38,7 @@ def split_address(address: str) -> tuple[str, int]:
     Raises:
         ValueError: it is neither, or the port is above 65535.
     """
+    # A URL is a common slip: say what to write, and do not fail on its last colon.
     scheme, mark, rest = address.partition("://")
     if mark:
         bare = rest.partition("/")[0] or "host:port"
@@ -45,10 +46,12 @@ def split_address(address: str) -> tuple[str, int]:
             f"{address!r} is no address of the form host:port; write {bare}, without {scheme}://"
         )
     host, _, port = address.rpartition(":")
+    # `isdigit` alone takes digits of other scripts.
     is_port = port.isascii() and port.isdigit()
     bare = without_brackets(host)
     if not bare or not is_port or any(each in "/ \t@[]" for each in bare) or _half_of_ipv6(bare):
         raise ValueError(f"{address!r} is no address of the form host:port")
+    # The length first: `int` is slow for very many digits, and refuses thousands.
     if len(port) > 5 or int(port) > MAX_PORT:
         raise ValueError(f"{address!r} has no port; ports end at {MAX_PORT}")
     return bare, int(port)

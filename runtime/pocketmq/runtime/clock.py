@@ -62,6 +62,7 @@ class Latch:
             return
         self._notified = True
         if self._waiter is not None and not self._waiter.done():
+            # A manual clock counts the task as busy from here, and not only from its next turn.
             if self._on_wake is not None:
                 self._on_wake()
             self._waiter.set_result(True)
@@ -82,6 +83,7 @@ class Latch:
         """End a wait, woken or not; the flag is clear afterwards."""
         self._waiter = None
         self._on_wake = None
+        # A wake-up in the turn of the expiry is served too, by what follows the wait.
         self._notified = False
 
 
@@ -157,10 +159,12 @@ class ClockTimeout:
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError("clock.timeout() works inside a task only")
+        # Cancels from before the block are not ours; `__aexit__` leaves them out.
         self._cancelling = task.cancelling()
 
         def expire() -> None:
             self._expired = True
+            # First, so that a manual clock waits for what the cancelled task does.
             self._on_expiry(task)
             task.cancel()
 
@@ -216,6 +220,7 @@ class SystemClock:
             await asyncio.sleep(0)  # a service that wakes itself must not starve the loop
             return True
         if timeout_s is not None and timeout_s <= 0:
+            # One that came in this turn counts.
             await asyncio.sleep(0)
             return latch.take()
         waiter: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
@@ -228,6 +233,7 @@ class SystemClock:
         try:
             return await waiter
         finally:
+            # Also when cancelled: the next wait must not find this one's waiter.
             latch.disarm()
             if timer is not None:
                 timer.cancel()

@@ -96,6 +96,7 @@ class LoopThread:
         """Cancel all tasks and end the thread; may be called twice."""
         if self._is_gone():
             return
+        # Blocks until all have ended: what they hold is closed before the loop is.
         asyncio.run_coroutine_threadsafe(_cancel_all(), self.loop).result()
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
@@ -108,6 +109,7 @@ class LoopThread:
         asyncio.set_event_loop(self.loop)
         try:
             self.loop.run_forever()
+            # As `asyncio.run` ends a loop.
             self.loop.run_until_complete(self.loop.shutdown_asyncgens())
             self.loop.run_until_complete(self.loop.shutdown_default_executor())
         finally:
@@ -130,6 +132,7 @@ class _Selector(selectors.DefaultSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         self._turn += 1
+        # It only looks in passing, and has calls to make.
         if timeout is not None and timeout <= 0:
             return super().select(timeout)
         self.waiting_turn = self._turn

@@ -86,6 +86,7 @@ class PeriodicService:
 
     def wakeup(self) -> None:
         """Run as soon as possible; several calls before that run collapse into one."""
+        # A `resume` before it, in the same rest, would put the run off by a period.
         self._resumed = False
         self._latch.wakeup()
 
@@ -104,16 +105,20 @@ class PeriodicService:
         Args:
             final_run: Run the action one last time, so that nothing pending is lost.
         """
+        # Set first: the task that is woken next looks at it.
         self._stopping = True
         self._latch.wakeup()
         task = self._task
         if task is not None:
+            # A task that waits for itself never ends.
             if task is asyncio.current_task():
                 return
             # Shielded: a caller that loses patience must not tear a write in two.
             with self._clock.peer_wait():
                 await asyncio.shield(task)
+            # What woke the service to its end must not wake it after another `start`.
             self._latch.take()
+        # By the caller, once the task has ended: runs never overlap.
         if final_run:
             await self._run_once()
 
@@ -127,7 +132,9 @@ class PeriodicService:
             if wait_s > 0 or self._latch.notified:
                 await self._clock.wait(self._latch, wait_s, self._expired)
             else:
+                # A run that wants the next one at once still gives others a turn.
                 await self._clock.sleep(0)
+            # The clock's timer has begun this run already; only its end is to be waited for.
             if self._began:
                 begun = self._began.pop()
                 wait_s = begun if isinstance(begun, (int, float)) else await self._until_done(begun)
@@ -141,6 +148,7 @@ class PeriodicService:
         self._resting, self._resumed = True, False
         await self._clock.wait(self._latch, None)
         self._resting = False
+        # Not resumed: woken or stopped, so no period is waited for.
         return self.period_s if self._resumed else 0
 
     def _must_stop(self) -> bool:
@@ -154,6 +162,7 @@ class PeriodicService:
         if self._stopping:
             return None
         result = self._act()
+        # An awaitable, no wait or a rest: a timer can do none of these, so the task goes on.
         if not isinstance(result, (int, float)) or result <= 0 or result == AT_REST:
             self._began.append(result)
             return None

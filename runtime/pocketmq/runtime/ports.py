@@ -84,8 +84,11 @@ def bound_sockets(host: str, port: int) -> Iterator[socket.socket]:
     for family, kind, protocol, _, address in _listened_addresses(host, port):
         made = socket.socket(family, kind, protocol)
         try:
+            # A port that was just given up is not free without it; on Windows it would take used
+            # ones.
             if sys.platform != "win32":
                 made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            # Else `::` takes the port of `0.0.0.0` too, which gets a socket of its own.
             if family == socket.AF_INET6:
                 made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             made.bind(address)
@@ -113,6 +116,8 @@ def free_ports(host: str, count: int) -> list[int]:
         EnvironmentFault: nobody could listen on `host`, or no such port is free.
     """
     found: list[int] = []
+    # At random, because two processes may ask at the same moment; more than asked, as some are
+    # used.
     for port in random.SystemRandom().sample(_NEVER_GIVEN, 100 + count):
         if len(found) == count:
             break
@@ -145,6 +150,7 @@ def hold_port(host: str, port: int) -> socket.socket | None:
         held = socket.socket(family)
     except OSError:
         return None
+    # Both need it: this socket, and the one that is to listen there.
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         held.bind(address)
@@ -172,6 +178,7 @@ def told_ip(host: str) -> str:
     family, somewhere = _EVERY_ADDRESS[host]
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         try:
+            # A datagram socket that connects only chooses a route, and its own address by it.
             probe.connect((somewhere, 9))
         except OSError:  # no network but itself
             return "127.0.0.1" if family == socket.AF_INET else "::1"
@@ -186,6 +193,7 @@ def addresses_of(host: str) -> list[str]:
     """
     host = without_brackets(host)
     try:
+        # A scope, as in `fe80::1%eth0`, is no part of the address.
         ip_address(host.partition("%")[0])
     except ValueError:
         pass
@@ -206,8 +214,10 @@ def listener_pid(port: int) -> int | None:
     try:
         connections = psutil.net_connections(kind="tcp")
     except (psutil.Error, OSError):
+        # macOS tells of other users' sockets to root only.
         return None
     for connection in connections:
+        # A socket that is not bound has an empty address.
         if connection.status == psutil.CONN_LISTEN and connection.laddr[1:2] == (port,):
             return connection.pid
     return None

@@ -144,6 +144,7 @@ class RoleContext:
         """
         self.is_ready = True
         gc.freeze()
+        # The start raised it; what comes from now on are requests, whose garbage is to be found.
         gc.set_threshold(*self._gc_threshold)
         line = ready_line(role=self.role, name=self.name, port=port, pid=os.getpid(), **facts)
         try:
@@ -158,11 +159,13 @@ class RoleContext:
 
     def request_stop(self, reason: str) -> None:
         """Let `stopped()` return; a main function that is not ready yet is cancelled."""
+        # The first reason is the cause; what fails during the stop only follows from it.
         if self.stop_reason is not None:
             return
         self.stop_reason, self.stop_asked_at = reason, SystemClock().monotonic()
         log.info("role.stopping", role=self.role, name=self.name, reason=reason)
         self._stopping.set()
+        # A start that waits for a peer does not look at `stopped` before it is ready.
         if not self.is_ready and self._main is not None:
             self._main.cancel()
 
@@ -184,6 +187,7 @@ def run_role(main: RoleMain, *, role: str, name: str, options: RoleOptions | Non
     try:
         ready_line(role=role, name=name)  # a name that cannot be told stops us before we begin
         logs.configure(options.log_level, options.log_format)
+        # Before anything listens: connections are refused by this limit.
         raise_soft_limit()
         os.umask(PRIVATE_UMASK)
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
@@ -208,6 +212,7 @@ def loop_factory(env: Mapping[str, str] = os.environ) -> Callable[[], asyncio.Ab
     choice = env.get("POCKETMQ_LOOP", "")
     if choice not in ("", "asyncio", "uvloop"):
         raise ConfigError("POCKETMQ_LOOP", f"{choice!r} is not one of asyncio, uvloop")
+    # Where uvloop cannot be had, asyncio's loop does the same more slowly.
     if choice != "asyncio":
         try:
             import uvloop
@@ -224,12 +229,15 @@ async def _run(main: RoleMain, role: str, name: str, options: RoleOptions) -> in
     gc.set_threshold(_START_OBJECTS)
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_log_unhandled)
+    # Asked first: once it has died, nobody tells that it was another.
     parent = os.getppid()
 
     async def call_main() -> None:
         await main(context)
 
+    # `call_main`, because `main` may return any awaitable and a task takes a coroutine only.
     context._main = asyncio.create_task(call_main(), name=f"{role}.main")
+    # Before the role has done anything, so that a Ctrl-C during the start is heard too.
     for number in (signal.SIGINT, signal.SIGTERM):
         call_on_signal(loop, number, _on_signal, context, number, parent)
     if options.exit_with_parent:
@@ -240,11 +248,14 @@ async def _run(main: RoleMain, role: str, name: str, options: RoleOptions) -> in
     try:
         await context._main
     except asyncio.CancelledError:
+        # Cancelled by somebody else than `request_stop`: no orderly end.
         if context.stop_reason is None:
             raise
     except PocketMQError:
+        # `run_role` reports it in one line: the user can correct it.
         raise
     except OSError as exc:
+        # A port that is taken is the one such error that the user can do something about.
         if exc.errno != errno.EADDRINUSE:
             log.exception("role.crashed", role=role, name=name)
             return EXIT_CRASHED
@@ -255,7 +266,9 @@ async def _run(main: RoleMain, role: str, name: str, options: RoleOptions) -> in
     finally:
         if turns is not None:
             turns.stop()
+        # Also after a crash: a task that still runs would complain when the loop is closed.
         await context.tasks.stop()
+    # It stopped in order, and yet not as asked: whoever supervises it must see that.
     if context.tasks.failure is not None:
         return EXIT_CRASHED
     log.info("role.stopped", role=role, name=name)
@@ -267,6 +280,7 @@ def _on_signal(context: RoleContext, number: signal.Signals, parent: int) -> Non
         if SystemClock().monotonic() - context.stop_asked_at < SAME_SIGNAL_S:
             return
         log.warning("role.ended", role=context.role, name=context.name, signal=number.name)
+        # Past everything that may hang; 128 + number is what a shell shows for it.
         os._exit(128 + number)
     if os.getppid() != parent:
         signal.alarm(ORPHAN_GRACE_S)  # nobody is left to kill us if the orderly stop hangs
@@ -292,12 +306,15 @@ def _watch_parent(context: RoleContext, loop: asyncio.AbstractEventLoop) -> None
         import ctypes
 
         call_on_signal(loop, signal.SIGCONT, _on_continued, context, os.getppid())
+        # Python has no call of its own for it. Where it is refused, only this watch is missing.
         pr_set_pdeathsig = 1
         ctypes.CDLL(None, use_errno=True).prctl(pr_set_pdeathsig, signal.SIGCONT)
     else:
+        # Only what a supervisor may hold: a file or a terminal at its end says nothing of a parent.
         mode = os.fstat(0).st_mode
         if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
             loop.add_reader(0, _on_stdin, context, loop)
+    # The parent may have died before the kernel was asked to tell.
     expected = os.environ.get(PARENT_PID)
     if expected is not None and expected != str(os.getppid()):
         context.request_stop("parent died")
@@ -310,6 +327,7 @@ def _on_continued(context: RoleContext, parent: int) -> None:
 
 def _on_stdin(context: RoleContext, loop: asyncio.AbstractEventLoop) -> None:
     with contextlib.suppress(BlockingIOError):
+        # What comes is dropped; only the end counts.
         if not os.read(0, 4096):
             loop.remove_reader(0)
             _orphaned(context)
@@ -326,6 +344,7 @@ def _orphaned(context: RoleContext) -> None:
 def ready_line(**facts: object) -> str:
     """`READY role=broker name=broker-a port=10911 pid=4312`, the first line on standard output."""
     for key, value in facts.items():
+        # Whoever reads the line splits it at white space.
         if any(char.isspace() for char in str(value)):
             raise ConfigError(key, f"{str(value)!r} contains white space")
     return "READY " + " ".join(f"{key}={value}" for key, value in facts.items())
@@ -333,6 +352,7 @@ def ready_line(**facts: object) -> str:
 
 def parse_ready_line(line: str) -> dict[str, str] | None:
     """The facts of a ready line; None for any other line."""
+    # Any program may print a long first line; a ready line has few facts.
     word, *pairs = line.split()[:64] or [""]
     if word != "READY" or not all("=" in pair for pair in pairs):
         return None
@@ -409,9 +429,12 @@ def load_all(
     add_arguments(parser, *config_classes)
     flags = vars(parser.parse_args(arguments))
     toml_path = toml_file(flags)
+    # A file for this role alone: each key in it must be of use here.
     if flags["config"] and others is not None:
         refuse_unused(
             Path(flags["config"]),
+            # The role's own table first: `refuse_unused` advises to write a stray key below the
+            # first.
             sorted([*config_classes, *others], key=lambda each: each is RoleOptions),
             parser.prog,
             more_advice="; a file of several processes is given with --shared-config",

@@ -26,6 +26,7 @@ class SharedTimeout:
         self._is_over = False
         self._task = asyncio.current_task()
         self._ends_at = loop.time() + self._limit_s
+        # An earlier block's timer may still be armed; `_look` moves it on.
         if self._timer is None:
             self._timer = loop.call_at(self._ends_at, self._look, loop)
 
@@ -36,6 +37,7 @@ class SharedTimeout:
         traceback: TracebackType | None,
     ) -> None:
         task, self._task = self._task, None
+        # Where somebody else has cancelled too, that counts and not ours.
         if self._is_over and task is not None and task.uncancel() == 0:
             raise TimeoutError(f"nothing within {self._limit_s:g} s") from exc
 
@@ -49,6 +51,7 @@ class SharedTimeout:
         self._timer = None
         if self._task is None:
             return
+        # The timer is of an earlier block; this one has longer.
         if loop.time() < self._ends_at:
             self._timer = loop.call_at(self._ends_at, self._look, loop)
             return

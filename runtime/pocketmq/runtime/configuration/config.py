@@ -69,6 +69,7 @@ def load(
 
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
+    # The strongest first; one that is there wins, also as an empty text.
     for each in options:
         for origin, found in (
             (f"flag {each.flag}", flags.get(each.name)),
@@ -82,6 +83,7 @@ def load(
                 break
         else:
             origins[each.name] = "default"
+            # A value that was found had its `~` expanded by `value_of`.
             if isinstance(each.default, Path):
                 values[each.name] = each.default.expanduser()
 
@@ -137,6 +139,7 @@ def _convert(value: Any, each: OptionDescription, origin: str) -> Any:
     try:
         return each.value_of(value)
     except ValueError as exc:
+        # A password must not stand in an error line, which may be logged.
         shown = "the value" if each.secret else repr(value)
         raise ConfigError(each.name, f"{shown} is not {exc}", origin=origin) from exc
 
@@ -171,6 +174,7 @@ def _toml_table(
 ) -> Mapping[str, Any]:
     table = read_toml(path)
     for part in section.split("."):
+        # A missing table is usual, for the file may be for other roles. A misspelt one is not.
         if part not in table:
             refuse_slip(path, section, part, [n for n, v in table.items() if isinstance(v, dict)])
         inner: Any = table.get(part, {})

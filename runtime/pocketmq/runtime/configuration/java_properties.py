@@ -26,11 +26,13 @@ def _properties(text: str) -> Iterator[tuple[str, str]]:
         if not line or line[0] in "#!":
             continue
         while _continues(line):
+            # A backslash at the end of the file continues with nothing, as in Java.
             line = line[:-1] + next(lines, "").lstrip()
         end = 0
         while end < len(line) and line[end] not in "=: \t\f":
             end += 2 if line[end] == "\\" else 1
         key, rest = line[:end], line[end:].lstrip(" \t\f")
+        # One separator only: a second `=` belongs to the value.
         if rest[:1] in ("=", ":"):
             rest = rest[1:].lstrip(" \t\f")
         yield _unescape(key), _unescape(rest)

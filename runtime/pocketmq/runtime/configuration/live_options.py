@@ -83,6 +83,7 @@ class LiveOptions:
             for each in describe(cls)
             if not each.secret
         }
+        # A secret is among these: the file keeps it, and no tool is shown it.
         self._others = {key: text for key, text in (others or {}).items() if key not in self._known}
 
     def current(self, config_class: type[T]) -> T:
@@ -137,12 +138,14 @@ class LiveOptions:
                 refused.append(f"{key} ({problem})")
             else:
                 (applied if known[1].live else at_restart).append(key)
+        # Once for all keys: a listener may read several that belong together.
         if applied:
             self.changed.emit(frozenset(applied))
         return OptionChange(tuple(applied), tuple(at_restart), tuple(refused))
 
     def _change(self, cls: type[Any], each: OptionDescription, text: str) -> str | None:
         """Why the value cannot be taken; None when it was."""
+        # A line break would write another key into the file.
         if not text.isprintable():
             return "one line of printable text, please"
         try:

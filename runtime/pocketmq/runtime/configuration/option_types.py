@@ -34,6 +34,7 @@ def as_text(value: Any) -> str:
 def as_type(value: Any, annotation: Any) -> Any:
     """`value` as `annotation` wants it; ValueError's text completes "... is not"."""
     inner, optional = unwrap_optional(annotation)
+    # So a flag or a variable can take an optional value away.
     if optional and isinstance(value, str) and value.strip().lower() in ("", "none", "null"):
         return None
     origin = typing.get_origin(inner)
@@ -41,10 +42,12 @@ def as_type(value: Any, annotation: Any) -> Any:
         return _one_of(value, {as_text(word): word for word in typing.get_args(inner)})
     if origin in (tuple, list):
         item = typing.get_args(inner)[0]
+        # TOML brings a list; flags, variables and `broker.conf` bring one text.
         parts = value.split(";") if isinstance(value, str) else value
         if not isinstance(parts, (list, tuple)):
             raise ValueError("a list, or text separated by ';'")
         parts = [part.strip() if isinstance(part, str) else part for part in parts]
+        # A `;` at the end makes no empty item.
         return origin(as_type(part, item) for part in parts if part != "")
     if isinstance(inner, type) and issubclass(inner, enum.Enum):
         if isinstance(value, inner):
@@ -62,8 +65,10 @@ def _scalar(value: Any, wanted: Any) -> Any:
             raise ValueError("true or false")
         return word in _TRUE
     if wanted in (int, float):
+        # For Python True is the number 1; `port = true` is a slip.
         if isinstance(value, bool):
             raise ValueError("a number")
+        # `int` would cut 1.5 to 1 without a word.
         if wanted is int and isinstance(value, float) and not value.is_integer():
             raise ValueError("a whole number")
         try:
@@ -71,6 +76,7 @@ def _scalar(value: Any, wanted: Any) -> Any:
         except (ValueError, TypeError):
             raise ValueError("a whole number" if wanted is int else "a number") from None
     if wanted is str:
+        # `name = 5` in TOML is a number and meant as text.
         if not isinstance(value, (str, int, float)):
             raise ValueError("text")
         return as_text(value)

@@ -85,6 +85,7 @@ class DurableFile:
             if text is not None and value is not None:
                 self._is_damaged = path is self.backup_path
                 return Loaded(value, text, self._is_damaged)
+        # Damaged is not missing: the role would begin with nothing, and write that over it.
         if problems:
             raise DamagedFileError(self.path, "; ".join(problems))
         return None
@@ -104,6 +105,7 @@ class DurableFile:
         # An empty one, as a crash may leave, is no backup either.
         if not self._is_damaged and self._files.file_size(present):
             await self._files.rename(present, str(self.backup_path))
+        # Before this rename only the backup is there, and `load` takes it.
         await self._files.rename(new, present)
         self._is_damaged = False
 

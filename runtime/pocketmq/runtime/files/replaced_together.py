@@ -53,16 +53,20 @@ def commit(coming: Path) -> None:
     journal = coming.parent / JOURNAL
     before = _coming(coming.parent)
     try:
+        # All of it is on the disk before the decision names it.
         sync_tree(coming)
         written = journal.with_name(f"{JOURNAL}.tmp")
         written.write_text(json.dumps({"folder": coming.name}))
         sync(written)
+        # The decision is a rename: it is there whole, or not at all.
         rename(written, journal)
     except OSError:
+        # The rename may be done and only its sync have failed: nothing may stay decided.
         if _coming(coming.parent) == coming:
             _end(coming.parent)
         shutil.rmtree(coming, ignore_errors=True)
         raise
+    # Only now: until the rename the earlier decision counted.
     if before is not None:
         shutil.rmtree(before, ignore_errors=True)
 

@@ -98,6 +98,7 @@ async def _advance_to(
     traffic: Traffic | None,
 ) -> int:
     near = [each for each in members if isinstance(each, NearMember)]
+    # Only clocks of this process can be read without asking.
     if traffic is not None and len(near) == len(members):
         return await _NearStep(step, near, on_deadline, traffic).advance(time_ms)
     return await _advance(step, time_ms, on_deadline)
@@ -170,6 +171,7 @@ class _NearStep:
                 is_late = True  # whoever was to go on had something to say first
             else:  # somebody is busy
                 now_ms = await _one_step(self._step, time_ms, self._on_deadline)
+        # What the last moment sent belongs to it too.
         if self._traffic.writes != seen:
             await self._settle(now_ms, now_ms)
         return steps
@@ -224,21 +226,26 @@ class _NearStep:
     async def _run_one(self, now_ms: int, time_ms: int, seen: int) -> tuple[int, int]:
         """Let the member whose turn it is go on until it is another's; moments, and where it is."""
         due = self._due()
+        # Nothing is due: all skip to the end, unless something was sent that may yet arm a timer.
         if not due or due[0][0] > time_ms:
             quiet = self._traffic.writes == seen
+            # If one cannot, those before it are at the end already, and stay there.
             if quiet and all(each.clock.skip_to(time_ms) for each in self._members):
                 return 1, time_ms
             return 0, now_ms
         owner = self._members[due[0][1]]
         others = [each for each in self._members if each is not owner]
+        # Until a millisecond before the second's turn, so that moments keep their order.
         limit_ms = min(time_ms, max(due[0][0], due[1][0] - 1)) if len(due) > 1 else time_ms
         moments = 0
         reached_ms = now_ms
 
         def at_moment(at_ms: int, what: str) -> bool:
             nonlocal moments, reached_ms
+            # As soon as it has sent something it stops: others have to read that at this moment.
             if at_ms > limit_ms or moments >= MOST_MOMENTS or self._traffic.writes != seen:
                 return False
+            # First all others get there: what its timers send must not arrive in the past.
             if not all(each.clock.skip_to(at_ms) for each in others):
                 return False
             moments += 1
@@ -323,6 +330,7 @@ class _Step:
             )
         answers: list[T] = []
         for member, result in zip(members, results, strict=True):
+            # A member that does not answer may be left out; any other error is a fault of ours.
             if isinstance(result, (OSError, EOFError, ClockMemberError)):
                 self._not_answered(member, doing, result)
             elif isinstance(result, BaseException):

@@ -74,6 +74,7 @@ class _ManualTimer:
 
     def cancel(self) -> None:
         self.callback = None
+        # The first stays one that is not cancelled: other threads read it (`due_ms`).
         _earliest(self._timers)
 
 
@@ -120,10 +121,12 @@ class ManualClock:
     def next_deadline_ms(self) -> int | None:
         """When the earliest timer is due, in ms since the epoch, rounded up; None without one."""
         timer = _earliest(self._timers)
+        # Rounded up: who moves the clock to this moment has the timer fired.
         return None if timer is None else self._start_ms - (-timer.when_us // 1000)
 
     def due_ms(self) -> int | None:
         """`next_deadline_ms`, for any thread: it changes nothing."""
+        # One read: the clock's loop may change the list meanwhile.
         first = next(iter(self._timers), None)
         return None if first is None else self._start_ms - (-first[0] // 1000)
 
@@ -148,6 +151,7 @@ class ManualClock:
         due_ms = self.due_ms()
         if self.is_busy or (due_ms is not None and due_ms < time_ms):
             return False
+        # A clock never goes back.
         self._now_us = max(self._now_us, (time_ms - self._start_ms) * 1000)
         return True
 
@@ -173,6 +177,7 @@ class ManualClock:
         when_us = round(when_s * 1_000_000)
         if when_us > self._now_us:
             return self._push(when_us, callback, what)
+        # Due already: in the next turn, and not only when the clock is moved.
         timer = _ManualTimer(when_us, callback, what, self._timers)
         asyncio.get_running_loop().call_soon(self._fire, timer)
         return timer
@@ -200,6 +205,7 @@ class ManualClock:
             return latch.take()
         waiter: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         task = _current_task()
+        # The clock must not move on before the woken task has run.
         latch.arm(waiter, lambda: self._tasks.wake(task))
         try:
             return await self._rest_until(waiter, timeout_s, at_expiry)
@@ -231,6 +237,7 @@ class ManualClock:
         late: list[AbstractContextManager[None]] = []
 
         def lose_patience() -> None:
+            # From here on the clock may move: a frozen peer would hold up everybody for ever.
             late.append(self._peer_wait(task))
             late[0].__enter__()
 
@@ -246,6 +253,7 @@ class ManualClock:
     def _peer_wait(self, task: asyncio.Task[object] | None = None) -> Iterator[None]:
         task = task or _current_task()
         tasks = self._tasks
+        # The task may have been resting already; afterwards it is again what it was before.
         was_busy, was_waiting = tasks.is_busy(task), tasks.is_waiting(task)
         tasks.rest(task)
         try:
@@ -277,6 +285,7 @@ class ManualClock:
             ClockStuckError: Woken tasks did not rest within the guard's real seconds.
         """
         target_us = (time_ms - self._start_ms) * 1000
+        # Who waits for another mover counts as resting, or that one would wait for it.
         if self._moving.locked():
             with self._peer_wait():
                 await self._moving.acquire()
@@ -285,9 +294,12 @@ class ManualClock:
         self._tasks.mover = _current_task()
         waiting = calls_ahead(asyncio.get_running_loop())
         try:
+            # With `at_moment` a lock step has just seen that all rest, unless it shows here that
+            # they do not.
             if at_moment is None or self._tasks or waiting:
                 await self._settle()
             while self._fire_next(target_us, at_moment):
+                # Nothing busy and nothing to be called: settling would only cost turns.
                 if self._tasks or waiting is None or waiting:
                     await self._settle()
             return self.time_ms()
@@ -317,9 +329,11 @@ class ManualClock:
             self._now_us = max(self._now_us, target_us)
             return False
         at_ms = self._start_ms - (-timer.when_us // 1000)
+        # Refused: the clock stays before this moment, and its timers stay armed.
         if at_moment is not None and not at_moment(at_ms, timer.what or "timer"):
             return False
         self._now_us = now_us = max(self._now_us, timer.when_us)
+        # What is armed meanwhile for this very moment goes through the loop, so this ends.
         while timer is not None and timer.when_us <= now_us:
             heapq.heappop(self._timers)
             self._fire(timer)
@@ -349,6 +363,7 @@ class ManualClock:
 
             def expire() -> None:
                 nonlocal timer
+                # Woken or cancelled in the same turn, before the timer could be cancelled.
                 if waiter.done():
                     return
                 again_s = None if at_expiry is None else at_expiry()
@@ -375,12 +390,14 @@ class ManualClock:
         return self._now_us + max(1, round(after_s * 1_000_000))
 
     def _fire(self, timer: _ManualTimer) -> None:
+        # Cleared first, so that a `cancel` from within does no harm.
         callback, timer.callback = timer.callback, None
         if callback is None:
             return
         if timer.what is not None:
             callback()
             return
+        # Tasks that a callback starts are the clock's doing, so it waits for them.
         before = asyncio.all_tasks()
         try:
             callback()
@@ -388,6 +405,7 @@ class ManualClock:
             asyncio.get_running_loop().call_exception_handler(
                 {"message": f"timer callback {callback!r} failed", "exception": exc}
             )
+        # By name: a set has another order in each run, and a simulation must not.
         for task in sorted(asyncio.all_tasks() - before, key=lambda task: task.get_name()):
             self._tasks.wake(task)
 

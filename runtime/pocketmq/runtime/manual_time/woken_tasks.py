@@ -90,6 +90,7 @@ class WokenTasks:
         # nothing to wait for. Where that cannot be seen, turns count.
         waiting = calls_ahead(loop)
         quiet = 0
+        # A callback of this very turn may wake one.
         if self._all_rest():
             await asyncio.sleep(0)
         while True:
@@ -105,6 +106,7 @@ class WokenTasks:
                 async with asyncio.timeout_at(guard_ends_at):
                     await settled
             except TimeoutError:
+                # It may have come to rest in the turn of the time-out.
                 if not self._all_rest():
                     return False
             finally:
@@ -126,9 +128,11 @@ class WokenTasks:
         awaited = getattr(task, "_fut_waiter", None)
         children = getattr(awaited, "_children", None) or [awaited]
         pending = [child for child in children if child is not None and not child.done()]
+        # It waits for a plain future: who resolves that cannot be told, so it counts as busy.
         if not pending or not all(isinstance(child, asyncio.Task) for child in pending):
             return False
         rests = True
+        # All of them are watched: any may be the last to rest.
         for child in pending:
             if not self._rests(child):
                 rests = False
