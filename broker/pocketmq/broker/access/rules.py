@@ -269,6 +269,7 @@ def java_sorted(items: Sequence[T], compare: Callable[[T, T], int]) -> list[T]:
         return done
     run = 2  # how many at the start are in order, or in reverse
     if compare(done[1], done[0]) < 0:
+        # Falling strictly: what is equal keeps its order.
         while run < len(done) and compare(done[run], done[run - 1]) < 0:
             run += 1
         done[:run] = reversed(done[:run])

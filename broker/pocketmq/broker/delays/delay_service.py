@@ -115,14 +115,17 @@ class ScheduleMessageService(Service):
                 planner.moved(level, found.next_begin_offset)  # outside the queue (B-93)
                 planner.look_at(level, now_ms)
             else:
+                # Nothing there: `arrived` looks at the level again.
                 planner.look_at(level, None)
             return
         messages: list[StoredMessage] = []
         ends: list[int] = []
+        # If all of these are due, more may be behind them.
         next_at_ms: int | None = now_ms
         for record in decode_records(b"".join(found.records)):
             due_at_ms = planner.due_at_ms(level, record.store_timestamp_ms, now_ms)
             if due_at_ms > now_ms:
+                # All wait equally long, so those behind it are due no earlier.
                 next_at_ms = due_at_ms
                 break
             message = from_schedule_topic(record)
@@ -136,6 +139,7 @@ class ScheduleMessageService(Service):
         if messages and not self._put(level, messages, ends):
             planner.look_at(level, now_ms + RETRY_PUT_MS)
             return
+        # Also past what was dropped at the end of the batch.
         planner.moved(level, offset)
 
     def _put(self, level: int, messages: list[StoredMessage], ends: list[int]) -> bool:
@@ -154,6 +158,7 @@ class ScheduleMessageService(Service):
             delivered_to = end
             self._stats.note_delivered(message.topic, level - 1, result.size, now)
         if delivered_to is not None:
+            # What was stored before the failure must not be stored again by the next attempt.
             self._planner.moved(level, delivered_to)
         if failed is not None:
             log.warning("delayed.put_failed", level=level, status=failed.name)

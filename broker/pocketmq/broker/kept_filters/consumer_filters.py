@@ -99,6 +99,7 @@ class ConsumerFilters:
         version = subscription.sub_version
         if old is not None and not old.dead and version <= old.client_version:
             return
+        # Refused before: it is parsed again only when it changes.
         if subscription == self._wrong.get(key):
             return
         if not self._understands(subscription):
@@ -108,6 +109,7 @@ class ConsumerFilters:
             subscription.sub_string,
             subscription.expression_type,
         )
+        # The same expression again: the entry lives on, with its age.
         if old is not None and same:
             old.client_version, old.dead_time, old.dead = version, 0, False
         else:

@@ -40,6 +40,7 @@ class MetricsProcessor:
             return _answer(request, report)
 
         def go_on() -> None:
+            # Nobody waits for the answer any more.
             if not peer.is_open:
                 return
             try:
@@ -48,6 +49,7 @@ class MetricsProcessor:
             except Exception as exc:  # noqa: BLE001 - the peer is told, as by the dispatcher
                 reply = error_reply(peer, request, exc)
             if reply is None:
+                # The next part in another turn, so that requests are served between.
                 defer(go_on)
             else:
                 peer.reply(request, reply)

@@ -151,6 +151,7 @@ class Epochs:
             raise EpochsError(f"an epoch file that cannot be read: {exc}") from exc
         if len(entries) != count:
             raise EpochsError(f"{count} epochs are announced, {len(entries)} are there")
+        # RocketMQ takes 0 for "no CRC".
         if crc != 0 and crc32("".join(body).encode()) & 0x7FFFFFFF != crc:
             raise EpochsError("the epochs do not fit their CRC")
         if any(a.epoch >= b.epoch or a.start >= b.start for a, b in pairwise(entries)):

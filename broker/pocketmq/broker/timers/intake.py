@@ -270,6 +270,7 @@ class TimerIntake:
         position = begin
         for arrival in arrivals:
             out_ms = arrival.target.out_ms
+            # Neighbours are mostly due at the same moment.
             known = slots.get(out_ms)
             if known is None:
                 slot_ms, rolls = self._slot(out_ms, write_ms)
@@ -284,6 +285,7 @@ class TimerIntake:
             new.last = position
             new.change += -1 if arrival.cancels else 1
             position += RECORD_SIZE
+        # The log first: a slot must not lead to where no record is.
         self._log.append_packed(b"".join(packed))
         for slot_ms, new in news.items():
             self._wheel.add(slot_ms, new.first, new.change, last=new.last)

@@ -254,6 +254,7 @@ class TopicConfigManager:
         config = self._ensure(
             _config(retry_topic(group), queue_nums, Perm.RW, order=order, sys_flag=sys_flag), now_ms
         )
+        # A group may have become an ordered one, or no longer be (B-21).
         if config.order != order:
             config = msgspec.structs.replace(config, order=order)
             self.put(config, now_ms)

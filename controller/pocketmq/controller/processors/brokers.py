@@ -244,6 +244,7 @@ class BrokerProcessor:
         header: RegisterBrokerToControllerRequestHeader,
         done: asyncio.Future[Outcome],
     ) -> None:
+        # This controller stops; the broker asks another one.
         if done.cancelled():
             return
         error = done.exception()

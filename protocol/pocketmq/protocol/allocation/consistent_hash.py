@@ -68,6 +68,7 @@ class AllocateMessageQueueConsistentHash:
         mine = []
         for queue in mq_all:
             at = bisect_left(positions, self._hash(str(queue)))
+            # Behind the last point the ring begins anew.
             if points[positions[at if at < last else 0]] == current_cid:
                 mine.append(queue)
         return mine

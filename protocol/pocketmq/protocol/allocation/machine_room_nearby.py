@@ -64,7 +64,9 @@ class AllocateMachineRoomNearby:
         mine_here = queues.pop(my_room, [])
         if mine_here:
             mine += self._share(consumer_group, current_cid, mine_here, clients[my_room])
+        # In the same order at each client, for each of them shares for itself.
         for room in sorted(queues):
+            # A room without clients is shared by the whole group, or nobody would read it.
             if room not in clients:
                 mine += self._share(consumer_group, current_cid, queues[room], cid_all)
         return mine

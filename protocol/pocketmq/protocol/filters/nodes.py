@@ -253,6 +253,8 @@ class Build:
 
         def equal(props: Properties) -> Value:
             a, b = first(props), second(props)
+            # Two missing ones are equal; one that is missing is unknown on the left and false on
+            # the right.
             if a is None:
                 return True if b is None else None
             if b is None:
@@ -274,11 +276,13 @@ class Build:
 
         def ordering(props: Properties) -> Value:
             a = first(props)
+            # A missing value is neither more nor less: unknown.
             if a is None:
                 return None
             b = second(props)
             if b is None:
                 return None
+            # Texts are ordered by the numbers that they are.
             if texts:
                 x, y = parse_double(str(a)), parse_double(str(b))
                 return holds(compare(x, Kind.DOUBLE, y, Kind.DOUBLE))

@@ -121,6 +121,7 @@ class TcpNetwork:
                 inner = self.socket_protocol(channel, address)
                 tls = self._client_tls
                 line = None if tls is None else ClientTlsLine(inner, tls)
+                # Each address in turn: a name may have one of IPv6 that nobody listens at.
                 await asyncio.get_running_loop().create_connection(
                     lambda: line or inner, host, port, family=socket.AF_UNSPEC
                 )

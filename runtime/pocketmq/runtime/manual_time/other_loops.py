@@ -72,6 +72,7 @@ class _Errand(Generic[T]):
 
     def begin(self) -> None:
         """Try it at once; make a task where that is not enough."""
+        # The caller was cancelled before this loop came to it.
         if self.done.cancelled():
             self._coroutine.close()
             return
@@ -84,9 +85,11 @@ class _Errand(Generic[T]):
                 self._tell(_fail, exc)
                 return
             if not isinstance(result, Later):
+                # Never started, it would warn when it is collected.
                 self._coroutine.close()
                 self._tell(_resolve, result)
                 return
+            # What is about to be called may be all that it has to wait for.
             if result is Later.NEXT_TURN and self._tries < _MOST_TRIES:
                 self._loop.call_soon(self.begin)
                 return
