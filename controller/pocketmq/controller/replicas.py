@@ -339,6 +339,7 @@ class Replicas:
                     f"without {sorted(ids)} nobody of {name} is in sync; clean the whole name, or"
                     " force it with isCleanLivingBroker and elect another by unclean election"
                 )
+        # No ids: all of them.
         for each in ids or list(group.replicas):
             replica = group.replicas.pop(each, None)
             if replica is not None:

@@ -129,4 +129,5 @@ def _first_number(data: bytes) -> int | None:
         number = first
     else:
         number = first - 0x100 if first >= 0xE0 else None
+    # A Java int ends there: above it, it is no number of a request.
     return number if number is not None and number < 2**31 else None

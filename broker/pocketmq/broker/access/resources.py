@@ -60,6 +60,7 @@ class Resource:
         if name == STAR:
             return cls(kind, None, Pattern.ANY)
         if name.endswith(STAR):
+            # RocketMQ cuts at the first star.
             return cls(kind, name.partition(STAR)[0], Pattern.PREFIXED)
         return cls(kind, name)
 

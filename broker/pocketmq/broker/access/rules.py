@@ -244,6 +244,7 @@ def decide(acl: Acl | None, need: Need, source_ip: str, *, longest_prefix_first:
     Raises:
         ValueError: a rule has a network, and `source_ip` is no address.
     """
+    # The custom rules decide where one of them fits, and the default ones otherwise.
     for policy in (acl and acl.of(PolicyType.CUSTOM), acl and acl.of(PolicyType.DEFAULT)):
         if not policy:
             continue
@@ -314,6 +315,7 @@ def _compare_as_5_3_3(one: Entry, other: Entry) -> int:
             order = len(a.name or "") - len(b.name or "")
     if order:
         return order
+    # The other way round than from 5.4.0 on: Deny goes behind.
     if one.decision is Decision.DENY:
         return 1
     return -1 if other.decision is Decision.DENY else 0

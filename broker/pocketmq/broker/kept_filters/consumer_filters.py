@@ -88,6 +88,7 @@ class ConsumerFilters:
                 del self._entries[key]
                 self.unsaved.note()
             elif key not in alive and not entry.dead:
+                # Not before its birth, even if the clock was set back.
                 entry.dead_time, entry.dead = max(now_ms, entry.born_time), True
                 self.unsaved.note()
         for key in self._wrong.keys() - alive:

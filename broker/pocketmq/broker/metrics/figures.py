@@ -76,6 +76,7 @@ def traffic_figures(core: BrokerCore) -> Figures:
             yield Figure(metrics.MESSAGES_OUT, out, count)
             yield Figure(metrics.BYTES_OUT, out, bytes_out)
             messages, size_bytes = messages - count, size_bytes - bytes_out
+        # The rest was pulled.
         if messages and not (is_retry(topic) or is_dlq(topic)):
             out = (topic, group, system, "")
             yield Figure(metrics.MESSAGES_OUT, out, messages)

@@ -68,6 +68,7 @@ def parse_double(text: str) -> float:
         NotComparableError: the text is no number.
     """
     trimmed = text.strip(_SPACES)
+    # Java takes a `d` or `f` behind a decimal number.
     plain = trimmed[:-1] if trimmed[-1:] in "dDfF" and trimmed else trimmed
     if _DOUBLE.fullmatch(plain) and (plain is trimmed or plain[-1].isdigit() or plain[-1] == "."):
         return float(plain)
@@ -76,6 +77,7 @@ def parse_double(text: str) -> float:
             try:
                 return float.fromhex(hexadecimal)
             except OverflowError:
+                # So does Java with what is too large for it.
                 return -math.inf if hexadecimal[0] == "-" else math.inf
     raise NotComparableError(f"{text[:80]!r} is no number")
 
@@ -105,6 +107,7 @@ def compare(left: Value, left_kind: Kind, right: Value, right_kind: Kind) -> int
             return -1
     assert left is not None
     assert right is not None
+    # Java compares a Long with a Double as two Doubles.
     if Kind.DOUBLE in (left_kind, right_kind):
         return _compare_doubles(float(left), float(right))
     return (left > right) - (left < right)  # type: ignore[operator]  # both are numbers here

@@ -90,11 +90,13 @@ class PlainAccount:
                 f"Need admin permission for request code={code}, but accessKey={self.access_key} "
                 "is not"
             )
+        # An administrator may do anything, unless it has rules of its own.
         if self.is_admin and not self.perms:
             return
         for name, needed in needs.items():
             is_group = name.startswith(RETRY_PREFIX)
             owned = self.perms.get(name, self.group_perm if is_group else self.topic_perm)
+            # DENY is a bit of its own, and wins over the others.
             if owned & Perm.DENY or not owned & needed:
                 what = f"group:{name[len(RETRY_PREFIX) :]}" if is_group else f"topic:{name}"
                 raise PlainAclError(f"No default permission for {what}")

@@ -256,6 +256,7 @@ class _Verification:
         behind: dict[QueueName, tuple[int, int]] = {}
         older: Counter[QueueName] = Counter()
         queueless: Counter[QueueName] = Counter()
+        # Backwards, so that the earliest stretch has the last word on `first`.
         for stretch in reversed(stretches):
             for name, (count, first) in stretch.behind.items():
                 behind[name] = behind.get(name, (0, 0))[0] + count, first
@@ -287,6 +288,7 @@ class _Verification:
                 count, first = behind[name]
                 ends = f"the queue ends {counted(count, 'record')} before the log"
                 what = f"{ends}, at log offset {first}"
+                # Recovery makes the entries for what follows, so none is lost.
                 if self._is_unfinished(first):
                     result.notes.append(f"{queue.row.directory}: {what}")
                 else:

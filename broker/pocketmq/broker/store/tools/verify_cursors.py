@@ -97,6 +97,7 @@ class QueueCursor:
         if found == expected:
             self.matched += 1
             return Outcome.MATCHED, None
+        # From before the topic was deleted: it was made again since.
         if self._queue.first == 0 and expected[0] < first_physical(self._store, self._queue):
             return Outcome.OLDER, None
         if offset >= self._queue.end:

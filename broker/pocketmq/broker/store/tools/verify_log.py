@@ -149,6 +149,7 @@ class LogCheck:
                 reason = f"a blank of {checked.size} bytes where {file.size - position} are left"
             else:
                 reason = checked.reason or "zeros where a record should be"
+            # The check goes on at the next sound record: one fault is told once.
             following = next(sound_positions(file, position + 1), None)
             # The last file may end in the middle: what follows is the end of the log, not a loss.
             if following is None and is_last and limit == file.size:
