@@ -11,6 +11,7 @@ import pytest
 from pocketmq.broker.pop.merge import Held, MergeLimits, PopMerge
 from pocketmq.broker.pop.records import CheckPoint
 from pocketmq.broker.store import FlushDiskType
+from pocketmq.protocol.headers.topics import DeleteTopicRequestHeader
 from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from support.broker_rig import START_MS, BrokerRig, Voice, running_broker
 from support.hanging_disk import HangingDisk
@@ -141,6 +142,17 @@ async def test_offsets_go_on_after_a_disk_that_hung_for_longer_than_a_flush_is_w
         disk.go_on()
         await rig.advance(2)
         assert (before, await committed(voice)) == (0, 4)
+
+
+async def test_what_is_in_memory_moves_no_topic_that_was_made_again(
+    rig: BrokerRig, voice: Voice
+) -> None:
+    await fill(voice, 4)
+    await take(voice)
+    assert (await voice.ask(DeleteTopicRequestHeader(topic="orders"))).code == 0
+    await fill(voice, 2)
+    await rig.advance(11)  # the check point is written after 10 s
+    assert (await take(voice)).bodies == [b"000", b"001"]
 
 
 async def test_other_work_goes_on_while_many_are_written(rig: BrokerRig, voice: Voice) -> None:

@@ -22,7 +22,7 @@ def test_what_is_deleted_has_nothing_in_flight() -> None:
     progress = PopProgress()
     progress.handed_out(ONE, 32, 32)
     progress.handed_out(OTHER, 1, 1)
-    progress.forget_group("readers")
+    progress.forget_group("readers", with_offsets=False)
     assert (progress.in_flight(ONE), progress.in_flight(OTHER)) == (0, 1)
     progress.forget_topic("orders")
     assert progress.in_flight(OTHER) == 0
@@ -53,6 +53,18 @@ def test_what_could_not_be_stored_was_never_handed_out() -> None:
         False,
         0,
     )
+
+
+def test_what_was_reset_or_deleted_is_handed_out_no_more() -> None:
+    progress = PopProgress()
+    for key in (ONE, OTHER):
+        progress.handed_out(key, 32, 32)
+    assert progress.is_handed_out(ONE, 32)
+    assert not progress.is_handed_out(ONE, 33)
+    progress.forget_group("readers", with_offsets=False)
+    assert progress.is_handed_out(ONE, 32)  # its offset is kept, and will be 32
+    progress.forget_group("readers", with_offsets=True)
+    assert (progress.is_handed_out(ONE, 0), progress.is_handed_out(OTHER, 32)) == (False, True)
 
 
 def test_one_message_comes_back_and_the_last_counts() -> None:  # K-146

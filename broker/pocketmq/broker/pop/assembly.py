@@ -113,7 +113,9 @@ def assemble_pop(
         lambda: timers.service.is_caught_up,
     )
     core.signals.topic_deleted.connect(progress.forget_topic)
-    core.signals.group_deleted.connect(lambda group, _with_offsets: progress.forget_group(group))
+    core.signals.group_deleted.connect(
+        lambda group, with_offsets: progress.forget_group(group, with_offsets=with_offsets)
+    )
 
     # As a slave this broker hands nothing out; what it had in memory another one delivers again
     # (K-104).

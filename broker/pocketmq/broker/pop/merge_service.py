@@ -93,6 +93,9 @@ class MergeService(Service):
         # Nothing is settled in front of the queue: the offset stays where it is (K-103).
         if offset is None:
             return
+        # Its topic, or group, was deleted since: a new one must not begin behind what was popped.
+        if not self._progress.is_handed_out(queue, offset):
+            return
         if self._offsets.pending_reset(*queue) is None:
             self._offsets.commit(*queue, offset, self._core.clock.time_ms())
         # A pending reset decides the offset; what was handed out is settled all the same.

@@ -33,6 +33,10 @@ class PopProgress:
         """How far the queue is handed out, if that is not yet the committed offset."""
         return self._ahead.get(key)
 
+    def is_handed_out(self, key: QueueOf, next_offset: int) -> bool:
+        """Whether the queue is still handed out so far: nothing was reset or deleted meanwhile."""
+        return self._ahead.get(key, -1) >= next_offset
+
     def taken_back(self, key: QueueOf, ahead: int | None, count: int) -> None:
         """What was handed out last was not: its check point could not be stored.
 
@@ -85,10 +89,11 @@ class PopProgress:
         self._ahead.clear()
         self._in_flight.clear()
 
-    def forget_group(self, group: str) -> None:
-        """The group was deleted."""
-        for key in [key for key in self._in_flight if key[0] == group]:
-            del self._in_flight[key]
+    def forget_group(self, group: str, *, with_offsets: bool) -> None:
+        """The group was deleted; with its offsets kept, it goes on behind what was handed out."""
+        for table in (self._ahead, self._in_flight) if with_offsets else (self._in_flight,):
+            for key in [key for key in table if key[0] == group]:
+                del table[key]
 
     def forget_topic(self, topic: str) -> None:
         """The topic was deleted."""

@@ -142,6 +142,9 @@ class TakenPoints:
             # Only now may the group pass them: a power cut could have taken the check points
             # (K-103).
             for key, next_offset in moves:
+                # A reset, or a topic or group that was deleted: it must not move on from there.
+                if not self._progress.is_handed_out(key, next_offset):
+                    continue
                 if self._offsets.pending_reset(*key) is None:
                     self._offsets.commit(*key, next_offset, now_ms)
                 self._progress.committed(key, next_offset)
