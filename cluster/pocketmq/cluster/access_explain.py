@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pocketmq.broker.access.infos import policies_of
-from pocketmq.broker.access.resources import Pattern, Resource
-from pocketmq.broker.access.rules import Acl, Action, Decision, Entry, Need, decide, named
+from pocketmq.operation.access.infos import policies_of
+from pocketmq.operation.access.resources import Pattern, Resource
+from pocketmq.operation.access.rules import Acl, Action, Decision, Entry, Need, decide, named
 from pocketmq.protocol.bodies.access import AclInfo, UserInfo
 from pocketmq.runtime.errors import CallerError, ConfigError
 

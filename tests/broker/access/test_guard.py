@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import structlog
 
-from pocketmq.broker.access.resources import Resource
-from pocketmq.broker.access.rules import Action, Decision, Entry, Policy, PolicyType
-from pocketmq.broker.access.users import User, UserStatus, UserType
+from pocketmq.operation.access.resources import Resource
+from pocketmq.operation.access.rules import Action, Decision, Entry, Policy, PolicyType
+from pocketmq.operation.access.users import User, UserStatus, UserType
 from pocketmq.operation.control.requests import RoleStatusRequestHeader
 from pocketmq.protocol.bodies.access import UserInfo
 from pocketmq.protocol.bodies.clients import ConsumerData, HeartbeatData, LockBatchBody

@@ -16,8 +16,8 @@ from pocketmq.broker.access.plain.accounts import ACCOUNT_CODES, PlainAcl, Plain
 from pocketmq.broker.access.plain.addresses import address_pattern
 from pocketmq.broker.access.plain.files import LOOK_S, parsed
 from pocketmq.broker.access.plain.plain_guard import PlainGuard, PlainRefusedError
-from pocketmq.broker.access.rules import Decision, PolicyType
-from pocketmq.broker.access.users import UserType
+from pocketmq.operation.access.rules import Decision, PolicyType
+from pocketmq.operation.access.users import UserType
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Command, Encoding
 from pocketmq.protocol.headers.topics import UpdateAndCreateTopicRequestHeader

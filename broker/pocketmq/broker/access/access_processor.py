@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import msgspec
 
-from pocketmq.broker.access.infos import info_of, info_of_rules, policies_of
-from pocketmq.broker.access.resources import Resource
-from pocketmq.broker.access.rules import PolicyType, named
-from pocketmq.broker.access.users import Accounts, AuthError, User, UserStatus, UserType
+from pocketmq.broker.access.users import Accounts, AuthError
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.tables.saved_tables import SavedTable
+from pocketmq.operation.access.infos import BadRuleError, info_of, info_of_rules, policies_of
+from pocketmq.operation.access.resources import Resource
+from pocketmq.operation.access.rules import PolicyType, named
+from pocketmq.operation.access.users import User, UserStatus, UserType
 from pocketmq.protocol.bodies.access import AclInfo, UserInfo
 from pocketmq.protocol.body import decode_request_body, encode_body
 from pocketmq.protocol.budget import BudgetSource
@@ -133,7 +134,10 @@ class AccessProcessor:
                 ResponseCode.SYSTEM_ERROR, "AuthorizationException: The body of acl is null"
             )
         subject = _subject(body.subject or header.subject)
-        policies = policies_of(body.policies)
+        try:
+            policies = policies_of(body.policies)
+        except BadRuleError as exc:
+            raise AuthError(str(exc)) from exc
         for each in (entry for policy in policies for entry in policy.entries):
             self._check_length("a resource", each.resource.name)
         acl = self._accounts.granted(subject, policies)

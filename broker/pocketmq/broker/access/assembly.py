@@ -10,12 +10,12 @@ import structlog
 
 from pocketmq.broker.access.access_processor import AccessProcessor
 from pocketmq.broker.access.guard import AccessGuard, AccessRules
-from pocketmq.broker.access.infos import load_into, table_of
 from pocketmq.broker.access.plain.accounts import PlainAclError
 from pocketmq.broker.access.plain.files import PlainAclFiles, contents, parsed
 from pocketmq.broker.access.plain.migration import migrated
 from pocketmq.broker.access.plain.plain_guard import PlainGuard
 from pocketmq.broker.access.plain.plain_processor import PlainAccessProcessor
+from pocketmq.broker.access.table import load_into, table_of
 from pocketmq.broker.access.users import Accounts
 from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.subject import Service, Subject

@@ -17,8 +17,15 @@ from typing import Final
 import structlog
 
 from pocketmq.broker.access.needs import needs_of
-from pocketmq.broker.access.rules import Need, decide
-from pocketmq.broker.access.users import Accounts, AuthError, User, UserStatus, UserType
+from pocketmq.broker.access.users import Accounts, AuthError
+from pocketmq.operation.access.decisions import (
+    FAILED,
+    WRONG_SIGNATURE,
+    AccessDeniedError,
+    admitted,
+    require,
+)
+from pocketmq.operation.access.users import UserType
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Addressed
 from pocketmq.protocol.errors import BadRequestError
@@ -32,8 +39,6 @@ OWN_CODES: Final = range(30_000, 40_000)
 
 _MOST_TOLD: Final = 256
 """So many kinds of refusals are logged; who tries names at random must not fill a disk."""
-
-_FAILED: Final = "Authorization failed. Please verify your access rights and try again."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,23 +79,17 @@ class AccessGuard:
                 self._authenticate(request, fields)
             if rules.authorization and request.code not in rules.unauthorized_codes:
                 self._authorize(peer, request, fields)
-        except AuthError as exc:
+        except AccessDeniedError as exc:
             self._tell(peer, request, str(exc))
-            raise
+            raise AuthError(str(exc)) from exc
 
     def _authenticate(self, request: Command, fields: Mapping[str, object]) -> None:
         name = to_text_value(fields.get(ACCESS_KEY) or "")
-        if not name:
-            raise AuthError("username cannot be null.")
-        user = self._accounts.users.get(name)
-        if user is None:
-            raise AuthError(f"User:{name} is not found.")
-        if user.status is UserStatus.DISABLE:
-            raise AuthError(f"User:{name} is disabled.")
+        user = admitted(name, self._accounts.users.get(name))
         if not is_signed(fields, request.body_view, user.password, request.version):
-            raise AuthError("check signature failed.")
+            raise AccessDeniedError(WRONG_SIGNATURE)
         if request.code in OWN_CODES and user.type is not UserType.SUPER:
-            raise AuthError(f"User:{name} is no super user, which {request.code} needs.")
+            raise AccessDeniedError(f"User:{name} is no super user, which {request.code} needs.")
 
     def _authorize(self, peer: Addressed, request: Command, fields: Mapping[str, object]) -> None:
         if not fields:
@@ -103,36 +102,26 @@ class AccessGuard:
                 retry_sends_may_name_group=self._rules.retry_sends_may_name_group,
             )
         except BadRequestError as exc:
-            raise AuthError("parse authorization context error.") from exc
+            raise AccessDeniedError("parse authorization context error.") from exc
         if not needs:
             return
         name = fields.get(ACCESS_KEY)
         if name is None:
-            raise AuthError(_FAILED)
+            raise AccessDeniedError(FAILED)
         name = to_text_value(name)
         user = self._accounts.users.get(name)
         if user is None:
-            raise AuthError(f"User:{name} not found.")
+            raise AccessDeniedError(f"User:{name} not found.")
         if user.type is UserType.SUPER:
             return
         source_ip = peer.address.rpartition(":")[0].strip("[]")
         for need in dict.fromkeys(needs):  # many queues of one topic are one need
-            self._require(user, need, source_ip)
-
-    def _require(self, user: User, need: Need, source_ip: str) -> None:
-        try:
-            verdict = decide(
+            require(
+                user,
                 self._accounts.acls.get(user.subject),
                 need,
                 source_ip,
                 longest_prefix_first=self._rules.longest_prefix_first,
-            )
-        except ValueError as exc:
-            raise AuthError(_FAILED) from exc
-        if not verdict.is_allowed:
-            raise AuthError(
-                f"{user.subject} has no permission to access {need.resource.key} from {source_ip}, "
-                f"{verdict.reason}"
             )
 
     def _tell(self, peer: Addressed, request: Command, reason: str) -> None:

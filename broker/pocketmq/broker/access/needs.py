@@ -16,14 +16,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from pocketmq.broker.access.resources import (
+from pocketmq.operation.access.resources import (
     Resource,
     ResourceType,
     group,
     is_retry,
     topic,
 )
-from pocketmq.broker.access.rules import Action, Need
+from pocketmq.operation.access.rules import Action, Need
 from pocketmq.protocol.bodies.clients import HeartbeatData, LockBatchBody
 from pocketmq.protocol.body import decode_request_body
 from pocketmq.protocol.codes import RequestCode

@@ -6,28 +6,14 @@ What is refused has RocketMQ's words, `AuthError` of code NO_PERMISSION (16).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from dataclasses import replace
 
-from pocketmq.broker.access.resources import Resource
-from pocketmq.broker.access.rules import Acl, Policy, PolicyType
 from pocketmq.broker.errors import RequestRefusedError
+from pocketmq.operation.access.resources import Resource
+from pocketmq.operation.access.rules import Acl, Policy, PolicyType
+from pocketmq.operation.access.users import User, UserStatus, UserType
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.runtime.signals import Signal
-
-
-class UserType(Enum):
-    """A super user may do all."""
-
-    SUPER = "Super"
-    NORMAL = "Normal"
-
-
-class UserStatus(Enum):
-    """A disabled user may do nothing."""
-
-    ENABLE = "enable"
-    DISABLE = "disable"
 
 
 class AuthError(RequestRefusedError):
@@ -35,21 +21,6 @@ class AuthError(RequestRefusedError):
 
     def __init__(self, remark: str) -> None:
         super().__init__(ResponseCode.NO_PERMISSION, remark)
-
-
-@dataclass(frozen=True, slots=True)
-class User:
-    """One user; the password is also the secret key, and part of no log."""
-
-    username: str
-    password: str = field(repr=False)
-    type: UserType = UserType.NORMAL
-    status: UserStatus = UserStatus.ENABLE
-
-    @property
-    def subject(self) -> str:
-        """Its name in rules."""
-        return f"User:{self.username}"
 
 
 class Accounts:

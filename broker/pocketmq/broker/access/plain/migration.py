@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pocketmq.broker.access.plain.accounts import account_of
-from pocketmq.broker.access.resources import Pattern, Resource, ResourceType
-from pocketmq.broker.access.rules import Acl, Action, Decision, Entry, Policy, PolicyType
-from pocketmq.broker.access.users import User, UserType
+from pocketmq.operation.access.resources import Pattern, Resource, ResourceType
+from pocketmq.operation.access.rules import Acl, Action, Decision, Entry, Policy, PolicyType
+from pocketmq.operation.access.users import User, UserType
 
 _ACTIONS = {
     "PUB": (Action.PUB,),

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final, TypeVar
 
-from pocketmq.broker.access.resources import Pattern, Resource, ResourceType
+from pocketmq.operation.access.resources import Pattern, Resource, ResourceType
 
 T = TypeVar("T")
 

@@ -1,11 +1,11 @@
-"""Users and rules as requests and the table's file have them, and as they are in memory."""
+"""Users and rules as requests carry them, and as they are in memory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pocketmq.broker.access.resources import Resource
-from pocketmq.broker.access.rules import (
+from pocketmq.operation.access.resources import Resource
+from pocketmq.operation.access.rules import (
     Acl,
     Action,
     Decision,
@@ -15,14 +15,13 @@ from pocketmq.broker.access.rules import (
     is_address_or_network,
     named,
 )
-from pocketmq.broker.access.users import Accounts, AuthError, User, UserStatus, UserType
-from pocketmq.protocol.bodies.access import (
-    AccessTable,
-    AclInfo,
-    PolicyEntryInfo,
-    PolicyInfo,
-    UserInfo,
-)
+from pocketmq.operation.access.users import User, UserStatus, UserType
+from pocketmq.protocol.bodies.access import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
+from pocketmq.runtime.errors import CallerError
+
+
+class BadRuleError(CallerError):
+    """A rule that has a part too few or makes no sense; the message is RocketMQ's."""
 
 
 def info_of(user: User) -> UserInfo:
@@ -35,11 +34,22 @@ def info_of(user: User) -> UserInfo:
     )
 
 
+def user_of(info: UserInfo) -> User:
+    """A user as a request, an answer or a file has it."""
+    return User(
+        info.username or "",
+        info.password or "",
+        named(UserType, info.user_type) or UserType.NORMAL,
+        # a status that nobody can read must not open a door
+        named(UserStatus, info.user_status or "enable") or UserStatus.DISABLE,
+    )
+
+
 def policies_of(infos: Iterable[PolicyInfo]) -> list[Policy]:
     """The policies of a request; unknown actions are dropped, and policies without entries.
 
     Raises:
-        AuthError: a part is missing or makes no sense; with RocketMQ's words.
+        BadRuleError: a part is missing or makes no sense; with RocketMQ's words.
     """
     policies = [
         Policy(
@@ -50,28 +60,28 @@ def policies_of(infos: Iterable[PolicyInfo]) -> list[Policy]:
         if each.entries
     ]
     if not policies:
-        raise AuthError("The policies is empty.")
+        raise BadRuleError("The policies is empty.")
     return policies
 
 
 def _entry_of(info: PolicyEntryInfo) -> Entry:
     resource = Resource.parse(info.resource)
     if resource is None:
-        raise AuthError("The resource is null.")
+        raise BadRuleError("The resource is null.")
     found = [named(Action, each) for each in info.actions or ()]
     actions = tuple(each for each in found if each is not None)
     if not actions:
-        raise AuthError("The actions is empty.")
+        raise BadRuleError("The actions is empty.")
     if Action.ANY in actions:
-        raise AuthError("The actions can not be Any.")
+        raise BadRuleError("The actions can not be Any.")
     for each in info.source_ips or ():
         if not each.strip():
-            raise AuthError("The source ip is empty.")
+            raise BadRuleError("The source ip is empty.")
         if not is_address_or_network(each):
-            raise AuthError("The source ip is invalid.")
+            raise BadRuleError("The source ip is invalid.")
     decision = named(Decision, info.decision)
     if decision is None:
-        raise AuthError("The decision is null or illegal.")
+        raise BadRuleError("The decision is null or illegal.")
     return Entry(resource, actions, decision, tuple(info.source_ips or ()))
 
 
@@ -95,31 +105,3 @@ def info_of_rules(acl: Acl) -> AclInfo:
             for policy in acl.policies
         ],
     )
-
-
-def table_of(accounts: Accounts) -> AccessTable:
-    """What the file shall hold."""
-    return AccessTable(
-        users=[info_of(each) for _, each in sorted(accounts.users.items())],
-        acls=[info_of_rules(each) for _, each in sorted(accounts.acls.items())],
-    )
-
-
-def load_into(accounts: Accounts, table: AccessTable) -> None:
-    """Take over what the file holds.
-
-    Raises:
-        AuthError: somebody changed it, and a rule makes no sense now.
-    """
-    for each in table.users:
-        user = User(
-            each.username or "",
-            each.password or "",
-            named(UserType, each.user_type) or UserType.NORMAL,
-            # a status that nobody can read must not open a door
-            named(UserStatus, each.user_status or "enable") or UserStatus.DISABLE,
-        )
-        accounts.users[user.username] = user
-    for info in table.acls:
-        if info.subject and info.policies:
-            accounts.acls[info.subject] = Acl(info.subject, tuple(policies_of(info.policies)))

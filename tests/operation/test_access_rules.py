@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from pocketmq.broker.access.infos import policies_of
-from pocketmq.broker.access.resources import Resource, topic
-from pocketmq.broker.access.rules import (
+from pocketmq.operation.access.infos import policies_of
+from pocketmq.operation.access.resources import Resource, topic
+from pocketmq.operation.access.rules import (
     Acl,
     Action,
     Decision,
