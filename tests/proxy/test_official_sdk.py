@@ -155,14 +155,6 @@ def test_the_fixture_has_one_when_the_ini_file_says_so(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_cluster_that_checks_users_has_no_proxy_yet() -> None:
-    with (
-        pytest.raises(ConfigError, match="it signs no requests"),
-        start_cluster(proxy=True, users={"shop": "secret"}),
-    ):
-        pass
-
-
 def test_a_cluster_without_a_proxy_says_how_to_have_one() -> None:
     with start_cluster() as cluster, pytest.raises(ConfigError, match="start it with proxy=True"):
         _ = cluster.endpoints

@@ -89,7 +89,7 @@ async def local_cluster(
         access = None if users is None else ClusterAccess.read(users).kept_in(folder.path)
         async with Supervisor(
             spec,
-            env=None if access is None else access.broker_environment,
+            env=None if access is None else access.environment,
             credentials=None if access is None else access.steering,
         ) as cluster:
             if access is not None:

@@ -127,8 +127,6 @@ class ClusterOptions:
             raise ValueError("--acting-master needs --slaves 1 or more: nobody could act")
         if self.members_must_prove and not self.tls:
             raise ValueError("--members-must-prove needs --tls: a proof is one of a TLS connection")
-        if self.users is not None and self.proxy:
-            raise ValueError("--users and --proxy: the proxy signs no requests; leave one out")
         if self.brokers < 0:
             raise ValueError(f"{self.brokers} brokers are too few; write 0 or more")
         if self.clock not in ("real", "manual"):  # a program without types may hand over anything

@@ -104,7 +104,7 @@ def run_up(options: ClusterOptions, settings: UpSettings) -> int:
             cluster = Supervisor(
                 spec,
                 on_ended=ended,
-                env=None if access is None else access.broker_environment,
+                env=None if access is None else access.environment,
                 credentials=steering,
             )
             control = ClusterControl(

@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
+from pocketmq.operation.access.options import inner_credentials
+from pocketmq.protocol.signing import Credentials
 from pocketmq.runtime.addresses import split_address
 from pocketmq.runtime.configuration.options import option
+from pocketmq.runtime.errors import ConfigError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +48,54 @@ class ProxyConfig:
     max_message_size: int = option(
         4 * 1024 * 1024, unit="bytes", help="Largest body that an SDK may send.", rule="G-113"
     )
+    authentication_enabled: bool = option(
+        False, help="Answer only calls that a user of the brokers has signed.", rule="G-140"
+    )
+    authorization_enabled: bool = option(
+        False, help="Answer only calls that the rules of their user allow.", rule="G-140"
+    )
+    authentication_whitelist: str = option(
+        "",
+        help="Requests that need no signature, separated by ',': "
+        "apache.rocketmq.v2.QueryRouteRequest.",
+        rule="G-140",
+    )
+    authorization_whitelist: str = option(
+        "", help="Requests that need no right, separated by ','.", rule="G-140"
+    )
+    inner_client_authentication_credentials: str = option(
+        "",
+        help='Signs what brokers are asked: {"accessKey":"...","secretKey":"..."} of a super user.',
+        rule="G-142",
+        secret=True,
+    )
 
     def __post_init__(self) -> None:
         if self.advertise:
             split_address(self.advertise)
+        if self.inner_credentials is not None and not self.authentication_enabled:
+            raise ConfigError(
+                "inner_client_authentication_credentials",
+                "every SDK would have the rights of that user",
+                advice="turn authentication_enabled on, as brokers have it",
+            )
+        if self.authorization_enabled and not self.authentication_enabled:
+            raise ConfigError(
+                "authorization_enabled",
+                "no SDK would have any right while none has to say who it is",
+                advice="turn authentication_enabled on",
+            )
+
+    @property
+    def inner_credentials(self) -> Credentials | None:
+        """What signs requests to brokers.
+
+        Raises:
+            ConfigError: the option cannot be read.
+        """
+        return inner_credentials(self.inner_client_authentication_credentials)
+
+    def whitelist(self, name: str) -> frozenset[str]:
+        """The requests of one of the two lists."""
+        text: str = getattr(self, name)
+        return frozenset(each.strip() for each in text.split(",")) - {""}

@@ -44,7 +44,8 @@ class RoleThreads:
         self._shape = shape
         access = shape.access
         self.credentials = None if access is None else access.steering
-        self._access_options: Mapping[str, Any] = {} if access is None else access.broker_options
+        self._broker_access: Mapping[str, Any] = {} if access is None else access.broker_options
+        self._proxy_access: Mapping[str, Any] = {} if access is None else access.proxy_options
         self._profile = profile_named(shape.profile)
         self._start_ms = SystemClock().time_ms()
         self._number = next(_numbers)
@@ -221,6 +222,7 @@ class RoleThreads:
             grpc_port=self._grpc_port,
             nameservers=tuple(self.nameserver_addresses),
             encoding="msgpack",
+            **self._proxy_access,
         )
         return Proxy(
             config,
@@ -239,7 +241,7 @@ class RoleThreads:
             port=port,
             data=self.data / name,
             nameservers=tuple(self.nameserver_addresses),
-            **self._access_options,
+            **self._broker_access,
         )
         return Broker(
             config,

@@ -14,8 +14,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-import structlog
-
 from pocketmq.broker.access.needs import needs_of
 from pocketmq.broker.access.users import Accounts, AuthError
 from pocketmq.operation.access.decisions import (
@@ -25,6 +23,7 @@ from pocketmq.operation.access.decisions import (
     admitted,
     require,
 )
+from pocketmq.operation.access.denials import Denials
 from pocketmq.operation.access.users import UserType
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Addressed
@@ -32,13 +31,8 @@ from pocketmq.protocol.errors import BadRequestError
 from pocketmq.protocol.header import to_text_value
 from pocketmq.protocol.signing import ACCESS_KEY, is_signed
 
-log = structlog.get_logger()
-
 OWN_CODES: Final = range(30_000, 40_000)
 """PocketMQ's own requests."""
-
-_MOST_TOLD: Final = 256
-"""So many kinds of refusals are logged; who tries names at random must not fill a disk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +59,7 @@ class AccessGuard:
     def __init__(self, accounts: Accounts, rules: AccessRules) -> None:
         self._accounts = accounts
         self._rules = rules
-        self._told: set[tuple[int, str]] = set()
+        self._denials = Denials()
 
     def check(self, peer: Addressed, request: Command) -> None:
         """Return if the request may be processed.
@@ -80,7 +74,7 @@ class AccessGuard:
             if rules.authorization and request.code not in rules.unauthorized_codes:
                 self._authorize(peer, request, fields)
         except AccessDeniedError as exc:
-            self._tell(peer, request, str(exc))
+            self._denials.tell(peer.address, request.code, str(request), str(exc))
             raise AuthError(str(exc)) from exc
 
     def _authenticate(self, request: Command, fields: Mapping[str, object]) -> None:
@@ -123,13 +117,3 @@ class AccessGuard:
                 source_ip,
                 longest_prefix_first=self._rules.longest_prefix_first,
             )
-
-    def _tell(self, peer: Addressed, request: Command, reason: str) -> None:
-        """Log the first refusal of a kind; all of them at debug."""
-        kind = (request.code, reason)
-        is_new = kind not in self._told and len(self._told) < _MOST_TOLD
-        if is_new:
-            self._told.add(kind)
-        (log.info if is_new else log.debug)(
-            "request.denied", peer=peer.address, request=str(request), reason=reason
-        )

@@ -4,25 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 
+from pocketmq.operation.access.options import inner_credentials, read_json
 from pocketmq.protocol.signing import Credentials
 from pocketmq.runtime.configuration.options import option
 from pocketmq.runtime.errors import ConfigError
-
-T = TypeVar("T", bound=msgspec.Struct)
 
 
 class _InitialUser(msgspec.Struct):
     username: str
     password: str
-
-
-class _InnerClient(msgspec.Struct, rename="camel"):
-    access_key: str
-    secret_key: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,12 +69,7 @@ class AccessOptions:
         Raises:
             ConfigError: the option cannot be read.
         """
-        found = _read(
-            "innerClientAuthenticationCredentials",
-            self.inner_client_authentication_credentials,
-            _InnerClient,
-        )
-        return None if found is None else Credentials(found.access_key, found.secret_key)
+        return inner_credentials(self.inner_client_authentication_credentials)
 
     @property
     def initial_user(self) -> tuple[str, str] | None:
@@ -90,7 +78,7 @@ class AccessOptions:
         Raises:
             ConfigError: the option cannot be read.
         """
-        found = _read("initAuthenticationUser", self.init_authentication_user, _InitialUser)
+        found = read_json("initAuthenticationUser", self.init_authentication_user, _InitialUser)
         return None if found is None else (found.username, found.password)
 
     def white_codes(self, name: str) -> frozenset[int]:
@@ -104,17 +92,3 @@ class AccessOptions:
             return frozenset(int(each) for each in text.split(",") if each.strip())
         except ValueError:
             raise ConfigError(name, "request codes are numbers, separated by ','") from None
-
-
-def _read(name: str, text: str, cls: type[T]) -> T | None:
-    """The JSON of an option, of which no part is shown."""
-    if not text.strip():
-        return None
-    try:
-        found = msgspec.json.decode(text, type=cls)
-    except msgspec.MsgspecError:
-        found = None
-    if found is None or not all(msgspec.structs.astuple(found)):
-        keys = ", ".join(f'"{key}"' for key in cls.__struct_encode_fields__)
-        raise ConfigError(name, f"this is no JSON object with texts for {keys}")
-    return found

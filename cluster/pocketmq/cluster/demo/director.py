@@ -109,7 +109,7 @@ class Director:
         self._cluster = Supervisor(
             spec,
             on_ended=self._process_ended,
-            env=None if locks is None else locks.access.broker_environment,
+            env=None if locks is None else locks.access.environment,
             credentials=None if locks is None else locks.access.steering,
         )
         self._client_env = {} if locks is None else locks.environment(spec)

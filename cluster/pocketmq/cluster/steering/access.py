@@ -152,23 +152,31 @@ class ClusterAccess:
     def broker_options(self) -> dict[str, str | bool]:
         """The options of each broker, which then checks requests from its start on."""
         user = self.steering
+        return self.proxy_options | {
+            "init_authentication_user": json.dumps(
+                {"username": user.access_key, "password": user.secret_key}
+            )
+        }
+
+    @property
+    def proxy_options(self) -> dict[str, str | bool]:
+        """The options of a gRPC proxy, which then checks calls as brokers check requests."""
+        user = self.steering
         return {
             "authentication_enabled": True,
             "authorization_enabled": self.rules is not None,
-            "init_authentication_user": json.dumps(
-                {"username": user.access_key, "password": user.secret_key}
-            ),
             "inner_client_authentication_credentials": json.dumps(
                 {"accessKey": user.access_key, "secretKey": user.secret_key}
             ),
         }
 
     @property
-    def broker_environment(self) -> dict[str, str]:
-        """The same as variables: a command line can be read by everybody on the machine."""
+    def environment(self) -> dict[str, str]:
+        """Both as variables: a command line can be read by everybody on the machine."""
         return {
-            f"POCKETMQ_BROKER_{name.upper()}": str(value).lower() if value is True else str(value)
-            for name, value in self.broker_options.items()
+            f"POCKETMQ_{role}_{name.upper()}": str(value).lower() if value is True else str(value)
+            for role, options in (("BROKER", self.broker_options), ("PROXY", self.proxy_options))
+            for name, value in options.items()
             if value is not False
         }
 

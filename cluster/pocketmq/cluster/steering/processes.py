@@ -59,7 +59,7 @@ class RoleProcesses:
             return cls(Supervisor(cluster_spec(options, data)))
         supervisor = Supervisor(
             cluster_spec(options, data),
-            env=access.broker_environment,
+            env=access.environment,
             credentials=access.steering,
         )
         return cls(supervisor, access.steering)

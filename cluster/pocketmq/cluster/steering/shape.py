@@ -21,8 +21,7 @@ class ClusterShape:
     """How many roles, where they run, and on which time.
 
     Raises:
-        ConfigError: A word is none of those that are known, a number is too small, or a proxy would
-            meet brokers that check signatures.
+        ConfigError: A word is none of those that are known, or a number is too small.
     """
 
     mode: Mode = "in-process"
@@ -43,10 +42,6 @@ class ClusterShape:
     """TLS on every port, and nothing else."""
 
     def __post_init__(self) -> None:
-        if self.proxy and self.access is not None:
-            raise ConfigError(
-                "proxy", "it signs no requests", advice="leave out proxy, or the users"
-            )
         for name, given, known in (
             ("mode", self.mode, get_args(Mode)),
             ("clock", self.clock, get_args(ClockKind)),

@@ -19,10 +19,12 @@ from pocketmq.protocol.releases import known_in
 from pocketmq.protocol.transport.network import Listener, Network
 from pocketmq.protocol.transport.tls.server_tls import ServerTls
 from pocketmq.proxy.config import ProxyConfig
+from pocketmq.proxy.edge.accounts import Accounts
 from pocketmq.proxy.edge.brokers import Brokers
 from pocketmq.proxy.edge.checks import CheckedTopics
 from pocketmq.proxy.edge.consuming import Consuming
 from pocketmq.proxy.edge.front import Front
+from pocketmq.proxy.edge.guard import AccessRules, Guard
 from pocketmq.proxy.edge.members import MembersProcessor
 from pocketmq.proxy.edge.parts import Parts
 from pocketmq.proxy.edge.producing import Producing
@@ -142,14 +144,17 @@ class Proxy(StartStop):
             network=self._network,
             profile=self._profile,
             encoding=ENCODINGS[config.encoding],
+            credentials=config.inner_credentials,
             heartbeat_broker_interval_ms=HEARTBEAT_MS,
             instance_name=f"rmq-proxy-{config.name}",
         )
         self._instance = instance = acquire(await settings.with_identity(unique=True))
+        brokers = Brokers(instance)
         parts = Parts(
             clock=self._clock,
             limits=self.limits,
-            brokers=Brokers(instance),
+            brokers=brokers,
+            guard=Guard(self._rules(), Accounts(brokers)),
             clients=self.clients,
             transactions=OpenTransactions(self.limits, self._clock.time_ms),
             tasks=self._tasks,
@@ -161,6 +166,7 @@ class Proxy(StartStop):
             rpcs(parts, telemetry, consuming),
             telemetry,
             consuming.receive_message,
+            parts.guard,
             self.limits.max_message_size,
         )
         dispatcher = Dispatcher(lambda: self._budget, known_in(self._profile.release))
@@ -219,6 +225,16 @@ class Proxy(StartStop):
             "clients": str(len(self.clients)),
             "receives": str(self.receives_waiting),
         }
+
+    def _rules(self) -> AccessRules:
+        config = self.config
+        return AccessRules(
+            authentication=config.authentication_enabled,
+            authorization=config.authorization_enabled,
+            unauthenticated=config.whitelist("authentication_whitelist"),
+            unauthorized=config.whitelist("authorization_whitelist"),
+            longest_prefix_first=self._profile.broker.longest_prefix_decides,
+        )
 
     async def _announce(self, *, ends: bool = False) -> None:
         """Tell each nameserver where this proxy is, for SDKs at other ports (G-133)."""

@@ -113,6 +113,33 @@ class Brokers:
             self.instance.lookups.suspect_route(topic)  # another may be master by now
             raise
 
+    async def ask_any(self, header: Header, *, slaves: bool = False) -> Command:
+        """Ask one broker of the cluster: the first by name that answers, masters before slaves.
+
+        Args:
+            header: Names the request.
+            slaves: Whether one of them will do where no master answers.
+
+        Raises:
+            BrokerError: it refuses.
+            BrokerNotFoundError: there is none.
+            RemotingError: none answers.
+        """
+        cluster = await self._cluster.get(_ALL)
+        known = sorted(
+            (number, name, address)
+            for name, each in cluster.broker_addr_table.items()
+            for number, address in each.broker_addrs.items()
+            if slaves or number == MASTER_ID
+        )
+        fault: RemotingError | None = None
+        for _, _, address in known:
+            try:
+                return await self.instance.api.call(address, header)
+            except RemotingError as exc:
+                fault = exc
+        raise fault or BrokerNotFoundError("any")
+
     async def _load_route(self, topic: str) -> TopicRouteData:
         instance = self.instance
         found = await instance.lookups.refresh_route(topic)
@@ -136,16 +163,8 @@ class Brokers:
         raise BrokerNotFoundError(topic)
 
     async def _load_group(self, group: str) -> SubscriptionGroupConfig:
-        cluster = await self._cluster.get(_ALL)
-        for name in sorted(cluster.broker_addr_table):
-            address = cluster.broker_addr_table[name].broker_addrs.get(MASTER_ID)
-            if address is not None:
-                return await self.instance.api.call_for_body(
-                    address,
-                    GetSubscriptionGroupRequestHeader(group=group),
-                    SubscriptionGroupConfig,
-                )
-        raise BrokerNotFoundError(group)
+        answer = await self.ask_any(GetSubscriptionGroupRequestHeader(group=group))
+        return decode_body(answer.body_view, SubscriptionGroupConfig, answer.encoding)
 
     async def _load_cluster(self, _name: str) -> ClusterInfo:
         answer = await self.instance.api.ask_name_server(GetClusterInfoRequestHeader())

@@ -32,14 +32,14 @@ class Caller:
         Raises:
             Refusal: CLIENT_ID_REQUIRED.
         """
-        headers = dict(context.invocation_metadata() or ())
-        client_id = _text(headers.get("x-mq-client-id"))
+        headers = headers_of(context)
+        client_id = headers.get("x-mq-client-id", "")
         if is_blank(client_id):
             raise Refusal(Code.CLIENT_ID_REQUIRED, "client id cannot be empty")
         return cls(
             client_id,
-            _text(headers.get("x-mq-language"))[:_SHOWN],
-            _text(headers.get("x-mq-client-version"))[:_SHOWN],
+            headers.get("x-mq-language", "")[:_SHOWN],
+            headers.get("x-mq-client-version", "")[:_SHOWN],
             peer_address(context.peer()),
         )
 
@@ -49,7 +49,9 @@ def peer_address(peer: str) -> str:
     return unquote(peer).rpartition(",")[2]
 
 
-def _text(value: str | bytes | None) -> str:
-    if isinstance(value, bytes):
-        return value.decode(errors="replace")
-    return value or ""
+def headers_of(context: Any) -> dict[str, str]:
+    """The headers of an RPC; of those with one name the last counts, as in gRPC for Java."""
+    return {
+        name: value.decode(errors="replace") if isinstance(value, bytes) else value
+        for name, value in context.invocation_metadata() or ()
+    }

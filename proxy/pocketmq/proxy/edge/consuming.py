@@ -107,10 +107,19 @@ class Consuming:
     # -- receiving ------------------------------------------------------------------------------
 
     async def receive_message(self, request: Any, context: Any) -> None:
-        """Answer a stream: a status, the messages, and when they were delivered (G-85)."""
+        """Answer a stream: a status, the messages, and when they were delivered (G-85).
+
+        One that is denied is told the status alone (G-5).
+        """
         wanted: Receive | None = None
         handed: Sequence[Handed] = ()
         told = 0
+        try:
+            if not isinstance(request, Refusal):
+                await self._parts.guard.check(context, request)
+        except Refusal as exc:
+            await context.write(pb.ReceiveMessageResponse(status=status_of(exc)))
+            return
         try:
             try:
                 if isinstance(request, Refusal):

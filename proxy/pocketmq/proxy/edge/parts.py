@@ -8,6 +8,7 @@ from typing import Any
 from pocketmq.proxy.codes.names import check_group
 from pocketmq.proxy.edge.brokers import Brokers
 from pocketmq.proxy.edge.callers import Caller
+from pocketmq.proxy.edge.guard import Guard
 from pocketmq.proxy.protos.classes import pb
 from pocketmq.proxy.protos.enums import ClientType
 from pocketmq.proxy.settings.clients import Client, Clients
@@ -25,6 +26,7 @@ class Parts:
     clock: Clock
     limits: Limits
     brokers: Brokers
+    guard: Guard
     clients: Clients
     transactions: OpenTransactions
     tasks: TaskOwner

@@ -16,6 +16,7 @@ import structlog
 
 from pocketmq.proxy.codes.refusals import Refusal, status_of
 from pocketmq.proxy.edge.callers import Caller
+from pocketmq.proxy.edge.guard import Guard
 from pocketmq.proxy.edge.telemetry import Telemetry
 from pocketmq.proxy.edge.tools import tool_handlers
 from pocketmq.proxy.protos.classes import pb
@@ -68,7 +69,8 @@ class GrpcServer:
     Args:
         unary: RPC name -> what answers it.
         telemetry: Answers the stream of commands.
-        receive: Answers ReceiveMessage, message by message.
+        receive: Answers ReceiveMessage, message by message; it asks the guard itself.
+        guard: Checks each call of the first.
         max_message_size: Largest body that an SDK may send.
     """
 
@@ -77,11 +79,12 @@ class GrpcServer:
         unary: Mapping[str, Unary],
         telemetry: Telemetry,
         receive: Receive,
+        guard: Guard,
         max_message_size: int,
     ) -> None:
         most = {"SendMessage": MAX_REQUEST_BYTES + max_message_size}
         self._handlers = {
-            name: _unary(name, answer, most.get(name, MAX_REQUEST_BYTES))
+            name: _unary(name, answer, guard, most.get(name, MAX_REQUEST_BYTES))
             for name, answer in unary.items()
         }
         for name in (*UNARY, *ANSWERED_BY_STREAM):
@@ -140,7 +143,7 @@ def _reader(message_class: Any, most: int) -> Callable[[bytes], Any]:
     return read
 
 
-def _unary(name: str, answer: Unary, most: int) -> Any:
+def _unary(name: str, answer: Unary, guard: Guard, most: int) -> Any:
     request_class = getattr(pb, f"{name}Request")
     response_class = getattr(pb, f"{name}Response")
 
@@ -148,6 +151,7 @@ def _unary(name: str, answer: Unary, most: int) -> Any:
         try:
             if isinstance(request, Refusal):
                 raise request
+            await guard.check(context, request)
             return await answer(Caller.of(context), request)
         except asyncio.CancelledError:
             raise

@@ -60,6 +60,8 @@ class Telemetry:
         try:
             async for command in commands:
                 try:
+                    if not isinstance(command, Refusal):
+                        await self._parts.guard.check(context, command)
                     caller = Caller.of(context)
                 except Refusal as exc:
                     await outbox.write(pb.TelemetryCommand(status=status_of(exc)))

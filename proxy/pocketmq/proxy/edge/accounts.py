@@ -1,0 +1,64 @@
+"""Users and their rules, as brokers tell them: AUTH_GET_USER (3004), AUTH_GET_ACL (3009) (G-142).
+
+They are asked with the proxy's own credentials, and answers are kept as all others: a change at a
+broker counts here after 20 s.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pocketmq.operation.access.infos import policies_of, user_of
+from pocketmq.operation.access.rules import Acl
+from pocketmq.operation.access.users import User
+from pocketmq.protocol.bodies.access import AclInfo, UserInfo
+from pocketmq.protocol.body import decode_body
+from pocketmq.protocol.headers.access import GetAclRequestHeader, GetUserRequestHeader
+from pocketmq.proxy.edge.brokers import Brokers
+from pocketmq.proxy.edge.kept import Kept
+
+MAX_NAME_CHARS: Final = 1_024
+"""Of a user: no broker of ours takes a longer one, and none is asked about it."""
+
+
+class Accounts:
+    """Who there is, and what they may do.
+
+    Args:
+        brokers: Whom to ask.
+    """
+
+    def __init__(self, brokers: Brokers) -> None:
+        self._brokers = brokers
+        clock = brokers.instance.clock
+        self._users: Kept[User | None] = Kept(clock, self._load_user)
+        self._acls: Kept[Acl | None] = Kept(clock, self._load_acl)
+
+    async def user(self, name: str) -> User | None:
+        """The user of a name.
+
+        Raises:
+            PocketMQError: no broker tells it.
+        """
+        return None if len(name) > MAX_NAME_CHARS else await self._users.get(name)
+
+    async def acl(self, user: User) -> Acl | None:
+        """The rules of a user.
+
+        Raises:
+            PocketMQError: no broker tells them, or they make no sense.
+        """
+        return await self._acls.get(user.subject)
+
+    async def _load_user(self, name: str) -> User | None:
+        answer = await self._brokers.ask_any(GetUserRequestHeader(username=name), slaves=True)
+        if not answer.body_view:
+            return None
+        return user_of(decode_body(answer.body_view, UserInfo, answer.encoding))
+
+    async def _load_acl(self, subject: str) -> Acl | None:
+        answer = await self._brokers.ask_any(GetAclRequestHeader(subject=subject), slaves=True)
+        if not answer.body_view:
+            return None
+        info = decode_body(answer.body_view, AclInfo, answer.encoding)
+        return Acl(subject, tuple(policies_of(info.policies))) if info.policies else None
