@@ -112,3 +112,25 @@ def test_all_that_a_cluster_shows_has_rocketmqs_shape(cluster: Cluster) -> None:
     assert value("rocketmq_storage_dispatch_behind_bytes", local) == 0
     assert value("rocketmq_timing_messages", local | {"topic": topic}) == 1
     assert "# TYPE rocketmq_messages_in_total counter" in text
+
+
+def test_a_proxy_that_runs_has_rocketmqs_metric() -> None:
+    with start_cluster(proxy=True) as cluster:
+
+        def samples() -> list[dict[str, str]]:
+            with urllib.request.urlopen(f"{cluster.control_url}/metrics") as answer:
+                families = text_string_to_metric_families(answer.read().decode())
+            [*found] = (each for each in families if each.name == "rocketmq_proxy_up")
+            assert all(each.type == "gauge" for each in found)
+            return [sample.labels for each in found for sample in each.samples]
+
+        assert samples() == [
+            {
+                "cluster": "DefaultCluster",
+                "node_type": "proxy",
+                "node_id": "proxy-1",
+                "proxy_mode": "cluster",
+            }
+        ]
+        cluster.sync.kill("proxy-1")
+        assert samples() == []

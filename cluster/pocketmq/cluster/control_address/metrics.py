@@ -1,12 +1,14 @@
 """Answers `/metrics` in Prometheus' text format, with the names and labels of RocketMQ 5.3.3.
 
-`operation/metrics.py` declares them, brokers tell the figures. `pocketmq_role_up` is our own.
+`operation/metrics.py` declares them, brokers tell the figures. `pocketmq_role_up` is our own, and
+`rocketmq_proxy_up` all that a proxy of RocketMQ tells of itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
+from typing import Final
 
 import structlog
 from prometheus_client import CollectorRegistry, generate_latest
@@ -24,6 +26,10 @@ from pocketmq.protocol.bodies.stats import MetricsReport
 from pocketmq.runtime.errors import PocketMQError
 
 log = structlog.get_logger()
+
+PROXY_UP: Final = "rocketmq_proxy_up"
+PROXY_CLUSTER: Final = "DefaultCluster"
+"""RocketMQ's default of `proxyClusterName`, which is of proxies, and of no broker."""
 
 _FAMILIES = {
     "counter": CounterMetricFamily,
@@ -43,6 +49,15 @@ class ClusterMetrics(Collector):
 
     def collect(self) -> Iterable[Family]:
         return (self.up, *self._families.values())
+
+    def add_proxy(self, name: str) -> None:
+        """Add a proxy that runs: RocketMQ's `ProxyMetricsManager` has this one metric."""
+        node = (PROXY_CLUSTER, "proxy", name)
+        labels = dict(zip(NODE, node, strict=True)) | {"proxy_mode": "cluster"}
+        family = self._families.setdefault(
+            PROXY_UP, GaugeMetricFamily(PROXY_UP, "1 while a gRPC proxy runs")
+        )
+        family.add_sample(PROXY_UP, labels, 1)
 
     def add(self, node: Sequence[str], report: MetricsReport) -> None:
         """Add what one broker tells; a metric that only a newer broker knows is left out."""
@@ -80,6 +95,8 @@ async def metrics_text(control: ClusterControl) -> bytes:
     for name in control.roles.names:
         runs = control.roles.state(name) == "running"
         metrics.up.add_metric((name, control.roles.role(name)), runs)
+        if runs and control.roles.role(name) == "proxy":
+            metrics.add_proxy(name)
     async with control.admin() as admin:
         clusters: dict[str, str] = {}
         try:
