@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,22 @@ from pocketmq.proxy.protos.classes import pb
 from pocketmq.proxy.protos.enums import ClientType, Code
 from pocketmq.proxy.protos.shapes import UNARY
 from pocketmq.runtime.errors import ConfigError
-from support.grpc_access import ADMIN, CHECKS, DATE, SHOP, admin_of, secured_rig, signed, stored
+from support.golden import GOLDEN
+from support.grpc_access import (
+    ADMIN,
+    CHECKS,
+    DATE,
+    SECURE,
+    SHOP,
+    TOPICS,
+    admin_of,
+    secured_rig,
+    signed,
+    stored,
+)
+from support.grpc_access_cases import CLOSED, PASSES, answer, cases, make_accounts
 from support.grpc_consuming import asked, receive, received
-from support.proxy_rig import ProxyRig, Sdk, message
+from support.proxy_rig import ProxyRig, Sdk, message, proxy_rig
 
 GROUP = {"group": pb.Resource(name="billing")}
 ORDERS = {"topic": pb.Resource(name="orders")}
@@ -298,6 +312,21 @@ async def test_a_rule_for_other_addresses_does_not_count(rig: ProxyRig) -> None:
     await rig.cluster.advance(REFRESH_S)
     assert (await sdk(rig, *SHOP).send("bills", b"yes")).status.code == Code.OK
     assert await stored(rig, "bills") == [b"yes"]
+
+
+async def test_it_lets_in_and_refuses_as_rocketmqs_own_proxy_does(tmp_path: Path) -> None:
+    """`tests/interop/record_grpc_access.py` asked that one the same 399 calls."""
+    expected = json.loads((GOLDEN / "access" / "grpc_5_3_3.json").read_text())
+    for name, words in CLOSED.items():
+        assert expected[name] == PASSES
+        expected[name] = words
+    async with proxy_rig(tmp_path, options=CHECKS, **SECURE) as rig:
+        async with admin_of(rig.cluster) as admin:
+            await make_accounts(admin)
+            for topic in TOPICS:
+                await admin.create_topic(topic)
+        client = rig.sdk()
+        assert {case.name: await answer(client, case) for case in cases()} == expected
 
 
 # -- users change -------------------------------------------------------------------------------

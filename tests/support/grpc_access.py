@@ -14,6 +14,7 @@ from support.eventually import eventually
 from support.memory_cluster import MemoryCluster
 from support.proxy_rig import ProxyRig, proxy_rig
 
+TOPICS: Final = ("orders", "bills")
 DATE: Final = "20231227T194619Z"
 ADMIN: Final = ("admin", "rooted")
 SHOP: Final = ("shop", "s3cret")
@@ -58,14 +59,13 @@ async def secured_rig(
     options = CHECKS | (proxy or {})
     async with proxy_rig(folder, *broker_names, options=options, **(SECURE | broker)) as rig:
         async with admin_of(rig.cluster) as admin:
-            for topic in ("orders", "bills"):
+            for topic in TOPICS:
                 await admin.create_topic(topic)
-                await eventually(
-                    lambda topic=topic: (
-                        len(rig.cluster.queues_of(topic)) == 4 * len(rig.cluster.brokers)
-                    ),
-                    f"{topic} is registered",
-                )
+            wanted = 4 * len(rig.cluster.brokers)
+            await eventually(
+                lambda: all(len(rig.cluster.queues_of(each)) == wanted for each in TOPICS),
+                "the topics are registered",
+            )
             await admin.create_user(*SHOP)
             await admin.grant("shop", ["Topic:orders"], ["Pub", "Sub"])
             await admin.grant("shop", ["Group:billing"], ["Sub"])

@@ -17,8 +17,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-import structlog
-
 from pocketmq.operation.access.decisions import FAILED, AccessDeniedError, admitted, require
 from pocketmq.operation.access.denials import Denials
 from pocketmq.operation.access.rules import Acl
@@ -30,8 +28,6 @@ from pocketmq.proxy.edge.accounts import Accounts
 from pocketmq.proxy.edge.callers import headers_of, peer_address
 from pocketmq.proxy.protos.enums import Code
 from pocketmq.runtime.errors import PocketMQError
-
-log = structlog.get_logger()
 
 _NOT_AUTHENTICATED: Final = "Authentication failed. Please verify the credentials and try again."
 """In place of whatever went wrong while a broker was asked."""
@@ -86,7 +82,8 @@ class Guard:
             if rules.authorization:
                 await self._authorize(username, request, peer)
         except AccessDeniedError as exc:
-            self._denials.tell(peer, name, name, str(exc))
+            reason = str(exc) if exc.__cause__ is None else f"{exc} {exc.__cause__}"
+            self._denials.tell(peer, name, name, reason)
             raise Refusal(Code.UNAUTHORIZED, str(exc)) from exc
 
     async def _authenticate(self, claim: Claim) -> None:
@@ -117,12 +114,10 @@ class Guard:
         try:
             return await self._accounts.user(name)
         except PocketMQError as exc:
-            log.warning("proxy.user_unknown", user=name[:255], reason=str(exc))
             raise AccessDeniedError(or_else) from exc
 
     async def _acl(self, user: User) -> Acl | None:
         try:
             return await self._accounts.acl(user)
         except PocketMQError as exc:
-            log.warning("proxy.rules_unknown", user=user.username, reason=str(exc))
             raise AccessDeniedError(FAILED) from exc
