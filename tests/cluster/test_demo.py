@@ -33,10 +33,15 @@ def _flights_are_installed() -> None:
 @pytest.mark.cluster
 @pytest.mark.java
 @pytest.mark.timeout(800)
-def test_the_demo_loses_nothing_and_says_what_happened(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "locks", [(), pytest.param(("--secure",), marks=pytest.mark.nightly)], ids=["open", "secure"]
+)
+def test_the_demo_loses_nothing_and_says_what_happened(
+    tmp_path: Path, locks: tuple[str, ...]
+) -> None:
     data = tmp_path / "kept"
     done = subprocess.run(
-        [*POCKETMQ, "demo", "--flights", "5000", "--seed", "7", "--data", str(data)],
+        [*POCKETMQ, "demo", "--flights", "5000", "--seed", "7", "--data", str(data), *locks],
         capture_output=True,
         text=True,
         timeout=780,

@@ -27,8 +27,9 @@ from pocketmq.cluster.supervisor import Supervisor
 
 USER = "flights"
 
-RULES = ((USER, f"Topic:{TOPIC}", "Pub,Sub"), (USER, "Group:*", "Sub"))
-"""What producers and consumers need; retries and dead letters go to topics of the group."""
+RULES = ((USER, f"Topic:{TOPIC}", "Pub,Sub,Get"), (USER, "Group:*", "Sub"))
+"""What producers and consumers need; retries and dead letters go to topics of the group. Spark asks
+for bounds of queues and for settings of the topic: Get."""
 
 
 @dataclass(frozen=True, slots=True)
