@@ -62,12 +62,15 @@ def children(process: subprocess.Popen[str]) -> list[psutil.Process]:
     return psutil.Process(process.pid).children(recursive=True)
 
 
+SERVERS = {"pocketmq.nameserver", "pocketmq.broker", "pocketmq.proxy"}
+
+
 def roles(process: subprocess.Popen[str]) -> list[psutil.Process]:
-    """Its nameservers and brokers; a child that does not show its own words yet is none."""
+    """Its servers; a child that does not show its own words yet is none."""
     found = []
     for each in children(process):
         with contextlib.suppress(psutil.NoSuchProcess):
-            if {"pocketmq.nameserver", "pocketmq.broker"} & set(each.cmdline()):
+            if SERVERS & set(each.cmdline()):
                 found.append(each)
     return found
 
@@ -78,7 +81,7 @@ def test_up_with_two_and_two_stops_cleanly_and_leaves_no_child(number: signal.Si
         line = first_line(up)
         assert re.fullmatch(r"NAMESRV_ADDR=127\.0\.0\.1:\d+;127\.0\.0\.1:\d+", line)
         running = children(up)
-        assert len(roles(up)) == 4
+        assert len(roles(up)) == 5  # and a proxy
         up.send_signal(number)
         out, err = end(up)
         assert (up.returncode, err) == (0, "")

@@ -121,7 +121,8 @@ async def test_a_cluster_is_steered_by_commands(tmp_path: Path) -> None:
         refused = pocketmq("kill", "broker-z", env=env)
         assert (refused.returncode, refused.stdout) == (1, "")
         assert refused.stderr == (
-            "pocketmq: there is no role 'broker-z'; this cluster has nameserver-1, broker-a\n"
+            "pocketmq: there is no role 'broker-z'; this cluster has nameserver-1, broker-a, "
+            "proxy-1\n"
         )
         assert os.stat(data / "control.json").st_mode & 0o777 == 0o600
     finally:
@@ -148,7 +149,7 @@ async def test_a_cluster_runs_in_the_background_until_it_is_told_to_stop(tmp_pat
                              f"POCKETMQ_CONTROL={told['control']}"]  # fmt: skip
         assert lines[-1] == "pocketmq down stops the cluster"
         processes = [psutil.Process(int(pid)) for pid in re.findall(r"pid (\d+)", ran.stdout)]
-        assert len(processes) == 2
+        assert len(processes) == 3  # a nameserver, a broker, a proxy
         assert all(map(_lives, processes))
         asked = pocketmq("ready", "--topic", "orders", env={VARIABLE: told["control"]})
         assert (asked.returncode, asked.stdout) == (0, "ready\n")
@@ -215,7 +216,7 @@ async def test_nothing_outlives_the_parent_when_asked_so(tmp_path: Path, wait_re
     parent = start(sys.executable, "-c", code)
     await eventually(ports.exists, "up is ready")
     family = [each for each in psutil.process_iter() if _names(each, tmp_path)]
-    assert len(family) >= 3  # up, a nameserver, a broker
+    assert len(family) >= 4  # up, a nameserver, a broker, a proxy
     parent.kill()
     parent.communicate()
     await eventually(lambda: not any(map(_lives, family)), "all of them are gone")

@@ -62,7 +62,10 @@ class ClusterOptions:
     broker_port: int = option(10911, help="Port of the first broker; the others are 10 apart.")
     any_port: bool = option(False, help="Let the system choose all ports.")
     proxy: bool = option(
-        False, help="Start a gRPC proxy for RocketMQ 5's SDKs; needs pocketmq[grpc].", rule="G-110"
+        False,
+        help="Start a gRPC proxy for RocketMQ 5's SDKs; needs pocketmq[grpc]. `pocketmq up` starts "
+        "one where that is installed, unless it is told not to.",
+        rule="G-110",
     )
     proxy_port: int = option(8081, help="Port on which the proxy answers SDKs.", rule="G-110")
     cluster_name: str = option("DefaultCluster", help="Name of the cluster that brokers report.")
@@ -143,10 +146,13 @@ class ProcessSpec:
     arguments: tuple[str, ...] = ()
     broker_name: str = ""
     """Of a broker: what its queues are known by."""
+    program: tuple[str, ...] = ()
+    """What runs in place of this Python and the module."""
 
     def command(self, *more: str) -> list[str]:
-        """The command line, with this Python."""
-        return [sys.executable, "-m", self.module, *self.arguments, *more]
+        """The command line."""
+        program = self.program or (sys.executable, "-m", self.module)
+        return [*program, *self.arguments, *more]
 
 
 @dataclass(frozen=True, slots=True)

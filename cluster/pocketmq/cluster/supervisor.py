@@ -5,8 +5,8 @@
         await cluster["broker-a"].freeze()
         await cluster.advance(seconds=126)
 
-It starts all nameservers at once, then all brokers at once, and then waits until every nameserver
-knows every broker; then it starts the proxy. It stops clients, proxies, brokers, nameservers in
+It starts all nameservers at once, then all brokers and the proxy at once, then waits until every
+nameserver knows every broker, and starts slaves. It stops clients, proxies, brokers, nameservers in
 this order. No process is left over, whatever fails.
 """
 
@@ -146,11 +146,15 @@ class Supervisor(StartStop):
             await self._start_all(self.spec.nameservers)
             await self._start_all(self.spec.controllers)
             await self.wait_for_controllers()
-            for brokers in self._turns():
+            *earlier, last = self._turns()
+            for brokers in earlier:
                 await self._start_all(brokers)
+            # A proxy imports gRPC while brokers open their stores, so that nobody waits for it.
+            with_last = () if self.spec.slaves else self.spec.proxies
+            await self._start_all((*last, *with_last))
             await self.wait_for_brokers([spec.broker_name for spec in self.spec.brokers])
-            await self._start_all(self.spec.slaves)  # they learn their masters by registering (H-8)
-            await self._start_all(self.spec.proxies)
+            if self.spec.slaves:  # they learn their masters by registering (H-8)
+                await self._start_all((*self.spec.slaves, *self.spec.proxies))
         except BaseException:
             await self.stop()
             raise
@@ -307,7 +311,7 @@ class Supervisor(StartStop):
                 turns.append([])
             turns[seen[each.broker_name]].append(each)
             seen[each.broker_name] += 1
-        return list(turns)
+        return list(turns) or [()]
 
     async def _start_all(self, specs: Sequence[ProcessSpec]) -> None:
         results = await asyncio.gather(*(self.add(spec) for spec in specs), return_exceptions=True)

@@ -57,6 +57,8 @@ class UpSettings:
     """Leave the terminal once the cluster is ready; `in_background` runs it so."""
     caller_pid: int = 0
     """In the background: stop when this process has ended; 0: run until told to stop."""
+    no_proxy: str = ""
+    """Why there is no proxy, if nobody has turned it off: a line to print."""
 
 
 def run_up(options: ClusterOptions, settings: UpSettings) -> int:
@@ -132,6 +134,8 @@ def run_up(options: ClusterOptions, settings: UpSettings) -> int:
                     if settings.ports_file is not None:
                         _write_ports(settings.ports_file, cluster, address)
                     _introduce(cluster, options, address)
+                    if settings.no_proxy:
+                        _say(settings.no_proxy)
                     if settings.background:
                         _say("pocketmq down stops the cluster")
                         leave_terminal(spec.logs / "up.log")

@@ -59,7 +59,7 @@ HTTP2 = b"PRI "
 
 _GRPC = (
     "it is HTTP/2: RocketMQ's gRPC clients connect to a proxy; point them at that of "
-    "`pocketmq up --proxy` or `pocketmq proxy` (docs/grpc.md)"
+    "`pocketmq up` or `pocketmq proxy` (docs/grpc.md)"
 )
 _HTTP = "it is HTTP, which this port does not speak; the control address has a port of its own"
 _TLS = "it is TLS, which is switched off here (tls.server.mode=disabled)"

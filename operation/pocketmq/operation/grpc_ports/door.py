@@ -22,7 +22,7 @@ FindProxies: TypeAlias = Callable[[], Awaitable[Sequence[ProxyAddress]]]
 
 NO_PROXY: Final = (
     "PocketMQ: this is the port of a {role}, and no gRPC proxy is known to this cluster. "
-    "RocketMQ 5's SDKs need one: pip install 'pocketmq[grpc]', then `pocketmq up --proxy`, or "
+    "RocketMQ 5's SDKs need one: pip install 'pocketmq[grpc]', then `pocketmq up`, or "
     "`pocketmq proxy --nameservers HOST:PORT` beside a cluster that runs"
 )
 

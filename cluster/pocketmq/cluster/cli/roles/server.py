@@ -23,7 +23,8 @@ UP_HELP = """Start a whole cluster in the foreground; Ctrl-C stops it.
 
 The first line on standard output is NAMESRV_ADDR=host:port;host:port, as RocketMQ's
 clients expect it, the second POCKETMQ_CONTROL=http://host:port: the address for `pocketmq ps` and
-other commands (docs/control.md). Without --data the stores are in a temporary folder, which is
+other commands (docs/control.md). POCKETMQ_PROXY=host:port is for RocketMQ 5's SDKs, which need
+pocketmq[grpc] (docs/grpc.md). Without --data the stores are in a temporary folder, which is
 removed at the end.
 
 \b
@@ -174,8 +175,8 @@ def up(
         bool | None,
         typer.Option(
             "--proxy/--no-proxy",
-            help="Start a gRPC proxy for RocketMQ 5's SDKs, on port 8081.",
-            show_default="no-proxy",
+            help="Start a gRPC proxy for RocketMQ 5's SDKs, on 8081 or a free port.",
+            show_default="proxy, if pocketmq[grpc] is installed",
         ),
     ] = None,
     host: Annotated[
@@ -259,6 +260,7 @@ def up(
     if not wait_ready:  # else in the process in the background
         prepare()
     from pocketmq.cluster.background import in_background
+    from pocketmq.cluster.default_proxy import with_proxy
     from pocketmq.cluster.up import UpSettings, run_up
 
     flags = {
@@ -281,7 +283,8 @@ def up(
         "control_port": control_port,
         "events": events,
     }
-    options = load(ClusterOptions, flags, os.environ, config).config
+    loaded = load(ClusterOptions, flags, os.environ, config)
+    options, no_proxy = with_proxy(loaded.config, loaded.origins)
     if config is not None:
         from pocketmq.cluster.cli.roles.config_file import refuse_unused_by_up
 
@@ -295,6 +298,7 @@ def up(
         exit_with_parent=exit_with_parent and not wait_ready,
         background=wait_ready,
         caller_pid=os.getppid() if exit_with_parent and wait_ready else 0,
+        no_proxy=no_proxy,
     )
     if wait_ready:
         return in_background(lambda: run_up(options, settings))

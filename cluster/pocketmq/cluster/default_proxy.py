@@ -1,0 +1,50 @@
+"""Whether `pocketmq up` starts a gRPC proxy where nobody says so, and on which port."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from pocketmq.cluster.spec import ClusterOptions
+from pocketmq.proxy.__main__ import is_installed
+from pocketmq.runtime.errors import EnvironmentFault, PortInUseError
+from pocketmq.runtime.ports import check_port_free
+
+NOT_INSTALLED = (
+    "no proxy for RocketMQ 5's SDKs: pip install 'pocketmq[grpc]', or leave out this line by "
+    "--no-proxy"
+)
+WITH_USERS = "no proxy for RocketMQ 5's SDKs: brokers that check users refuse it"
+WITHOUT_POP = "no proxy for RocketMQ 5's SDKs: brokers of RocketMQ 4.9 answer it no receive"
+
+_DEFAULT = "default"
+
+
+def with_proxy(options: ClusterOptions, origins: Mapping[str, str]) -> tuple[ClusterOptions, str]:
+    """The options with a proxy, if they do not speak of it; and a line that says why there is none.
+
+    The proxy's port is 8081, or a free one where that is taken, unless a port was chosen.
+
+    Args:
+        options: As they were loaded.
+        origins: Where the value of each came from.
+
+    Returns:
+        The line is empty where there is a proxy, or none is wanted.
+    """
+    if origins["proxy"] == _DEFAULT and options.brokers:
+        if options.users is not None:
+            return options, WITH_USERS
+        if options.profile == "4.9":
+            return options, WITHOUT_POP
+        if not is_installed():
+            return options, NOT_INSTALLED
+        options = replace(options, proxy=True)
+    if options.proxy and origins["proxy_port"] == _DEFAULT and not options.any_port:
+        try:
+            check_port_free(options.host, options.proxy_port)
+        except PortInUseError:
+            options = replace(options, proxy_port=0)
+        except EnvironmentFault:
+            pass  # the host is no address of this machine: whoever listens first says so
+    return options, ""

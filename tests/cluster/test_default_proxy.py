@@ -1,0 +1,104 @@
+"""`pocketmq up` starts a proxy for RocketMQ 5's SDKs where nobody says otherwise."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pocketmq.cluster import default_proxy
+from pocketmq.cluster.default_proxy import NOT_INSTALLED, WITH_USERS, WITHOUT_POP, with_proxy
+from pocketmq.cluster.spec import ClusterOptions
+
+POCKETMQ = [sys.executable, "-m", "pocketmq"]
+
+
+def chosen(**flags: Any) -> tuple[ClusterOptions, str]:
+    """What `up` starts where these options are given."""
+    origins = dict.fromkeys(("proxy", "proxy_port"), "default") | dict.fromkeys(flags, "flag")
+    return with_proxy(ClusterOptions(**flags), origins)
+
+
+def test_a_proxy_is_started_unless_it_is_told_not_to() -> None:
+    for flags, expected in (
+        ({}, True),
+        ({"any_port": True, "slaves": 1, "clock": "manual"}, True),
+        ({"proxy": True}, True),
+        ({"proxy": False}, False),
+        ({"brokers": 0}, False),  # nothing is there that it could ask
+        ({"brokers": 0, "proxy": True}, True),
+    ):
+        options, why_not = chosen(**flags)
+        assert (options.proxy, why_not) == (expected, ""), flags
+
+
+def test_why_there_is_none_is_told_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    users = Path("users.toml")
+    assert chosen(users=users) == (ClusterOptions(users=users), WITH_USERS)
+    assert chosen(users=users, proxy=False)[1] == ""
+    assert chosen(profile="4.9") == (ClusterOptions(profile="4.9"), WITHOUT_POP)
+    assert chosen(profile="4.9", proxy=True)[0].proxy
+    monkeypatch.setattr(default_proxy, "is_installed", lambda: False)
+    assert chosen() == (ClusterOptions(), NOT_INSTALLED)
+    assert chosen(proxy=False)[1] == ""
+    assert chosen(proxy=True)[0].proxy  # the process says what to install
+
+
+def test_where_its_port_is_taken_it_has_another_one_unless_it_was_chosen() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        for flags, expected in (
+            ({"host": "127.0.0.1"}, 0),
+            ({"host": "127.0.0.1", "any_port": True}, port),
+            ({"host": "203.0.113.9"}, port),  # whoever listens there first says what is wrong
+        ):
+            options = ClusterOptions(proxy_port=port, **flags)
+            found, _ = with_proxy(options, {"proxy": "default", "proxy_port": "default"})
+            assert found.proxy_port == expected, flags
+        assert chosen(proxy_port=port)[0].proxy_port == port
+    assert chosen(proxy_port=port)[0].proxy_port == port
+
+
+def printed(env: dict[str, str], *words: str) -> list[str]:
+    """What `pocketmq up` says until it is ready."""
+    command = [*POCKETMQ, "up", "--any-port", "--control-port", "0", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | env) as up:
+        try:
+            assert up.stdout is not None
+            lines = []
+            for line in up.stdout:
+                lines.append(line.rstrip())
+                if line.startswith("Ctrl-C"):
+                    break
+        finally:
+            up.send_signal(signal.SIGINT)
+            up.communicate(timeout=100)
+    assert up.returncode == 0
+    return lines
+
+
+@pytest.mark.cluster
+def test_up_prints_what_sdks_are_given(tmp_path: Path) -> None:
+    lines = printed({})
+    [endpoints] = [each for each in lines if each.startswith("POCKETMQ_PROXY=")]
+    [proxy] = [each for each in lines if each.startswith("proxy-1 ")]
+    assert endpoints.partition("=")[2] in proxy.split()
+    off = printed({"POCKETMQ_CLUSTER_PROXY": "false"})
+    assert not [each for each in off if "proxy" in each.lower()]
+
+
+@pytest.mark.cluster
+def test_without_the_extra_it_starts_and_says_what_to_install(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import importlib.util as util\n"
+        "found = util.find_spec\n"
+        "util.find_spec = lambda name, *more: None if name == 'grpc' else found(name, *more)\n"
+    )
+    lines = printed({"PYTHONPATH": str(tmp_path)})
+    assert [each for each in lines if "proxy" in each.lower()] == [NOT_INSTALLED]
