@@ -9,7 +9,7 @@ import asyncio
 import json
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,6 +68,8 @@ class Worker:
     is_done: bool = False
     silence_ms: float = 0.0
     """Longest time in which a producer got no acknowledgement."""
+    repeated: int = 0
+    """Sends of RocketMQ's SDK that were repeated."""
 
 
 class Director:
@@ -96,6 +98,7 @@ class Director:
             any_port=True,
             tls=options.secure,
             members_must_prove=options.secure,
+            proxy=self._mode.name == "grpc",
             events=options.record is not None,
         )
         spec = cluster_spec(
@@ -272,10 +275,12 @@ class Director:
         )
         await self._start(ProcessSpec("client", name, CONSUMER_MODULE, arguments))
 
-    async def _start(self, spec: ProcessSpec) -> None:
+    async def _start(self, spec: ProcessSpec, env: Mapping[str, str] | None = None) -> None:
         worker = self._workers[spec.name] = Worker(spec.name)
         await self._cluster.add(
-            spec, on_line=lambda line: self._heard(worker, line), env=self._client_env
+            spec,
+            on_line=lambda line: self._heard(worker, line),
+            env={**self._client_env, **(env or {})},
         )
         worker.began_at_s = self._clock.monotonic()
 
@@ -291,6 +296,7 @@ class Director:
                 worker.ended_at_s = self._clock.monotonic()
                 worker.is_done = True
                 worker.silence_ms = words["silence_ms"]
+                worker.repeated = words.get("repeated", 0)
             case "joining":
                 self._joining(worker.name, words["at_ms"])
             case "assigned":

@@ -6,6 +6,7 @@
     failures     as shared, with a listener that fails at random: retries and dead letters
     pop          nobody owns queues: every consumer takes messages from all and acknowledges each
     failover     as shared, on three replicas whose master is killed: sends are repeated
+    grpc         RocketMQ's Python SDK through a proxy; proxy, broker and consumer are killed
 
 Pure: a mode has the arguments of brokers and consumers, and the tally for their files.
 """
@@ -21,7 +22,9 @@ from pocketmq.cluster.demo.mode_tallies import BroadcastTally, OrderedTally, Ret
 from pocketmq.cluster.demo.tally import Tally
 from pocketmq.runtime.errors import ConfigError
 
-ModeName: TypeAlias = Literal["shared", "orderly", "broadcast", "failures", "pop", "failover"]
+ModeName: TypeAlias = Literal[
+    "shared", "orderly", "broadcast", "failures", "pop", "failover", "grpc"
+]
 
 LOCK_LIFE_MS: Final = 30_000
 """A killed consumer's queue locks expire after this time; RocketMQ's 60 s would double the run. It
@@ -71,20 +74,24 @@ class Mode:
         failures: float | None,
         pop: bool = False,
         kill_master: bool = False,
+        grpc: bool = False,
     ) -> Mode:
         """The mode for the options of a command line.
 
         Raises:
             ConfigError: More than one was chosen, or the rate is not between 0 and 1.
         """
-        if orderly + broadcast + (failures is not None) + pop + kill_master > 1:
+        if orderly + broadcast + (failures is not None) + pop + kill_master + grpc > 1:
             raise ConfigError(
                 "mode",
-                "--orderly, --broadcast, --failures, --pop and --kill-master exclude each other",
+                "--orderly, --broadcast, --failures, --pop, --kill-master and --grpc exclude each "
+                "other",
                 advice="give one",
             )
         if kill_master:
             return cls("failover")
+        if grpc:
+            return cls("grpc")
         if failures is not None:
             return cls("failures", failures)
         if pop:
@@ -105,8 +112,8 @@ class Mode:
     @property
     def stores_copies(self) -> bool:
         """Whether the topic may have flights twice: dead letters are sent again, and so is what
-        a killed master had not answered."""
-        return self.name in ("failures", "failover")
+        a killed master, broker or proxy had not answered."""
+        return self.name in ("failures", "failover", "grpc")
 
     def broker_arguments(self) -> tuple[str, ...]:
         """Added to each broker's command line."""
@@ -135,7 +142,7 @@ class Mode:
                 f"retries came after {' and '.join(RETRY_DELAYS)} here, 10s and 30s by default",
                 "Spark is left out: it would count dead letters that were sent again twice",
             ]
-        if self.name == "failover":
+        if self.name in ("failover", "grpc"):
             return ["Spark is left out: it would count a flight twice whose send was repeated"]
         if self.name == "pop":
             return [
@@ -151,7 +158,7 @@ class Mode:
                 return OrderedTally()
             case "broadcast":
                 return BroadcastTally()
-            case "failures" | "pop" | "failover":
+            case "failures" | "pop" | "failover" | "grpc":
                 return RetriedTally(total=total)
             case "shared":
                 return Tally()

@@ -86,7 +86,8 @@ class DemoReport:
 
 def render(report: DemoReport, console: Console) -> None:
     """Print the whole report."""
-    console.print(_allocation_table(report))
+    if report.rebalances:
+        console.print(_allocation_table(report))
     for number, rebalance in enumerate(report.rebalances, start=1):
         console.print(_rebalance_line(number, rebalance), highlight=False)
     console.print()

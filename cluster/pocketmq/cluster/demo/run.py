@@ -37,10 +37,17 @@ def run_demo(
         The exit status: 0 only if nothing was lost and the figures agree; 130 after Ctrl-C.
 
     Raises:
-        MissingToolError: The flights, or what makes a certificate, are not installed.
+        MissingToolError: The flights, what makes a certificate, or what mode `grpc` needs, are not
+            installed.
         CallerError: Folder `data` is not empty.
     """
     find_csv()
+    director = Director
+    if mode.name == "grpc":
+        from pocketmq.cluster.demo.grpc_director import GrpcDirector, check_tools
+
+        check_tools()
+        director = GrpcDirector
     if data is not None and data.is_dir() and any(data.iterdir()):
         raise CallerError(f"{data} is not empty; the demo starts with new stores, choose another")
     console = Console()
@@ -53,7 +60,7 @@ def run_demo(
         total = min(flights or TOTAL_FLIGHTS, TOTAL_FLIGHTS)
         with data_folder(data) as folder, display_for(console, total) as display:
             options = DemoOptions(flights, seed, mode, spark, replicas, secure, record)
-            report = await Director(options, folder.path, display).run()
+            report = await director(options, folder.path, display).run()
             if not report.is_good and not folder.is_kept:
                 folder.is_kept = True
                 display.say(f"stores, logs and records are kept in {folder.path}")

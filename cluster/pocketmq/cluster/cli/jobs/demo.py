@@ -31,6 +31,8 @@ Examples:
       listeners fail at random: retries and dead letters
   pocketmq demo --pop
       no consumer owns queues: messages are popped and acknowledged
+  pocketmq demo --grpc --flights 5000
+      RocketMQ's Python SDK through a proxy, which is killed on the way
   pocketmq demo --replicas 3 --kill-master
       three replicas; their master is killed on the way
   pocketmq demo --secure
@@ -72,6 +74,10 @@ def demo(
     pop: Annotated[
         bool, typer.Option("--pop", help="Pop messages instead of sharing queues out.")
     ] = False,
+    grpc: Annotated[
+        bool,
+        typer.Option("--grpc", help="Send and receive with RocketMQ's Python SDK, by a proxy."),
+    ] = False,
     replicas: Annotated[
         int,
         typer.Option(min=1, help="Brokers of one broker name, with three controllers if above 1."),
@@ -109,8 +115,19 @@ def demo(
             "the events of producers and consumers are read in plaintext",
             advice="leave out --record, or --secure",
         )
+    if grpc and (replicas > 1 or secure or record is not None):
+        raise ConfigError(
+            "grpc",
+            "--grpc goes with none of --replicas, --secure and --record",
+            advice="leave those out",
+        )
     mode = Mode.chosen(
-        orderly=orderly, broadcast=broadcast, failures=failures, pop=pop, kill_master=kill_master
+        orderly=orderly,
+        broadcast=broadcast,
+        failures=failures,
+        pop=pop,
+        kill_master=kill_master,
+        grpc=grpc,
     )
     return run_demo(
         flights=flights,
