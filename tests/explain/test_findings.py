@@ -34,6 +34,14 @@ def test_a_healthy_group_has_no_findings() -> None:
     assert findings(facts) == []
 
 
+def test_sdks_own_no_queues_and_go_with_others_that_pop() -> None:
+    sdks = {"y": "GO 5.1.4 at proxy-1"}
+    assert findings(GroupFacts(state=GroupState("billing", ends=ENDS), sdks=sdks)) == []
+    popping = MemberState("x", {"orders": "*"}, {MessageQueue("orders", "broker-a", -1): -1})
+    mixed = GroupFacts(state=GroupState("billing", (popping,)), sdks=sdks)
+    assert not [each for each in findings(mixed) if "pops" in each.problem]
+
+
 @pytest.mark.parametrize(
     ("facts", "problem", "advice"),
     [
@@ -47,6 +55,11 @@ def test_a_healthy_group_has_no_findings() -> None:
             GroupFacts(state=WELL, subscriptions=subscribed(x="a", y="b")),
             "members subscribe differently to orders (x to a; y to b)",
             "the same subscription",
+        ),
+        (
+            GroupFacts(state=WELL, sdks={"y": "GO 5.1.4 at proxy-1"}),
+            "y (GO 5.1.4 at proxy-1) pops messages of queues that x pulls too",
+            "a group of their own",
         ),
         (
             GroupFacts(state=WELL, same_id={"1.2.3.4@DEFAULT": 2}),

@@ -6,11 +6,18 @@ from pathlib import Path
 
 from pocketmq.client import Admin
 from pocketmq.cluster.cli.roles.connections import connected
+from pocketmq.cluster.explain.facts import gather_facts
+from pocketmq.cluster.explain.findings import findings
 from pocketmq.cluster.group_view import look_at
 from pocketmq.proxy.protos.classes import pb
 from pocketmq.proxy.protos.enums import ClientType
 from support.grpc_consuming import create_group
 from support.proxy_rig import proxy_rig
+
+
+async def problems(admin: Admin, group: str) -> str:
+    """What `group explain` says."""
+    return "; ".join(each.problem for each in findings(await gather_facts(admin, group)))
 
 
 async def test_consumers_and_producers_of_a_proxy_are_shown(tmp_path: Path) -> None:
@@ -43,6 +50,8 @@ async def test_consumers_and_producers_of_a_proxy_are_shown(tmp_path: Path) -> N
             assert [(each.topic, each.expression) for each in group.subscriptions] == [
                 ("orders", "*")
             ]
+            assert await problems(admin, "billing") == ""
             gone = pb.Resource(name="billing")
             await rig.sdk("billing-1", **said).call("NotifyClientTermination", group=gone)
             assert (await look_at(admin, "billing")).members == ()
+            assert "no member is connected" in await problems(admin, "billing")

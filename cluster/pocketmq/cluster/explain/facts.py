@@ -1,8 +1,9 @@
-"""Asks brokers and members for the facts that `findings` checks."""
+"""Asks brokers, gRPC proxies and members for the facts that `findings` checks."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 from pocketmq.client import Admin
 from pocketmq.cluster.explain.findings import GroupFacts
@@ -14,6 +15,7 @@ from pocketmq.protocol.body import parse_mq_key
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import BrokerError
 from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.protocol.messages.subscription import TAG, SubscriptionData
 from pocketmq.protocol.messages.validation import dlq_topic, is_retry, retry_topic
 from pocketmq.protocol.scalars import Perm
 
@@ -33,9 +35,10 @@ async def gather_facts(admin: Admin, group: str, *, clock_stands: bool = False) 
         UnknownGroupError: No broker knows the group, though all would make it.
     """
     connections = await admin.consumer_connections(group)
+    at_proxies = await admin.proxy_consumers(group)
     progress = await admin.consume_stats(group)
     refused_at, not_made_at = await refusals(admin, group)
-    explained = connections or progress or refused_at or not_made_at
+    explained = connections or at_proxies or progress or refused_at or not_made_at
     if not explained and group not in await known_groups(admin):
         raise UnknownGroupError(group)
     infos: dict[str, ConsumerRunningInfo] = {}
@@ -46,7 +49,9 @@ async def gather_facts(admin: Admin, group: str, *, clock_stands: bool = False) 
         except BrokerError:
             silent.append(client_id)
     topics = {
-        data.topic for each in connections.values() for data in each.subscription_table.values()
+        data.topic
+        for each in (*connections.values(), *at_proxies.values())
+        for data in each.subscription_table.values()
     } or {queue.topic for queue in progress}
     without_route, unreadable, ends = [], {}, {}
     for topic in sorted(topics):
@@ -80,6 +85,12 @@ async def gather_facts(admin: Admin, group: str, *, clock_stands: bool = False) 
         subscriptions={
             client_id: {data.topic: data for data in info.subscription_set}
             for client_id, info in infos.items()
+        }
+        | _of_sdks(at_proxies),
+        sdks={
+            each.client_id: f"{each.language} at {proxy}"
+            for proxy, found in at_proxies.items()
+            for each in found.connection_set
         },
         same_id=_same_ids(connections),
         without_route=tuple(without_route),
@@ -98,6 +109,22 @@ async def gather_facts(admin: Admin, group: str, *, clock_stands: bool = False) 
         ),
         clock_stands=clock_stands,
     )
+
+
+def _of_sdks(
+    at_proxies: Mapping[str, ConsumerConnection],
+) -> dict[str, dict[str, SubscriptionData]]:
+    """Client id -> topic -> what it subscribes to; a proxy tells it of all its members together."""
+    return {
+        each.client_id: {
+            data.topic: SubscriptionData.parse(data.topic, data.sub_string, 0)
+            if data.expression_type == TAG
+            else data
+            for data in found.subscription_table.values()
+        }
+        for found in at_proxies.values()
+        for each in found.connection_set
+    }
 
 
 def _same_ids(connections: dict[str, ConsumerConnection]) -> dict[str, int]:

@@ -33,6 +33,8 @@ class GroupFacts:
     state: GroupState
     subscriptions: Mapping[str, Mapping[str, SubscriptionData]] = field(default_factory=dict)
     """Client id -> topic -> the member's subscription."""
+    sdks: Mapping[str, str] = field(default_factory=dict)
+    """Client id of RocketMQ 5's SDKs -> which SDK, and at which proxy; they own no queues."""
     same_id: Mapping[str, int] = field(default_factory=dict)
     """Client id -> number of its connections, if more than one."""
     without_route: tuple[str, ...] = ()
@@ -68,7 +70,8 @@ def findings(facts: GroupFacts) -> list[Finding]:
 
 def _nobody(facts: GroupFacts) -> Iterator[Finding]:
     state = facts.state
-    if not (state.members or state.silent or facts.refused_at or facts.not_made_at):
+    somebody = state.members or state.silent or facts.sdks
+    if not (somebody or facts.refused_at or facts.not_made_at):
         yield Finding(
             "no member is connected, so nothing is consumed",
             f"start a consumer of group {state.group}; one that ended without unregistering still "
@@ -188,6 +191,22 @@ def _idle(facts: GroupFacts) -> Iterator[Finding]:
         )
 
 
+def _mixed(facts: GroupFacts) -> Iterator[Finding]:
+    owners = sorted(
+        each.client_id
+        for each in facts.state.members
+        if any(queue.queue_id >= 0 for queue in each.offsets)  # who pops has all queues as -1
+    )
+    if facts.sdks and owners:
+        sdks = ", ".join(f"{each} ({sdk})" for each, sdk in sorted(facts.sdks.items()))
+        yield Finding(
+            f"{sdks} {'pops' if len(facts.sdks) == 1 else 'pop'} messages of queues that "
+            f"{', '.join(owners)} {'pulls' if len(owners) == 1 else 'pull'} too: a message may be "
+            "consumed by both",
+            "give clients of the gRPC proxy a group of their own",
+        )
+
+
 def _past_end(facts: GroupFacts) -> Iterator[Finding]:
     state = facts.state
     for queue, end in sorted(state.ends.items()):
@@ -252,6 +271,7 @@ def _later(facts: GroupFacts) -> Iterator[Finding]:
 
 
 _CHECKS: tuple[Check, ...] = (
-    _refused, _nobody, _silent, _disabled, _routes, _same_id, _clashes, _ownerless, _past_end,
+    _refused, _nobody, _silent, _disabled, _routes, _same_id, _clashes, _mixed, _ownerless,
+    _past_end,
     _tags, _locks, _idle, _later,
 )  # fmt: skip

@@ -11,7 +11,7 @@ import structlog
 from pocketmq.client import Admin
 from pocketmq.cluster.own_topics import peoples_topics
 from pocketmq.operation.events import Event
-from pocketmq.operation.events.groups import MemberJoined, Rebalanced
+from pocketmq.operation.events.groups import MemberJoined, Rebalanced, SdkJoined
 from pocketmq.operation.events.log import EventLog
 from pocketmq.operation.events.messages import (
     MessageDispatched,
@@ -63,6 +63,7 @@ async def present(control: ClusterControl) -> list[Event]:
         for part in (
             _registered(control, stamps),
             _members(control, admin, stamps),
+            _sdks(control, admin, stamps),
             _stored(admin, stamps),
             _logs(control, admin, stamps),
         ):
@@ -131,6 +132,38 @@ async def _members(control: ClusterControl, admin: Admin, stamps: EventLog) -> A
                 offset=offset,
                 group=group,
             )
+
+
+async def _sdks(control: ClusterControl, admin: Admin, stamps: EventLog) -> AsyncIterator[Event]:
+    """Who is connected to gRPC proxies."""
+    roles = control.roles
+    if not any(
+        roles.role(name) == "proxy" and roles.state(name) == "running" for name in roles.names
+    ):
+        return
+    for proxy, topics in (await admin.proxy_producers()).items():
+        for each in {each.client_id: each for found in topics.values() for each in found}.values():
+            yield SdkJoined(
+                *stamps.stamp(),
+                client_id=each.client_id,
+                proxy=proxy,
+                kind="producer",
+                sdk=each.language,
+            )
+    groups: set[str] = set()
+    for broker in roles.running_brokers:
+        groups.update(await admin.groups(broker))
+    for group in sorted(groups):
+        for proxy, consumers in (await admin.proxy_consumers(group)).items():
+            for member in consumers.connection_set:
+                yield SdkJoined(
+                    *stamps.stamp(),
+                    client_id=member.client_id,
+                    proxy=proxy,
+                    kind="consumer",
+                    sdk=member.language,
+                    group=group,
+                )
 
 
 async def _stored(admin: Admin, stamps: EventLog) -> AsyncIterator[Event]:

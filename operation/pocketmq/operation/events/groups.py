@@ -70,6 +70,30 @@ class MemberSilent(Event, frozen=True, kw_only=True):
     silent_ms: int
 
 
+class SdkJoined(Event, frozen=True, kw_only=True):
+    """A client of RocketMQ 5's SDKs is connected to a gRPC proxy; brokers do not know it."""
+
+    RULE: ClassVar[str | None] = "G-26"
+
+    client_id: str
+    proxy: str
+    kind: Literal["producer", "consumer"]
+    sdk: str
+    """Language and version, as `GO 5.1.4`."""
+    group: str | None = None
+    """Of a consumer."""
+
+
+class SdkLeft(Event, frozen=True, kw_only=True):
+    """A gRPC proxy has forgotten a client."""
+
+    RULE: ClassVar[str | None] = "G-41"
+
+    client_id: str
+    proxy: str
+    how: Literal["unregistered", "silent"]
+
+
 class MemberNotified(OfMembership, frozen=True, kw_only=True):
     """A broker tells a member that its group changed."""
 

@@ -17,6 +17,8 @@ from pocketmq.operation.events.groups import (
     QueuesUnlocked,
     Rebalanced,
     RouteLearned,
+    SdkJoined,
+    SdkLeft,
 )
 from pocketmq.operation.events.messages import (
     MessageAcknowledged,
@@ -68,6 +70,8 @@ AnyEvent: TypeAlias = (
     | MemberJoined
     | MemberLeft
     | MemberRefused
+    | SdkJoined
+    | SdkLeft
     | MemberSilent
     | MemberNotified
     | NotificationHeard

@@ -88,7 +88,7 @@ class Proxy(StartStop):
     ) -> None:
         self.config = config
         self.limits = Limits(max_message_size=config.max_message_size)
-        self.clients = Clients(self.limits, clock.time_ms)
+        self.clients = Clients(self.limits, clock.time_ms, name=config.name, events=events)
         self._clock = clock
         self._network = network
         self._profile = profile

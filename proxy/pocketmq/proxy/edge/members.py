@@ -20,7 +20,7 @@ from pocketmq.protocol.errors import BadRequestError
 from pocketmq.protocol.headers.clients import GetConsumerConnectionListRequestHeader
 from pocketmq.protocol.messages.subscription import SQL92, TAG, SubscriptionData
 from pocketmq.proxy.protos.enums import ClientType, FilterType
-from pocketmq.proxy.settings.clients import Client, Clients
+from pocketmq.proxy.settings.clients import Clients
 
 
 class MembersProcessor:
@@ -44,9 +44,7 @@ class MembersProcessor:
             )
         body = ConsumerConnection(
             connection_set=[
-                Connection(
-                    client_id=each.client_id, client_addr=each.address, language=_language(each)
-                )
+                Connection(client_id=each.client_id, client_addr=each.address, language=each.sdk)
                 for each in members
             ],
             subscription_table={
@@ -76,14 +74,10 @@ class MembersProcessor:
             info = ProducerInfo(
                 client_id=each.client_id,
                 remote_ip=each.address,
-                language=_language(each),
+                language=each.sdk,
                 last_update_timestamp=each.beat_ms,
             )
             for topic in each.topics:
                 found.setdefault(topic, []).append(info)
         body = ProducerTableInfo(data=found)
         return request.reply(body=encode_body(body, request.encoding))
-
-
-def _language(client: Client) -> str:
-    return f"{client.language} {client.version}".strip() or "OTHER"

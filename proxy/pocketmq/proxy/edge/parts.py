@@ -35,10 +35,13 @@ class Parts:
 
     def entered(self, caller: Caller, settings: Any) -> Client:
         """The client of these settings, which replace those before."""
-        client = self.clients.said(caller.client_id, settings)
-        client.language, client.version = caller.language, caller.version
-        client.address = caller.address
-        return client
+        return self.clients.said(
+            caller.client_id,
+            settings,
+            language=caller.language,
+            version=caller.version,
+            address=caller.address,
+        )
 
     def consumer(self, caller: Caller, kind: ClientType, group: str) -> Client:
         """A consumer that has sent no settings: it is entered with those of a fresh group.

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal
 
+from pocketmq.operation.events.groups import SdkJoined, SdkLeft
+from pocketmq.operation.events.sink import NO_EVENTS, EventSink
 from pocketmq.proxy.codes.refusals import Refusal
 from pocketmq.proxy.protos.enums import ClientType, Code
 from pocketmq.proxy.settings.limits import Limits
@@ -47,6 +49,11 @@ class Client:
         return CLIENT_TYPES.get(self.settings.client_type)
 
     @property
+    def sdk(self) -> str:
+        """Language and version, as `GO 5.1.4`."""
+        return f"{self.language} {self.version}".strip() or "OTHER"
+
+    @property
     def is_producer(self) -> bool:
         """Whether its settings are a publisher's."""
         return bool(self.settings.HasField("publishing"))
@@ -63,11 +70,22 @@ class Clients:
     Args:
         limits: How many are kept, and how much of them.
         time_ms: Epoch ms of the clock.
+        name: Of the proxy.
+        events: Takes who comes and goes.
     """
 
-    def __init__(self, limits: Limits, time_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        time_ms: Callable[[], int],
+        *,
+        name: str = "",
+        events: EventSink = NO_EVENTS,
+    ) -> None:
         self._limits = limits
         self._time_ms = time_ms
+        self._name = name
+        self._events = events
         self._clients: OrderedDict[str, Client] = OrderedDict()
         self._kept_bytes = 0
 
@@ -82,13 +100,25 @@ class Clients:
         """Everyone, the one that was heard of last at the end."""
         return list(self._clients.values())
 
-    def said(self, client_id: str, settings: Any) -> Client:
+    def said(
+        self,
+        client_id: str,
+        settings: Any,
+        *,
+        language: str = "",
+        version: str = "",
+        address: str = "",
+    ) -> Client:
         """A client sent settings: they replace those before."""
         client = self._clients.get(client_id)
+        is_new = client is None
         if client is None:
             client = self._clients[client_id] = Client(client_id, settings)
         client.settings = settings
+        client.language, client.version, client.address = language, version, address
         self._count(client)
+        if is_new and client.is_producer:
+            self._joined(client)
         return client
 
     def join(self, client: Client, group: str) -> None:
@@ -102,6 +132,7 @@ class Clients:
         if len(client.groups) >= MOST_GROUPS:
             raise Refusal(Code.BAD_REQUEST, f"a client is in at most {MOST_GROUPS} groups")
         client.groups.add(group)
+        self._joined(client, group)
         if client.client_id in self._clients:  # it may have been forgotten meanwhile
             self._count(client)
 
@@ -131,6 +162,7 @@ class Clients:
         client = self._clients.pop(client_id, None)
         if client is not None:
             self._kept_bytes -= client.kept_bytes
+            self._left(client, "unregistered")
         return client
 
     def expire(self) -> list[Client]:
@@ -144,7 +176,29 @@ class Clients:
     def _forget_oldest(self) -> Client:
         client = self._clients.popitem(last=False)[1]
         self._kept_bytes -= client.kept_bytes
+        self._left(client, "silent")
         return client
+
+    def _joined(self, client: Client, group: str | None = None) -> None:
+        if self._events.is_on:
+            self._events.emit(
+                SdkJoined(
+                    *self._events.stamp(),
+                    client_id=client.client_id,
+                    proxy=self._name,
+                    kind="producer" if group is None else "consumer",
+                    sdk=client.sdk,
+                    group=group,
+                )
+            )
+
+    def _left(self, client: Client, how: Literal["unregistered", "silent"]) -> None:
+        if self._events.is_on:
+            self._events.emit(
+                SdkLeft(
+                    *self._events.stamp(), client_id=client.client_id, proxy=self._name, how=how
+                )
+            )
 
     def publishers(self, topic: str) -> list[Client]:
         """Who publishes to a topic and can be asked, the one heard of last at the end."""

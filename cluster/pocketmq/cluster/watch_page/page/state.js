@@ -19,7 +19,7 @@ export function empty() {
     dropped: 0,
     roles: {},    // name -> {kind, state, since_ms, mastery}; of a replica also {broker, id}
     masters: {},  // broker name -> the process that is its master
-    clients: {},  // client id -> {kind, group, state, since_ms, status}
+    clients: {},  // client id -> {kind, group, state, since_ms, status}; of an SDK also {proxy, sdk}
     knows: {},    // nameserver -> {broker: since_ms}
     forgot: {},   // nameserver -> {broker: {at_ms, how}}
     seen: {},     // broker -> {group: {client: true}}
@@ -56,6 +56,7 @@ export const brokerOf = (queue) => shortQueue(queue).replace(/\/-?\d+$/, "");
 export function kindOf(name) {
   if (/^(nameserver|namesrv)/.test(name)) return "nameserver";
   if (/^controller/.test(name)) return "controller";
+  if (/^proxy/.test(name)) return "proxy";
   return "broker";
 }
 
@@ -248,6 +249,15 @@ const REDUCERS = {
       }
     }
   },
+  "sdk-joined"(state, event) {
+    const { client_id, kind, group, proxy, sdk, at_ms } = event;
+    roleOf(state, proxy, at_ms);
+    Object.assign(clientOf(state, client_id, kind, group, at_ms), { state: "running", proxy, sdk });
+  },
+  "sdk-left"(state, event) {
+    const found = state.clients[event.client_id];
+    if (found) Object.assign(found, { state: event.how === "silent" ? "silent" : "left", since_ms: event.at_ms });
+  },
   "allocated"(state, event) {
     memberOf(state, event);
     const { strategy, queues, members, own, arithmetic, at_ms } = event;
@@ -435,7 +445,7 @@ export const NAMES = [...Object.keys(REDUCERS), "member-notified", "notification
 /** A clock that runs by itself is moved by less at a time. */
 const LEAP_MS = 5000;
 const STRUCTURE = new Set(["role-started", "role-stopped", "broker-registered", "broker-forgotten",
-  "role-changed", "master-elected", "leader-elected", "member-joined", "member-left", "member-silent",
+  "role-changed", "master-elected", "leader-elected", "member-joined", "member-left", "member-silent", "sdk-joined", "sdk-left",
   "rebalanced", "fault-began", "fault-ended", "fault-fired", "trouble-began", "invariant-violated", "message-dead"]);
 
 /** Whether an event changes who is there or who owns what; the others are traffic. */
@@ -489,6 +499,8 @@ export function journey(event, state) {
     }
     case "broker-registered":
       return { from: processOf(state, replica(event)), to: event.nameserver, kind: "registered", count: 1 };
+    case "sdk-joined":
+      return { from: event.client_id, to: event.proxy, kind: "registered", count: 1 };
     case "member-joined":
       return { from: event.client_id, to: teller(state, event), kind: "registered", count: 1 };
     default:

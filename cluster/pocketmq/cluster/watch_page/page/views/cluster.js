@@ -21,7 +21,7 @@ export function layout(state, width) {
   const clients = (kind) => Object.keys(state.clients).filter((each) => state.clients[each].kind === kind
     && !(state.clients[each].state === "left")).sort();
   const bands = { top: [...named("nameserver"), ...named("controller")], producers: clients("producer"),
-    brokers: named("broker"), consumers: clients("consumer") };
+    brokers: named("broker"), consumers: clients("consumer"), proxies: named("proxy") };
   const boxes = {};
   const wide = width >= 700;
   const lines = Math.min(Math.max(...bands.brokers.map((each) => topicsOf(state, each).length), 1), 2);
@@ -40,6 +40,7 @@ export function layout(state, width) {
     let y = row(bands.top, 6, Math.min(160, width / 2 - 22), 52);
     y = row(bands.producers, y, Math.min(160, width / 2 - 22), 52);
     y = row(bands.brokers, y, Math.min(280, width - 12), brokerHeight);
+    y = row(bands.proxies, y, Math.min(160, width / 2 - 22), 52);
     y = row(bands.consumers, y, Math.min(160, width / 2 - 22), 52);
     return { boxes, bands, wide, height: Math.max(y, 120) };
   }
@@ -55,7 +56,8 @@ export function layout(state, width) {
   column(bands.producers, 4, side, 56, 18, tallest);
   column(bands.brokers, (width - middle) / 2, middle, brokerHeight, 24, tallest);
   column(bands.consumers, width - side - 4, side, 56, 18, tallest);
-  return { boxes, bands, wide, height: above + tallest + 14 };
+  const below = row(bands.proxies, above + tallest + 40, Math.min(190, side), 56);  // SDKs reach brokers by them
+  return { boxes, bands, wide, height: bands.proxies.length ? below : above + tallest + 14 };
 }
 
 /** The topics that users made, of which a broker has queues. */
@@ -168,10 +170,12 @@ function clientWords(page, id) {
   const { state, t } = page;
   const found = state.clients[id];
   const parts = page.cut?.has(id) ? [cutWords(page, id)] : [];
+  if (found.sdk) parts.push(found.sdk);
   if (found.state !== "running") parts.push(t(`state_${found.state}`));
   if (found.kind === "consumer") {
     const member = state.groups[found.group]?.members[id];
-    parts.push(`${found.group} · ${member?.unknown ? `${UNKNOWN} ${t("queues")}` : counted(member?.queues.length ?? 0, t)}`);
+    if (found.proxy) parts.push(found.group);  // it owns no queues
+    else parts.push(`${found.group} · ${member?.unknown ? `${UNKNOWN} ${t("queues")}` : counted(member?.queues.length ?? 0, t)}`);
   } else {
     parts.push(found.status || t("kind_producer"));
   }
@@ -250,7 +254,15 @@ function edges(page, plan) {
       if (style !== null) join(broker, nameserver, style, aroundPath(broker, nameserver, plan));
     }
   }
+  for (const proxy of bands.proxies) {
+    for (const broker of bands.brokers) if (state.roles[broker].mastery !== "SLAVE") join(proxy, broker, "");
+  }
+  for (const client of [...bands.producers, ...bands.consumers]) {
+    const { proxy } = state.clients[client];
+    if (boxes[proxy]) join(client, proxy, "strong");
+  }
   for (const producer of bands.producers) {
+    if (state.clients[producer].proxy) continue;
     const known = routed(state, producer);
     for (const broker of bands.brokers) {
       if (known === null) join(producer, broker, "");  // its client does not tell what it knows
@@ -258,6 +270,7 @@ function edges(page, plan) {
     }
   }
   for (const consumer of bands.consumers) {
+    if (state.clients[consumer].proxy) continue;
     for (const broker of bands.brokers) {
       const owned = Object.values(state.groups).some((group) =>
         state.roles[broker].mastery !== "SLAVE" && group.members[consumer]?.queues.some((each) => brokerOf(each) === brokerNameOf(state, broker)));
@@ -375,7 +388,7 @@ export function draw(place, page) {
     place.dataset.drawn = signature;
     const { bands, boxes } = plan;
     const broken = troubles.map(troubleWords).join("; ");
-    const things = [...bands.top, ...bands.brokers].map((id) =>
+    const things = [...bands.top, ...bands.brokers, ...bands.proxies].map((id) =>
       thing(page, id, boxes[id], brokerWords(page, id), state.roles[id].kind === "broker" ? cells(page, id, boxes[id]) : []));
     things.push(...[...bands.producers, ...bands.consumers].map((id) => thing(page, id, boxes[id], clientWords(page, id))));
     const disputed = Object.entries(state.groups).flatMap(([group, each]) => {
