@@ -12,6 +12,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
+from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
 from pocketmq.proxy.assembly.proxy import Proxy
 from pocketmq.proxy.config import ProxyConfig
 from pocketmq.proxy.protos.classes import pb
@@ -148,7 +149,11 @@ class ProxyRig:
 
 @asynccontextmanager
 async def proxy_rig(
-    folder: Path, *broker_names: str, options: dict[str, Any] | None = None, **broker: Any
+    folder: Path,
+    *broker_names: str,
+    options: dict[str, Any] | None = None,
+    budget: Budget = DEFAULT_BUDGET,
+    **broker: Any,
 ) -> AsyncIterator[ProxyRig]:
     """A memory cluster with a proxy on a real port."""
     async with memory_cluster(folder, *broker_names, **broker) as cluster:
@@ -159,7 +164,7 @@ async def proxy_rig(
             encoding="msgpack",
             **(options or {}),
         )
-        async with Proxy(config, cluster.clock, cluster.network) as proxy:
+        async with Proxy(config, cluster.clock, cluster.network, budget=budget) as proxy:
             rig = ProxyRig(cluster, proxy)
             try:
                 yield rig

@@ -1,4 +1,4 @@
-"""What one peer, and all peers together, may cost a nameserver, a broker or a controller.
+"""What one peer, and all peers together, may cost a nameserver, broker, controller or proxy.
 
 Every limit stands here and nowhere else; `pocketmq config show` shows them, and
 docs/limits.md explains them. Each is far above what real clients do, and low enough that no
@@ -22,6 +22,7 @@ MIB = 1024 * 1024
 NAMESERVER = ("nameserver",)
 BROKER = ("broker",)
 CONTROLLER = ("controller",)
+PROXY = ("proxy",)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,6 +228,55 @@ class Budget:
         live=True,
         within=(1, inf),
         roles=CONTROLLER,
+    )
+
+    grpc_calls: int = option(
+        50_000,
+        help="Calls of all SDKs that are open at once; a further one gets RESOURCE_EXHAUSTED.",
+        within=(1, inf),
+        rule="G-136",
+        roles=PROXY,
+    )
+    grpc_calls_per_connection: int = option(
+        1_000,
+        help="Calls of one connection (HTTP/2's streams) that are open at once; the others wait.",
+        within=(1, inf),
+        rule="G-136",
+        roles=PROXY,
+    )
+    grpc_metadata_bytes: int = option(
+        16 * 1024,
+        unit="bytes",
+        help="Headers of a call; one with more gets RESOURCE_EXHAUSTED.",
+        within=(1, inf),
+        roles=PROXY,
+    )
+    grpc_request_bytes: int = option(
+        MIB,
+        unit="bytes",
+        help="A request, besides the body that it sends; a longer one is refused and not read.",
+        within=(1, inf),
+        roles=PROXY,
+    )
+    grpc_command_bytes: int = option(
+        256 * 1024,
+        unit="bytes",
+        help="A command on Telemetry: a client's settings are kept.",
+        within=(1, inf),
+        roles=PROXY,
+    )
+    grpc_clients: int = option(
+        100_000,
+        help="Clients whose settings are kept; of more, the ones silent longest are forgotten.",
+        within=(1, inf),
+        roles=PROXY,
+    )
+    grpc_clients_bytes: int = option(
+        128 * MIB,
+        unit="bytes",
+        help="Settings, ids and groups of these clients; above it, the same.",
+        within=(1, inf),
+        roles=PROXY,
     )
 
     def check(

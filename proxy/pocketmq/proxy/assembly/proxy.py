@@ -70,7 +70,7 @@ class Proxy(StartStop):
         clock: Runs every timer but gRPC's own.
         network: Reaches brokers and name servers, and has the port for tools.
         profile: How the client behaves where releases differ.
-        budget: What peers of the port for tools may cost.
+        budget: What SDKs, and peers of the port for tools, may cost.
         events: Takes what happens here.
         tls: Of the port for SDKs; None: in plaintext only.
     """
@@ -87,7 +87,11 @@ class Proxy(StartStop):
         tls: ServerTls | None = None,
     ) -> None:
         self.config = config
-        self.limits = Limits(max_message_size=config.max_message_size)
+        self.limits = Limits(
+            max_message_size=config.max_message_size,
+            clients_remembered=budget.grpc_clients,
+            settings_bytes=budget.grpc_clients_bytes,
+        )
         self.clients = Clients(self.limits, clock.time_ms, name=config.name, events=events)
         self._clock = clock
         self._network = network
@@ -168,6 +172,7 @@ class Proxy(StartStop):
             consuming.receive_message,
             parts.guard,
             self.limits.max_message_size,
+            self._budget,
         )
         dispatcher = Dispatcher(lambda: self._budget, known_in(self._profile.release))
         dispatcher.add(self._control, MembersProcessor(self.clients))

@@ -14,6 +14,7 @@ import grpc
 import grpc.aio
 import structlog
 
+from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
 from pocketmq.proxy.codes.refusals import Refusal, status_of
 from pocketmq.proxy.edge.callers import Caller
 from pocketmq.proxy.edge.guard import Guard
@@ -31,28 +32,16 @@ MAX_OVER_BYTES: Final = 16 * 1024 * 1024
 is too large; a longer one ends its call (RESOURCE_EXHAUSTED). RocketMQ's proxy receives 130 MiB
 (G-10), which each of 10,000 streams of a hostile peer could have half of it keep."""
 
-MOST_CALLS: Final = 50_000
-"""Open at once, of all clients together; a further one ends with RESOURCE_EXHAUSTED."""
-
-MAX_REQUEST_BYTES: Final = 1024 * 1024
-"""Of a request that is read, besides the body that it sends. A longer one is refused before it is
-read, for 4 MiB of empty entries take 0.4 s."""
-
-MAX_COMMAND_BYTES: Final = 256 * 1024
-"""Of a command on Telemetry: a client's settings are kept."""
-
 OPTIONS: Final = (
     ("grpc.max_send_message_length", -1),
     ("grpc.so_reuseport", 0),  # else a second server takes half of the connections, unnoticed
     ("grpc.keepalive_permit_without_calls", 1),  # Java and C++ ping so (G-10)
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
     ("grpc.http2.max_ping_strikes", 0),
-    ("grpc.max_concurrent_streams", 1_000),  # of a connection; the others wait (G-136)
     # Calls that wait until this process looks at them: above 1,000, gRPC's default, it cancels
     # calls of anybody, so that one peer's flood would end others' calls.
     ("grpc.server.max_pending_requests", 20_000),
     ("grpc.server.max_pending_requests_hard_limit", 40_000),
-    ("grpc.max_metadata_size", 16 * 1024),
     ("grpc.max_connection_idle_ms", 120_000),  # G-10
 )
 
@@ -72,6 +61,7 @@ class GrpcServer:
         receive: Answers ReceiveMessage, message by message; it asks the guard itself.
         guard: Checks each call of the first.
         max_message_size: Largest body that an SDK may send.
+        budget: What SDKs may cost.
     """
 
     def __init__(
@@ -81,31 +71,41 @@ class GrpcServer:
         receive: Receive,
         guard: Guard,
         max_message_size: int,
+        budget: Budget = DEFAULT_BUDGET,
     ) -> None:
-        most = {"SendMessage": MAX_REQUEST_BYTES + max_message_size}
+        # 4 MiB of empty entries take 0.4 s to read.
+        longest = budget.grpc_request_bytes
+        most = {"SendMessage": longest + max_message_size}
         self._handlers = {
-            name: _unary(name, answer, guard, most.get(name, MAX_REQUEST_BYTES))
+            name: _unary(name, answer, guard, most.get(name, longest))
             for name, answer in unary.items()
         }
         for name in (*UNARY, *ANSWERED_BY_STREAM):
             self._handlers.setdefault(name, _unanswered(name))
         self._handlers["Telemetry"] = grpc.stream_stream_rpc_method_handler(
             telemetry.telemetry,
-            request_deserializer=_reader(pb.TelemetryCommand, MAX_COMMAND_BYTES),
+            request_deserializer=_reader(pb.TelemetryCommand, budget.grpc_command_bytes),
             response_serializer=pb.TelemetryCommand.SerializeToString,
         )
         self._handlers["ReceiveMessage"] = grpc.unary_stream_rpc_method_handler(
             receive,
-            request_deserializer=_reader(pb.ReceiveMessageRequest, MAX_REQUEST_BYTES),
+            request_deserializer=_reader(pb.ReceiveMessageRequest, longest),
             response_serializer=pb.ReceiveMessageResponse.SerializeToString,
         )
-        self._max_bytes = max_message_size + MAX_OVER_BYTES
+        self._most_calls = budget.grpc_calls
+        self._options = (
+            *OPTIONS,
+            ("grpc.max_concurrent_streams", budget.grpc_calls_per_connection),
+            # Between these two gRPC refuses at random.
+            ("grpc.max_metadata_size", budget.grpc_metadata_bytes),
+            ("grpc.absolute_max_metadata_size", budget.grpc_metadata_bytes),
+            ("grpc.max_receive_message_length", max_message_size + MAX_OVER_BYTES),
+        )
         self._server: Any = None
 
     async def start(self, address: str) -> None:
         """Listen at a Unix socket, `unix:/path`, behind the `Front`."""
-        longest = ("grpc.max_receive_message_length", self._max_bytes)
-        server = grpc.aio.server(options=(*OPTIONS, longest), maximum_concurrent_rpcs=MOST_CALLS)
+        server = grpc.aio.server(options=self._options, maximum_concurrent_rpcs=self._most_calls)
         service = grpc.method_handlers_generic_handler(f"{PACKAGE}.{SERVICE}", self._handlers)
         server.add_generic_rpc_handlers((service, *tool_handlers()))
         server.add_insecure_port(address)
