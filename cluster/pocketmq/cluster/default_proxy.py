@@ -15,7 +15,7 @@ NOT_INSTALLED = (
     "--no-proxy"
 )
 WITH_USERS = "no proxy for RocketMQ 5's SDKs: brokers that check users refuse it"
-WITHOUT_POP = "no proxy for RocketMQ 5's SDKs: brokers of RocketMQ 4.9 answer it no receive"
+WITHOUT_POP = "no proxy for RocketMQ 5's SDKs: brokers of RocketMQ 4.9 cannot be popped from"
 
 _DEFAULT = "default"
 

@@ -198,11 +198,10 @@ def _mixed(facts: GroupFacts) -> Iterator[Finding]:
         if any(queue.queue_id >= 0 for queue in each.offsets)  # who pops has all queues as -1
     )
     if facts.sdks and owners:
-        sdks = ", ".join(f"{each} ({sdk})" for each, sdk in sorted(facts.sdks.items()))
+        sdks = "; ".join(f"{each}, {sdk}" for each, sdk in sorted(facts.sdks.items()))
         yield Finding(
-            f"{sdks} {'pops' if len(facts.sdks) == 1 else 'pop'} messages of queues that "
-            f"{', '.join(owners)} {'pulls' if len(owners) == 1 else 'pull'} too: a message may be "
-            "consumed by both",
+            f"members that pop ({sdks}) share the group with members that pull "
+            f"({', '.join(owners)}): a message may be consumed by both",
             "give clients of the gRPC proxy a group of their own",
         )
 
