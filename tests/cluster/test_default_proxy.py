@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pocketmq.cluster import default_proxy
-from pocketmq.cluster.default_proxy import NOT_INSTALLED, WITH_USERS, WITHOUT_POP, with_proxy
+from pocketmq.cluster.default_proxy import NOT_INSTALLED, WITHOUT_POP, with_proxy
 from pocketmq.cluster.spec import ClusterOptions
 
 POCKETMQ = [sys.executable, "-m", "pocketmq"]
@@ -29,6 +29,7 @@ def test_a_proxy_is_started_unless_it_is_told_not_to() -> None:
     for flags, expected in (
         ({}, True),
         ({"any_port": True, "slaves": 1, "clock": "manual"}, True),
+        ({"users": Path("users.toml")}, True),
         ({"proxy": True}, True),
         ({"proxy": False}, False),
         ({"brokers": 0}, False),  # nothing is there that it could ask
@@ -39,9 +40,6 @@ def test_a_proxy_is_started_unless_it_is_told_not_to() -> None:
 
 
 def test_why_there_is_none_is_told_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    users = Path("users.toml")
-    assert chosen(users=users) == (ClusterOptions(users=users), WITH_USERS)
-    assert chosen(users=users, proxy=False)[1] == ""
     assert chosen(profile="4.9") == (ClusterOptions(profile="4.9"), WITHOUT_POP)
     assert chosen(profile="4.9", proxy=True)[0].proxy
     monkeypatch.setattr(default_proxy, "is_installed", lambda: False)

@@ -14,7 +14,6 @@ NOT_INSTALLED = (
     "no proxy for RocketMQ 5's SDKs: pip install 'pocketmq[grpc]', or leave out this line by "
     "--no-proxy"
 )
-WITH_USERS = "no proxy for RocketMQ 5's SDKs: brokers that check users refuse it"
 WITHOUT_POP = "no proxy for RocketMQ 5's SDKs: brokers of RocketMQ 4.9 cannot be popped from"
 
 _DEFAULT = "default"
@@ -33,8 +32,6 @@ def with_proxy(options: ClusterOptions, origins: Mapping[str, str]) -> tuple[Clu
         The line is empty where there is a proxy, or none is wanted.
     """
     if origins["proxy"] == _DEFAULT and options.brokers:
-        if options.users is not None:
-            return options, WITH_USERS
         if options.profile == "4.9":
             return options, WITHOUT_POP
         if not is_installed():

@@ -63,7 +63,7 @@ class GrpcDirector(Director):
     """One run, with a proxy and the SDK's clients."""
 
     async def _carry(self, recording: DemoRecording | None) -> dict[str, Any]:
-        topic = DemoTopic(self._cluster)
+        topic = DemoTopic(self._cluster, self._clients)
         await topic.create()
         for process in self._cluster.processes:
             self._display.say(f"{process.name} listens on {process.address} (pid {process.pid})")
