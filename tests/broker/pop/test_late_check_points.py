@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,10 @@ from support.pop_voice import GROUP, fill, pop
 async def hung(tmp_path: Path) -> AsyncIterator[tuple[BrokerRig, Voice, HangingDisk]]:
     """A broker whose disk hangs; ten messages of its one queue were popped since."""
     disk = HangingDisk(tmp_path / "store")
-    options = {"flush_disk_type": FlushDiskType.SYNC_FLUSH, "use_server_side_reset_offset": True}
+    options: dict[str, Any] = {
+        "flush_disk_type": FlushDiskType.SYNC_FLUSH,
+        "use_server_side_reset_offset": True,
+    }
     async with running_broker(tmp_path, disk=disk, **options) as rig:
         voice = await rig.voice()
         await voice.create_topic(queues=1)

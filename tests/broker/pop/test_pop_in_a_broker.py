@@ -14,9 +14,12 @@ from pocketmq.broker.timers.rewrite import timer_rewrite
 from pocketmq.broker.timers.rules import TimerRules
 from pocketmq.protocol.bodies.pop import BatchAck, BatchAckBody, ack_bits
 from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.header import Header
+from pocketmq.protocol.headers.groups import DeleteSubscriptionGroupRequestHeader
 from pocketmq.protocol.headers.pop import (
     BatchAckMessageRequestHeader,
 )
+from pocketmq.protocol.headers.topics import DeleteTopicRequestHeader
 from pocketmq.protocol.messages.properties import decode_properties
 from pocketmq.protocol.messages.validation import TIMER_TOPIC
 from pocketmq.protocol.stored.record import decode_records
@@ -430,3 +433,24 @@ async def test_what_is_out_of_an_ordered_queue_survives_a_restart(tmp_path: Path
         assert (await pop(voice, order=True, queue_id=0, attempt_id="a2")).bodies == []
         await rig.advance(31)
         assert len((await pop(voice, order=True, queue_id=0, attempt_id="a2")).bodies) == 2
+
+
+@pytest.mark.parametrize(
+    "deletion",
+    [
+        DeleteTopicRequestHeader(topic="orders"),
+        DeleteSubscriptionGroupRequestHeader(group_name=GROUP, clean_offset=True),
+    ],
+    ids=["topic", "group"],
+)
+async def test_what_was_out_of_an_ordered_queue_blocks_none_that_was_made_again(
+    rig: BrokerRig, voice: Voice, deletion: Header
+) -> None:  # K-112
+    await fill(voice, 2, queues=1)
+    assert (await pop(voice, order=True, queue_id=0, attempt_id="a1")).bodies
+    assert (await voice.ask(deletion)).code == 0
+    await fill(voice, 2, queues=1)
+    assert (await pop(voice, order=True, queue_id=0, attempt_id="a2")).bodies[:2] == [
+        b"000",
+        b"001",
+    ]

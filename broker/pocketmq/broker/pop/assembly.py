@@ -112,10 +112,16 @@ def assemble_pop(
         # Until the timers have delivered all that was due, an ack may still be on its way (K-82).
         lambda: timers.service.is_caught_up,
     )
+
+    def group_deleted(group: str, with_offsets: bool) -> None:
+        progress.forget_group(group, with_offsets=with_offsets)
+        # One that keeps its offsets goes on where it is, behind what is out.
+        if with_offsets:
+            orders.forget_group(group)
+
     core.signals.topic_deleted.connect(progress.forget_topic)
-    core.signals.group_deleted.connect(
-        lambda group, with_offsets: progress.forget_group(group, with_offsets=with_offsets)
-    )
+    core.signals.topic_deleted.connect(orders.forget_topic)
+    core.signals.group_deleted.connect(group_deleted)
 
     # As a slave this broker hands nothing out; what it had in memory another one delivers again
     # (K-104).

@@ -218,6 +218,19 @@ class ConsumerOrders:
         if self._table.get((topic, group), {}).pop(queue_id, None) is not None:
             self._changed(key)
 
+    def forget_topic(self, topic: str) -> None:
+        """The topic was deleted: one that is made again is not blocked by what was out of it."""
+        self._forget([name for name in self._table if name[0] == topic])
+
+    def forget_group(self, group: str) -> None:
+        """The group was deleted with its offsets."""
+        self._forget([name for name in self._table if name[1] == group])
+
+    def _forget(self, names: Sequence[tuple[str, str]]) -> None:
+        for topic, group in names:
+            for queue_id in self._table.pop((topic, group)):
+                self._changed((topic, group, queue_id))
+
     def _get(self, key: tuple[str, str, int]) -> OrderInfo | None:
         topic, group, queue_id = key
         return self._table.get((topic, group), {}).get(queue_id)
