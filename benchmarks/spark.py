@@ -5,7 +5,7 @@
     store       the same through Spark on 2 cores: record batches against tuples
     topic       a topic read through Spark against our bare client, from the same broker
     sink        rows written through Spark against our producer with batches
-    jobs        export and audit against reading into nothing; two columns against Parquet's
+    jobs        audit against reading into nothing; two columns against Parquet's
     stream      a topic into a topic through micro-batches: how long from send to sink
     growth      100 MB to 4 GB: whether time grows linearly and memory stays constant
     sparse      few rows of a large store; only when asked for: it writes 4 GB

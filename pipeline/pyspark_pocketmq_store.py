@@ -43,9 +43,12 @@ class DefaultSource(DataSource):
     def streamReader(self, schema: Any) -> Any:
         """The reader for `spark.readStream`."""
         from pocketmq.pipeline.options.schema import of_spark
+        from pocketmq.pipeline.spark.store_queue_stream import StoreQueueReader
         from pocketmq.pipeline.spark.store_stream import StoreStreamReader
         from pocketmq.pipeline.stores.store_read import TABLES, StoreSettings
 
         settings = StoreSettings(self.options)
         columns = of_spark(schema, TABLES[settings.table], "pocketmq-store")
+        if settings.stream_by == "queues":
+            return StoreQueueReader(settings, columns)
         return StoreStreamReader(settings, columns)

@@ -59,6 +59,7 @@ EXCEPTIONS: Final = {
     "pipeline/jobs/schemas/protobuf.py": "in a temporary folder, for the compiler",
     "pipeline/jobs/schemas/tables.py": "as a job's result: synced, then renamed",
     "pipeline/lake/delta.py": _OTHERS,
+    "pipeline/lake/hadoop_folder.py": _OTHERS,
     "pipeline/spark/package.py": _ASKED,
     "testing/role_thread.py": _SEAM,
 }

@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from durability.harness import PAGE, Say, Writer, broken, versions
+from durability.harness import Say, Writer, broken, versions
 from pocketmq.cluster.steering.access import ClusterAccess
 from pocketmq.cluster.steering.roles import Roles
 from pocketmq.cluster.steering.snapshots import SnapshotError, Snapshots
@@ -21,8 +21,6 @@ from pocketmq.operation.tls.certificate import kept_certificate
 from pocketmq.operation.tls.contexts import server_context
 from pocketmq.pipeline.jobs.output import SUFFIXES, write_rows
 from pocketmq.pipeline.jobs.replay_pace import ReplayState
-from pocketmq.pipeline.lake.notes import Move, Scope
-from pocketmq.pipeline.lake.targets import ParquetTarget
 from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.protocol.signing import Credentials
 from pocketmq.runtime.files.replaced_together import finish_together, take_own
@@ -150,72 +148,12 @@ LOAD: Final = Writer(
 # -- the pipeline ----------------------------------------------------------------------------------
 
 _QUEUES: Final = [MessageQueue("T", "b", number) for number in range(2)]
-_SCOPE: Final = Scope(["T"], ["b"], _QUEUES)
-
-
-def _rows(moves: dict[MessageQueue, Move]) -> pa.Table:
-    offsets = [(q, at) for q, move in moves.items() for at in range(move.start, move.end)]
-    return pa.table(
-        {
-            "topic": [queue.topic for queue, _ in offsets],
-            "brokerName": [queue.broker_name for queue, _ in offsets],
-            "queueId": pa.array([queue.queue_id for queue, _ in offsets], pa.int32()),
-            "queueOffset": pa.array([at for _, at in offsets], pa.int64()),
-        }
-    )
-
-
-def _export(target: ParquetTarget, to: int) -> None:
-    """As `export` does: from where the table's stand is."""
-    stand = target.stand(_SCOPE)
-    moves = {queue: Move(stand.offsets.get(queue, 0), to) for queue in _QUEUES}
-    target.append(_rows(moves), moves)
-
-
-async def _parquet_lives(folder: Path, say: Say) -> None:
-    target = ParquetTarget(folder / "lake" / "T")
-    for number in range(1, 4):
-        say(("asked", number * 2))
-        _export(target, number * 2)
-        say(("safe", number * 2))
-
-
-async def _parquet_is_whole(folder: Path, promises: Sequence[Any]) -> None:
-    target = ParquetTarget(folder / "lake" / "T")
-    stand = target.stand(_SCOPE)
-    for queue in _QUEUES:
-        versions(promises).check(stand.offsets.get(queue, 0))
-    _export(target, 8)
-    rows = [
-        row for path in sorted(target.folder.glob("*.parquet")) for row in _read(path).to_pylist()
-    ]
-    for queue in _QUEUES:
-        offsets = sorted(row["queueOffset"] for row in rows if row["queueId"] == queue.queue_id)
-        assert offsets == list(range(8)), f"{queue} has {offsets}"
 
 
 def _read(path: Path) -> pa.Table:
     """One file, whatever its name says of partitions."""
     with path.open("rb") as file:
         return pq.read_table(file)
-
-
-PARQUET: Final = Writer(
-    "exported Parquet files",
-    ("pipeline/lake/targets.py",),
-    _parquet_lives,
-    _parquet_is_whole,
-    (
-        broken("pipeline/lake/targets.py", "sync(part)", "pass"),
-        broken(
-            "pipeline/lake/targets.py",
-            "sync(self.folder)",
-            "pass",
-            nth=2,
-        ),
-    ),
-    grain=PAGE,
-)
 
 
 async def _replay_lives(folder: Path, say: Say) -> None:
@@ -350,4 +288,4 @@ KEY: Final = Writer(
     ),
 )
 
-TOOLS: Final = (SNAPSHOT, LOAD, PARQUET, REPLAY, RESULTS, CERTIFICATE, KEY)
+TOOLS: Final = (SNAPSHOT, LOAD, REPLAY, RESULTS, CERTIFICATE, KEY)

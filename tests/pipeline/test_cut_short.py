@@ -6,7 +6,6 @@ import pytest
 
 from pocketmq.pipeline.errors import DataLossError
 from pocketmq.pipeline.jobs import sources
-from pocketmq.pipeline.lake import feeds
 from pocketmq.pipeline.options.offsets import Offsets
 from pocketmq.pipeline.progress.checkpoint import Checkpoint, Mark
 from pocketmq.pipeline.progress.cut_short import cuts_by
@@ -25,14 +24,6 @@ def read_up_to(cluster: FakeTopics, count: int) -> Checkpoint:
     """What an export or replay notes that has read so many messages."""
     cluster.send(count)
     return Checkpoint({QUEUE: count}, {QUEUE: cluster.queue().messages[count - 1]})
-
-
-async def exported(cluster: FakeTopics, stand: Checkpoint) -> Found:
-    """Where an export goes on, and what it tells."""
-    settings = ReadSettings({"nameServer": "127.0.0.1:1", "topic": "T"})
-    client = FakeClient(settings, cluster)
-    found, _ = await feeds._resumed(client, settings, [QUEUE], stand)
-    return found[QUEUE]
 
 
 async def replayed(
@@ -64,7 +55,6 @@ async def every_way(
     cluster: FakeTopics, stand: Checkpoint, monkeypatch: pytest.MonkeyPatch
 ) -> list[Found]:
     return [
-        await exported(cluster, stand),
         await replayed(cluster, stand, monkeypatch),
         stored(cluster, stand),
     ]

@@ -24,13 +24,13 @@ LAKE = "pip install 'pocketmq[lake]'"
 SCHEMA = "pip install 'pocketmq[schema]'"
 SPARK = "pip install 'pocketmq[spark]'"
 
-BY_SPARK = ("latency", "replay", "trace")
+BY_SPARK = ("export", "latency", "replay", "trace")
 """Jobs that run on Spark."""
 
 CALLS = {
     "read_topic": "read_topic('T', nameServer='127.0.0.1:1')",
     "read_store": "read_store(root)",
-    "export": "jobs.export('T', ParquetTarget('table'), stores=root)",
+    "export": "jobs.export('T', 'parquet:table', stores=root)",
     "latency": "jobs.latency('store:' + root)",
     "sample": "jobs.sample('looks.jsonl', nameservers='127.0.0.1:1', every_s=1, rounds=1)",
     "replay": "jobs.replay('store:' + root, 'again', nameservers='127.0.0.1:1', dry_run=True)",
@@ -62,7 +62,7 @@ for name in missing:
 
 from pocketmq.cluster.cli.main import main
 from pocketmq.pipeline import jobs, read_store, read_topic
-from pocketmq.pipeline.lake import DeltaTarget, IcebergTarget, ParquetTarget
+from pocketmq.pipeline.lake import DeltaTarget, IcebergTarget
 from pocketmq.runtime.errors import MissingToolError
 
 said = {}

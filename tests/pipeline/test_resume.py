@@ -9,7 +9,6 @@ from pocketmq.pipeline.progress.checkpoint import Checkpoint, Mark
 from pocketmq.pipeline.progress.resume import (
     Losses,
     Resumed,
-    as_continued,
     check_unchanged,
     left,
     marked_places,
@@ -103,7 +102,6 @@ def test_a_queue_that_changes_while_it_is_read_is_noticed() -> None:
     check_unchanged(stand, {})
     with pytest.raises(DataLossError, match="offset 9 has another message"):
         check_unchanged(stand, {QUEUE: NOW})
-    check_unchanged(as_continued(stand, {QUEUE: 0, OTHER: 5}), {QUEUE: NOW})
 
 
 def test_a_mark_belongs_to_its_offset() -> None:

@@ -13,10 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.dataset as ds
 import pytest
 
 from pocketmq.client import Message
 from pocketmq.pipeline.spark.package import UNPACKED, package
+from support.remade_store import write
 from support.spark_cluster import SparkCluster
 from support.spark_standalone import Standalone, connect_server, standalone
 
@@ -130,6 +132,34 @@ def test_a_driver_that_lacks_the_package_too_registers_the_sources(
     code, compiled = found["driver"]
     assert "/pocketmq-spark.zip/" in code
     assert compiled.startswith(str(tmp_path / UNPACKED))
+
+
+@pytest.mark.java
+@pytest.mark.cluster
+def test_a_job_brings_to_a_cluster_what_its_executors_lack(
+    cluster: Standalone, tmp_path: Path
+) -> None:
+    root, table = tmp_path / "broker-a", tmp_path / "table"
+    write(root, range(300))
+    before = cluster.started.read_text() if cluster.started.exists() else ""
+    command = [
+        *(str(cluster.driver_python), "-m", "pocketmq.cluster.cli.main", "pipeline", "export", "T"),
+        *("--store", str(root), "--to", f"parquet:{table}", "--master", cluster.master),
+    ]
+    small = "--conf spark.executor.memory=512m --conf spark.driver.memory=512m pyspark-shell"
+    local = {"PYSPARK_SUBMIT_ARGS": f"--conf spark.driver.host=127.0.0.1 {small}"}
+    ran = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        env={**cluster.driver_env, **local},
+        timeout=500,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout) == (0, "300\t1\t0\n"), ran.stdout + ran.stderr
+    assert cluster.started.read_text() != before, "executors ran their own Python"
+    rows = ds.dataset(table, format="parquet").to_table(columns=["body"]).to_pylist()
+    assert sorted(int(row["body"]) for row in rows) == list(range(300))
 
 
 @pytest.mark.java

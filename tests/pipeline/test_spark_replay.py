@@ -16,11 +16,11 @@ from pocketmq.pipeline.jobs.offset_looks import sample
 from pocketmq.pipeline.jobs.replay_job import Replayed, ReplayOptions, replay
 from pocketmq.pipeline.jobs.replay_rows import Row, in_order, read_parts
 from pocketmq.pipeline.jobs.sources import source_of
-from pocketmq.pipeline.lake import ParquetTarget, export
 from pocketmq.pipeline.progress.checkpoint import Checkpoint, Mark
 from pocketmq.pipeline.sending.sender import Sender
 from pocketmq.pipeline.sending.sink_rows import Batch
 from pocketmq.runtime.manual_time.manual_clock import ManualClock
+from support.exported import as_exported
 from support.spark_cluster import SparkCluster
 from support.spark_store import START_MS, open_store, put, stored
 
@@ -155,8 +155,9 @@ def table(spark_brokers: SparkCluster, tmp_path_factory: pytest.TempPathFactory)
             queue=queues[key],
         )
     folder = tmp_path_factory.mktemp("table") / "original"
-    done = export("Original", ParquetTarget(folder), nameServer=spark_brokers.nameservers)
-    assert done.rows == 500
+    rows = read_topic("Original", nameServer=spark_brokers.nameservers).read_all()
+    assert rows.num_rows == 500
+    as_exported(folder, rows)
     return f"parquet:{folder}"
 
 

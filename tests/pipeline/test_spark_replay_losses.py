@@ -9,15 +9,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.compute as pc
 import pytest
 
 from pocketmq.client import Message, MessageQueue
-from pocketmq.pipeline import read_topic
+from pocketmq.pipeline import read_store, read_topic
 from pocketmq.pipeline.errors import DataLossError
 from pocketmq.pipeline.jobs import replay_job
 from pocketmq.pipeline.jobs.replay_job import Replayed, ReplayOptions, replay
 from pocketmq.pipeline.jobs.replay_rows import read_parts
-from pocketmq.pipeline.lake import export, target_of
+from support.exported import as_exported
 from support.remade_store import remake, retain, write
 from support.spark_cluster import SparkCluster, spark_cluster
 from support.spark_store import open_store, put, stored
@@ -263,11 +264,11 @@ def test_a_table_that_was_replaced_stops_a_replay(
     root, table = tmp_path / "broker-a", tmp_path / "table"
     job = Job(cluster, f"parquet:{table}", f"To-table-{count}", tmp_path)
     write(root, range(20))
-    export("T", target_of(f"parquet:{table}"), stores=str(root))
+    as_exported(table, read_store(str(root), brokerName="broker-a").read_all())
     assert job.run().messages == 20
     shutil.rmtree(table)
     remake(root, range(100, 100 + count))
-    export("T", target_of(f"parquet:{table}"), stores=str(root))
+    as_exported(table, read_store(str(root), brokerName="broker-a").read_all())
     job.stops(why)
     assert job.run(fails=False).messages == count
     assert job.run() == Replayed()
@@ -281,10 +282,11 @@ def test_a_queue_that_a_table_does_not_have_any_more_stops_a_replay(
     with open_store(root) as store:
         for number in range(20):
             put(store, [stored(b"%d" % number, queue_id=number % 2)])
-    export("T", target_of(f"parquet:{table}"), stores=str(root))
+    as_exported(table, read_store(str(root), brokerName="broker-a").read_all())
     assert job.run().messages == 20
-    for file in table.glob("T~broker-a~1~*"):
-        file.unlink()
+    shutil.rmtree(table)
+    rows = read_store(str(root), brokerName="broker-a").read_all()
+    as_exported(table, rows.filter(pc.field("queueId") == 0))
     job.stops(r"queueId=1\]: there is no such queue any more; it was read up to offset 10")
     assert job.run(fails=False) == Replayed()
     assert job.run() == Replayed()

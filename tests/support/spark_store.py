@@ -9,6 +9,7 @@ from typing import Any
 
 from pocketmq.broker.store import MessageStore, OsDisk, StoreConfig, StoredMessage
 from pocketmq.pipeline.spark.source import TopicReader
+from pocketmq.pipeline.spark.store_queue_stream import StoreQueueReader
 from pocketmq.pipeline.spark.store_source import StoreReader
 from pocketmq.pipeline.spark.store_stream import StoreStreamReader
 from pocketmq.pipeline.stores.store_read import StoreSettings
@@ -178,7 +179,8 @@ def planned(filters: Sequence[Any] = (), **options: str) -> tuple[StoreReader, l
 
 
 def read_rows(
-    reader: StoreReader | StoreStreamReader | TopicReader, partitions: Sequence[Any]
+    reader: StoreQueueReader | StoreReader | StoreStreamReader | TopicReader,
+    partitions: Sequence[Any],
 ) -> list[dict[str, Any]]:
     """The rows of these partitions, in their order."""
     rows: list[dict[str, Any]] = []

@@ -46,16 +46,6 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
     return json.loads(text) if path.suffix == ".json" else [*map(json.loads, text.splitlines())]
 
 
-def test_export_writes_what_it_did(root: Path, tmp_path: Path) -> None:
-    out = tmp_path / "export.json"
-    words = ("export", "orders", "--store", root, "--to", f"parquet:{tmp_path / 'table'}")
-    run(*words, "--out", out)
-    (row,) = rows_of(out)
-    assert (row["rows"], row["commits"], row["lost"]) == (3, 1, 0)
-    run(*words, "--out", out)
-    assert [row["rows"] for row in rows_of(out)] == [0]
-
-
 def test_schema_writes_what_it_did_and_why_bodies_are_bad(root: Path, tmp_path: Path) -> None:
     registry, out = tmp_path / "schemas.json", tmp_path / "schema.parquet"
     registry.write_text(SCHEMAS)

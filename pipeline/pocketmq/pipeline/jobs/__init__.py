@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pocketmq.pipeline.jobs.audit_job import Audit as Audit
     from pocketmq.pipeline.jobs.audit_job import Finding as Finding
     from pocketmq.pipeline.jobs.audit_job import audit as audit
+    from pocketmq.pipeline.jobs.export_job import Exported as Exported
+    from pocketmq.pipeline.jobs.export_job import export as export
     from pocketmq.pipeline.jobs.flights_job import FlightsJob as FlightsJob
     from pocketmq.pipeline.jobs.flights_job import flights as flights
     from pocketmq.pipeline.jobs.latency_job import latency as latency
@@ -38,8 +40,6 @@ if TYPE_CHECKING:
     from pocketmq.pipeline.jobs.schemas.evolution import Misfit as Misfit
     from pocketmq.pipeline.jobs.trace_job import Step as Step
     from pocketmq.pipeline.jobs.trace_job import trace as trace
-    from pocketmq.pipeline.lake.export import Exported as Exported
-    from pocketmq.pipeline.lake.export import export as export
     from pocketmq.pipeline.spark.package import Packed as Packed
     from pocketmq.pipeline.spark.package import package as package
 else:
@@ -61,7 +61,7 @@ else:
             "pocketmq.pipeline.jobs.schemas.decoded": ["Decoded"],
             "pocketmq.pipeline.jobs.schemas.evolution": ["Misfit"],
             "pocketmq.pipeline.jobs.trace_job": ["Step", "trace"],
-            "pocketmq.pipeline.lake.export": ["Exported", "export"],
+            "pocketmq.pipeline.jobs.export_job": ["Exported", "export"],
             "pocketmq.pipeline.spark.package": ["Packed", "package"],
         },
     )

@@ -20,10 +20,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pocketmq.pipeline.errors import OtherCheckpointError
+from pocketmq.pipeline.lake.last_rows import last_rows, merge
 from pocketmq.pipeline.workers.worker_log import log
 from pocketmq.runtime.errors import CallerError, MissingToolError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+    from deltalake import CommitProperties
     from pyspark.sql import DataFrame
 
 QUERY_ID_PROPERTY: Final = "sql.streaming.queryId"
@@ -39,6 +42,8 @@ class DeltaAppend:
         table: Path or address of the table; it is made with the first batch.
         app_id: The query's name in the table; its checkpoint's id without it. Where Spark Connect
             runs the query, it must be given. A new checkpoint needs a new one.
+        key: Column of which the table keeps the last row only (`last_rows`); all rows without it.
+        tombstone: Property that marks a message as the deletion of its key.
         storage_options: As `deltalake` takes them, for tables that are not local.
 
     Raises:
@@ -50,41 +55,64 @@ class DeltaAppend:
         table: str | Path,
         *,
         app_id: str = "",
+        key: str = "",
+        tombstone: str = "",
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
         self.table = str(table)
         self.app_id = app_id
+        self.key = key
+        self.tombstone = tombstone
         self.storage_options = dict(storage_options or {})
         check_deltalake()
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
-        """Append a batch, unless the table has it already.
+        """`append`, as `foreachBatch` calls it."""
+        self.append(frame, batch)
+
+    def append(self, frame: DataFrame, batch: int) -> int:
+        """Append a batch, unless the table has it already; the number of its rows.
 
         Raises:
             OtherCheckpointError: The table has a batch of this number or a later one under this
                 app_id, from another checkpoint.
             CallerError: No app_id was given, and the session does not tell which query runs.
         """
-        from deltalake import CommitProperties, Transaction, write_deltalake
+        from deltalake import CommitProperties, Transaction
 
         app_id, checkpoint = self._names(frame)
         if self.has(app_id, batch, checkpoint):
             log.info("batch.repeated", table=self.table, batch=batch, app_id=app_id)
-            return
+            return 0
         rows = frame.toArrow()
         notes = [Transaction(app_id, batch)]
         if checkpoint is not None:
             notes.append(Transaction(app_id + CHECKPOINT_SUFFIX, checkpoint))
+        properties = CommitProperties(
+            custom_metadata={"pocketmq.batch": str(batch)},
+            max_commit_retries=0,  # somebody else's commit may have been this batch
+            app_transactions=notes,
+        )
+        self._commit(rows, properties)
+        return len(rows)
+
+    def _commit(self, rows: pa.Table, properties: CommitProperties) -> None:
+        """Append the rows, or with a key merge them."""
+        from deltalake import DeltaTable, write_deltalake
+
+        if self.key:
+            last = last_rows(rows, self.key, self.tombstone)
+            if DeltaTable.is_deltatable(self.table, self.storage_options):
+                table = DeltaTable(self.table, storage_options=self.storage_options)
+                merge(table, last, properties)
+                return
+            rows = last.kept()
         write_deltalake(
             self.table,
             rows,
             mode="append",
             storage_options=self.storage_options,
-            commit_properties=CommitProperties(
-                custom_metadata={"pocketmq.batch": str(batch)},
-                max_commit_retries=0,  # somebody else's commit may have been this batch
-                app_transactions=notes,
-            ),
+            commit_properties=properties,
         )
 
     def has(self, app_id: str, batch: int, checkpoint: int | None = None) -> bool:
@@ -115,9 +143,9 @@ class DeltaAppend:
     def _names(self, frame: DataFrame) -> tuple[str, int | None]:
         """The app_id, and beside one that was given the checkpoint's number, where it is known."""
         if not self.app_id:
-            return _query_id(frame), None
+            return query_id(frame), None
         try:
-            query = _query_id(frame)
+            query = query_id(frame)
         except CallerError:
             return self.app_id, None
         return self.app_id, _number_of(query)
@@ -135,7 +163,12 @@ def check_deltalake() -> None:
         raise MissingToolError("deltalake", "a Delta table", "pip install 'pocketmq[lake]'")
 
 
-def _query_id(frame: DataFrame) -> str:
+def query_id(frame: DataFrame) -> str:
+    """Id of the query whose batch this is.
+
+    Raises:
+        CallerError: The session does not tell.
+    """
     try:
         found = frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID_PROPERTY)
     except Exception as exc:

@@ -1,4 +1,4 @@
-"""Keeps of each key the last row only: in Arrow, in a Delta table by MERGE, in others by rewriting.
+"""Keeps of each key the last row only: by Spark, in Arrow, and in a Delta table by MERGE.
 
 A row is later than another of its key by store time, then by queue offset. Rows without a key are
 all kept. A message whose property `tombstone` is there deletes its key.
@@ -6,15 +6,45 @@ all kept. A message whose property `tombstone` is there deletes its key.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pocketmq.runtime.errors import CallerError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import DataFrame
 
 NEEDED: Final = ("topic", "storeTimestamp", "queueOffset")
 _DELETED: Final = "__deleted"
+
+
+def check_columns(names: Collection[str], key: str, tombstone: str) -> None:
+    """Check that rows have what tells the last of each key.
+
+    Raises:
+        CallerError: A column that this needs is missing.
+    """
+    needed = (*NEEDED, key, *(("properties",) if tombstone else ())) if key else ()
+    for name in needed:
+        if name not in names:
+            raise CallerError(f"to keep the last row of each {key}, the table needs column {name}")
+
+
+def last_of_each(frame: DataFrame, key: str, tombstone: str = "") -> DataFrame:
+    """The last row for each topic and value of a column, without deleted keys."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    latest_first = Window.partitionBy("topic", key).orderBy(
+        f.desc("storeTimestamp"), f.desc("queueOffset")
+    )
+    number = f.when(f.col(key).isNull(), 1).otherwise(f.row_number().over(latest_first))
+    last = frame.withColumn("__number", number).where("__number = 1").drop("__number")
+    if not tombstone:
+        return last
+    is_deleted = f.map_contains_key("properties", tombstone)
+    return last.where(~f.coalesce(is_deleted, f.lit(False)))
 
 
 class LastRows(NamedTuple):
@@ -42,10 +72,7 @@ def last_rows(rows: pa.Table, key: str, tombstone: str = "") -> LastRows:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    needed = (*NEEDED, key, *(("properties",) if tombstone else ()))
-    for name in needed:
-        if name not in rows.schema.names:
-            raise CallerError(f"to keep the last row of each {key}, the table needs column {name}")
+    check_columns(rows.schema.names, key, tombstone)
     numbers = pa.array(np.arange(len(rows)))
     sorted_rows = (
         rows.select(["topic", key, "storeTimestamp", "queueOffset"])

@@ -1,231 +1,202 @@
-"""Tables to export to: Parquet files in a folder, Delta by `deltalake`, Iceberg by `pyiceberg`.
+"""Tables to export to: files by Spark's writers, Delta by `deltalake`, Iceberg by `pyiceberg`.
 
-What each has of which queue stands in the table itself, and is written with the rows (`notes`):
+Each is given Spark's batches by number. A batch that Spark repeats, because the driver was killed
+before Spark had noted its end, is found in the table and left out:
 
-    Parquet   in the files' names: <topic>~<broker>~<queue>~<start>~<end>.parquet; marks in their
-              metadata
-    Delta     in its transactions (`txn`): an application for each number (`delta_notes`)
-    Iceberg   in the table's properties, set in the same commit as the rows
+    files     batch=N/ is written anew unless it is complete; other folders are not touched
+    Delta     the commit names checkpoint and batch (`delta.DeltaAppend`)
+    Iceberg   so do the table's properties, set in the same commit as the rows
 
-After a topic was made anew its offsets come a second time. Its rows are added beside those that
-were there, in Parquet in files with `~again1` behind the end.
+There is no runtime of Iceberg for Spark 4.2 and later, and Delta's connector is for 4.2 only: rows
+of these two pass through the driver. A table begins with an export, whose checkpoint lies in it.
 """
 
 from __future__ import annotations
 
 import re
 import weakref
-from collections.abc import Iterable, Mapping
-from itertools import pairwise
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pocketmq.pipeline.errors import ColumnsError
-from pocketmq.pipeline.lake import delta_notes
-from pocketmq.pipeline.lake.delta import check_deltalake
-from pocketmq.pipeline.lake.last_rows import LastRows, last_rows, merge, merged
-from pocketmq.pipeline.lake.notes import (
-    GONE,
-    MARK,
-    OFFSET,
-    Move,
-    Moves,
-    Scope,
-    of_texts,
-    stand_of,
-    texts,
-)
-from pocketmq.pipeline.progress.checkpoint import Checkpoint
-from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.pipeline.lake.delta import DeltaAppend, query_id
+from pocketmq.pipeline.lake.hadoop_folder import HadoopFolder
+from pocketmq.pipeline.lake.last_rows import check_columns, last_of_each, merged
 from pocketmq.runtime.errors import CallerError, MissingToolError
-from pocketmq.runtime.files.new_folders import make_lasting
-from pocketmq.runtime.files.replaced_folder import sync
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from deltalake import DeltaTable
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
-LAST_ROWS: Final = "last-rows.parquet"
-_FILE: Final = re.compile(r"(.+)~(.+)~(\d+)~(\d+)~(\d+)(?:~again(\d+))?\.parquet")
+CHECKPOINT: Final = "_checkpoint"
+COLUMNS: Final = "_columns.json"
+"""In a folder of files: their columns, as Spark says them."""
+SUCCESS: Final = "_SUCCESS"
+"""Spark's writers leave it in a folder that is complete."""
+FILES: Final = ("parquet", "csv", "json")
+THROUGH_DRIVER: Final = 100_000
+"""Rows of a commit that the driver holds in memory."""
+BY_EXECUTORS: Final = 1_000_000
+"""Rows of a commit that executors write."""
+_BATCH: Final = re.compile(r"batch=(\d+)")
+_FORMER: Final = re.compile(r".+~.+~\d+~\d+~\d+(~again\d+)?\.parquet|last-rows\.parquet")
+_BATCH_PROPERTY: Final = "pocketmq.batch:"
 
 
-class ParquetTarget:
-    """A folder of Parquet files, one for each range of a queue.
+class Target(Protocol):
+    """A table that knows which batches it has."""
 
-    A range appears with one rename. Files of a commit that was cut off half way stay, since each
-    says what it has; names that begin with a dot are remains and mean nothing.
+    checkpoint: str
+    """Where Spark keeps how far the table goes."""
+    rows_per_commit: int
+    """Most rows of a batch, if nothing else is said."""
 
-    With a key the folder has one file, which each commit replaces: in memory must be all its rows.
-    The file's metadata say how far each queue goes.
+    def begin(self, spark: SparkSession, columns: StructType) -> None:
+        """Check, before anything is read, that such rows can be added.
+
+        Raises:
+            ColumnsError: The table has other columns.
+            CallerError: The table was not begun by such an export, or a needed column is missing.
+        """
+
+    def append(self, frame: DataFrame, batch: int) -> int:
+        """Add a batch unless the table has it; the number of its rows."""
+
+
+class FilesTarget:
+    """A folder with a folder of files for each batch, `batch=N`, which readers see as a column.
+
+    With a key the newest `batch=N` has the last row of each key, and replaces those before it.
 
     Args:
-        folder: Where; it is made with the first rows.
-        key: Column of which the table keeps the last row only (`last_rows`); all rows without it.
+        folder: Where; any address that Spark can write to.
+        kind: `parquet`, `csv` or `json`. Bodies are base64 in CSV and JSON.
+        key: Column of which the table keeps the last row only; all rows without it. For Parquet.
         tombstone: Property that marks a message as the deletion of its key.
+
+    Raises:
+        CallerError: There is no such kind, or it cannot have a key.
     """
 
-    def __init__(self, folder: str | Path, *, key: str = "", tombstone: str = "") -> None:
-        self.folder = Path(folder)
+    rows_per_commit = BY_EXECUTORS
+
+    def __init__(
+        self, folder: str | Path, kind: str = "parquet", *, key: str = "", tombstone: str = ""
+    ) -> None:
+        if kind not in FILES:
+            raise CallerError(f"{kind!r} is no kind of file; write {', '.join(FILES)}")
+        if key and kind != "parquet":
+            raise CallerError(f"{kind} cannot keep the last row of each {key}; parquet can")
+        self.folder = str(folder)
+        self.kind = kind
         self.key = key
         self.tombstone = tombstone
-        self._columns: pa.Schema | None = None
-        """Those of its files, once they were looked at."""
+        self.checkpoint = f"{self.folder}/{CHECKPOINT}"
 
-    def stand(self, scope: Scope) -> Checkpoint:
-        """The ends in the files' names, or in the one file's metadata."""
-        last = self._files()
-        if self.key:
-            path = self.folder / LAST_ROWS
-            return of_texts(scope.topics, _metadata(path) if path.exists() else {})
-        last = {queue: each for queue, each in last.items() if queue.topic in scope.topics}
-        noted: dict[str, str] = {}
-        for each in last.values():
-            noted |= _metadata(each.path)
-        return stand_of({queue: each.end for queue, each in last.items()}, noted)
-
-    def _files(self) -> dict[MessageQueue, _Last]:
-        """The last file of each queue.
-
-        Raises:
-            CallerError: A file is of another export.
-        """
-        found: dict[MessageQueue, _Last] = {}
-        for path in self.folder.glob("*.parquet"):
-            match = _FILE.fullmatch(path.name)
-            if (path.name != LAST_ROWS) if self.key else (match is None):
-                raise CallerError(f"{path}: no file of such an export; choose a folder of its own")
-            if match is None:
-                continue
-            queue = MessageQueue(match[1], match[2], int(match[3]))
-            last = _Last(int(match[6] or 0), int(match[5]), int(match[4]), path)
-            found[queue] = max(found.get(queue, last), last)
-        return found
-
-    def append(self, rows: pa.Table, moved: Moves) -> None:
-        """Write a file for each queue, or the one file anew.
-
-        Raises:
-            ColumnsError: The files that there are have other columns.
-        """
-        make_lasting(self.folder)
-        self._check_columns(rows.schema)
-        if self.key:
-            self._replace(rows, moved)
-            sync(self.folder)
+    def begin(self, spark: SparkSession, columns: StructType) -> None:
+        """As `Target` says."""
+        check_columns(columns.names, self.key, self.tombstone)
+        folder = HadoopFolder(spark, self.folder)
+        names = folder.names()
+        if not {CHECKPOINT, COLUMNS} & set(names):
+            if any(map(_FORMER.fullmatch, names)):
+                raise CallerError(
+                    f"{self.folder}: an export of PocketMQ without Spark has begun it, which "
+                    "cannot be gone on with; export into another folder"
+                )
+            if names:
+                raise CallerError(
+                    f"{self.folder}: it has other things than such an export; choose a folder of "
+                    "its own"
+                )
+        now = [(field.name, field.dataType.simpleString()) for field in columns]
+        if COLUMNS not in names:
+            folder.write(COLUMNS, {"kind": self.kind, "key": self.key, "columns": now})
             return
-        by_queue = _by_queue(rows, moved)
-        last = self._files()
-        # Whoever is killed between these files must not find queues with marks and others without
-        # a note, which would be taken for new ones.
-        begins = [
-            self._write_range(rows.slice(0, 0), queue, Move(move.start, move.start), last)
-            for queue, move in moved.items()
-            if queue not in last and move.start < move.end and len(moved) > 1
-        ]
-        for queue, move in moved.items():
-            self._write_range(by_queue[queue], queue, move, last)
-        # A later commit goes on from these files, and those that only note a begin go: by then
-        # their names survive a power cut.
-        sync(self.folder)
-        for path in begins:
-            path.unlink()
+        said = folder.read(COLUMNS)
+        was = [(name, kind) for name, kind in said["columns"]]
+        if (said["kind"], said["key"]) != (self.kind, self.key):
+            key = f"the last row of each {said['key']}" if said["key"] else "all rows"
+            raise CallerError(f"{self.folder}: it has {key} as {said['kind']}")
+        if was != now:
+            raise ColumnsError(f"{self.folder}: {_differing(was, now)}")
 
-    def _check_columns(self, columns: pa.Schema) -> None:
-        """A folder of files with different columns is no table: readers take those of one file."""
-        import pyarrow.parquet as pq
+    def append(self, frame: DataFrame, batch: int) -> int:
+        """As `Target` says."""
+        from pyspark.sql import Observation
+        from pyspark.sql import functions as f
 
-        if self._columns is None:
-            last = self.folder / LAST_ROWS
-            paths = [each.path for each in self._files().values()]
-            paths += [last] if self.key and last.exists() else []
-            for path in sorted(paths):
-                self._columns = pq.read_schema(path)
-                if not self._columns.equals(columns):
-                    break
-        if self._columns is None:
-            self._columns = columns
-        if self._columns.equals(columns):
-            return
-        was = [(field.name, str(field.type)) for field in self._columns]
-        now = [(field.name, str(field.type)) for field in columns]
-        lacking = ", ".join(" ".join(each) for each in was if each not in now)
-        new = ", ".join(" ".join(each) for each in now if each not in was)
-        differs = [f"have {lacking}" * bool(lacking), f"have not {new}" * bool(new)]
-        what = " and ".join(filter(None, differs)) or "have them in another order"
-        raise ColumnsError(
-            f"{self.folder}: these rows have other columns than its files, which {what}; export "
-            "the same columns, or into another folder"
-        )
+        spark = frame.sparkSession
+        name, folder = f"batch={batch}", HadoopFolder(spark, self.folder)
+        earlier = self._earlier(folder, batch) if self.key else []
+        count = 0
+        if not folder.exists(f"{name}/{SUCCESS}"):
+            observed = Observation()
+            rows = frame.observe(observed, f.count(f.lit(1)).alias("rows"))
+            if self.key:
+                complete = [each for each in earlier if folder.exists(f"{each}/{SUCCESS}")]
+                for newest in complete[-1:]:
+                    before = spark.read.parquet(f"{self.folder}/{newest}")
+                    rows = before.unionByName(rows)
+                rows = last_of_each(rows, self.key, self.tombstone)
+            rows = _as_text(rows) if self.kind == "csv" else rows
+            writer = rows.write.mode("overwrite").format(self.kind)
+            writer.option("header", "true").save(f"{self.folder}/{name}")
+            folder.make_lasting(name)
+            count = int(observed.get["rows"])
+        for each in earlier:
+            folder.delete(each)
+        return count
 
-    def _write_range(
-        self, rows: pa.Table, queue: MessageQueue, move: Move, last: Mapping[MessageQueue, _Last]
-    ) -> Path:
-        again = (last[queue].again if queue in last else 0) + move.is_anew
-        name = f"{queue.topic}~{queue.broker_name}~{queue.queue_id}~{move.start}~{move.end}"
-        name += f"~again{again}" if again else ""
-        return self._write(_noting(rows, {queue: move}), f"{name}.parquet")
-
-    def _replace(self, rows: pa.Table, moved: Moves) -> None:
-        import pyarrow.parquet as pq
-
-        path = self.folder / LAST_ROWS
-        said: dict[bytes, bytes] = {}
-        existing = rows.slice(0, 0)
-        if path.exists():
-            existing = pq.read_table(path)
-            said = dict(existing.schema.metadata or {})
-        table = merged(existing, rows, self.key, self.tombstone)
-        self._write(_noting(table.replace_schema_metadata(said), moved), LAST_ROWS)
-
-    def _write(self, rows: pa.Table, name: str) -> Path:
-        import pyarrow.parquet as pq
-
-        part = self.folder / f".{name}.part"
-        pq.write_table(rows, part)
-        sync(part)
-        return part.rename(self.folder / name)
+    def _earlier(self, folder: HadoopFolder, batch: int) -> list[str]:
+        """Folders of the batches before this one, in their order."""
+        numbers = [int(match[1]) for each in folder.names() if (match := _BATCH.fullmatch(each))]
+        return [f"batch={number}" for number in sorted(numbers) if number < batch]
 
 
-class _Last(NamedTuple):
-    """The last file of a queue; compares by what comes later."""
+def _as_text(frame: DataFrame) -> DataFrame:
+    """What CSV has no form for: bytes as base64, properties as JSON."""
+    from pyspark.sql import functions as f
 
-    again: int
-    """How often the topic had been made anew."""
-    end: int
-    start: int
-    """Equal to the end in a file that has no rows and only notes something."""
-    path: Path
-
-
-def _metadata(path: Path) -> dict[str, str]:
-    import pyarrow.parquet as pq
-
-    metadata = pq.read_schema(path).metadata or {}
-    return {
-        name.decode(): text.decode()
-        for name, text in metadata.items()
-        if name.startswith((OFFSET.encode(), MARK.encode(), GONE.encode()))
-    }
+    forms: dict[str, Callable[[Any], Any]] = {"binary": f.base64, "map": f.to_json}
+    chosen = [
+        forms[kind](field.name).alias(field.name)
+        if (kind := field.dataType.typeName()) in forms
+        else f.col(field.name)
+        for field in frame.schema
+    ]
+    return frame.select(*chosen)
 
 
-def _noting(rows: pa.Table, moved: Moves) -> pa.Table:
-    """The rows with the notes of a commit as metadata."""
-    noted = {name.encode(): text.encode() for name, text in texts(moved).items()}
-    return rows.replace_schema_metadata({**(rows.schema.metadata or {}), **noted})
+def _differing(was: Sequence[tuple[str, str]], now: Sequence[tuple[str, str]]) -> str:
+    """How columns differ from those of a folder's files."""
+    lacking = ", ".join(" ".join(each) for each in was if each not in now)
+    new = ", ".join(" ".join(each) for each in now if each not in was)
+    differs = [f"have {lacking}" * bool(lacking), f"have not {new}" * bool(new)]
+    what = " and ".join(filter(None, differs)) or "have them in another order"
+    return (
+        f"these rows have other columns than its files, which {what}; export the same columns, or "
+        "into another folder"
+    )
 
 
 class DeltaTarget:
-    """A Delta table; each commit has its rows and, for each queue, how far it goes.
+    """A Delta table, written by `deltalake`; the driver holds a commit's rows in memory.
 
     Args:
         table: Path or address; it is made with the first rows.
-        key: Column of which the table keeps the last row only (`last_rows`); all rows without it.
+        key: Column of which the table keeps the last row only; all rows without it.
         tombstone: Property that marks a message as the deletion of its key.
         storage_options: As `deltalake` takes them, for tables that are not local.
+        checkpoint: Where Spark keeps how far the table goes; in the table if it is not said.
 
     Raises:
         MissingToolError: `deltalake` is not installed.
     """
+
+    rows_per_commit = THROUGH_DRIVER
 
     def __init__(
         self,
@@ -234,66 +205,55 @@ class DeltaTarget:
         key: str = "",
         tombstone: str = "",
         storage_options: Mapping[str, str] | None = None,
+        checkpoint: str | Path = "",
     ) -> None:
         self.table = str(table)
         self.key = key
         self.tombstone = tombstone
         self.storage_options = dict(storage_options or {})
-        check_deltalake()
+        self.checkpoint = str(checkpoint) or f"{self.table}/{CHECKPOINT}"
+        self._append = DeltaAppend(
+            table, key=key, tombstone=tombstone, storage_options=storage_options
+        )
 
-    def stand(self, scope: Scope) -> Checkpoint:
-        """The versions of the queues' transactions; of brokers outside of the scope none."""
-        table = self._existing()
-        return Checkpoint({}) if table is None else delta_notes.stand(table, scope)
-
-    def _existing(self) -> DeltaTable | None:
+    def begin(self, spark: SparkSession, columns: StructType) -> None:
+        """As `Target` says."""
         from deltalake import DeltaTable
 
-        if not DeltaTable.is_deltatable(self.table, self.storage_options):
-            return None
-        return DeltaTable(self.table, storage_options=self.storage_options)
+        check_columns(columns.names, self.key, self.tombstone)
+        if DeltaTable.is_deltatable(self.table, self.storage_options):
+            _check_begun(spark, self.checkpoint, self.table)
 
-    def append(self, rows: pa.Table, moved: Moves) -> None:
-        """One commit: rows appended, or with a key merged."""
-        from deltalake import CommitProperties, Transaction, write_deltalake
-
-        existing = self._existing()
-        notes = delta_notes.transactions(existing, moved)
-        properties = CommitProperties(
-            max_commit_retries=0,  # another export's commit would repeat these rows
-            app_transactions=[Transaction(*each) for each in notes],
-        )
-        if self.key and existing is not None:
-            merge(existing, self._last(rows), properties)
-            return
-        if self.key:
-            last = self._last(rows)
-            rows = last.kept()
-        write_deltalake(
-            self.table,
-            rows,
-            mode="append",
-            storage_options=self.storage_options,
-            commit_properties=properties,
-        )
-
-    def _last(self, rows: pa.Table) -> LastRows:
-        return last_rows(rows, self.key, self.tombstone)
+    def append(self, frame: DataFrame, batch: int) -> int:
+        """As `Target` says."""
+        return self._append.append(frame, batch)
 
 
 class IcebergTarget:
-    """An Iceberg table of a catalog.
+    """An Iceberg table of a catalog; the driver holds a commit's rows in memory.
 
     Args:
         catalog: A catalog of `pyiceberg`.
         table: `namespace.name`; it is made with the first rows.
-        key: Column of which the table keeps the last row only (`last_rows`); all rows without it.
+        checkpoint: Where Spark keeps how far the table goes.
+        key: Column of which the table keeps the last row only; all rows without it.
         tombstone: Property that marks a message as the deletion of its key.
     """
 
-    def __init__(self, catalog: Any, table: str, *, key: str = "", tombstone: str = "") -> None:
+    rows_per_commit = THROUGH_DRIVER
+
+    def __init__(
+        self,
+        catalog: Any,
+        table: str,
+        checkpoint: str | Path,
+        *,
+        key: str = "",
+        tombstone: str = "",
+    ) -> None:
         self.catalog = catalog
         self.table = table
+        self.checkpoint = str(checkpoint)
         self.key = key
         self.tombstone = tombstone
 
@@ -318,18 +278,25 @@ class IcebergTarget:
         catalog = SqlCatalog("pocketmq", uri=address, warehouse=where.as_uri())
         # its connections are pooled and would be left open, which Python 3.13 complains of
         weakref.finalize(catalog, catalog.engine.dispose)
-        return cls(catalog, table, key=key, tombstone=tombstone)
+        checkpoint = where / CHECKPOINT / table
+        return cls(catalog, table, checkpoint, key=key, tombstone=tombstone)
 
-    def stand(self, scope: Scope) -> Checkpoint:
-        """What the table's properties say."""
-        if not self.catalog.table_exists(self.table):
-            return Checkpoint({})
-        return of_texts(scope.topics, self.catalog.load_table(self.table).properties)
+    def begin(self, spark: SparkSession, columns: StructType) -> None:
+        """As `Target` says."""
+        check_columns(columns.names, self.key, self.tombstone)
+        if self.catalog.table_exists(self.table):
+            _check_begun(spark, self.checkpoint, self.table)
 
-    def append(self, rows: pa.Table, moved: Moves) -> None:
+    def append(self, frame: DataFrame, batch: int) -> int:
         """One commit: rows appended; with a key, those that they replace are deleted in it."""
+        noted = f"{_BATCH_PROPERTY}{query_id(frame)}"
         namespace, _, _ = self.table.rpartition(".")
         self.catalog.create_namespace_if_not_exists(namespace)
+        if self.catalog.table_exists(self.table):
+            properties = self.catalog.load_table(self.table).properties
+            if int(properties.get(noted, "-1")) >= batch:
+                return 0
+        new = rows = frame.toArrow()
         table = self.catalog.create_table_if_not_exists(self.table, rows.schema)
         replaced = None
         if self.key:
@@ -340,7 +307,8 @@ class IcebergTarget:
             if replaced is not None:
                 transaction.delete(replaced)
             transaction.append(rows)
-            transaction.set_properties(texts(moved))
+            transaction.set_properties({noted: str(batch)})
+        return len(new)
 
     def _of_the_same_keys(self, table: Any, rows: pa.Table) -> tuple[Any, pa.Table]:
         """The condition for rows of the table with the keys of new ones, and those rows."""
@@ -356,33 +324,20 @@ class IcebergTarget:
         return condition, table.scan(row_filter=condition).to_arrow()
 
 
-def _by_queue(rows: pa.Table, queues: Iterable[MessageQueue]) -> dict[MessageQueue, pa.Table]:
-    """The rows of each queue, without a copy: those of a queue stand together in a batch."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    found: dict[MessageQueue, list[pa.RecordBatch]] = {queue: [] for queue in queues}
-    if len(found) == 1:
-        return dict.fromkeys(found, rows)
-    for batch in rows.to_batches():
-        if not len(batch):
-            continue
-        columns = [batch.column(name) for name in ("topic", "brokerName", "queueId")]
-        cuts = {0, len(batch)}
-        for column in columns:
-            differs = pc.not_equal(column.slice(1), column.slice(0, len(batch) - 1))
-            cuts |= {at + 1 for at in pc.indices_nonzero(differs).to_pylist()}
-        places = sorted(cuts)
-        for low, high in pairwise(places):
-            queue = MessageQueue(*(column[low].as_py() for column in columns))
-            found[queue].append(batch.slice(low, high - low))
-    return {queue: pa.Table.from_batches(each, rows.schema) for queue, each in found.items()}
+def _check_begun(spark: SparkSession, checkpoint: str, table: str) -> None:
+    """A table without the checkpoint may have any of the messages, which would come twice."""
+    if not HadoopFolder(spark, checkpoint).names():
+        raise CallerError(
+            f"{table}: there is such a table, and no checkpoint {checkpoint}: another program has "
+            "begun it, or an export of PocketMQ without Spark; export to another table"
+        )
 
 
 def target_of(
     text: str, *, key: str = "", tombstone: str = ""
-) -> ParquetTarget | DeltaTarget | IcebergTarget:
-    """The target that `parquet:FOLDER`, `delta:TABLE` or `iceberg:FOLDER/NAMESPACE.NAME` means.
+) -> FilesTarget | DeltaTarget | IcebergTarget:
+    """The target that `parquet:FOLDER`, `csv:`, `json:`, `delta:TABLE` or
+    `iceberg:FOLDER/NAMESPACE.NAME` means.
 
     Args:
         text: See above.
@@ -391,17 +346,19 @@ def target_of(
 
     Raises:
         CallerError: It means none.
+        MissingToolError: What writes it is not installed.
     """
     kind, _, where = text.partition(":")
     if tombstone and not key:
         raise CallerError(f"{text}: a tombstone deletes a key; say which column has it")
-    if where and kind == "parquet":
-        return ParquetTarget(where, key=key, tombstone=tombstone)
+    if where and kind in FILES:
+        return FilesTarget(where, kind, key=key, tombstone=tombstone)
     if where and kind == "delta":
         return DeltaTarget(where, key=key, tombstone=tombstone)
     folder, _, table = where.rpartition("/")
     if kind == "iceberg" and folder and "." in table:
         return IcebergTarget.local(folder, table, key=key, tombstone=tombstone)
     raise CallerError(
-        f"{text!r} is no table; write parquet:FOLDER, delta:TABLE or iceberg:FOLDER/NAMESPACE.NAME"
+        f"{text!r} is no table; write parquet:FOLDER, csv:FOLDER, json:FOLDER, delta:TABLE or "
+        "iceberg:FOLDER/NAMESPACE.NAME"
     )

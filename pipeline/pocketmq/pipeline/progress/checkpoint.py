@@ -31,6 +31,7 @@ MARKS: Final = "@marks"
 EARLY: Final = "@early"
 PARTITIONS: Final = "@partitions"
 RENAMED: Final = "@renamed"
+GONE: Final = "@gone"
 BEGIN: Final = "@begin"
 """Where a stream's first batch begins, in the tree of its end."""
 COUNTS: Final = "@counts"
@@ -79,7 +80,8 @@ class Checkpoint:
     marks: Mapping[MessageQueue, Mark] = field(default_factory=dict)
     """Of the message before it; queues without one are missing."""
     gone: Set[MessageQueue] = frozenset()
-    """Of exports and replays: queues that have gone away, as was told; they may come back."""
+    """Of replays, and of streams of stores by their queues: queues that have gone away, as was
+    told; they may come back."""
     early: Mapping[MessageQueue, Early] = field(default_factory=dict)
     """Of streams: an early message of each queue; queues without one are missing."""
     partitions: Mapping[MessageQueue, int] = field(default_factory=dict)
@@ -98,6 +100,8 @@ class Checkpoint:
             tree[PARTITIONS] = to_tree(self.partitions)
         if self.renamed:
             tree[RENAMED] = dict(self.renamed)
+        if self.gone:
+            tree[GONE] = to_tree({queue: self.offsets[queue] for queue in self.gone})
         return tree
 
     @classmethod
@@ -109,6 +113,7 @@ class Checkpoint:
         return cls(
             offsets,
             {queue: Mark.of(text) for queue, text in marks.items()},
+            from_tree(tree.get(GONE, {})).keys(),
             early={queue: Early.of(text) for queue, text in early.items()},
             partitions=from_tree(tree.get(PARTITIONS, {})),
             renamed=dict(tree.get(RENAMED, {})),

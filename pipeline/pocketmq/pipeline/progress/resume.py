@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pocketmq.pipeline.errors import DataLossError
-from pocketmq.pipeline.options.offsets import Offsets
 from pocketmq.pipeline.progress.checkpoint import Checkpoint, Mark
 from pocketmq.pipeline.progress.losses import (
     MADE_ANEW,
@@ -143,16 +142,6 @@ def left(queue: MessageQueue, stand: Checkpoint, end: int | None = None) -> Loss
         what = f"there is no such queue any more; it was read up to offset {at}"
         return None if queue in stand.gone else Gone(queue, at, at, 0, what)
     return Loss(queue, at, end, end - at, is_away(queue, at, end)) if end > at else None
-
-
-def as_continued(stand: Checkpoint, starts: Offsets) -> Checkpoint:
-    """The stand without the marks of queues that are not read on from there."""
-    kept = {
-        queue: mark
-        for queue, mark in stand.marks.items()
-        if stand.offsets[queue] == starts.get(queue)
-    }
-    return Checkpoint(stand.offsets, kept, stand.gone)
 
 
 def moved_on(

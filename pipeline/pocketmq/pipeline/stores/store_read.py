@@ -49,10 +49,17 @@ OPTIONS: Final = (
     Option("minPartitions", "Minimum number of tasks.", "1"),
     Option("partitionBytes", "Bytes of the log per task.", "134217728"),
     Option("startingOffsets", "Streams: `earliest` or `latest`.", "earliest"),
-    Option("maxFilesPerTrigger", "Streams: maximum files of the log in a batch."),
+    Option(
+        "streamBy",
+        "Streams: `files` reads files of the log as they close; `queues` reads each queue up to "
+        "its last message.",
+        "files",
+    ),
+    Option("maxFilesPerTrigger", "Streams by files: maximum files of the log in a batch."),
+    Option("maxOffsetsPerTrigger", "Streams by queues: maximum messages of a batch."),
     Option(
         "failOnDataLoss",
-        "Streams, exports: whether to stop when files or offsets are gone.",
+        "Streams: whether to stop when files or offsets are gone.",
         "true",
     ),
     Option("indexSlots", "Hash slots of an index file, if not a quarter of its entries."),
@@ -93,7 +100,9 @@ class StoreSettings:
         self.index_slots = options.number_or_none("indexSlots", least=1)
         starts = options.choice("startingOffsets", ("earliest", "latest"))
         self.starts_earliest = starts == "earliest"
+        self.stream_by = options.choice("streamBy", ("files", "queues"))
         self.max_files = options.number_or_none("maxFilesPerTrigger", least=1)
+        self.max_rows = options.number_or_none("maxOffsetsPerTrigger", least=1)
         self.fail_on_data_loss = options.flag("failOnDataLoss")
         self.columns = schema.chosen(options, TABLES[self.table])
         if not options.flag("includeProperties"):

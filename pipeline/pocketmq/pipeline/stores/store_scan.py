@@ -67,8 +67,6 @@ class Scan:
     permissive: bool = False
     topics: Sequence[str] = ()
     """Topics to keep when the log is read; queues were chosen when the read was planned."""
-    by_queue: bool = False
-    """Whether each batch has the rows of one queue after those of another; else the log's order."""
     rows: int = 0
     skipped: int = 0
     """Number of broken records that were skipped."""
@@ -190,7 +188,6 @@ class Scan:
             self.shape.columns.keys() <= ENTRY_COLUMNS
             and not self.row_filter.times_ms
             and self._needs_heads_only(part)
-            and not self.by_queue
         )
 
     def _chunk(
@@ -199,9 +196,6 @@ class Scan:
         where = _mapped(log, entries) if mapped else None
         heads_only = where is not None and self._needs_heads_only(part)
         buffer, positions = self._read(log, entries) if where is None else where
-        if self.by_queue and len(part.slices) > 1:
-            order = np.argsort(entries.queue, kind="stable")
-            entries, positions = entries[order], positions[order]
         if heads_only:
             ids = np.array([each.queue_id for each in part.slices], np.int32)
             names = self.shape.head_fields | fields_of(self.row_filter)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -49,21 +49,23 @@ Examples:
       takes along what reads stores at s3://
 """
 
-EXPORT_HELP = """Add to a table what a topic has and the table has not.
+EXPORT_HELP = """Add to a table what a topic has and the table has not, with Spark.
 
 Reads up to the topic's present end and stops; run it again for what came since. A run that was
 killed anywhere leaves nothing twice. Messages that were removed before they were exported are an
 error, and so is a topic made anew; --no-fail-on-data-loss counts them and goes on with what there
-is. Needs `pip install 'pocketmq[lake]'`, and no Spark.
+is. Needs Java 17 or later and `pip install 'pocketmq[spark]'`, and for Delta and Iceberg
+`pocketmq[lake]`.
 
 \b
 Examples:
   pocketmq pipeline export orders --to parquet:orders
+  pocketmq pipeline export orders --to csv:orders --columns keys,tags
   pocketmq pipeline export orders --to delta:tables/orders \\
       --columns keys,tags,body
   pocketmq pipeline export orders --to iceberg:warehouse/shop.orders
-  pocketmq pipeline export orders --to delta:tables/orders \\
-      --store cluster/broker-a
+  pocketmq pipeline export orders --to parquet:/shared/orders \\
+      --store cluster/broker-a --master spark://HOST:7077
   pocketmq pipeline export orders --to delta:tables/latest --last-by keys \\
       --tombstone deleted
 """
@@ -88,7 +90,9 @@ def register(app: typer.Typer) -> None:
 
 def export(
     topic: Annotated[str, typer.Argument(help="Topics, separated by commas.")],
-    to: Annotated[str, typer.Option(metavar="KIND:PATH", help="parquet:, delta: or iceberg:")],
+    to: Annotated[
+        str, typer.Option(metavar="KIND:PATH", help="parquet:, csv:, json:, delta:, iceberg:")
+    ],
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
     columns: Annotated[str, typer.Option(help="Columns, separated by commas; else all.")] = "",
     store: Annotated[
@@ -101,19 +105,23 @@ def export(
     tombstone: Annotated[
         str, typer.Option(metavar="PROPERTY", help="With --last-by: a message with it deletes.")
     ] = "",
-    rows_per_commit: Annotated[int, typer.Option(min=1, help="Most rows of a commit.")] = 100_000,
+    rows_per_commit: Annotated[
+        int, typer.Option(min=0, help="Most rows of a commit; 0 for what suits the table.")
+    ] = 0,
     fail_on_data_loss: pipeline_jobs.FailOnDataLoss = True,
+    master: Master = "",
     out: pipeline_jobs.Out = None,
     output: Output = None,
 ) -> int:
     from dataclasses import asdict
 
+    from pocketmq.pipeline.jobs import Exported
+    from pocketmq.pipeline.jobs import export as run
     from pocketmq.pipeline.jobs.output import check_path, write_rows
-    from pocketmq.pipeline.lake import Exported, target_of
-    from pocketmq.pipeline.lake import export as run
 
     if out is not None:
         check_path(out)
+    source: dict[str, Any] = {} if store else {"nameServer": told_or_found(nameservers)}
     with pipeline_jobs.progress_bar() as progress:
 
         def on_commit(done: Exported) -> None:
@@ -121,13 +129,17 @@ def export(
 
         done = run(
             topic,
-            target_of(to, key=last_by, tombstone=tombstone),
+            to,
             stores=store,
+            key=last_by,
+            tombstone=tombstone,
             rows_per_commit=rows_per_commit,
+            master=master,
+            starting=tell_starting,
             on_commit=on_commit,
             columns=columns,
             failOnDataLoss=str(fail_on_data_loss).lower(),
-            **({} if store else {"nameServer": told_or_found(nameservers)}),
+            **source,
         )
     if out is not None:
         write_rows([done], out, Exported)
@@ -136,8 +148,8 @@ def export(
         asdict(done),
         Table(
             "export",
-            ("rows", "bytes", "commits", "lost"),
-            [(done.rows, done.bytes, done.commits, done.lost)],
+            ("rows", "commits", "lost"),
+            [(done.rows, done.commits, done.lost)],
         ),
         heading=f"added to {to}",
     )
