@@ -4,7 +4,9 @@ but what clients need, at nameservers, controllers and replication ports."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -31,6 +33,7 @@ from pocketmq.operation.membership.requests import (
     ProveMemberRequestHeader,
     ProveMemberResponseHeader,
 )
+from pocketmq.operation.tls.contexts import client_context, server_context
 from pocketmq.protocol.codes import RequestCode, ResponseCode, request_name
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Dispatcher, Peer, Reply, handles
@@ -40,6 +43,7 @@ from pocketmq.protocol.member_proof import CHALLENGE_BYTES, End, Exchange, Secre
 from pocketmq.protocol.transport import member_streams
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.memory import MemoryNetwork
+from pocketmq.protocol.transport.tls_binding import tls_binding
 from pocketmq.runtime.errors import ConfigError
 from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from support.any_fields import Fixed
@@ -47,7 +51,7 @@ from support.controller_rig import MemoryFiles
 from support.eventually import eventually
 from support.nameserver_rig import START_MS, BrokerVoice, MemoryStorage
 from support.replicas import ReplicaRig, log_of
-from support.tls import memory_over_tls, tcp_over_tls
+from support.tls import memory_over_tls, own_pair, tcp_over_tls
 
 SECRET = Secret(b"the cluster's own secret, 32 bytes")
 OTHER = Secret(b"another cluster's secret, 32 bytes")
@@ -219,6 +223,94 @@ class Lying:
     def prove(self, _peer: Peer, request: Command) -> Reply:
         shown = request.header(ProveMemberRequestHeader).proof  # all that it has is ours
         return request.reply(ProveMemberResponseHeader(proof=shown))
+
+
+async def test_of_a_connection_that_was_refused_nobody_hears_the_end() -> None:
+    async with guarded_nameserver() as (server, network):
+        heard: list[Channel] = []
+        with pytest.raises(ConnectError, match="the same member_secret_file"):
+            await member_of(network, OTHER).connect(
+                server.address, Dispatcher(), on_close=heard.append
+            )
+        channel = await member_of(network).connect(
+            server.address, Dispatcher(), on_close=heard.append
+        )
+        channel.close()
+        await channel.closed
+        assert heard == [channel], "the proven one alone"
+
+
+async def test_a_broker_with_a_wrong_secret_waits_between_its_tries(tmp_path: Path) -> None:
+    async with ReplicaRig(tmp_path, members=Members(SECRET)) as rig:
+        assert rig.outside is not None
+        rig.network = MemberNetwork(rig.outside, Members(OTHER))
+        with structlog.testing.capture_logs() as logs:
+            await rig.start("master")
+            await rig.advance(61)
+        refused = [each for each in logs if each["event"] == "member.refused"]
+        # Once at its start, then each 10 to 30 s: it asks what is known of it, then registers.
+        assert 2 <= len(refused) <= 16
+        assert not [each for each in logs if each["event"] == "nameserver.lost"]
+
+
+async def test_whom_we_connect_to_asks_nothing_before_it_has_proven() -> None:
+    """It is no member yet, and a client's processors tell of its messages."""
+
+    class Asking(Lying):
+        @handles(RequestCode.GET_MEMBER_CHALLENGE)
+        def challenge(self, peer: Peer, request: Command) -> Reply:
+            peer.oneway(GetRouteInfoRequestHeader(topic="orders"))
+            return super().challenge(peer, request)
+
+    asked: list[Command] = []
+
+    def answer(_peer: Peer, request: Command) -> Reply:
+        asked.append(request)
+        return None
+
+    network = memory_over_tls()
+    asking, own = Dispatcher(), Dispatcher()
+    asking.add(Asking())
+    own.register(RequestCode.GET_ROUTEINFO_BY_TOPIC, answer)
+    listener = await network.serve("127.0.0.1", 2, asking)
+    with pytest.raises(ConnectError, match="its proof is wrong"):
+        await member_of(network).connect("127.0.0.1:2", own)
+    assert not asked
+    await listener.close()
+
+    async with guarded_nameserver() as (server, network):
+        channel = await member_of(network).connect(server.address, own)
+        assert channel.dispatcher is own
+
+
+def test_a_resumed_session_is_no_proof() -> None:
+    """Who stands between two ends can give both the same session of TLS 1.2."""
+    server, client = server_context(own_pair()), client_context()
+    client.maximum_version = ssl.TLSVersion.TLSv1_2
+    first = shaken(server, client, None)
+    assert tls_binding(first)
+    assert tls_binding(shaken(server, client, first.client.session)) == b""
+
+
+class Ends(asyncio.Transport):
+    """Both ends of a TLS connection; as a transport it is the server's."""
+
+    def __init__(self, server: ssl.SSLObject, client: ssl.SSLObject) -> None:
+        super().__init__({"ssl_object": server})
+        self.client = client
+
+
+def shaken(server: ssl.SSLContext, client: ssl.SSLContext, session: ssl.SSLSession | None) -> Ends:
+    """A connection whose handshake is complete."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    near = client.wrap_bio(to_client, to_server, session=session)
+    far = server.wrap_bio(to_server, to_client, server_side=True)
+    for _ in range(4):
+        for end in (near, far):
+            with contextlib.suppress(ssl.SSLWantReadError):
+                end.do_handshake()
+    assert near.session_reused is (session is not None)
+    return Ends(far, near)
 
 
 async def test_who_stands_between_two_members_can_pass_no_proof_on() -> None:

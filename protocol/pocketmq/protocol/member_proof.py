@@ -11,8 +11,8 @@ A proof is HMAC-SHA256 of the secret over who proves, the connection, the challe
 - It names the connection by the first Finished message of its TLS handshake, which both ends have
   seen and which depends on keys and certificates of this handshake alone (`tls-unique` of RFC 5929
   for TLS 1.2; TLS 1.3 computes it over the whole handshake). Who stands between two members shakes
-  hands twice, and can pass no proof on. No session is resumed at either end, which is where such a
-  binding has failed.
+  hands twice, and can pass no proof on. A resumed session, where such a binding has failed, has
+  none (`transport/tls_binding.py`).
 - Challenge and nonce are fresh, so that a recorded proof is worth nothing.
 
 The end that connected proves first: a stranger who connects learns nothing that was made with the

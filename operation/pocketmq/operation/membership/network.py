@@ -60,20 +60,32 @@ class MemberNetwork:
         on_close: OnChannel | None = None,
         credentials: Credentials | None = None,
     ) -> Channel:
+        is_proven = False
+
+        def closed(channel: Channel) -> None:
+            # Of one that was refused nobody knew: a broker would take it for a nameserver that it
+            # had and has lost, and register anew at once, without end.
+            if is_proven and on_close is not None:
+                on_close(channel)
+
         channel = await self._inner.connect(
             address,
-            dispatcher,
+            Dispatcher(),  # who has proven nothing asks us nothing
             encoding=encoding,
             version=version,
             timeout_s=timeout_s,
-            on_close=on_close,
+            on_close=closed,
             credentials=credentials,
         )
         try:
             await prove_to(channel, address, self._members.secret, timeout_s=timeout_s)
+            if channel.closed.done():
+                raise ConnectError(address, "it hung up as soon as it had proven itself")
         except BaseException:
             channel.close()
             raise
+        is_proven = True
+        channel.dispatcher = dispatcher
         return channel
 
     async def listen(

@@ -52,7 +52,7 @@ def server_context(
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION
-    context.num_tickets = 0  # sessions are not resumed: nothing to keep, and one write less
+    context.num_tickets = 0  # TLS 1.3 resumes nothing: nothing to keep, and one write less
     context.set_alpn_protocols(["h2"])
     _show(context, own)
     if client_auth != "none":
