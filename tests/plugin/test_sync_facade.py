@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -249,6 +250,34 @@ def test_a_cluster_that_runs_already_serves_a_test(tmp_path: Path) -> None:
         assert cluster.state("broker-a") == "running"
     ran = run_pytest(tmp_path, "--pocketmq-noproc", "127.0.0.1:9")
     assert "no name server: none of 127.0.0.1:9 answers" in ran.stdout
+
+
+NOPROC_TLS = (
+    NOPROC
+    + """
+def test_clients_trust_what_the_option_names(pocketmq_noproc):
+    assert pocketmq_noproc.ca_file.name == "orders-ca.pem"
+"""
+)
+
+
+@pytest.mark.cluster
+def test_a_cluster_that_runs_already_is_reached_by_tls(tmp_path: Path) -> None:
+    (tmp_path / "test_noproc.py").write_text(NOPROC_TLS)
+    (tmp_path / "pytest.ini").write_text("[pytest]\npocketmq_ca_file = orders-ca.pem\n")
+    with start_cluster(tls=True) as cluster:
+        shutil.copy(cluster.ca_file, tmp_path / "orders-ca.pem")
+        at = ("-W", "error", "--pocketmq-noproc", cluster.nameservers)
+        ran = run_pytest(tmp_path, *at)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        any_server = ("--pocketmq-ca-file", "", "--pocketmq-tls", "true", "-k", "left_alone")
+        ran = run_pytest(tmp_path, *at, *any_server)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        ran = run_pytest(tmp_path, *at, "--pocketmq-ca-file", "")
+        assert "no name server: none of" in ran.stdout
+    missing = tmp_path / "none.pem"
+    ran = run_pytest(tmp_path, "--pocketmq-ca-file", str(missing))
+    assert str(missing) in ran.stdout
 
 
 def test_nobody_kills_a_role_of_a_cluster_that_is_not_the_tests_own(pocketmq: Cluster) -> None:

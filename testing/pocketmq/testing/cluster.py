@@ -37,10 +37,10 @@ import itertools
 import shutil
 import tempfile
 import warnings
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -72,7 +72,6 @@ from pocketmq.cluster.steering.waiting import WAIT_LIMIT_S
 from pocketmq.cluster.topic_changes import check_message_type, check_queues
 from pocketmq.operation.control.processor import real_us
 from pocketmq.operation.faults.rule import Deed, FaultRule, Firing, WrongFaultError, check_deed
-from pocketmq.operation.tls.contexts import certificate_in
 from pocketmq.protocol.scalars import MessageType
 from pocketmq.protocol.signing import Credentials
 from pocketmq.runtime.addresses import host_of
@@ -80,6 +79,7 @@ from pocketmq.runtime.errors import CallerError, ConfigError, DiskError, PocketM
 from pocketmq.runtime.loop_thread import LoopThread
 from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName
 from pocketmq.testing import role_logs
+from pocketmq.testing.conditions import Condition, move_until, move_until_here
 from pocketmq.testing.fault_options import FaultOptions
 from pocketmq.testing.sync_clients import SyncConsumer, SyncProducer
 
@@ -87,8 +87,6 @@ _numbers = itertools.count(1)
 
 CLUSTER_TIME = "it does not hold; this is cluster time"
 """Why a condition did not come true within a limit."""
-
-Condition = Callable[[], bool | Awaitable[bool]]
 
 
 class Cluster:
@@ -158,7 +156,9 @@ class Cluster:
         """
         if self.control.roles.client_tls is None:
             raise WrongClusterError("this cluster speaks no TLS; start it with tls=True")
-        return certificate_in(self.data / "tls").certificate
+        if self.control.roles.ca_file is None:
+            raise WrongClusterError("no CA file is known; name it with --pocketmq-ca-file")
+        return self.control.roles.ca_file
 
     @property
     def clock(self) -> ClockKind:
@@ -303,12 +303,11 @@ class Cluster:
         await self._warn_of_real_time()
         began_ms = self.time_ms
         until_ms = began_ms + round(as_number("limit_s", limit_s) * 1000)
-        while not await _holds(condition):
-            if self.time_ms >= until_ms:
-                name = getattr(condition, "__name__", repr(condition))
-                pending = await self.thread.run(self.control.pending())
-                raise NotReachedError(name, limit_s, f"{CLUSTER_TIME}{pending}")
-            await self.thread.run(self.control.step(until_ms))
+        move = partial(self.control.advance_until, until_ms=until_ms)
+        if not await move_until_here(self.thread, move, condition):
+            name = getattr(condition, "__name__", repr(condition))
+            pending = await self.thread.run(self.control.pending())
+            raise NotReachedError(name, limit_s, f"{CLUSTER_TIME}{pending}")
         return (self.time_ms - began_ms) / 1000
 
     # -- faults -----------------------------------------------------------------------------
@@ -623,12 +622,11 @@ class SyncCluster:
         began_ms = self.time_ms
         until_ms = began_ms + round(as_number("limit_s", limit_s) * 1000)
         self.advance(0)
-        while not condition():
-            if self.time_ms >= until_ms:
-                pending = self._cluster.thread.result(self._cluster.control.pending())
-                raise NotReachedError(name, limit_s, f"{CLUSTER_TIME}{pending}")
-            control = self._cluster.control
-            self._cluster.thread.result(control.step(until_ms))
+        control, thread = self._cluster.control, self._cluster.thread
+        move = partial(control.advance_until, until_ms=until_ms)
+        if not move_until(thread, move, condition):
+            pending = thread.result(control.pending())
+            raise NotReachedError(name, limit_s, f"{CLUSTER_TIME}{pending}")
         return (self.time_ms - began_ms) / 1000
 
     @property
@@ -735,9 +733,10 @@ class SyncCluster:
         """Let a client find the cluster, and speak TLS where it does."""
         options.setdefault("nameservers", self.nameservers)
         options.setdefault("events", self._cluster.control.events.clients.sink)
-        is_secured = self._cluster.control.roles.client_tls is not None
+        roles = self._cluster.control.roles
+        is_secured = roles.client_tls is not None
         if is_secured and not options.keys() & {"tls", "tls_ca_file", "network"}:
-            options.update(tls=True, tls_ca_file=self._cluster.ca_file)
+            options.update(tls=True, tls_ca_file=roles.ca_file)
         return options
 
     async def _hint(self) -> str:
@@ -887,8 +886,3 @@ def _roles(shape: ClusterShape, data: Path) -> Roles:
     from pocketmq.testing.in_process import RoleThreads
 
     return RoleThreads(shape, data)
-
-
-async def _holds(condition: Condition) -> bool:
-    found = condition()
-    return await found if inspect.isawaitable(found) else found

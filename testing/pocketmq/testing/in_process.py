@@ -54,6 +54,7 @@ class RoleThreads:
         self.client_tls = cluster_tls(own)
         """Of connections to the roles; None: they are in plaintext."""
         self.network = TcpNetwork(client_tls=self.client_tls)
+        self.ca_file = None if own is None else own.certificate
         self._tls = PERMISSIVE if own is None else only_tls(own)
         self._roles: dict[str, RoleThread] = {}
         for name in nameserver_names(shape.nameservers):

@@ -37,7 +37,8 @@ _INI = {
     "pocketmq_profile": "RocketMQ release whose rules apply: 5.x or 4.9",
     "pocketmq_host": "address on which clusters listen",
     "pocketmq_noproc": "nameservers of the running cluster; else NAMESRV_ADDR, or 127.0.0.1:9876",
-    "pocketmq_tls": "TLS on every port of a cluster, and nothing else: true or false",
+    "pocketmq_tls": "true or false: TLS on every port of a cluster, and nothing else",
+    "pocketmq_ca_file": "whom clients of pocketmq_noproc trust, from the ini file's folder on",
     "pocketmq_users": "file of users and rules, from the ini file's folder on; brokers then check",
 }
 _DEFAULTS = {
@@ -49,6 +50,7 @@ _DEFAULTS = {
     "pocketmq_host": "127.0.0.1",
     "pocketmq_noproc": "",
     "pocketmq_tls": "false",
+    "pocketmq_ca_file": "",
     "pocketmq_users": "",
 }
 
@@ -155,7 +157,12 @@ def _pocketmq_running(
 
     given = _option(request.config, "pocketmq_noproc")
     nameservers = given or os.environ.get("NAMESRV_ADDR") or "127.0.0.1:9876"
-    roles = RunningRoles(nameservers, tmp_path_factory.mktemp("pocketmq-noproc"))
+    roles = RunningRoles(
+        nameservers,
+        tmp_path_factory.mktemp("pocketmq-noproc"),
+        tls=_flag(request.config, "pocketmq_tls"),
+        ca_file=_file(request.config, "pocketmq_ca_file"),
+    )
     with steered(roles, ClusterShape()) as running:
         yield running
 
@@ -164,8 +171,9 @@ def _pocketmq_running(
 def pocketmq_noproc(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """A cluster that runs already; the test neither starts it nor stops it.
 
-    It is found by `--pocketmq-noproc`, else by NAMESRV_ADDR, else at 127.0.0.1:9876. Names of
-    topics and groups are the test's own; those of earlier sessions stay.
+    It is found by `--pocketmq-noproc`, else by NAMESRV_ADDR, else at 127.0.0.1:9876. With
+    `--pocketmq-tls true` or `--pocketmq-ca-file`, else by POCKETMQ_TLS, connections are TLS. Names
+    of topics and groups are the test's own; topics and groups of earlier sessions stay.
     """
     from pocketmq.testing.cluster import Cluster
 
@@ -260,11 +268,16 @@ def _access(config: pytest.Config) -> ClusterAccess | None:
     """Users and rules of the file that is named, if any is."""
     from pocketmq.cluster.steering.access import ClusterAccess
 
-    given = config.getoption("pocketmq_users")  # from where pytest was started on
-    named = config.getini("pocketmq_users")
+    named = _file(config, "pocketmq_users")
+    return None if named is None else ClusterAccess.read(named)
+
+
+def _file(config: pytest.Config, name: str) -> Path | None:
+    given = config.getoption(name)  # from where pytest was started on
     if given is not None:
-        return ClusterAccess.read(Path(given)) if given else None
-    return ClusterAccess.read(config.rootpath / named) if named else None
+        return Path(given) if given else None
+    named = config.getini(name)
+    return config.rootpath / named if named else None
 
 
 def _option(config: pytest.Config, name: str) -> str:

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import NoReturn
 
 from pocketmq.client import Admin
-from pocketmq.client.config import credentials_of, network_of
+from pocketmq.client.config import credentials_of, network_of, trusting
 from pocketmq.client.name_servers import parse_addresses
 from pocketmq.cluster.steering.errors import WrongClusterError
-from pocketmq.protocol.transport.tls.client_tls import ClientTls
+from pocketmq.operation.tls.contexts import client_tls
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.manual_time.clock_members import ClockMember
 
@@ -24,14 +24,23 @@ class RunningRoles:
     Args:
         nameservers: `host:port;host:port`.
         data: Folder for files of the test's own clients.
+        tls: Connect by TLS; without it, or a CA file, the environment's POCKETMQ_TLS decides.
+        ca_file: Whom connections trust, else the environment's POCKETMQ_TLS_CA_FILE; none: anybody.
+
+    Raises:
+        ConfigError: A file cannot be used, or a variable has a word that means nothing.
     """
 
-    def __init__(self, nameservers: str, data: Path) -> None:
+    def __init__(
+        self, nameservers: str, data: Path, *, tls: bool = False, ca_file: Path | None = None
+    ) -> None:
         self.data = data
         self.nameserver_addresses = list(parse_addresses(nameservers))
         self.credentials = credentials_of(None, os.environ)
-        self.client_tls: ClientTls | None = None
-        self.network = network_of(os.environ)
+        is_secured, trusted = trusting(os.environ, tls or None, ca_file, None)
+        self.ca_file = None if trusted is None else Path(trusted).expanduser()
+        self.client_tls = client_tls(is_secured, ca_file=self.ca_file)
+        self.network = network_of(os.environ, tls=tls or None, ca_file=ca_file)
         self.running_brokers: list[str] = []
         self.endpoints = ""
         self._time = SystemClock()
@@ -63,7 +72,9 @@ class RunningRoles:
             NoNameServerError: No nameserver answers.
         """
         addresses = ";".join(self.nameserver_addresses)
-        async with Admin(nameservers=addresses, credentials=self.credentials) as admin:
+        async with Admin(
+            nameservers=addresses, credentials=self.credentials, network=self.network
+        ) as admin:
             self.running_brokers = list(await admin.brokers())
 
     async def stop(self) -> None:

@@ -58,6 +58,11 @@ class ClientClocks:
         with self._lock:
             return clock in self._clocks
 
+    def known(self) -> Collection[object]:
+        """Differs when clients were made, began to use their clocks, or are gone."""
+        with self._lock:
+            return {(id(each), id(each.loop)) for each in self._clocks}
+
     def members(self, frozen: Collection[str]) -> list[ClockMember]:
         """The clocks that can be moved now; those of closed loops are forgotten.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hmac
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +51,7 @@ from pocketmq.runtime.files.replaced_together import finish_together
 from pocketmq.runtime.logs import configure_if_unset
 from pocketmq.runtime.manual_time import lock_step
 from pocketmq.runtime.manual_time.clock_members import ClockMember, Deadline
-from pocketmq.runtime.manual_time.lock_step import OnDeadline
+from pocketmq.runtime.manual_time.lock_step import OnDeadline, Until
 from pocketmq.runtime.words import counted
 
 log = structlog.get_logger()
@@ -434,11 +434,32 @@ class ClusterControl:
         self._needs_manual_clock()
         return await lock_step.deadlines(await self._members())
 
-    async def step(self, until_ms: int) -> int:
-        """Move to the next deadline of any clock, at most to `until_ms`; returns the new time."""
-        due = await self.deadlines()
-        await self._advance_to(min(until_ms, due[0].at_ms) if due else until_ms)
-        return self.time_ms()
+    async def advance_until(self, holds: Callable[[], Awaitable[bool]], until_ms: int) -> bool:
+        """Move from deadline to deadline until something holds, at most to `until_ms`.
+
+        `holds` is asked before anything moves, and at each deadline when all have come to rest. It
+        may do what a test does: start clients, kill roles, move time.
+
+        Returns:
+            Whether it held.
+        """
+        self._needs_manual_clock()
+        is_reached = await holds()
+
+        async def stop_at(now_ms: int) -> bool:
+            nonlocal is_reached
+            self.view.note_time(now_ms)
+            self._moving.release()
+            try:
+                is_reached = await holds()
+            finally:
+                await self._moving.acquire()
+            return is_reached or self.time_ms() != now_ms or self._scene() != scene
+
+        while not is_reached and self.time_ms() < until_ms:
+            scene = self._scene()
+            await self._advance_to(until_ms, until=stop_at)
+        return is_reached
 
     async def hint(self) -> str:
         """The end of a sentence about a failed wait: roles that do not run, a clock that stands."""
@@ -506,7 +527,13 @@ class ClusterControl:
     def _note(self, what: str) -> None:
         self.timeline.append(Act.now(self.time_ms(), what))
 
-    async def _advance_to(self, time_ms: int, on_deadline: OnDeadline | None = None) -> None:
+    def _scene(self) -> tuple[int, Collection[object]]:
+        """Differs when roles may have begun or ended, or clients whose clocks move with theirs."""
+        return len(self.timeline), self._clocks.known()
+
+    async def _advance_to(
+        self, time_ms: int, on_deadline: OnDeadline | None = None, until: Until | None = None
+    ) -> None:
         async with self._moving:
             target_ms = max(time_ms, self.time_ms())
             members = await self._members()
@@ -517,8 +544,10 @@ class ClusterControl:
                     on_lost=_unless_closed,
                     on_deadline=on_deadline,
                     traffic=TRAFFIC,
+                    until=until,
                 )
-            self.view.note_time(target_ms)
+            if until is None:  # else it has noted each moment
+                self.view.note_time(target_ms)
 
     async def _members(self) -> list[ClockMember]:
         frozen = addresses_of(self.roles, "frozen")

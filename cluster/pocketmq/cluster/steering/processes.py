@@ -77,6 +77,12 @@ class RoleProcesses:
         return self.supervisor.network
 
     @property
+    def ca_file(self) -> Path | None:
+        """What clients trust; None: they connect in plaintext."""
+        own = self.supervisor.spec.tls
+        return None if own is None else own.certificate
+
+    @property
     def names(self) -> list[str]:
         """Names of all roles, nameservers first."""
         spec = self.supervisor.spec

@@ -32,6 +32,11 @@ class Roles(Protocol):
         ...
 
     @property
+    def ca_file(self) -> Path | None:
+        """What clients trust; None where connections are in plaintext, or any server is taken."""
+        ...
+
+    @property
     def addresses(self) -> Mapping[str, str]: ...
 
     @property

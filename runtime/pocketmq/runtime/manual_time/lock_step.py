@@ -21,6 +21,8 @@ T = TypeVar("T")
 OnLost = Callable[[ClockMember, ClockMemberError], None]
 OnDeadline = Callable[[Deadline], None]
 """Told of each deadline that is reached."""
+Until = Callable[[int], Awaitable[bool]]
+"""Asked at each moment, in epoch ms, when all have come to rest there; True: go no further."""
 
 
 class Traffic(Protocol):
@@ -68,6 +70,7 @@ async def advance_to(
     on_lost: OnLost | None = None,
     on_deadline: OnDeadline | None = None,
     traffic: Traffic | None = None,
+    until: Until | None = None,
     guard_s: float = MEMBER_GUARD_S,
 ) -> int:
     """Move all members to `time_ms`, deadline by deadline; the number of steps taken.
@@ -80,6 +83,7 @@ async def advance_to(
         on_deadline: Told of each deadline that is reached, in order; from any thread.
         traffic: Makes long advances of members in this process cheap: only a member that has
             something due, or has read something, is visited in its loop.
+        until: Asked at each moment, also at the last one; nobody moves while it has not answered.
         guard_s: Real seconds to wait for one answer.
 
     Raises:
@@ -87,21 +91,11 @@ async def advance_to(
         ClockStuckError: A member's tasks did not rest.
     """
     with contextlib.closing(_Step(members, on_lost, guard_s)) as step:
-        return await _advance_to(step, members, time_ms, on_deadline, traffic)
-
-
-async def _advance_to(
-    step: _Step,
-    members: Sequence[ClockMember],
-    time_ms: int,
-    on_deadline: OnDeadline | None,
-    traffic: Traffic | None,
-) -> int:
-    near = [each for each in members if isinstance(each, NearMember)]
-    # Only clocks of this process can be read without asking.
-    if traffic is not None and len(near) == len(members):
-        return await _NearStep(step, near, on_deadline, traffic).advance(time_ms)
-    return await _advance(step, time_ms, on_deadline)
+        near = [each for each in members if isinstance(each, NearMember)]
+        # Only clocks of this process can be read without asking.
+        if traffic is not None and len(near) == len(members):
+            return await _NearStep(step, near, on_deadline, traffic, until).advance(time_ms)
+        return await _advance(step, time_ms, on_deadline, until)
 
 
 async def deadlines(members: Sequence[ClockMember]) -> list[Deadline]:
@@ -114,11 +108,17 @@ async def deadlines(members: Sequence[ClockMember]) -> list[Deadline]:
         return await step.deadlines()
 
 
-async def _advance(step: _Step, time_ms: int, on_deadline: OnDeadline | None = None) -> int:
+async def _advance(
+    step: _Step,
+    time_ms: int,
+    on_deadline: OnDeadline | None = None,
+    until: Until | None = None,
+) -> int:
     steps = 0
     while True:
         steps += 1
-        if await _one_step(step, time_ms, on_deadline) >= time_ms:
+        now_ms = await _one_step(step, time_ms, on_deadline)
+        if (until is not None and await until(now_ms)) or now_ms >= time_ms:
             return steps
 
 
@@ -147,11 +147,13 @@ class _NearStep:
         members: Sequence[NearMember],
         on_deadline: OnDeadline | None,
         traffic: Traffic,
+        until: Until | None,
     ) -> None:
         self._step = step
         self._members = members
         self._on_deadline = on_deadline
         self._traffic = traffic
+        self._until = until
 
     async def advance(self, time_ms: int) -> int:
         """Move all to a moment; the number of steps taken."""
@@ -164,6 +166,11 @@ class _NearStep:
             if self._traffic.writes != seen:
                 # what was sent has effects at this moment
                 seen = await self._settle(now_ms, time_ms)
+            if self._until is not None and not self._is_due(now_ms):
+                if await self._until(now_ms):
+                    return steps
+                if self._traffic.writes != seen:  # by who was asked
+                    seen = await self._settle(now_ms, time_ms)
             moments, now_ms = await self._run_one(now_ms, time_ms, seen)
             if moments:
                 is_late = False
@@ -174,6 +181,8 @@ class _NearStep:
         # What the last moment sent belongs to it too.
         if self._traffic.writes != seen:
             await self._settle(now_ms, now_ms)
+        if self._until is not None:
+            await self._until(now_ms)
         return steps
 
     async def _settle(self, now_ms: int, time_ms: int) -> int:
@@ -187,7 +196,8 @@ class _NearStep:
         writes = self._traffic.writes
         for _ in range(_MOST_ROUNDS):
             with_news = [each for each in self._members if each.has_news]
-            if len(with_news) == 1 and with_news[0] is self._next_owner(time_ms):
+            is_next = len(with_news) == 1 and with_news[0] is self._next_owner(time_ms)
+            if is_next and self._until is None:
                 return writes
             for each in self._members:
                 if each.has_news:
@@ -235,8 +245,10 @@ class _NearStep:
             return 0, now_ms
         owner = self._members[due[0][1]]
         others = [each for each in self._members if each is not owner]
-        # Until a millisecond before the second's turn, so that moments keep their order.
-        limit_ms = min(time_ms, max(due[0][0], due[1][0] - 1)) if len(due) > 1 else time_ms
+        if self._until is not None:
+            limit_ms = due[0][0]  # it is asked before the next moment
+        else:  # until a millisecond before the second's turn, so that moments keep their order
+            limit_ms = min(time_ms, max(due[0][0], due[1][0] - 1)) if len(due) > 1 else time_ms
         moments = 0
         reached_ms = now_ms
 
