@@ -12,7 +12,8 @@ RUN useradd --uid 10001 --user-group --no-create-home --shell /usr/sbin/nologin 
     && mkdir /data \
     && chown 10001:10001 /data
 COPY --from=build /wheels /wheels
-RUN pip install --no-cache-dir /wheels/*.whl && rm -r /wheels
+# With `--proxy`, it serves RocketMQ 5's SDKs too.
+RUN pip install --no-cache-dir "$(echo /wheels/*.whl)[grpc]" && rm -r /wheels
 ENV PYTHONUNBUFFERED=1 \
     POCKETMQ_CLUSTER_DATA=/data \
     POCKETMQ_CLUSTER_HOST=0.0.0.0 \
@@ -20,7 +21,7 @@ ENV PYTHONUNBUFFERED=1 \
     POCKETMQ_BROKER_BROKER_IP1=127.0.0.1
 USER 10001:10001
 VOLUME /data
-EXPOSE 9870 9876 10909 10911
+EXPOSE 8081 9870 9876 10909 10911
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 \
     CMD ["pocketmq", "ready", "--data", "/data"]

@@ -166,7 +166,7 @@ def test_the_image_is_lean_and_its_user_is_not_root(image: Image) -> None:
     assert not image.place("/src").exists()
     options = ClusterOptions()
     ports = {options.control_port, options.nameserver_port, options.broker_port,
-             options.broker_port - 2}  # fmt: skip
+             options.broker_port - 2, options.proxy_port}  # fmt: skip
     assert set(image.ports) == ports
 
 
