@@ -21,6 +21,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "control.md").read_text(encoding="u
 EXAMPLES: dict[str, Any] = {
     "POST /topics": {"name": "bills", "queues": 1},
     "POST /messages": {"topic": "bills", "body": "bill 1"},
+    "POST /groups/{group}/resend": {"ids": []},
     "POST /clock/advance": {"seconds": 126},
     "POST /clock/run": {"speed": 60},
     "POST /roles/{role}/partition": {"other": "nameserver-1"},
@@ -72,7 +73,8 @@ def test_each_request_of_the_table_is_answered(cluster: Cluster) -> None:
     undone = {"DELETE /topics/{topic}", "POST /reset", "DELETE /faults"}  # after the others
     places = dict(PLACES)
     cluster.sync.create_topic("bills", queues=1)
-    groups = json.dumps({"groups": [{"name": places["{group}"]}]})
+    dead = {"topic": "%DLQ%billing", "body": "bill 0", "origin": "bills"}
+    groups = json.dumps({"groups": [{"name": places["{group}"]}], "messages": [dead]})
     assert asked("POST", f"{cluster.control_url}/seed", groups)[0] == 200
     wanted = [each for each in requests if each not in ELSEWHERE]
     for request in sorted(wanted, key=lambda each: each in undone):

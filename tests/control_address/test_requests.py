@@ -78,6 +78,37 @@ def test_a_topic_is_created_filled_read_and_deleted(cluster: Cluster) -> None:
     )
 
 
+def test_dead_letters_are_listed_and_sent_to_their_topics_again(cluster: Cluster) -> None:
+    assert ask(cluster, "GET", "/groups/collectors/dead-letters") == (200, [])
+    status, refused = ask(cluster, "POST", "/groups/collectors/resend", {})
+    assert (status, "'collectors' has no dead letters" in refused["error"]) == (400, True)
+    ask(cluster, "POST", "/topics", {"name": "bills", "queues": 1})
+    dead = [
+        {"topic": "%DLQ%collectors", "body": f"bill {number}", "origin": "bills", "key": "k"}
+        for number in range(3)
+    ]
+    assert ask(cluster, "POST", "/seed", {"messages": dead})[0] == 200
+    letters = ask(cluster, "GET", "/groups/collectors/dead-letters")[1]
+    assert [each["body"] for each in letters] == ["bill 0", "bill 1", "bill 2"]
+    one = {"ids": [letters[1]["id"]]}
+    status, again = ask(cluster, "POST", "/groups/collectors/resend", one)
+    assert (status, again["done"]) == (200, "1 dead letter of collectors sent again")
+    assert [each["id"] for each in again["messages"]] == one["ids"]
+    again = ask(cluster, "POST", "/groups/collectors/resend", {})[1]
+    assert again["done"] == "3 dead letters of collectors sent again"
+    found = ask(cluster, "GET", "/messages?topic=bills")[1]
+    assert [each["body"] for each in found] == ["bill 1", "bill 0", "bill 1", "bill 2"]
+    assert {(each["key"], each["reconsume_times"]) for each in found} == {("k", 0)}
+    assert len(ask(cluster, "GET", "/groups/collectors/dead-letters")[1]) == 3, "they stay"
+    status, refused = ask(cluster, "POST", "/groups/collectors/resend", {"ids": ["7F00"]})
+    assert (status, "no dead letter of collectors has the id 7F00" in refused["error"]) == (
+        400,
+        True,
+    )
+    for topic in ("bills", "%DLQ%collectors"):
+        assert ask(cluster, "DELETE", f"/topics/{topic.replace('%', '%25')}")[0] == 200
+
+
 def test_a_topic_that_is_changed_is_told_with_the_queues_it_had(cluster: Cluster) -> None:
     _, made = ask(cluster, "POST", "/topics", {"name": "growing", "queues": 2})
     assert "queues_before" not in made, "it was not there before"

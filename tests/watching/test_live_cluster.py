@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -68,6 +70,25 @@ def test_the_clock_says_whether_it_runs_and_a_message_is_sent_by_hand(page: Seen
     page.page.fill("#send-body", "by hand")
     page.page.click("[data-key='send one']")
     page.shows("Done: broker-")
+
+
+def test_a_dead_letter_is_sent_to_its_topic_again_by_hand(url: str, page: Seen) -> None:
+    control = url.removesuffix("/watch")
+    dead = {"topic": "%DLQ%billing", "body": "of nobody", "origin": "orders"}
+    seed = json.dumps({"messages": [dead]}).encode()
+    urllib.request.urlopen(f"{control}/seed", seed).close()
+    page.page.fill("#letters-group", "shipping")
+    page.page.click("[data-key='letters show']")
+    page.shows("shipping has no dead letters.")
+    page.page.fill("#letters-group", "billing")
+    page.page.click("[data-key='letters show']")
+    page.shows("of nobody", "Dead letters of billing")
+    assert Axe().run(page.page).violations_count == 0
+    page.page.locator("[data-key^='again ']", has_text="Send again").click()
+    page.shows("Done: 1 dead letter of billing sent again")
+    with urllib.request.urlopen(f"{control}/messages?topic=orders&limit=1000") as found:
+        (copy,) = [each for each in json.load(found) if each["body"] == "of nobody"]
+    assert copy["reconsume_times"] == 0
 
 
 def test_a_member_that_joins_moves_queues_with_its_arithmetic(page: Seen) -> None:

@@ -115,6 +115,21 @@ class Stored(msgspec.Struct, forbid_unknown_fields=True):
     id: str
 
 
+class Resend(msgspec.Struct, forbid_unknown_fields=True):
+    """Which dead letters of a group to send again."""
+
+    ids: list[str] = []
+    """Unique ids or offset ids; empty: all."""
+
+
+class Resent(msgspec.Struct, forbid_unknown_fields=True):
+    """The copies of dead letters, which themselves stay."""
+
+    done: str
+    messages: list[Stored]
+    """In the order in which the dead letters were stored."""
+
+
 class StoredMessage(msgspec.Struct, forbid_unknown_fields=True):
     """A message as it is stored."""
 
@@ -336,6 +351,17 @@ OPERATIONS = (
     Operation(
         "GET", "/groups/{group}", "group", "A group's members, queues and lag.",
         GroupDescription, parameters=(_GROUP,),
+    ),
+    Operation(
+        "GET", "/groups/{group}/dead-letters", "dead_letters",
+        "The last dead letters of a group, oldest first; none is an empty list.",
+        StoredMessage, is_list=True,
+        parameters=(_GROUP, Parameter("limit", "how many at most [32]")),
+    ),
+    Operation(
+        "POST", "/groups/{group}/resend", "resend",
+        "Send dead letters of a group to their original topics, with all retries again.",
+        Resent, question=Resend, parameters=(_GROUP,),
     ),
     Operation(
         "GET",

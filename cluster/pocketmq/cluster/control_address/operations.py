@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from pocketmq.client import Message, MessageExt, Producer, PullConsumer
+from pocketmq.client import Message, MessageExt, Producer, PullConsumer, SendResult
 from pocketmq.cluster.control_address.declarations import (
     Advance,
     Clock,
@@ -23,6 +23,8 @@ from pocketmq.cluster.control_address.declarations import (
     Partition,
     QueueBounds,
     Readiness,
+    Resend,
+    Resent,
     Role,
     Run,
     Seed,
@@ -37,6 +39,8 @@ from pocketmq.cluster.control_address.declarations import (
 )
 from pocketmq.cluster.control_address.declared_groups import GroupDescription
 from pocketmq.cluster.group_view import GroupView, known_groups, look_at
+from pocketmq.cluster.messages.again import dead_letters, resent
+from pocketmq.cluster.messages.positions import END, START
 from pocketmq.cluster.own_topics import peoples_topics
 from pocketmq.cluster.steering.cluster_control import ClusterControl
 from pocketmq.cluster.steering.errors import NotReachedError
@@ -44,7 +48,7 @@ from pocketmq.cluster.steering.snapshots import SnapshotInfo
 from pocketmq.operation.faults.rule import FaultRule
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
 from pocketmq.protocol.messages import properties as names
-from pocketmq.protocol.messages.validation import DLQ_PREFIX, is_system_group
+from pocketmq.protocol.messages.validation import DLQ_PREFIX, dlq_topic, is_system_group
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import CallerError, PocketMQError
 from pocketmq.runtime.manual_time import clock_members
@@ -157,6 +161,24 @@ class Operations:
     async def send(self, _parameters: Parameters, question: NewMessage) -> Stored:
         async with self._producer() as producer:
             return await _send(producer, question)
+
+    async def dead_letters(self, parameters: Parameters) -> list[StoredMessage]:
+        topic = dlq_topic(parameters["group"])
+        try:
+            return await self.messages({**parameters, "topic": topic})
+        except UnknownTopicError:
+            return []
+
+    async def resend(self, parameters: Parameters, question: Resend) -> Resent:
+        group, now_ms = parameters["group"], self._control.time_ms()
+        async with self._control.admin() as admin, self._producer() as producer:
+            letters = await dead_letters(admin, group, START, END, question.ids, now_ms)
+            copies = [resent(letter) for letter in letters]  # all of them, or none is sent
+            stored = [
+                _stored(await producer.send(copy, key=letter.keys))
+                for letter, copy in zip(letters, copies, strict=True)
+            ]
+        return Resent(f"{counted(len(stored), 'dead letter')} of {group} sent again", stored)
 
     async def messages(self, parameters: Parameters) -> list[StoredMessage]:
         limit = _number(parameters, "limit", 32, MAX_MESSAGES)
@@ -372,7 +394,10 @@ async def _send(producer: Producer, wanted: NewMessage) -> Stored:
     )
     for name, text in wanted.properties.items():
         message.put_user_property(name, text)
-    result = await producer.send(message)
+    return _stored(await producer.send(message))
+
+
+def _stored(result: SendResult) -> Stored:
     return Stored(
         result.queue.broker_name, result.queue.queue_id, result.queue_offset, result.msg_id
     )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 
-from pocketmq.client import Message, MessageExt
-from pocketmq.protocol.errors import ClientError
+from pocketmq.client import Admin, Message, MessageExt
+from pocketmq.cluster.messages.positions import Position
+from pocketmq.cluster.messages.reading import bounds_of, ranges, read_range
+from pocketmq.protocol.errors import ClientError, TopicNotFoundError
 from pocketmq.protocol.messages import properties as names
 from pocketmq.protocol.messages.message_json import from_json, line_of_message, sent_again
-from pocketmq.protocol.messages.validation import check_message
+from pocketmq.protocol.messages.validation import check_message, dlq_topic
 from pocketmq.runtime.errors import CallerError
 
 
@@ -82,3 +85,38 @@ def resent(letter: MessageExt, to: str | None = None) -> Message:
     properties = sent_again(letter.properties)
     properties.setdefault(names.ORIGIN_MESSAGE_ID, letter.offset_msg_id)
     return Message(topic, letter.body, flag=letter.flag, properties=properties)
+
+
+async def dead_letters(
+    admin: Admin,
+    group: str,
+    begin: Position,
+    end: Position,
+    ids: Sequence[str],
+    now_ms: int,
+) -> list[MessageExt]:
+    """The dead letters that are meant, oldest first.
+
+    Raises:
+        CallerError: the group has none, or none with one of these ids.
+    """
+    try:
+        bounds = await bounds_of(admin, dlq_topic(group))
+    except TopicNotFoundError:
+        raise CallerError(
+            f"group {group!r} has no dead letters: there is no topic {dlq_topic(group)}"
+        ) from None
+    found: list[MessageExt] = []
+    for each in await ranges(admin, bounds, begin, end, now_ms):
+        async with aclosing(read_range(admin, each)) as messages:
+            async for message in messages:
+                if not ids or not {message.msg_id, message.offset_msg_id}.isdisjoint(ids):
+                    message.detach()
+                    found.append(message)
+    missing = set(ids) - {each.msg_id for each in found} - {each.offset_msg_id for each in found}
+    if missing:
+        raise CallerError(
+            f"no dead letter of {group} has the id {sorted(missing)[0]}; "
+            f"`pocketmq message export '{dlq_topic(group)}'` shows all"
+        )
+    return sorted(found, key=lambda each: each.store_timestamp_ms)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import aclosing, contextmanager
 from pathlib import Path
 from typing import Annotated, BinaryIO, Literal
@@ -25,17 +25,15 @@ from pocketmq.cluster.cli.common.run import (
 from pocketmq.cluster.cli.common.tables import Table
 from pocketmq.cluster.cli.messages.tail import Format, From, Queues, queue_names
 from pocketmq.cluster.cli.roles.clock import present_ms
-from pocketmq.cluster.messages.again import read_lines, resent
+from pocketmq.cluster.messages.again import dead_letters, read_lines, resent
 from pocketmq.cluster.messages.formats import MessageFormat
-from pocketmq.cluster.messages.positions import Position, position
+from pocketmq.cluster.messages.positions import position
 from pocketmq.cluster.messages.reading import bounds_of, ranges, read_range
-from pocketmq.protocol.errors import TopicNotFoundError
 from pocketmq.protocol.messages.message_json import as_json
 from pocketmq.protocol.messages.validation import (
     MAX_GROUP_CHARS,
     check_group,
     check_topic,
-    dlq_topic,
 )
 from pocketmq.runtime.errors import CallerError, DiskError
 from pocketmq.runtime.words import counted
@@ -218,7 +216,9 @@ def resend(
             Admin(nameservers=where) as admin,
             Producer(SEND_GROUP, nameservers=where) as producer,
         ):
-            letters = await _letters(admin, group, begin, end, ids or (), await present_ms(where))
+            letters = await dead_letters(
+                admin, group, begin, end, ids or (), await present_ms(where)
+            )
             letters = letters[: count or None]
             messages = [resent(letter, to) for letter in letters]  # all of them, or none is sent
             with counting(f"resend {group}", len(letters)) as tell:
@@ -250,41 +250,6 @@ def resend(
         ),
         heading=f"{counted(len(facts), 'dead letter')} of {group} {verb}",
     )
-
-
-async def _letters(
-    admin: Admin,
-    group: str,
-    begin: Position,
-    end: Position,
-    ids: Sequence[str],
-    now_ms: int,
-) -> list[MessageExt]:
-    """The dead letters that are meant, oldest first.
-
-    Raises:
-        CallerError: the group has none, or none with one of these ids.
-    """
-    try:
-        bounds = await bounds_of(admin, dlq_topic(group))
-    except TopicNotFoundError:
-        raise CallerError(
-            f"group {group!r} has no dead letters: there is no topic {dlq_topic(group)}"
-        ) from None
-    found: list[MessageExt] = []
-    for each in await ranges(admin, bounds, begin, end, now_ms):
-        async with aclosing(read_range(admin, each)) as messages:
-            async for message in messages:
-                if not ids or not {message.msg_id, message.offset_msg_id}.isdisjoint(ids):
-                    message.detach()
-                    found.append(message)
-    missing = set(ids) - {each.msg_id for each in found} - {each.offset_msg_id for each in found}
-    if missing:
-        raise CallerError(
-            f"no dead letter of {group} has the id {sorted(missing)[0]}; "
-            f"`pocketmq message export '{dlq_topic(group)}'` shows all"
-        )
-    return sorted(found, key=lambda each: each.store_timestamp_ms)
 
 
 def _place(queue: MessageQueue, offset: int) -> str:

@@ -37,6 +37,8 @@ class Page {
     this.faults = null;
     this.clock = null;
     this.said = "";
+    /** The dead letters that were asked for: `group`, `messages`. */
+    this.letters = null;
     this.large = null;
     /** group and queue -> its lags of the last seconds. */
     this.lags = new Map();
@@ -173,6 +175,17 @@ class Page {
     try {
       const stored = await ask("POST", "/messages", { topic, body, ...(tag ? { tag } : {}) });
       this.said = this.t("done", { what: `${stored.broker ?? topic}/${stored.queue ?? ""} ${stored.offset ?? ""}`.trim() });
+    } catch (error) {
+      this.said = this.t("refused", { why: error.message });
+    }
+    this.redraw();
+  }
+
+  async showLetters(form) {
+    const { group } = Object.fromEntries(new FormData(form));
+    try {
+      this.letters = { group, messages: await ask("GET", `/groups/${encodeURIComponent(group)}/dead-letters`) };
+      this.said = "";
     } catch (error) {
       this.said = this.t("refused", { why: error.message });
     }
@@ -430,7 +443,8 @@ class Page {
     });
     this.root.addEventListener("submit", (event) => {
       event.preventDefault();
-      this.send(event.target);
+      if (event.target.dataset.form === "letters") this.showLetters(event.target);
+      else this.send(event.target);
     });
     this.root.addEventListener("scroll", (event) => {
       if (event.target.dataset?.window === undefined) return;

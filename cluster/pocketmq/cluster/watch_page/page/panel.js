@@ -1,6 +1,6 @@
 /** Beside each view: what is selected, and what happened last. */
 
-import { changed, el, update } from "watch/dom.js";
+import { changed, el, table, update } from "watch/dom.js";
 import { clockTime, count, seconds, short } from "watch/names.js";
 import { atRisk, brokerOf, isStructure, listedAs, queueOf, shortQueue, topicOf } from "watch/state.js";
 import { sentence } from "watch/sentences.js";
@@ -97,6 +97,23 @@ function sendForm({ state, t, selected }) {
       el("button", { class: "button", type: "submit", "data-key": "send one" }, t("send_one"))));
 }
 
+/** Dead letters of a group that was asked for, each to be sent to its original topic again. */
+function deadLetters({ state, t, letters }) {
+  const groups = Object.keys(state.groups).sort();
+  const again = (ids, key) => el("button", { class: "button", "data-ask": `groups/${encodeURIComponent(letters.group)}/resend`, "data-body": JSON.stringify({ ids }), "data-key": `again ${key}` },
+    t(ids.length ? "letters_again" : "letters_all"));
+  return el("section", { class: "card", "data-key": "letters" }, el("h2", null, t("letters_title")),
+    el("form", { class: "send", "data-form": "letters" },
+      el("label", { for: "letters-group" }, t("group")),
+      el("input", { id: "letters-group", name: "group", autocomplete: "off", required: true, list: "groups", placeholder: groups[0] ?? null, "data-key": "letters group" }),
+      el("datalist", { id: "groups" }, groups.slice(0, MOST_BUTTONS).map((each) => el("option", { value: each }))),
+      el("button", { class: "button", type: "submit", "data-key": "letters show" }, t("letters_show"))),
+    letters && (letters.messages.length === 0 ? el("p", { class: "note" }, t("letters_none", letters)) : [
+      table(t("letters_of", letters), [t("send_body"), t("send_topic"), t("action")], letters.messages.map((each) => [
+        el("span", { title: each.id }, each.body.slice(0, MOST_SHOWN)), each.properties.DLQ_ORIGIN_TOPIC ?? each.properties.RETRY_TOPIC ?? "–", again([each.id], each.id)])),
+      el("p", { class: "note" }, t("letters_stay")), again([], "all")]));
+}
+
 /** The events that are about what is selected. */
 function about(id) {
   return (event) => event.client_id === id || event.broker === id || event.role === id || event.nameserver === id || event.by === id
@@ -113,7 +130,7 @@ export function resolve(state, wanted) {
 export function draw(place, page) {
   const { state, player, t, timeline } = page;
   const id = page.selected;
-  const signature = JSON.stringify([id, page.language, player.at_ms, page.isLive, page.said, page.view, timeline.events.length]);
+  const signature = JSON.stringify([id, page.language, player.at_ms, page.isLive, page.said, page.view, timeline.events.length, page.letters]);
   if (!changed(place, page, signature)) return;
   let details = el("p", { class: "note" }, t("select_hint"));
   if (id && id in state.roles) details = roleFacts(page, id);
@@ -125,5 +142,6 @@ export function draw(place, page) {
       page.said && el("p", { class: "note", role: "status" }, page.said),
       id && el("button", { class: "button", "data-select": "", "data-key": "close" }, t("close"))),
     page.isLive && sendForm(page),
+    page.isLive && deadLetters(page),
     page.view !== "time" && el("section", { class: "card" }, el("h2", null, t("happened")), eventList(page, SHOWN, id ? about(id) : isStructure)));
 }

@@ -10,6 +10,7 @@ const ENGLISH = {
   speed: "Speed", scrub: "Time", at: "{s} s", of: "of {s} s",
   clock_runs: "runs", clock_stands: "stands", clock_speed: "×{speed}",
   send_title: "Send a message", send_topic: "topic", send_body: "body", send_tag: "tag", send_one: "Send", grows: "grows",
+  letters_title: "Dead letters", letters_show: "Show", letters_of: "Dead letters of {group}", letters_none: "{group} has no dead letters.", letters_again: "Send again", letters_all: "Send all again", letters_stay: "A copy goes to the original topic, with all its retries. The dead letter stays.",
   virtual: "protocol time", real: "since the beginning",
   problem_version: "This recording is of version {version}; this page knows version 1. What it does not know is left out.",
   problem_header: "The first line is no header of a recording. What follows is opened as far as it can be read.",
@@ -62,6 +63,7 @@ const CHINESE = {
   play: "播放", pause: "暂停", follow: "实时", earlier: "上一个变化", later: "下一个变化",
   clock_runs: "运行", clock_stands: "静止", clock_speed: "×{speed}",
   send_title: "发送消息", send_topic: "主题", send_body: "消息体", send_tag: "标签", send_one: "发送", grows: "增长中",
+  letters_title: "死信", letters_show: "查看", letters_of: "{group} 的死信", letters_none: "{group} 没有死信。", letters_again: "重新发送", letters_all: "全部重新发送", letters_stay: "副本发回原主题，重试次数重新计算；死信保留。",
   speed: "速度", scrub: "时间", at: "{s} 秒", of: "共 {s} 秒", virtual: "协议时间", real: "自开始起",
   problem_version: "此录像的版本是 {version}，本页面支持版本 1。无法识别的内容被略过。",
   problem_header: "第一行不是录像的文件头。后面能读的部分照常显示。",
@@ -157,7 +159,7 @@ export function fill(text, values) {
 }
 
 /** A number and its noun: `1 queue`, `2 queues`. */
-export const counted = (number, t) => (number === 1 ? `1 ${t("queue")}` : `${number} ${t("queues")}`);
+export const counted = (number, t) => fill(`${number} ${t("queues")}`);
 
 /** A function that translates into a language. */
 export const translator = (language) => (key, values) =>
