@@ -19,10 +19,8 @@ read of one end while the other does not read.
 from __future__ import annotations
 
 import asyncio
-import shutil
 import socket
 import ssl
-import tempfile
 from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
@@ -35,6 +33,7 @@ from pocketmq.protocol.transport.proxy_protocol import begins, read_header
 from pocketmq.protocol.transport.tls.engine import TlsEngine
 from pocketmq.protocol.transport.tls.line import TLS_BYTE
 from pocketmq.protocol.transport.tls.server_tls import ServerTls
+from pocketmq.proxy.edge.socket_folder import SocketFolder
 from pocketmq.runtime.addresses import address_text, without_brackets
 from pocketmq.runtime.clock import SystemClock, Timer
 from pocketmq.runtime.files.descriptors import ACCEPTED, most_connections
@@ -56,9 +55,6 @@ _HELD: Final = 3
 
 _REAL: Final = SystemClock()
 _BACKLOG: Final = 4096
-_MOST_PATH: Final = 18
-"""Characters of the temporary folder: behind it come 13 of our own folder, 12 of a number and two
-marks, and up to 60 of an address; the path of a Unix socket has 104."""
 _HTTP_1: Final = (b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI", b"DELE")
 _NO_HTTP: Final = (
     b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-type: text/plain\r\n\r\n"
@@ -82,19 +78,21 @@ class Front:
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._number = 0
-        self._folder = Path()
+        self._folder: SocketFolder | None = None
 
     @property
     def inner(self) -> str:
         """Where gRPC is to listen, once there is a folder."""
-        return f"unix:{self._folder}/grpc"
+        return f"unix:{self._path}/grpc"
+
+    @property
+    def _path(self) -> Path:
+        assert self._folder is not None, "make_folder comes first"
+        return self._folder.path
 
     def make_folder(self) -> None:
         """Make the folder of the Unix sockets, which only this user can enter."""
-        where = tempfile.gettempdir()
-        if len(where) > _MOST_PATH:
-            where = "/tmp"  # noqa: S108 - mkdtemp makes a folder of our own
-        self._folder = Path(tempfile.mkdtemp(prefix="pmq-", dir=where))
+        self._folder = SocketFolder()
 
     async def start(self, host: str, port: int) -> None:
         """Listen; gRPC does already.
@@ -127,8 +125,8 @@ class Front:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        if self._folder.name:
-            shutil.rmtree(self._folder, ignore_errors=True)
+        if self._folder is not None:
+            self._folder.remove()
 
     # -- for its peers ----------------------------------------------------------------------
 
@@ -158,7 +156,7 @@ class Front:
         made: socket.socket | None = None
         try:
             made = socket.socket(socket.AF_UNIX)
-            self._join(made, f"{self._folder}/{self._number},{address}")
+            self._join(made, f"{self._path}/{self._number},{address}")
             await asyncio.get_running_loop().create_unix_connection(lambda: _Inner(peer), sock=made)
         except OSError as exc:  # gRPC has stopped, its queue is full, or no descriptor is left
             if made is not None:
@@ -175,7 +173,7 @@ class Front:
         made.setblocking(False)
         made.bind(own)
         try:
-            made.connect(f"{self._folder}/grpc")
+            made.connect(f"{self._path}/grpc")
         finally:
             with suppress(OSError):
                 Path(own).unlink()
