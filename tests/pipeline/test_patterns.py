@@ -47,7 +47,7 @@ def meant(cluster: SparkCluster, **options: str) -> list[str]:
         assert await plan_reads.present_queues(client, settings) == queues
         return sorted({queue.topic for queue in queues})
 
-    return shared_loop().run(ask())
+    return shared_loop().result(ask())
 
 
 def test_a_pattern_that_matches_all_means_peoples_topics_only(cluster: SparkCluster) -> None:

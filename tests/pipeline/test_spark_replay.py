@@ -250,7 +250,7 @@ def test_looks_at_the_committed_offsets_of_a_cluster(
     queue = MessageQueue("Looked", "broker-a", 0)
     spark_brokers.send([Message("Looked", b"x")] * 3, queue=queue)
     client = access_of_text("test", spark_brokers.nameservers).client()
-    shared_loop().run(client.commit("looker", {queue: 2}))
+    shared_loop().result(client.commit("looker", {queue: 2}))
     path = tmp_path / "looks.jsonl"
     assert sample(path, nameservers=spark_brokers.nameservers, every_s=0.01, rounds=3) == 6
     first, *_ = [each for each in read_samples(path) if each.broker == "broker-a"]

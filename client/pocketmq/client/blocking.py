@@ -17,14 +17,12 @@ from __future__ import annotations
 
 import functools
 import inspect
-import os
-import threading
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Final, Self
 
 from pocketmq.client.consumer.consuming.message_iterator import MessageIterator
-from pocketmq.runtime.loop_thread import LoopThread
+from pocketmq.runtime.loop_thread import LoopThread, SharedLoopThread
 
 DERIVED: Final = (
     "Admin",
@@ -45,16 +43,8 @@ NOT_FOR_APPLICATIONS: Final = frozenset(
 )
 """Public names that a client has for its client instance, and not for who uses it."""
 
-_lock = threading.Lock()
-_shared: list[tuple[int, LoopThread]] = []
-
-
-def shared_thread() -> LoopThread:
-    """The thread of this process's synchronous clients; a forked child gets its own."""
-    with _lock:
-        if not _shared or _shared[0][0] != os.getpid():
-            _shared[:] = [(os.getpid(), LoopThread("pocketmq clients"))]
-        return _shared[0][1]
+shared_thread: Final = SharedLoopThread("pocketmq clients")
+"""The thread of this process's synchronous clients."""
 
 
 class BlockingObject:

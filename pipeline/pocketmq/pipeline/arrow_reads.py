@@ -39,7 +39,7 @@ def read_topic(topic: str, **options: str) -> pa.RecordBatchReader:
 
     settings = ReadSettings({"topic": topic, **options})
     row_filter = RowFilter.of_tags(settings.tags)
-    parts = shared_loop().run(plan(settings, row_filter))
+    parts = shared_loop().result(plan(settings, row_filter))
     read = reading(settings, settings.columns, row_filter)
     return _reader(settings.columns, (batch for part in parts for batch in read.batches(part)))
 

@@ -9,12 +9,18 @@ They therefore have their own loops:
     thread.call(function)               # the same for a function that may only run in the loop
     await thread.run(coroutine())       # from a coroutine of any loop: does not block that loop
     thread.stop()
+
+Callers that come and go, such as the synchronous clients of a process, share one:
+
+    shared = SharedLoopThread("pocketmq clients")
+    shared().result(coroutine())
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import selectors
 import threading
 from collections.abc import Callable, Coroutine
@@ -33,15 +39,16 @@ _WAKE_UPS = 4096
 class LoopThread:
     """Runs a loop in a daemon thread from construction until `stop`.
 
-    It is asyncio's loop and not uvloop's, which may not end after sockets were reset, and cannot
-    start child processes outside of the main thread.
+    By default it is asyncio's loop and not uvloop's, which may not end after sockets were reset,
+    and cannot start child processes outside of the main thread.
 
     Args:
         name: Name of the thread, by which log lines are assigned to roles.
+        loop: Another loop, which then belongs to this thread.
     """
 
-    def __init__(self, name: str) -> None:
-        self.loop: asyncio.AbstractEventLoop = _Loop()
+    def __init__(self, name: str, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        self.loop: asyncio.AbstractEventLoop = _Loop() if loop is None else loop
         self._thread = LoopRunner(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -115,6 +122,32 @@ class LoopThread:
         finally:
             asyncio.set_event_loop(None)
             self.loop.close()
+
+
+class SharedLoopThread:
+    """One `LoopThread` for all callers in a process, started by the first. Thread-safe.
+
+    A forked child has the loop of its parent and not the thread, so it gets its own.
+
+    Args:
+        name: Of the thread.
+        make_loop: Makes another loop than `LoopThread`'s own.
+    """
+
+    def __init__(
+        self, name: str, make_loop: Callable[[], asyncio.AbstractEventLoop] | None = None
+    ) -> None:
+        self._name = name
+        self._make_loop = make_loop
+        self._lock = threading.Lock()
+        self._made: tuple[int, LoopThread] | None = None
+
+    def __call__(self) -> LoopThread:
+        with self._lock:
+            if self._made is None or self._made[0] != os.getpid():
+                loop = None if self._make_loop is None else self._make_loop()
+                self._made = os.getpid(), LoopThread(self._name, loop)
+            return self._made[1]
 
 
 class LoopRunner(threading.Thread):

@@ -146,7 +146,7 @@ class FlightsJob:
         access = access_of_text(NAME, self.nameservers)
         client = access.client()
         for topic in filter(None, (self.topic, self.to_topic)):
-            shared_loop().run(client.route(topic))
+            shared_loop().result(client.route(topic))
 
     def start(self, spark: SparkSession, *, follow: bool) -> StreamingQuery:
         """Start the query; the caller waits for its end, and then calls `finish`."""

@@ -47,8 +47,8 @@ def sample(
     with target.open("a") as file:
         for number in range(rounds):
             if number:
-                shared_loop().run(client.clock.sleep(every_s))
-            for broker, table in sorted(shared_loop().run(client.offset_tables()).items()):
+                shared_loop().result(client.clock.sleep(every_s))
+            for broker, table in sorted(shared_loop().result(client.offset_tables()).items()):
                 now = client.clock.time_ms()
                 changed = _changed(last.get(broker, {}), table)
                 row: dict[str, Any] = {"timeMs": now, "broker": broker, "offsets": changed}

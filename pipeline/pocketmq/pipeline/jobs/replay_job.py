@@ -340,7 +340,7 @@ class _Replay:
         self.state.marks = dict(now.marks)
         self._next.clear()
         if self.options.state is not None:
-            self.state.ends = shared_loop().run(sender.access.client().ends(queues))
+            self.state.ends = shared_loop().result(sender.access.client().ends(queues))
             self.state.save(self.options.state)
 
     def _target(self, spark: SparkSession) -> DataFrame:
@@ -364,4 +364,4 @@ def _has_moved(queue: QueueRows, stand: Checkpoint) -> bool:
 def _wait(sender: Sender, wait_s: float) -> None:
     from pocketmq.pipeline.workers.loop import shared_loop
 
-    shared_loop().run(sender.access.client().clock.sleep(wait_s))
+    shared_loop().result(sender.access.client().clock.sleep(wait_s))

@@ -154,7 +154,7 @@ class TopicSource:
         from pocketmq.pipeline.workers.loop import shared_loop
 
         settings = ReadSettings({"topic": self.topic, **self.options})
-        return shared_loop().run(_topic_queues(settings, stand))
+        return shared_loop().result(_topic_queues(settings, stand))
 
     def marks(self, offsets: Offsets) -> dict[MessageQueue, Mark]:
         """Asked of the brokers."""
@@ -164,7 +164,7 @@ class TopicSource:
 
         settings = ReadSettings({"topic": self.topic, **self.options})
         client = settings.access.client()
-        return shared_loop().run(read_marks(client, settings.pull.group, offsets))
+        return shared_loop().result(read_marks(client, settings.pull.group, offsets))
 
 
 async def _topic_queues(settings: ReadSettings, stand: Checkpoint) -> list[QueueRows]:

@@ -78,7 +78,7 @@ class Sender:
             raise self._unknown[topic]
         if found is None:
             try:
-                found = shared_loop().run(self._client.write_queues(topic, max_age_s=5.0))
+                found = shared_loop().result(self._client.write_queues(topic, max_age_s=5.0))
             except TopicAwayError as exc:
                 self._unknown[topic] = exc
                 raise
@@ -98,7 +98,7 @@ class Sender:
             BrokerError, RemotingError: An earlier batch could not be sent.
         """
         self._places.acquire()
-        future = shared_loop().start(self._send(batch))
+        future = shared_loop().submit(self._send(batch))
         future.add_done_callback(lambda _: self._places.release())
         self._under_way.append(future)
         if len(self._under_way) > 4 * self.in_flight:

@@ -41,7 +41,8 @@ class TopicReader(DataSourceReader):
         from pocketmq.pipeline.workers.loop import shared_loop
 
         return [
-            InputPartition(part) for part in shared_loop().run(plan(self.settings, self.row_filter))
+            InputPartition(part)
+            for part in shared_loop().result(plan(self.settings, self.row_filter))
         ]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:

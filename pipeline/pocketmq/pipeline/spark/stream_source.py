@@ -177,4 +177,4 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 def _run(coroutine: Coroutine[Any, Any, T]) -> T:
     from pocketmq.pipeline.workers.loop import shared_loop
 
-    return shared_loop().run(coroutine)
+    return shared_loop().result(coroutine)

@@ -108,7 +108,7 @@ class Access:
     def client(self) -> ClusterClient:
         """This process's client for the cluster; made on first use and kept."""
         found = _clients.get((os.getpid(), self))
-        return found if found is not None else shared_loop().run(_made(self))
+        return found if found is not None else shared_loop().result(_made(self))
 
 
 _clients: dict[tuple[int, Access], ClusterClient] = {}

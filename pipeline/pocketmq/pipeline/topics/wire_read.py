@@ -148,7 +148,7 @@ class WireRead:
         pull = RangePull(self.access.client(), part.queue, start, end, options)
         ready: queue.SimpleQueue[list[Reply] | BaseException | None] = queue.SimpleQueue()
         credit = asyncio.Semaphore(PORTIONS_AHEAD)
-        running = shared_loop().start(_fill(pull, ready, credit, self.batch_rows))
+        running = shared_loop().submit(_fill(pull, ready, credit, self.batch_rows))
         return _Feed(pull, ready, credit, running)
 
     def _records(
