@@ -14,8 +14,8 @@ Every flight that left New York in 2013 is a message: 336,776 of them.
 Two nameservers, two brokers, two producers and three consumers start, each as a process. A
 fourth consumer joins when a third of the flights is consumed, and one of the first three is killed
 with SIGKILL at two thirds. The exit status is 0 only if no message is lost and the mean delay per
-carrier, computed from the consumed messages, is exactly that of the CSV. Where Java 17 and PySpark
-are installed, Spark computes the same again, straight from the brokers.
+carrier, computed from the consumed messages, equals the CSV's. Where Java 17 and PySpark are
+installed, Spark computes it once more from the brokers' topics.
 
 \b
 Examples:
@@ -52,7 +52,7 @@ def demo(
         int | None,
         typer.Option(min=1, help="Number of rows to take from the CSV.", show_default="all"),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Decides which consumer is killed.")] = 2013,
+    seed: Annotated[int, typer.Option(help="Seed: decides which consumer is killed.")] = 2013,
     data: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Keep stores, logs and the consumers' files here."),

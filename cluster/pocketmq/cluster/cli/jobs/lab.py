@@ -35,7 +35,7 @@ Examples:
 
 CHECK_HELP = """Judge a program on a cluster of its own; takes some seconds.
 
-Stages are run in order, the earlier ones again each time. The first wrong step is shown with what
+Runs the stages in order, from the first one each time, and shows the first wrong step with what
 happened before it. The exit status is 0 only if all stages pass.
 
 \b
@@ -94,7 +94,7 @@ def check(
             metavar="[DIR|COMMAND]", help="Folder with lab.py, or a command line in quotes."
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Decides what is random.")] = 17,
+    seed: Annotated[int, typer.Option(help="Seed of what is random.")] = 17,
     patience: Annotated[
         float, typer.Option(min=0.1, metavar="SECONDS", help="Longest wait for one answer.")
     ] = 6.0,

@@ -16,9 +16,9 @@ from pocketmq.cluster.cli.jobs.pipeline_spark import Master, tell_starting
 if TYPE_CHECKING:
     from pocketmq.pipeline.jobs.flights_job import Totals
 
-FLIGHTS_HELP = """Compute delays from the flights of a topic, with Spark.
+FLIGHTS_HELP = """Compute the delays of flights per carrier and hour, with Spark.
 
-For each carrier and hour. Needs Java 17 or later and `pip install 'pocketmq[spark]'`. Reads the
+Needs Java 17 or later and `pip install 'pocketmq[spark]'`. Reads the
 topic to its end and stops, or with --follow goes on until Ctrl-C. Writes Parquet, a picture and a
 checkpoint into the folder; a second run goes on from the checkpoint.
 
@@ -32,13 +32,12 @@ Examples:
   pocketmq consume flight-delays --count 5
 """
 
-PACKAGE_HELP = """Write what Spark executors need that lack PocketMQ.
+PACKAGE_HELP = """Write the files that Spark executors without PocketMQ need.
 
 A zip file for --py-files has the code, an archive for --archives the dependencies with compiled
 parts, for executors with this Python version and platform; they need PyArrow and NumPy beside them.
 In client mode the driver needs `pip install 'pocketmq[spark]'`. Prints the command line for
-spark-submit, and what cluster mode needs besides. --with takes a further package along, and what it
-needs.
+spark-submit, and what cluster mode needs besides. --with adds a package with its dependencies.
 
 \b
 Examples:
@@ -46,16 +45,15 @@ Examples:
       writes ./pocketmq-spark.zip and ./pocketmq-deps.tar.gz
   pocketmq pipeline package --out dist
   pocketmq pipeline package --with s3fs
-      takes along what reads stores at s3://
+      adds what reads stores at s3://
 """
 
-EXPORT_HELP = """Add to a table what a topic has and the table has not, with Spark.
+EXPORT_HELP = """Export a topic's new messages into a table, with Spark.
 
-Reads up to the topic's present end and stops; run it again for what came since. A run that was
-killed anywhere leaves nothing twice. Messages that were removed before they were exported are an
-error, and so is a topic made anew; --no-fail-on-data-loss counts them and goes on with what there
-is. Needs Java 17 or later and `pip install 'pocketmq[spark]'`, and for Delta and Iceberg
-`pocketmq[lake]`.
+Reads up to the topic's present end and stops; run it again for later messages. A run that was
+killed leaves no message twice. Messages that were deleted before their export are an error, and so
+is a topic that was created again; --no-fail-on-data-loss counts them and goes on. Needs Java 17 or
+later and `pip install 'pocketmq[spark]'`, and for Delta and Iceberg `pocketmq[lake]`.
 
 \b
 Examples:
@@ -160,7 +158,7 @@ def package(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for both files.")] = Path("."),
     also: Annotated[
         list[str] | None,
-        typer.Option("--with", metavar="PACKAGE", help="Take this along; repeatable."),
+        typer.Option("--with", metavar="PACKAGE", help="Add this package; repeatable."),
     ] = None,
     output: Sentences = None,
 ) -> int:

@@ -31,8 +31,8 @@ AUDIT_HELP = """Check stores completely.
 
 The exit status is 1 when something is wrong. Every record's CRC, its one queue entry with size and
 tag hash, offsets without gap or repeat, its keys in the index, no entry that leads elsewhere (as
-`pocketmq store verify`), and committed offsets in range. With --replicas the stores are those of
-one broker, its master first: each is compared with the first, and what differs is named with file
+`pocketmq store verify`), and committed offsets in range. With --replicas the stores belong to one
+broker, its master first: each is compared with the first, and each difference is printed with file
 and byte. Brokers must be stopped.
 
 \b
@@ -45,8 +45,8 @@ Examples:
 LATENCY_HELP = """Measure latencies, retries, dead letters, keys and skew, with Spark.
 
 SOURCE is store:DIR, parquet:DIR, delta:TABLE, iceberg:DIR/NAMESPACE.NAME or topic:NAME. Born to
-store is the difference of a record's two times. When a message was committed is stored nowhere: it
-is the first look at the committed offsets that has one behind it, so take looks with --sample while
+store is the difference of a record's two times. No store has the time of a commit: it is taken from
+the first look at the committed offsets that is past the message. So take looks with --sample while
 the consumers run; column `error` says how far apart they were. A store's own file is one look, its
 .bak another. Needs Java 17 or later and `pip install 'pocketmq[spark]'`.
 
@@ -61,7 +61,7 @@ Examples:
 
 TRACE_HELP = """Show the life of a key or of a message, with Spark.
 
-That is: stored, sent back, retried, dead, committed. WANTED is a key, a UNIQ_KEY or an offset id.
+Its steps: stored, sent back, retried, dead, committed. WANTED is a key, a UNIQ_KEY or an offset id.
 SOURCES are stores, tables or topics as for `latency`, and it needs the same.
 
 \b
@@ -310,7 +310,7 @@ def rebalance(
     strategy: Annotated[
         str, typer.Option(help="Strategies, separated by commas; module:Class for your own.")
     ] = "averagely,circle,consistent-hash",
-    seed: Annotated[int, typer.Option(help="Decides who leaves.")] = 7,
+    seed: Annotated[int, typer.Option(help="Seed: decides who leaves.")] = 7,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
     out: Out = None,
     output: Output = None,

@@ -16,12 +16,12 @@ from pocketmq.cluster.cli.jobs.pipeline_spark import Master, tell_starting
 
 REPLAY_HELP = """Send messages of a store, table or topic once more, with Spark.
 
-SOURCE is store:DIR, parquet:DIR, delta:TABLE, iceberg:DIR/NAMESPACE.NAME or topic:NAME. Messages
-go in the order of their store times, those with one key to one queue. Bodies, tags, keys and
-properties are kept; REPLAY_FROM, REPLAY_BORN_MS and REPLAY_STORE_MS say where and when they were.
-With --state a replay that was killed goes on: nothing is left out, and only sends under way at the
-kill may come twice. Messages that the source lost before they were sent are an error, and so is a
-topic made anew or another store; --no-fail-on-data-loss counts them and goes on with what there is.
+SOURCE is store:DIR, parquet:DIR, delta:TABLE, iceberg:DIR/NAMESPACE.NAME or topic:NAME. Messages go
+in the order of their store times; messages of one key go to one queue. They keep bodies, tags, keys
+and properties; REPLAY_FROM, REPLAY_BORN_MS and REPLAY_STORE_MS have the former place and times.
+With --state a killed replay goes on where it was: only sends under way at the kill may come twice.
+Messages that the source deleted before they were sent are an error, and so is a topic that was
+created again, or another store; --no-fail-on-data-loss counts them and goes on.
 Spark reads and sorts, this process sends: needs Java 17 or later and
 `pip install 'pocketmq[spark]'`.
 
@@ -55,7 +55,7 @@ def replay(
     ] = None,
     state_rows: Annotated[int, typer.Option(min=1, help="Messages between two states.")] = 10_000,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would be sent.")
+        bool, typer.Option("--dry-run", help="Only show what would be sent.")
     ] = False,
     fail_on_data_loss: FailOnDataLoss = True,
     master: Master = "",

@@ -16,10 +16,10 @@ from pocketmq.runtime.words import counted
 
 DECODE_HELP = """Decode bodies by their schemas into Parquet.
 
-Bad ones are put aside. SOURCE is store:DIR, parquet:DIR, delta:TABLE, iceberg:DIR/NAMESPACE.NAME or
-topic:NAME. REGISTRY is a JSON file, {"orders": {"type": "AVRO|JSON|PROTOBUF", "schema": ...}}, or
-the address of a registry with Confluent's REST interface. --envelope reads change events of
-Debezium and Canal. The exit status is 1 when there are bad rows.
+Bodies that cannot be decoded are put aside. SOURCE is store:DIR, parquet:DIR, delta:TABLE,
+iceberg:DIR/NAMESPACE.NAME or topic:NAME. REGISTRY is a JSON file, {"orders": {"type":
+"AVRO|JSON|PROTOBUF", "schema": ...}}, or the address of a registry with Confluent's REST interface.
+--envelope reads change events of Debezium and Canal. The exit status is 1 when there are bad rows.
 
 \b
 Examples:
@@ -30,10 +30,10 @@ Examples:
   pocketmq pipeline schema topic:changes tables --envelope --keys id
 """
 
-CHECK_HELP = """Say whether the versions of a topic's schema fit each other.
+CHECK_HELP = """Check whether the versions of a topic's schema are compatible.
 
 backward: the newer reads what the older wrote; forward: the other way; full: both. The exit status
-is 1 when they do not, or when that cannot be told of every field.
+is 1 when they are not, or when some field cannot be checked.
 
 \b
 Examples:

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 INSPECT_HELP = """Show a store's files, offsets, topics, sizes and times.
 
-DIR is a store root, or a folder of them. A broker may be working on it: nothing is touched.
+DIR is a store root, or a folder of them. A broker may be running on it; the command changes
+nothing.
 
 \b
 Examples:
@@ -43,11 +44,11 @@ Examples:
 
 VERIFY_HELP = """Check every record, queue entry and index entry.
 
-Of records the CRC of the body and the offsets are checked.
+Of a record it checks the CRC of the body and the offsets.
 
-Prints each problem with file and byte; the exit status is 1 when there is one. What a broker's next
-start corrects, after it was killed, is a note and no problem. No file is changed. Of a store that a
-broker has open, what was there when the command began is checked.
+Prints each problem with file and byte; the exit status is 1 if there is one. What the next start of
+a killed broker corrects is a note, not a problem. Changes no file. If a broker has the store open,
+the command checks what was there when it began.
 
 \b
 Examples:
@@ -67,9 +68,9 @@ Examples:
   pocketmq store cat ~/store --topic orders --raw > records.bin
 """
 
-REBUILD_HELP = """Build consume queues and index again from the log.
+REBUILD_HELP = """Rebuild consume queues and index from the log.
 
-The old ones are deleted. The broker must be stopped.
+Deletes the old ones. The broker must be stopped.
 
 \b
 Example:

@@ -34,7 +34,8 @@ Examples:
 
 USER_CREATE_HELP = """Create a user on every broker.
 
-Its name is also its access key, its password the secret key. Without --password it is asked for.
+Its name is also its access key, its password the secret key. Without --password the command asks
+for it.
 
 \b
 Examples:
@@ -86,11 +87,10 @@ Examples:
   pocketmq acl revoke shop
 """
 
-ACL_EXPORT_HELP = """Write the lines of mqadmin that make these users and rules at RocketMQ.
+ACL_EXPORT_HELP = """Print mqadmin commands that create these users and rules in RocketMQ.
 
 RocketMQ keeps users and rules in a format of its own, so its brokers cannot take PocketMQ's file.
-The lines are for a shell. Passwords are left out, unless --with-secrets is given: then write each
-in place of PASSWORD.
+The commands are for a shell. Without --with-secrets they have PASSWORD in place of each password.
 
 \b
 Examples:
@@ -98,9 +98,9 @@ Examples:
   pocketmq acl export --with-secrets --cluster DefaultCluster -n 127.0.0.1:9876 > users.sh
 """
 
-ACL_EXPLAIN_HELP = """Tell whether a user may do something, and which rule decides.
+ACL_EXPLAIN_HELP = """Show whether a user may do something, and which rule decides.
 
-Asks every broker for the user's rules, and takes them in the order of that broker's release. The
+Asks every broker for the user's rules, and applies them in the order of its release. The
 exit status is 1 when one refuses.
 
 \b

@@ -69,9 +69,9 @@ Examples:
 
 RESET_HELP = """Set a group's offsets in a topic.
 
-Its members may run or not. Prints for each queue the old and the new offset, and how many messages
-are consumed again or skipped. A time means the first message stored then or later (on a 4.9 broker
-the nearest one).
+Works with and without running members. Prints for each queue the old and the new offset, and how
+many messages are consumed again or skipped. A time means the first message stored then or later (on
+a 4.9 broker the nearest one).
 
 \b
 Examples:
@@ -86,7 +86,7 @@ Examples:
 
 SIMULATE_HELP = """Show who would get which queue of a topic, step by step.
 
-The queues are those of the running cluster's topic; with --queues no cluster is needed.
+Takes the topic's queues from the running cluster; with --queues it needs no cluster.
 
 \b
 Examples:

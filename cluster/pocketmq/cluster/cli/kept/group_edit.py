@@ -24,10 +24,10 @@ from pocketmq.protocol.bodies.groups import GroupRetryPolicy, SubscriptionGroupC
 from pocketmq.protocol.scalars import INT32_MAX
 from pocketmq.runtime.errors import CallerError, ConfigError
 
-CREATE_HELP = """Create a consumer group, or change it; what is not said stays.
+CREATE_HELP = """Create a consumer group, or change the given settings of one.
 
-A broker creates a group by itself when its first consumer comes. Before that, a group has to be
-created where it is not as that would be: for example in order for RocketMQ's 5.x SDKs.
+A broker creates a group with the default settings when its first consumer connects. Create it
+before if it needs other settings, such as --fifo for RocketMQ's 5.x SDKs.
 
 \b
 Examples:
@@ -35,7 +35,7 @@ Examples:
   pocketmq group create payments --fifo --retry-max-times 3
 """
 
-UPDATE_HELP = """Change a group; what is not said stays.
+UPDATE_HELP = """Change the given settings of a group.
 
 \b
 Examples:
@@ -47,8 +47,8 @@ Examples:
 DELETE_HELP = """Delete a consumer group on all brokers.
 
 Asks before, unless --yes is given. Its offsets stay, unless --clean-offset is given; its retry
-topic and dead letters stay: `pocketmq topic delete '%DLQ%billing'` deletes them. A consumer that
-still runs has the broker create the group anew.
+topic and dead letters stay: `pocketmq topic delete '%DLQ%billing'` deletes them. If a consumer
+still runs, the broker creates the group again.
 
 \b
 Examples:

@@ -30,8 +30,7 @@ from pocketmq.runtime.words import counted
 
 CREATE_HELP = """Create a topic.
 
-If it is there already, nothing is changed: the command says what would change, and --update changes
-it.
+If the topic exists, the command changes nothing and says what would change; --update changes it.
 
 \b
 Examples:
@@ -39,10 +38,10 @@ Examples:
   pocketmq topic create letters --queues 8 --broker broker-a
   pocketmq topic create invoices --queues 8 --update
   pocketmq topic create payments --message-type FIFO
-      for RocketMQ's 5.x SDKs, whose proxy lets only such messages through
+      RocketMQ's 5.x SDKs can then send only FIFO messages to it
 """
 
-UPDATE_HELP = """Change a topic that is there; what is not said stays.
+UPDATE_HELP = """Change the given settings of a topic.
 
 \b
 Examples:

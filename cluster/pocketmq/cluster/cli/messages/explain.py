@@ -22,10 +22,10 @@ from pocketmq.cluster.cli.roles.clock import moment_text
 from pocketmq.cluster.explain.message_facts import gather_life
 from pocketmq.cluster.explain.message_life import Life, LifeFacts, life
 
-MESSAGE_HELP = """Tell the whole life of a message, and where it is now.
+MESSAGE_HELP = """Show the whole life of a message, and where it is now.
 
-Finds every copy that a delay, a transaction, a retry or a dead letter topic holds of it, and says
-for each group of its topics whether it was consumed, by the group's offsets.
+Finds every copy in the topics of delays, transactions, retries and dead letters, and says for each
+group of its topics whether it has consumed the message, by the group's offsets.
 
 \b
 Examples:

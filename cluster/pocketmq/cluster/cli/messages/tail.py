@@ -46,7 +46,7 @@ FORMAT_LETTERS = """\
 
 TAIL_HELP = f"""Print messages as they arrive, without a group.
 
-No group is created and no offset is committed: nobody else gets fewer messages. Without --from it
+Creates no group and commits no offset: consumers still get all of their messages. Without --from it
 begins with the next message. -o json prints an object on a line for each message.
 
 \b
@@ -67,7 +67,7 @@ Examples:
 
 SHOW_HELP = """Show one message: its fields, properties and body.
 
-It is named by its unique id, by its offset id, or by topic, queue and offset.
+Name it by its unique id, by its offset id, or by topic, queue and offset.
 
 \b
 Examples:

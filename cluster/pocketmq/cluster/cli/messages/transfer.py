@@ -56,9 +56,9 @@ Examples:
 
 IMPORT_HELP = """Send the messages of JSON lines that `message export` wrote.
 
-Body, flag and properties are kept, the unique id included; place and times are new. What told a
-broker to delay or retry is left out. Messages of one queue stay in their order. A file is checked
-to its end before the first message is sent.
+Messages keep body, flag and properties, the unique id included; place and times are new. Properties
+of delays and retries are left out. Messages of one queue stay in their order. The whole file is
+checked before the first message is sent.
 
 \b
 Examples:

@@ -61,14 +61,14 @@ Example:
 
 RUN_HELP = """Let a manual clock run by itself, until `clock freeze`.
 
-It runs faster than real time, or slower.
+It may run faster than real time, or slower.
 
 \b
 Example:
   pocketmq clock run --speed 60              a minute each second
 """
 
-FREEZE_HELP = """Let a clock that runs by itself stand still.
+FREEZE_HELP = """Stop a clock that runs by itself.
 
 \b
 Example:

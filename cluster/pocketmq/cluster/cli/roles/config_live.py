@@ -23,7 +23,7 @@ from pocketmq.runtime.errors import ConfigError
 
 GET_HELP = """Show the options of running brokers or nameservers.
 
-They stand under RocketMQ's names.
+Options have RocketMQ's names.
 
 \b
 Examples:
@@ -35,8 +35,8 @@ Examples:
 
 SET_HELP = """Change options of running brokers, or of nameservers.
 
-Says what was and what is, and what acts only after a restart. The change is written to the file
-that the role was started with (-c FILE), else into its store.
+Shows the old and the new values, and which options act only after a restart. A role writes the
+change to the file that it was started with (-c FILE), else into its store.
 
 \b
 Examples:

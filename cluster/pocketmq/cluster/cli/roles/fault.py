@@ -29,7 +29,7 @@ from pocketmq.operation.faults.rule import MAX_DELAY_MS, Deed, FaultRule, check_
 from pocketmq.protocol.codes import request_name, response_name
 from pocketmq.runtime.errors import CallerError
 
-ADD_HELP = """Let a fault rule hold from now on.
+ADD_HELP = """Add a fault rule.
 
 What happens: fail (answer with a code), delay, drop (the answer), lose (the request, as a
 notification), duplicate, reset (the connection), slow-fsync, disk-full, disk-error.
@@ -50,7 +50,7 @@ Example:
   pocketmq fault list
 """
 
-CLEAR_HELP = """Take a fault rule back, or all of them.
+CLEAR_HELP = """Remove a fault rule, or all of them.
 
 \b
 Examples:
@@ -58,10 +58,10 @@ Examples:
   pocketmq fault clear
 """
 
-PARTITION_HELP = """Part two roles, or a role and its clients.
+PARTITION_HELP = """Cut off two roles from each other, or a role from its clients.
 
-The rule holds until it is cleared. What they say is held back and arrives afterwards; new
-connections between roles are refused. Roles are named as by `pocketmq ps`, controllers and the
+The rule holds until it is cleared. What they send meanwhile arrives afterwards; new connections
+between roles are refused. Roles are named as by `pocketmq ps`, controllers and the
 replicas of one broker name too; `others` is every other role.
 
 \b
@@ -72,11 +72,11 @@ Examples:
   pocketmq partition controller-1 controller-2
 """
 
-PROXY_HELP = """Put fault rules before any process, such as a real RocketMQ.
+PROXY_HELP = """Apply fault rules in front of any process, such as a real RocketMQ.
 
-Connections are forwarded to it. Rules are read from a TOML or JSON file, and each that fires is a
-line of JSON. A broker of RocketMQ is told the proxy's address as brokerIP1, so that its clients
-take this way.
+Forwards connections to it. Reads rules from a TOML or JSON file, and prints a line of JSON for each
+that fires. Give a broker of RocketMQ the proxy's address as brokerIP1, so that its clients connect
+through it.
 
 \b
 Examples:
@@ -122,14 +122,14 @@ def add(
         typer.Option(help="Requests of this group only.", autocompletion=complete_group),
     ] = None,
     nth: Annotated[int | None, typer.Option(min=1, help="At this call of those that fit.")] = None,
-    times: Annotated[int | None, typer.Option(min=1, help="At most so often.")] = None,
+    times: Annotated[int | None, typer.Option(min=1, help="At most so many times.")] = None,
     probability: Annotated[float, typer.Option(min=0, max=1, help="Above 0, up to 1.")] = 1.0,
-    seed: Annotated[int, typer.Option(help="Decides what the probability draws.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the probability.")] = 0,
     with_code: Annotated[
         str, typer.Option(help="Response code of fail.", autocompletion=complete_response_code)
     ] = "SYSTEM_ERROR",
     delay_ms: Annotated[
-        int, typer.Option(min=0, max=MAX_DELAY_MS, help="Of delay and slow-fsync.")
+        int, typer.Option(min=0, max=MAX_DELAY_MS, help="Length of delay and slow-fsync.")
     ] = 0,
     output: Sentences = None,
     control: Control = None,
@@ -200,10 +200,10 @@ def partition(
 
 
 def fault_proxy(
-    to: Annotated[str, typer.Option("--to", metavar="HOST:PORT", help="The process behind.")],
+    to: Annotated[str, typer.Option("--to", metavar="HOST:PORT", help="Address of the process.")],
     rules: Annotated[Path, typer.Option(metavar="FILE", help="TOML or JSON with [[faults]].")],
     listen: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Where clients come; port 0: any.")
+        str, typer.Option(metavar="HOST:PORT", help="Where clients connect; port 0: any.")
     ] = "127.0.0.1:0",
 ) -> None:
     from pocketmq.cluster.faults.rules_file import read_rules

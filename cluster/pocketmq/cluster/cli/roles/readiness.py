@@ -14,9 +14,9 @@ from pocketmq.cluster.cli.roles.steer import Control, Data
 from pocketmq.cluster.control_address.client import ControlClient
 from pocketmq.cluster.control_address.declarations import Readiness, Stopping
 
-READY_HELP = """Tell whether clients can work.
+READY_HELP = """Check whether clients can work.
 
-The exit status is 1 when they cannot. What is missing is printed to standard error, a line each.
+The exit status is 1 when they cannot. Prints what is missing to standard error, a line each.
 
 \b
 Examples:
@@ -24,9 +24,7 @@ Examples:
   pocketmq ready --topic orders --group billing   these must be usable, too
 """
 
-DOWN_HELP = """Stop a cluster; return when all of it has ended.
-
-It is one that `pocketmq up` started.
+DOWN_HELP = """Stop a cluster that `pocketmq up` started; return when it has ended.
 
 \b
 Examples:

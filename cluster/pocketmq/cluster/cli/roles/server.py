@@ -88,7 +88,7 @@ Examples:
   pocketmq proxy --nameservers 127.0.0.1:9876
   pocketmq proxy --host 0.0.0.0 --grpc-port 18081
   pocketmq proxy --advertise mq.example:8081
-      what routes say, where SDKs cannot use the address they came by
+      the address in routes, if SDKs cannot use the one they connected to
   pocketmq proxy --certificate ~/mine        certificate.pem is for SDKs that check it
   pocketmq proxy --help                      every option
 """

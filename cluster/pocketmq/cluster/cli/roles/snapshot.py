@@ -28,7 +28,7 @@ Example:
   pocketmq snapshot save before-the-lecture
 """
 
-LOAD_HELP = """Put a snapshot in place of what the cluster holds.
+LOAD_HELP = """Replace the data of the cluster by a snapshot.
 
 \b
 Example:

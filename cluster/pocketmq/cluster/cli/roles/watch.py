@@ -15,7 +15,7 @@ from pocketmq.runtime.words import counted
 
 WATCH_HELP = """Watch a cluster, or a recording of one, in the browser.
 
-It shows who is there, what travels, who owns which queue, and what lies in the files.
+It shows processes and clients, messages as they travel, the owner of each queue, and the files.
 
 Without an option it opens the page of the running cluster. A recording can be watched again, at any
 speed and without a cluster, and put into one HTML file that needs no server.
