@@ -104,20 +104,22 @@ class Daemon(ThreadingHTTPServer):
     def answer(self, asked: str, body: Any) -> Any:
         """What a request gets; None: nothing has to be said."""
         path = re.sub(r"^(\w+) /v[\d.]+", r"\1 ", asked).partition("?")[0]
-        if path in ("GET /version", "GET  /version"):
+        if path == "GET /version":
             return {"ApiVersion": "1.44", "Version": "28.0"}
-        if path == "GET  /images/pocketmq/json":
+        if path == "GET /networks":  # asked where Testcontainers itself runs in a container
+            return []
+        if path == "GET /images/pocketmq/json":
             return {"Id": "pocketmq", "Config": {}}
-        if path == "POST  /containers/create":
+        if path == "POST /containers/create":
             assert self.container is None
             self.container = _Container(self.image, body, self.folder)
             return {"Id": "c1", "Warnings": []}
         assert self.container is not None, asked
-        if path == "GET  /containers/c1/json":
+        if path == "GET /containers/c1/json":
             return self.container.seen()
-        if path == "POST  /containers/c1/start":
+        if path == "POST /containers/c1/start":
             return self.container.start()
-        assert path == "DELETE  /containers/c1", asked
+        assert path == "DELETE /containers/c1", asked
         self.container.stop()
         self.container = None
         return None
