@@ -129,6 +129,15 @@ def test_a_cluster_that_is_well_gets_no_advice_that_must_be_followed(
     assert rows[0][:3] == ["nameserver", pocketmq.nameservers, "ok"]
 
 
+def test_a_manual_clock_is_no_fault(pocketmq_clock: Cluster, console: Console) -> None:
+    pocketmq_clock.sync.advance(3600)
+    said = console("doctor", "-n", pocketmq_clock.nameservers, "-o", "json")
+    [clock] = [each for each in said.json if each["what"] == "clock"]
+    assert (said.status, clock["state"]) == (0, "note")
+    assert clock["found"].startswith("manual, 3,6")
+    assert "pocketmq clock advance" in clock["advice"]
+
+
 def test_what_does_not_answer_is_wrong_and_says_what_to_type(
     pocketmq_cluster: Cluster, console: Console
 ) -> None:

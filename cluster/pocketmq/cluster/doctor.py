@@ -6,18 +6,23 @@ does not answer a client here either.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from pocketmq.broker.store.config import StoreConfig
 from pocketmq.client import Admin
+from pocketmq.client.config import credentials_of, network_of
+from pocketmq.cluster.control import ControlledProcess
 from pocketmq.cluster.own_topics import peoples_topics
 from pocketmq.protocol.errors import BrokerError
+from pocketmq.protocol.transport.remoting import RemotingClient
 from pocketmq.runtime.addresses import host_of
 from pocketmq.runtime.clock import Clock
-from pocketmq.runtime.errors import PocketMQError
+from pocketmq.runtime.errors import ClockMemberError, PocketMQError
 from pocketmq.runtime.words import counted
 
 State = Literal["ok", "note", "wrong"]
@@ -73,7 +78,9 @@ async def examine(nameservers: Sequence[str], clock: Clock) -> list[Check]:
     for each in known.values():  # one may know a master that another does not
         for name, ids in each.items():
             brokers.setdefault(name, {}).update(ids)
-    async with Admin(nameservers=list(known)) as admin:
+    own = RemotingClient(network_of(os.environ), credentials=credentials_of(None, os.environ))
+    async with AsyncExitStack() as stack, Admin(nameservers=list(known)) as admin:
+        stack.push_async_callback(own.close)
         figures: dict[str, Mapping[str, str]] = {}
         for name, replicas in sorted(brokers.items()):
             for number, address in sorted(replicas.items()):
@@ -85,10 +92,19 @@ async def examine(nameservers: Sequence[str], clock: Clock) -> list[Check]:
                     continue
                 figures[who] = found
                 checks.append(reachable(who, address))
-                checks += of_figures(who, found, clock.time_ms())
+                is_manual = await _is_manual(ControlledProcess(who, address, own))
+                checks += of_figures(who, found, clock.time_ms(), is_manual=is_manual)
         checks += versions(figures)
         checks += await _routes(admin, brokers)
     return checks
+
+
+async def _is_manual(broker: ControlledProcess) -> bool:
+    """Whether its clock only moves when somebody moves it; RocketMQ's brokers do not say."""
+    try:
+        return (await broker.clock()).manual
+    except ClockMemberError:
+        return False
 
 
 def _silent_nameserver(address: str, exc: Exception) -> Check:
@@ -135,13 +151,16 @@ def reachable(who: str, address: str) -> Check:
     return Check("address", who, "ok", f"{address} answers")
 
 
-def of_figures(who: str, figures: Mapping[str, str], now_ms: int) -> list[Check]:
+def of_figures(
+    who: str, figures: Mapping[str, str], now_ms: int, *, is_manual: bool = False
+) -> list[Check]:
     """A broker's clock and disk. Pure.
 
     Args:
         who: Broker name, and slave's number.
         figures: Of GET_BROKER_RUNTIME_INFO (28).
         now_ms: This machine's time in epoch ms.
+        is_manual: Its clock is meant to differ.
     """
     checks = []
     if ran := _RUNTIME.search(figures.get("runtime", "")):
@@ -149,9 +168,12 @@ def of_figures(who: str, figures: Mapping[str, str], now_ms: int) -> list[Check]
         ran_s = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
         off_s = (int(figures["bootTimestamp"]) - now_ms) / 1000 + ran_s
         if abs(off_s) * 1000 > CLOCK_OFF_MS:
-            advice = "set the clocks (NTP); a manual one is moved by `pocketmq clock advance`"
             told = f"{abs(off_s):,.0f} s {'before' if off_s > 0 else 'behind'} this machine's"
-            checks.append(Check("clock", who, "wrong", told, advice))
+            if is_manual:
+                advice = "`pocketmq clock advance` moves it"
+                checks.append(Check("clock", who, "note", f"manual, {told}", advice))
+            else:
+                checks.append(Check("clock", who, "wrong", told, "set the clocks (NTP)"))
         else:
             checks.append(Check("clock", who, "ok", "as this machine's"))
     ratio = float(figures.get("commitLogDiskRatio", "-1"))
