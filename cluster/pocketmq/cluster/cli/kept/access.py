@@ -95,7 +95,8 @@ The commands are for a shell. Without --with-secrets they have PASSWORD in place
 \b
 Examples:
   pocketmq acl export
-  pocketmq acl export --with-secrets --cluster DefaultCluster -n 127.0.0.1:9876 > users.sh
+  pocketmq acl export --with-secrets --cluster DefaultCluster \\
+      -n 127.0.0.1:9876 > users.sh
 """
 
 ACL_EXPLAIN_HELP = """Show whether a user may do something, and which rule decides.

@@ -58,7 +58,7 @@ Examples:
   pocketmq fault clear
 """
 
-PARTITION_HELP = """Cut off two roles from each other, or a role from its clients.
+PARTITION_HELP = """Cut off a role from another one, or from its clients.
 
 The rule holds until it is cleared. What they send meanwhile arrives afterwards; new connections
 between roles are refused. Roles are named as by `pocketmq ps`, controllers and the
@@ -72,9 +72,9 @@ Examples:
   pocketmq partition controller-1 controller-2
 """
 
-PROXY_HELP = """Apply fault rules in front of any process, such as a real RocketMQ.
+PROXY_HELP = """Apply fault rules in front of any process.
 
-Forwards connections to it. Reads rules from a TOML or JSON file, and prints a line of JSON for each
+Forwards connections to it; it may be a real RocketMQ. Reads rules from a TOML or JSON file, and prints a line of JSON for each
 that fires. Give a broker of RocketMQ the proxy's address as brokerIP1, so that its clients connect
 through it.
 

@@ -24,7 +24,7 @@ Examples:
   pocketmq ready --topic orders --group billing   these must be usable, too
 """
 
-DOWN_HELP = """Stop a cluster that `pocketmq up` started; return when it has ended.
+DOWN_HELP = """Stop the cluster of `pocketmq up`; return when it has ended.
 
 \b
 Examples:
