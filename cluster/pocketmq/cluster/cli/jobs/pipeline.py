@@ -16,7 +16,7 @@ from pocketmq.cluster.cli.jobs.pipeline_spark import Master, tell_starting
 if TYPE_CHECKING:
     from pocketmq.pipeline.jobs.flights_job import Totals
 
-FLIGHTS_HELP = """Compute the delays of flights per carrier and hour, with Spark.
+FLIGHTS_HELP = """Compute flight delays per carrier and hour, with Spark.
 
 Needs Java 17 or later and `pip install 'pocketmq[spark]'`. Reads the
 topic to its end and stops, or with --follow goes on until Ctrl-C. Writes Parquet, a picture and a

@@ -30,7 +30,7 @@ Examples:
   pocketmq pipeline schema topic:changes tables --envelope --keys id
 """
 
-CHECK_HELP = """Check whether the versions of a topic's schema are compatible.
+CHECK_HELP = """Check whether versions of a schema are compatible.
 
 backward: the newer reads what the older wrote; forward: the other way; full: both. The exit status
 is 1 when they are not, or when some field cannot be checked.

@@ -66,11 +66,11 @@ Examples:
   pocketmq acl list --user shop -o json
 """
 
-ACL_GRANT_HELP = """Add a rule to a user on every broker; one about the same resource is replaced.
+ACL_GRANT_HELP = """Add a rule to a user on every broker.
 
-Resources: Topic:orders, Group:bill*, Topic:*, Cluster:DefaultCluster, *. Actions: Pub, Sub, Create,
-Update, Delete, Get, List, All. A producer needs Pub on its topic, a consumer Sub on topic and
-group.
+It replaces one about the same resource. Resources: Topic:orders, Group:bill*, Topic:*,
+Cluster:DefaultCluster, *. Actions: Pub, Sub, Create, Update, Delete, Get, List, All. A producer
+needs Pub on its topic, a consumer Sub on topic and group.
 
 \b
 Examples:
@@ -79,7 +79,7 @@ Examples:
   pocketmq acl grant shop Group:bill* Sub --from 10.0.0.0/8
 """
 
-ACL_REVOKE_HELP = """Take a rule from a user on every broker, or all of its rules.
+ACL_REVOKE_HELP = """Remove a rule of a user on every broker, or all of its rules.
 
 \b
 Examples:
@@ -87,10 +87,10 @@ Examples:
   pocketmq acl revoke shop
 """
 
-ACL_EXPORT_HELP = """Print mqadmin commands that create these users and rules in RocketMQ.
+ACL_EXPORT_HELP = """Print mqadmin commands that create the users and rules.
 
-RocketMQ keeps users and rules in a format of its own, so its brokers cannot take PocketMQ's file.
-The commands are for a shell. Without --with-secrets they have PASSWORD in place of each password.
+They are shell commands for RocketMQ, which cannot take PocketMQ's file of users and rules. Without
+--with-secrets they have PASSWORD in place of each password.
 
 \b
 Examples:

@@ -74,9 +74,9 @@ Examples:
 
 PROXY_HELP = """Apply fault rules in front of any process.
 
-Forwards connections to it; it may be a real RocketMQ. Reads rules from a TOML or JSON file, and prints a line of JSON for each
-that fires. Give a broker of RocketMQ the proxy's address as brokerIP1, so that its clients connect
-through it.
+Forwards connections to it; it may be a real RocketMQ. Reads rules from a TOML or JSON file, and
+prints a line of JSON for each that fires. Give a broker of RocketMQ the proxy's address as
+brokerIP1, so that its clients connect through it.
 
 \b
 Examples:
