@@ -325,9 +325,10 @@ class Page {
     this.range.setAttribute("aria-valuetext", t("at", { s: seconds(player.at_ms - timeline.began_ms) }));
     const playing = player.playing || player.following;
     this.playButton.textContent = playing ? t("pause") : t("play");
+    const [now, ms = ""] = clockTime(this.state.at_ms).split(/(?=\.\d{3}$)/);
     this.time.replaceChildren(
       el("div", null, `${t("at", { s: seconds(player.at_ms - timeline.began_ms) })} ${t("of", { s: seconds(Math.max(length, player.at_ms - timeline.began_ms)) })}`),
-      el("div", { class: "note" }, el("span", { class: "wide" }, `${t("virtual")} `), clockTime(this.state.at_ms), this.clockWords()));
+      el("div", { class: "note" }, el("span", { class: "wide" }, `${t("virtual")} `), now, el("span", { class: "wide" }, ms), this.clockWords()));
     if (timeline.events.length !== this.drawnEvents && performance.now() - this.drawnAt > 1000) this.drawTrack();
     if (!player.playing) this.link();
     if (player.following) this.nextFrame();
