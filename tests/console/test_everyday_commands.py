@@ -134,7 +134,7 @@ def test_a_manual_clock_is_no_fault(pocketmq_clock: Cluster, console: Console) -
     said = console("doctor", "-n", pocketmq_clock.nameservers, "-o", "json")
     [clock] = [each for each in said.json if each["what"] == "clock"]
     assert (said.status, clock["state"]) == (0, "note")
-    assert clock["found"].startswith("manual, 3,6")
+    assert clock["found"].startswith("manual, 3,")
     assert "pocketmq clock advance" in clock["advice"]
 
 
