@@ -42,13 +42,13 @@ Examples:
   pocketmq pipeline audit --replicas cluster/broker-a cluster/broker-a-s1
 """
 
-LATENCY_HELP = """Measure latencies, retries, dead letters, keys and skew, with Spark.
+LATENCY_HELP = """Measure latencies, retries, keys and skew, with Spark.
 
-SOURCE is store:DIR, parquet:DIR, delta:TABLE, iceberg:DIR/NAMESPACE.NAME or topic:NAME. Born to
-store is the difference of a record's two times. No store has the time of a commit: it is taken from
-the first look at the committed offsets that is past the message. So take looks with --sample while
-the consumers run; column `error` says how far apart they were. A store's own file is one look, its
-.bak another. Needs Java 17 or later and `pip install 'pocketmq[spark]'`.
+Also counts dead letters. SOURCE is store:DIR, parquet:DIR, delta:TABLE, iceberg:DIR/NAMESPACE.NAME
+or topic:NAME. Born to store is the difference of a record's two times. No store has the time of a
+commit: it is taken from the first look at the committed offsets that is past the message. So take
+looks with --sample while the consumers run; column `error` says how far apart they were. A store's
+own file is one look, its .bak another. Needs Java 17 or later and `pip install 'pocketmq[spark]'`.
 
 \b
 Examples:

@@ -14,7 +14,7 @@ from pocketmq.cluster.cli.common.tables import Table
 from pocketmq.cluster.cli.jobs.pipeline_jobs import FailOnDataLoss, Out, progress_bar
 from pocketmq.cluster.cli.jobs.pipeline_spark import Master, tell_starting
 
-REPLAY_HELP = """Send messages of a store, table or topic once more, with Spark.
+REPLAY_HELP = """Send stored messages once more, with Spark.
 
 SOURCE is store:DIR, parquet:DIR, delta:TABLE, iceberg:DIR/NAMESPACE.NAME or topic:NAME. Messages go
 in the order of their store times; messages of one key go to one queue. They keep bodies, tags, keys
