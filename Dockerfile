@@ -12,7 +12,7 @@ RUN useradd --uid 10001 --user-group --no-create-home --shell /usr/sbin/nologin 
     && mkdir /data \
     && chown 10001:10001 /data
 COPY --from=build /wheels /wheels
-# With `--proxy`, it serves RocketMQ 5's SDKs too.
+# With grpc, it serves RocketMQ 5's SDKs too.
 RUN pip install --no-cache-dir "$(echo /wheels/*.whl)[grpc]" && rm -r /wheels
 ENV PYTHONUNBUFFERED=1 \
     POCKETMQ_CLUSTER_DATA=/data \
