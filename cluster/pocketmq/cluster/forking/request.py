@@ -14,6 +14,7 @@ PROXY = "pocketmq.proxy"
 _SEAMS = (
     "pocketmq.operation.control.processor",
     "pocketmq.operation.faulty_network.faulty_tcp",
+    "pocketmq.operation.membership.network",
     "pocketmq.operation.tls.role_tls",
 )
 """What `seams_of` imports while a role starts."""
