@@ -63,6 +63,7 @@ EXCEPTIONS: Final = {
     "pipeline/lake/delta.py": _OTHERS,
     "pipeline/lake/hadoop_folder.py": _OTHERS,
     "pipeline/spark/package.py": _ASKED,
+    "proxy/edge/socket_folder.py": _SHORT,
     "testing/role_thread.py": _SEAM,
 }
 """Files that write and have no entry, with the reason."""
@@ -80,7 +81,7 @@ def test_each_file_that_writes_has_an_entry_or_says_why_not() -> None:
     assert not EXCEPTIONS.keys() - found.keys(), "writes no more: take the exception out"
     assert not EXCEPTIONS.keys() & covered
     assert not {file for file in covered if not (ROOT / _place(file)).exists()}
-    assert len(EXCEPTIONS) == 33, "an exception is counted here, so that a new one is noticed"
+    assert len(EXCEPTIONS) == 34, "an exception is counted here, so that a new one is noticed"
 
 
 def test_each_table_of_a_broker_has_its_power_cuts() -> None:
