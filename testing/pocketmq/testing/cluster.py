@@ -111,6 +111,7 @@ class Cluster:
         self.thread = thread
         self._prefix = prefix
         self._is_shared = is_shared
+        # On a shared cluster the report leaves out what the tests before this one did.
         self._began_us = real_us() if is_shared else 0
 
     # -- names ------------------------------------------------------------------------------
@@ -250,6 +251,8 @@ class Cluster:
             "retry_queue_nums": retry_queue_nums,
             "consume_enable": consume_enable,
         }
+        # The roles' loop is not the caller's: asyncio's objects of one loop must not be awaited in
+        # another.
         await self.thread.run(self.control.create_group(group, changes))
         return group
 
@@ -283,6 +286,8 @@ class Cluster:
         self.check_own("move its time", "pocketmq_clock")
         by_s = as_seconds("seconds", seconds)
         by_s += 60 * as_number("minutes", minutes) + 3600 * as_number("hours", hours)
+        # Only warned of: such a client works, but its heartbeats may seem missing to a broker
+        # whose time jumps.
         await self._warn_of_real_time()
         await self.thread.run(self.control.advance(by_s))
 
@@ -305,6 +310,7 @@ class Cluster:
         until_ms = began_ms + round(as_number("limit_s", limit_s) * 1000)
         move = partial(self.control.advance_until, until_ms=until_ms)
         if not await move_until_here(self.thread, move, condition):
+            # A `partial` or another callable object has no `__name__`.
             name = getattr(condition, "__name__", repr(condition))
             pending = await self.thread.run(self.control.pending())
             raise NotReachedError(name, limit_s, f"{CLUSTER_TIME}{pending}")
@@ -356,6 +362,8 @@ class Cluster:
 
         def __getattr__(self, name: str) -> Any:
             if name in ("producer", "consumer"):
+                # Outside of this branch the type checker would take any name for an attribute of a
+                # cluster.
                 raise AttributeError(
                     f"a Cluster has no {name}; in plain code write cluster.sync.{name}(...), in a "
                     "coroutine Producer(group, nameservers=cluster.nameservers) or "
@@ -367,14 +375,19 @@ class Cluster:
 
     def close_clients(self) -> None:
         """End the thread of the synchronous clients, if there is one."""
+        # Read past the property: asking for `sync` here would start a thread only to end it.
         if "sync" in self.__dict__:
             self.sync.close()
 
     async def _serve(self) -> str:
         from pocketmq.cluster.control_address.server import ControlServer, loopback_beside
 
+        # Beside the first nameserver: a cluster on another address than 127.0.0.1 is steered from
+        # there too.
         host = loopback_beside(host_of(self.control.roles.nameserver_addresses[0]))
         server = ControlServer(self.control, host=host, port=0)
+        # On the control's stack, so that the port closes before the roles that its requests would
+        # ask.
         await self.control.resources.enter_async_context(server)
         return server.url
 
@@ -392,6 +405,7 @@ class Cluster:
 
     def report(self) -> str:
         """The text about the running cluster in the report of a failed test; blocks for moments."""
+        # Events are read from the roles: one that is frozen or killed by the test does not answer.
         try:
             events = self.thread.result(told_events(self.control))
         except (PocketMQError, OSError):  # a cluster in disorder is no reason to say nothing of it
@@ -404,12 +418,15 @@ class Cluster:
 
     async def _warn_of_real_time(self) -> None:
         if self.clock == "manual":
+            # Asked before each move: a client may have been started since the last one.
             for client_id in await self.thread.run(self.control.real_time_clients()):
                 warnings.warn(
                     f"client {client_id} runs on real time beside a manual clock: its heartbeats "
                     "and timeouts do not move with the cluster's; make it in this process without "
                     "clock=, or start it with --clock manual",
                     RealTimeClientWarning,
+                    # The frame of the test that called `advance`, so that the warning names its
+                    # line.
                     stacklevel=3,
                 )
 
@@ -492,8 +509,10 @@ class Faults:
             WrongClusterError: The cluster is shared, or has no such role.
         """
         self.cluster.check_own("inject faults", "pocketmq_faults")
+        # msgspec's own refusal of an unknown deed would not say which ones there are.
         check_deed(do)
         try:
+            # By the same conversion as at the control address, so that both refuse the same rules.
             rule = msgspec.convert({"do": do, **options}, FaultRule)
         except msgspec.ValidationError as exc:
             raise WrongFaultError(f"no such fault rule: {exc}; see docs/control.md") from exc
@@ -513,6 +532,7 @@ class Faults:
         """How often a current rule fired, or all of them, summed over all roles."""
         counts = self.cluster.thread.result(self.cluster.control.faults.counts())
         rule_id = rule.id if isinstance(rule, FaultRule) else rule
+        # A rule that was cleared has no counters any more, and counts as never fired.
         wanted = counts.values() if rule_id is None else [counts.get(rule_id, {})]
         return sum(sum(each.values()) for each in wanted)
 
@@ -600,6 +620,7 @@ class SyncCluster:
         Raises:
             CallerError: Clients run in the caller's event loop, which would stand still meanwhile.
         """
+        # First, and before anything is submitted: the refused call must have moved nothing.
         _check_no_client_waits("advance")
         self._thread.result(self._cluster.advance(seconds, minutes=minutes, hours=hours))
 
@@ -614,6 +635,7 @@ class SyncCluster:
         """
         _check_no_client_waits("advance_until")
         name = getattr(condition, "__name__", repr(condition))
+        # Its coroutine object would count as true, and the move would end at the first deadline.
         if inspect.iscoroutinefunction(condition):
             raise CallerError(
                 f"{name} is a coroutine function; write a plain one, or await "
@@ -621,9 +643,11 @@ class SyncCluster:
             )
         began_ms = self.time_ms
         until_ms = began_ms + round(as_number("limit_s", limit_s) * 1000)
+        # Moves nothing; it makes the checks of `advance`: a shared cluster, clients on real time.
         self.advance(0)
         control, thread = self._cluster.control, self._cluster.thread
         move = partial(control.advance_until, until_ms=until_ms)
+        # The condition runs in this thread, so it may block in other calls of this class.
         if not move_until(thread, move, condition):
             pending = thread.result(control.pending())
             raise NotReachedError(name, limit_s, f"{CLUSTER_TIME}{pending}")
@@ -721,6 +745,8 @@ class SyncCluster:
             raise CallerError("only a listener gets messages in order; give listener= as well")
         if broadcast:
             options["message_model"] = MessageModel.BROADCASTING
+            # Below the cluster's data, or a later run with the same group would find the offsets
+            # of this one.
             options.setdefault("local_offset_store_dir", self._cluster.data / "client-offsets")
         options.setdefault("consume_from_where", ConsumeFromWhere.FIRST_OFFSET)
         options = self._of_cluster(options)
@@ -736,6 +762,7 @@ class SyncCluster:
         roles = self._cluster.control.roles
         is_secured = roles.client_tls is not None
         if is_secured and not options.keys() & {"tls", "tls_ca_file", "network"}:
+            # Who names TLS or a network by itself may test just that: a wrong CA, or plaintext.
             options.update(tls=True, tls_ca_file=roles.ca_file)
         return options
 
@@ -772,6 +799,7 @@ class SyncGroup:
 def _check_no_client_waits(call: str) -> None:
     """Refuse to block an event loop in which clients run: they could do nothing meanwhile."""
     try:
+        # Without a running loop nothing stands still when this thread blocks.
         loop = asyncio.get_running_loop()
     except RuntimeError:
         return
@@ -832,6 +860,7 @@ def start_cluster(
         access=ClusterAccess.of(users, acl, super_users),
         tls=tls,
     )
+    # Outside of pytest's folders: whoever calls this may have no pytest.
     folder = Path(tempfile.mkdtemp(prefix="pocketmq-")) if data is None else data
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -844,6 +873,8 @@ def start_cluster(
             try:
                 yield cluster
             finally:
+                # Before the roles stop: a client's loop that lives on would try to reach them
+                # again.
                 cluster.close_clients()
     finally:
         if data is None:
@@ -854,6 +885,7 @@ def start_cluster(
 def running_control(shape: ClusterShape, data: Path) -> Iterator[tuple[ClusterControl, LoopThread]]:
     """The control of a running cluster, and the thread of its loop."""
     if shape.access is not None:
+        # Kept with the stores, or users of a kept folder would have other keys at its next start.
         shape = replace(shape, access=shape.access.kept_in(data))
     with steered(_roles(shape, data), shape) as running:
         yield running
@@ -868,11 +900,14 @@ def steered(roles: Roles, shape: ClusterShape) -> Iterator[tuple[ClusterControl,
         control = ClusterControl(roles, shape.clock, access=shape.access)
         thread.result(control.start())
         nameservers = roles.nameserver_addresses
+        # A test often sends before its consumer has queues, and a new group would pass those
+        # messages over in silence.
         skipped.watch(nameservers)
         try:
             yield control, thread
         finally:
             skipped.unwatch(nameservers)
+            # Also when the test failed: roles are threads or processes that nobody else ends.
             thread.result(control.stop())
     finally:
         thread.stop()

@@ -57,6 +57,8 @@ class RoleThreads:
         self.ca_file = None if own is None else own.certificate
         self._tls = PERMISSIVE if own is None else only_tls(own)
         self._roles: dict[str, RoleThread] = {}
+        # Nameservers first: brokers get their addresses when they start, and the order is that of
+        # `names`.
         for name in nameserver_names(shape.nameservers):
             self._add(name, "nameserver", partial(self.nameserver, name))
         for name in broker_names(shape.brokers):
@@ -123,16 +125,21 @@ class RoleThreads:
         """Start all nameservers at once, then all brokers at once."""
         for name in self.names:
             role_logs.keep(self._thread_name(name))
+        # One that fails, fails the cluster: those that run already would keep their threads and
+        # ports.
         try:
             await asyncio.gather(*(each.start() for each in self._of("nameserver")))
             await asyncio.gather(*(each.start() for each in self._of("broker")))
             await asyncio.gather(*(each.start() for each in self._of("proxy")))
         except BaseException:
+            # could be better: `gather` does not wait for starts that are under way, and `stop`
+            # passes over roles that have no thread yet.
             await self.stop()
             raise
 
     async def stop(self) -> None:
         """Stop all roles, proxies first, then brokers."""
+        # Brokers before nameservers: a broker that stops takes its registration back there.
         for role in ("proxy", "broker", "nameserver"):
             await asyncio.gather(*(each.stop() for each in self._of(role)))
         for name in self.names:
@@ -166,10 +173,14 @@ class RoleThreads:
     def time_ms(self) -> int:
         """The cluster's time in epoch ms."""
         clocks = [each.clock for each in self._roles.values() if each.clock is not None]
+        # The latest: a frozen role's clock stands still, and has missed what the others were moved
+        # by.
         return max((clock.time_ms() for clock in clocks), default=self._start_ms)
 
     async def clock_members(self) -> Sequence[ClockMember]:
         """The roles whose clocks can be moved now."""
+        # A frozen role does not answer, so a move must not wait for requests that others sent to
+        # it.
         frozen = [each.address for each in self._roles.values() if each.state == "frozen"]
         return [_member(each, frozen) for each in self._roles.values() if _runs(each)]
 
@@ -192,6 +203,7 @@ class RoleThreads:
         return f"pocketmq {self._number} {name}"
 
     def _clock(self) -> Clock:
+        # A role that starts again begins at the others' time and not at its own last one.
         return ManualClock(self.time_ms()) if self._shape.clock == "manual" else SystemClock()
 
     def nameserver(self, name: str, seams: RoleSeams, port: int) -> NameServer:
@@ -222,6 +234,7 @@ class RoleThreads:
             port=port,
             grpc_port=self._grpc_port,
             nameservers=tuple(self.nameserver_addresses),
+            # Shorter than JSON, and all roles here are PocketMQ's and read it.
             encoding="msgpack",
             **self._proxy_access,
         )
@@ -256,6 +269,7 @@ class RoleThreads:
 
 def _member(role: RoleThread, frozen: Sequence[str]) -> NearMember:
     """A role's manual clock in a lock step, beside frozen roles with these addresses."""
+    # `ClusterControl` moves only clusters with manual clocks.
     assert isinstance(role.clock, ManualClock)
     role.clock.note_frozen(frozen)
     return NearMember(role.name, role.clock, LoopInbox(role.loop), role.loop)

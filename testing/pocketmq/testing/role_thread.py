@@ -66,6 +66,8 @@ class RoleSeams:
 
     def __init__(self, name: str, clock: Clock, tls: TlsOptions) -> None:
         self.clock = clock
+        # Always on: the report of a failed test needs events, which roles else tell only when
+        # asked to.
         self.events = event_log(name, clock, always=True)
         book = RuleBook(name, clock.time_ms, self.events)
         self.network = TrackedNetwork(book, RoleTls(tls))
@@ -73,6 +75,8 @@ class RoleSeams:
 
     def cut(self) -> None:
         """Reset every connection, and drop all later writes to the disk."""
+        # The disk first: a connection's reset wakes tasks, which must find that nothing is saved
+        # any more.
         self.disk.cut()
         self.network.cut()
 
@@ -150,6 +154,7 @@ class RoleThread:
         try:
             await thread.run(self._begin())
         except BaseException:
+            # The loop belongs to nobody yet, and its thread would go on for ever.
             await asyncio.to_thread(thread.stop)
             raise
         self._thread = thread
@@ -159,6 +164,7 @@ class RoleThread:
         if self._thread is None:
             return
         if self._stillness is not None:
+            # A blocked loop could not run `stop`.
             self.thaw()
         assert self._server is not None
         await self._thread.run(self._server.stop())
@@ -169,6 +175,8 @@ class RoleThread:
         if self.state != "running" or self._thread is None:
             raise WrongStateError(self.name, "freeze", self.state)
         here = asyncio.get_running_loop()
+        # Returned when the loop stands, not when it is asked to: a frame might be answered in
+        # between.
         stands: asyncio.Future[None] = here.create_future()
         stillness = self._stillness = _Stillness(
             lambda: here.call_soon_threadsafe(stands.set_result, None)
@@ -194,6 +202,7 @@ class RoleThread:
         else:
             stillness.end(seams.cut)  # before any other callback of the loop
         await asyncio.to_thread(seams.disk.close_workers)
+        # Sockets must be gone before `restart` binds the same port.
         await self._thread.run(seams.network.gone())
         abort = getattr(self._server, "abort", None)  # a proxy has sockets beside the network's
         if abort is not None:
@@ -203,6 +212,7 @@ class RoleThread:
     async def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run something in its loop."""
         if self._thread is None:
+            # Else Python warns of a coroutine that was never awaited, on top of the error.
             coroutine.close()
             raise WrongStateError(self.name, "run", self.state)
         return await self._thread.run(coroutine)
@@ -211,11 +221,13 @@ class RoleThread:
         self._seams = RoleSeams(self.name, self._make_clock(), self._tls)
         self._server = self._make(self._seams, self.port)
         await self._server.start()
+        # Kept over all starts: clients and nameservers know the role by its address.
         self.port = self._server.port
 
     async def _end(self) -> None:
         thread, self._thread = self._thread, None
         self._seams = self._server = None
+        # In another thread: `stop` joins, and would block the loop of the control.
         if thread is not None:
             await asyncio.to_thread(thread.stop)
 
@@ -236,6 +248,7 @@ class _Stillness:
 
     def end(self, then: Callable[[], None]) -> None:
         """Unblock the loop; it calls `then` before anything else."""
+        # Before the event is set: the blocked loop reads it as soon as it is.
         self._then = then
         self._over.set()
 
@@ -322,6 +335,7 @@ class TrackedNetwork(FaultyTcp):
             listener.stop_accepting()
         for streams in self._stream_listeners:
             streams.stop_accepting()
+        # Copies, as an abort may take the channel out of the set at once.
         for channel in list(self._channels):
             channel.abort()
         for stream in list(self._streams):
@@ -331,6 +345,7 @@ class TrackedNetwork(FaultyTcp):
         """Wait until every socket is closed."""
         for listener in self._listeners:
             await listener.close()
+        # Streams are not waited for: their abort needs only the loop, which runs until `_end`.
         channels = [channel.closed for channel in self._channels]
         if channels:
             await asyncio.wait(channels)
@@ -345,6 +360,8 @@ class TrackedNetwork(FaultyTcp):
 
     def _track(self, channel: Channel) -> None:
         if self._is_cut:
+            # A connection that was under way when all were cut: a dead process would answer none
+            # either.
             channel.abort()
         self._channels.add(channel)
         channel.add_close_listener(self._channels.discard)
@@ -364,6 +381,7 @@ class KillableDisk(RuledDisk):
 
     def close_workers(self) -> None:
         """End the worker threads of a killed store."""
+        # A worker has a thread, which nobody else ends when its store was not closed.
         for worker in self._workers:
             worker.close()
 
@@ -374,6 +392,8 @@ class KillableDisk(RuledDisk):
 
     def write_file(self, path: str, content: bytes) -> None:
         if not self._is_cut:
+            # A task of the killed role may still run to its end: what it writes must not be found
+            # later.
             super().write_file(path, content)
 
     async def write_text(self, path: str, text: str) -> None:
