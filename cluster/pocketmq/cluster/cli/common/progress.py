@@ -24,6 +24,8 @@ def counting(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+    # Rich looks at standard output by itself, which is often a pipe while the terminal is on
+    # stderr.
     console = Console(stderr=True, force_terminal=sys.stderr.isatty())
     bar = Progress(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
@@ -33,6 +35,7 @@ def counting(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
         task = bar.add_task(what, total=total)
 
         def tell(done: int) -> None:
+            # Each change draws the whole line, which would take longer than the messages.
             if done % SHOWN_EACH == 0 or done == total:
                 bar.update(task, completed=done, refresh=True)
 

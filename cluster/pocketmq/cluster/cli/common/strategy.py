@@ -53,10 +53,13 @@ class Imagined:
 
     def client_ids(self) -> list[str]:
         """`consumer-1`, ...; with rooms `room@consumer-1`, the rooms in turn."""
+        # Padded with zeros: clients sort their ids as text, and `consumer-10` would come before
+        # `consumer-2`.
         width = len(str(self.clients))
         names = [f"consumer-{number + 1:0{width}}" for number in range(self.clients)]
         if not self.rooms:
             return names
+        # In front, where the strategies of machine rooms look for a room.
         return [f"{self.rooms[at % len(self.rooms)]}@{name}" for at, name in enumerate(names)]
 
     def strategy_of(self, name: str, topic: str) -> StrategyOf:
@@ -72,17 +75,22 @@ class Imagined:
                     advice="add --fixed consumer-1=broker-a/0,broker-a/1 for each client",
                 )  # fmt: skip
             lists = dict(_fixed(text, topic) for text in self.fixed)
+            # A client without an entry gets no queues, as in RocketMQ.
             return lambda client_id: AllocateMessageQueueByConfig(lists.get(client_id))
         strategy: AllocateMessageQueueStrategy
         if name in ("machine-room", AllocateMessageQueueByMachineRoom.name):
             strategy = AllocateMessageQueueByMachineRoom(self._needed_rooms(name))
         elif name in ("machine-room-nearby", "MACHINE_ROOM_NEARBY"):
+            # Only checked: this strategy reads the rooms from names, which have none without that
+            # option.
             self._needed_rooms(name)
             strategy = AllocateMachineRoomNearby(AllocateMessageQueueAveragely(), RoomsInNames())
         else:
             try:
                 strategy = strategy_named(name)
             except ConfigError as exc:
+                # A user's class was found missing by its own words, which say more than the list
+                # of names.
                 if ":" in name:
                     raise
                 raise ConfigError(
@@ -106,6 +114,7 @@ def _fixed(text: str, topic: str) -> tuple[str, list[MessageQueue]]:
     client_id, equals, listed = text.partition("=")
     queues = []
     for place in listed.split(","):
+        # From the right: a broker's name may hold a slash.
         broker, slash, number = place.strip().rpartition("/")
         if not (client_id and equals and broker and slash and number.isdecimal()):
             raise ConfigError(

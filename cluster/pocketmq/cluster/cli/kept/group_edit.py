@@ -195,6 +195,7 @@ def delete(
 ) -> None:
     where = nameserver_addresses(nameservers)
 
+    # Before the question: nobody should say yes to deleting what is not there.
     async def check() -> None:
         async with Admin(nameservers=where) as admin:
             if not await known_to(admin, group):
@@ -204,6 +205,7 @@ def delete(
         async with Admin(nameservers=where) as admin:
             return await delete_group(admin, group, clean_offset=clean_offset)
 
+    # With --yes the deletion itself tells that there is no such group.
     if not yes:
         run(check())
         also = " with its offsets" if clean_offset else ""
@@ -212,6 +214,7 @@ def delete(
     tell(
         output,
         {"group": group, "brokers": names, "clean_offset": clean_offset},
+        # RocketMQ keeps the offsets by default: a group of this name would go on where it was.
         f"group {group} is deleted on {', '.join(names)}"
         + (" with its offsets" if clean_offset else "; its offsets stay"),
     )
@@ -231,6 +234,7 @@ def _sentence(config: SubscriptionGroupConfig) -> str:
     return ", ".join(parts)
 
 
+# An option that was not given must not set the field back to its default.
 def _said(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
