@@ -59,6 +59,7 @@ class ControlledProcess:
         self._name = name
         self.address = address
         self._remoting = remoting
+        # Sorted: equal sets give equal requests. Left out where nobody is frozen.
         self._frozen = ";".join(sorted(frozen)) or None
 
     def beside(self, frozen: Collection[str]) -> ControlledProcess:
@@ -125,12 +126,15 @@ async def reachable(
     found = []
     silent = set(frozen)
     everyone = list(members)
+    # At once: a silent one costs the whole limit, and there may be several.
     answers = await asyncio.gather(*(member.clock() for member in everyone), return_exceptions=True)
     for member, answer in zip(everyone, answers, strict=True):
         if isinstance(answer, ClockMemberError):
+            # A role that waits for the answer of a silent one would never come to rest.
             silent.add(member.address)
             if on_left_out is not None:
                 on_left_out(answer)
+        # A defect, or the cancellation of this task: neither is a member that does not answer.
         elif isinstance(answer, BaseException):
             raise answer
         elif answer.manual:
@@ -153,6 +157,7 @@ async def discover(
     """
     found: dict[str, str] = {}
     for at, address in enumerate(nameservers, start=1):
+        # First come, first named: the same process may be known to several nameservers.
         found.setdefault(address, f"nameserver-{at}")
         try:
             info = await cluster_info(address, remoting)
@@ -163,10 +168,12 @@ async def discover(
         brokers: list[ControlledProcess] = []
         for broker in info.broker_addr_table.values():
             for number, broker_address in sorted(broker.broker_addrs.items()):
+                # Replicas share their broker name, so the broker id tells them apart.
                 name = broker.broker_name if number == 0 else f"{broker.broker_name}:{number}"
                 found.setdefault(broker_address, name)
                 if broker_address not in known:
                     brokers.append(ControlledProcess(name, broker_address, remoting))
+        # Nameservers know no controllers: brokers tell those that they were started with.
         for controller in await _controllers(brokers):
             found.setdefault(controller, f"controller at {controller}")
         for name, client_address in clients.items():
@@ -180,6 +187,7 @@ async def _controllers(brokers: Iterable[ControlledProcess]) -> list[str]:
     answers = await asyncio.gather(*(each.status() for each in brokers), return_exceptions=True)
     for answer in answers:
         if isinstance(answer, dict):
+            # Several brokers name the same ones; a dict keeps the order and drops repeats.
             found.update(dict.fromkeys(filter(None, answer.get("controllers", "").split(","))))
         elif not isinstance(answer, ClockMemberError):
             raise answer
@@ -202,6 +210,7 @@ async def announce(
     """Register a client's control address with the nameservers."""
     for nameserver in nameservers:
         header = PutKvConfigRequestHeader(namespace=CONTROL_NAMESPACE, key=name, value=address)
+        # To each of them, as nameservers do not copy KV entries from each other.
         await _try(remoting, nameserver, header)
 
 
@@ -215,12 +224,14 @@ async def withdraw(name: str, nameservers: Sequence[str], remoting: RemotingClie
 async def _try(remoting: RemotingClient, nameserver: str, header: Header) -> None:
     try:
         expect(await remoting.call(nameserver, header))
+    # One that is down misses the entry: the clock then is moved without this client.
     except (RemotingError, BrokerError) as exc:
         log.info("nameserver.passed_over", nameserver=nameserver, reason=str(exc))
 
 
 async def _clients(nameserver: str, remoting: RemotingClient) -> dict[str, str]:
     header = GetKvListRequestHeader(namespace=CONTROL_NAMESPACE)
+    # RocketMQ's nameserver answers so for a namespace that has no entry.
     reply = expect(await remoting.call(nameserver, header), ResponseCode.QUERY_NOT_FOUND)
     if reply.code != ResponseCode.SUCCESS or not reply.body_view:
         return {}

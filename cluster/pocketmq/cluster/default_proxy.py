@@ -31,12 +31,14 @@ def with_proxy(options: ClusterOptions, origins: Mapping[str, str]) -> tuple[Clu
     Returns:
         The line is empty where there is a proxy, or none is wanted.
     """
+    # Without brokers there is nothing that a proxy could ask.
     if origins["proxy"] == _DEFAULT and options.brokers:
         if options.profile == "4.9":
             return options, WITHOUT_POP
         if not is_installed():
             return options, NOT_INSTALLED
         options = replace(options, proxy=True)
+    # Only the default port gives way: one that was chosen and is taken is an error.
     if options.proxy and origins["proxy_port"] == _DEFAULT and not options.any_port:
         try:
             check_port_free(options.host, options.proxy_port)

@@ -80,6 +80,8 @@ def _endpoint(operations: Operations, operation: Operation) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         parameters = {**request.query_params, **request.path_params}
         known = {each.name for each in operation.parameters}
+        # Before the operation runs: a misspelt parameter must not do something else than was
+        # meant.
         for each in operation.parameters:
             if each.required and each.name not in parameters:
                 raise CallerError(f"parameter {each.name} is missing: {each.meaning}")
@@ -90,10 +92,12 @@ def _endpoint(operations: Operations, operation: Operation) -> Endpoint:
         else:
             body = await _body(request)
             try:
+                # An empty body stands for all defaults, so that `curl -X POST` alone works.
                 question = msgspec.json.decode(body or b"{}", type=operation.question)
             except msgspec.DecodeError as exc:
                 raise CallerError(f"the body is not as {request.url.path} wants it: {exc}") from exc
             answer = await does(parameters, question)
+        # By status as well, as probes of containers look at nothing else.
         unready = isinstance(answer, Readiness) and not answer.ready
         return json_answer(answer, 503 if unready else 200)
 
@@ -103,6 +107,7 @@ def _endpoint(operations: Operations, operation: Operation) -> Endpoint:
 async def _openapi(_request: Request) -> Response:
     try:
         version = version_of("pocketmq")
+    # PocketMQ runs from its folder and is not installed.
     except PackageNotFoundError:
         version = "unknown"
     return json_answer(document(version), 200)
@@ -111,6 +116,7 @@ async def _openapi(_request: Request) -> Response:
 async def _body(request: Request) -> bytes:
     parts: list[bytes] = []
     size = 0
+    # Counted while it comes: the header may lie, or be missing with chunks.
     async for part in request.stream():
         size += len(part)
         if size > MAX_BODY_BYTES:

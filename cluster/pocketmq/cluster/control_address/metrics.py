@@ -64,6 +64,8 @@ class ClusterMetrics(Collector):
         for number in report.numbers:
             metric = ALL.get(number.name)
             if metric is not None:
+                # Prometheus' names of counters end so; the library adds it only to samples that it
+                # makes itself.
                 suffix = "_total" if metric.kind == "counter" else ""
                 labels = _labels(metric, node, number.labels)
                 family = self._family(metric)
@@ -73,6 +75,7 @@ class ClusterMetrics(Collector):
             if metric is None:
                 continue
             labels, family = _labels(metric, node, each.labels), self._family(metric)
+            # Prometheus' buckets count all values up to a bound, brokers those between two.
             counts = list(accumulate(each.counts))
             bounds = (*(str(float(bound)) for bound in metric.bounds), "+Inf")
             for bound, count in zip(bounds, counts, strict=True):
@@ -91,6 +94,7 @@ class ClusterMetrics(Collector):
 async def metrics_text(control: ClusterControl) -> bytes:
     """Ask every broker, and make the text; a broker that does not answer is left out."""
     metrics = ClusterMetrics()
+    # Not the process's own registry: each answer has only what was asked for it.
     registry = CollectorRegistry()
     for name in control.roles.names:
         runs = control.roles.state(name) == "running"
@@ -99,6 +103,8 @@ async def metrics_text(control: ClusterControl) -> bytes:
             metrics.add_proxy(name)
     async with control.admin() as admin:
         clusters: dict[str, str] = {}
+        # could be better: the first broker that does not answer ends this, and those behind it are
+        # left out.
         try:
             for cluster, brokers in (await admin.cluster_info()).cluster_addr_table.items():
                 clusters.update(dict.fromkeys(brokers, cluster))

@@ -30,6 +30,7 @@ def read_seed(path: Path) -> Seed:
         if path.suffix == ".json":
             return msgspec.json.decode(content, type=Seed)
         if path.suffix == ".jsonl":
+            # Only messages: a JSON line has no room to say what it is.
             return Seed(messages=msgspec.json.Decoder(NewMessage).decode_lines(content))
         return msgspec.toml.decode(content, type=Seed)
     except OSError as exc:

@@ -69,6 +69,7 @@ def connections(
     async def command() -> list[ConnectionView]:
         async with Admin(nameservers=nameserver_addresses(nameservers)) as admin:
             known = await admin.brokers()
+            # Else an empty list would answer a misspelt name.
             for name in broker or ():
                 if name not in known:
                     raise BrokerNotFoundError(name)
@@ -79,6 +80,7 @@ def connections(
         for each in run(command())
         if (not broker or each.broker in broker) and (not group or each.group in group)
     ]
+    # A group without a client is what people look for here, so it is told as an error.
     for name in group or ():
         if all(each.group != name for each in found):
             raise CallerError(
@@ -94,11 +96,13 @@ def connections(
 
 async def connected(admin: Admin) -> list[ConnectionView]:
     """Ask every master and every gRPC proxy for its clients."""
+    # Only a proxy knows the SDKs behind it: to brokers it is their client itself.
     producers = await admin.proxy_producers()
     for name in await admin.brokers():
         producers[name] = await admin.producers(name)
     found = [
         ConnectionView(
+            # Java writes an address with a slash before it.
             name, "producer", group, each.client_id, each.remote_ip.lstrip("/"), each.language,
             each.version,
         )

@@ -135,9 +135,12 @@ def proxy(context: typer.Context) -> None:
 
 def _become(module: str, help_text: str, arguments: list[str]) -> None:
     """Replace this process by the role's, which loads neither typer nor rich."""
+    # First the examples; the role prints its options behind them.
     if "--help" in arguments or "-h" in arguments:
         print(help_text.replace("\b\n", ""), flush=True)
+    # `execv` drops what Python has not written yet.
     sys.stdout.flush()
+    # The same process id: a supervisor that started this command signals the role itself.
     os.execv(sys.executable, [sys.executable, "-m", module, *arguments])  # noqa: S606 - no shell
 
 
@@ -283,7 +286,9 @@ def up(
         "control_port": control_port,
         "events": events,
     }
+    # Flags that are None were not given, and leave room for the environment and the file.
     loaded = load(ClusterOptions, flags, os.environ, config)
+    # Before the file is judged: whether its [proxy] is used depends on it.
     options, no_proxy = with_proxy(loaded.config, loaded.origins)
     if config is not None:
         from pocketmq.cluster.cli.roles.config_file import refuse_unused_by_up
@@ -295,8 +300,10 @@ def up(
         config_path=config,
         seed=seed,
         ports_file=ports_file,
+        # In the background the parent of the cluster is this command, which ends when it is ready.
         exit_with_parent=exit_with_parent and not wait_ready,
         background=wait_ready,
+        # Asked here: in the process in the background the parent is another one.
         caller_pid=os.getppid() if exit_with_parent and wait_ready else 0,
         no_proxy=no_proxy,
     )
