@@ -74,9 +74,12 @@ class Retries:
             before: Backlog | None = None
             while True:
                 backlog = await self._look(admin)
+                # Twice in a row: a message may just be on its way from one topic to the next.
                 if backlog.is_empty and backlog == before:
                     return
                 before = backlog
+                # could be better: letters are read once in each look, so many of them need many
+                # looks.
                 if backlog.dead:
                     await self._resend(reader, producer)
                 await self._clock.sleep(LOOK_S)
@@ -85,6 +88,7 @@ class Retries:
         retry, dead_letters = retry_topic(CONSUMER_GROUP), dlq_topic(CONSUMER_GROUP)
         ends: dict[MessageQueue, int] = {}
         for topic in (TOPIC, retry, dead_letters):
+            # Retry and dead letter topics are there only after the first failure.
             if await admin.route(topic) is not None:
                 stats = await admin.topic_stats(topic)
                 ends |= {queue: offset.max_offset for queue, offset in stats.items()}
@@ -94,16 +98,20 @@ class Retries:
         }
         for queue in ends:
             if queue.topic == dead_letters:
+                # Dead letters are this program's to read, so its own offsets count, from the first
+                # on.
                 self._offsets.setdefault(queue, 0)
         delayed = 0
         for broker in await admin.brokers():
             for name, value in (await admin.broker_runtime_info(broker)).items():
+                # All delay levels together: brokers do not say whose messages wait there.
                 if name.startswith(SCHEDULED):
                     delivered, stored = map(int, value.split(","))
                     delayed += stored - delivered
         self.retried = sum(end for queue, end in ends.items() if queue.topic == retry)
         return Backlog(
             waiting=sum(
+                # Dead letter queues are left out: the group never consumes them.
                 end - done.get(queue, 0)
                 for queue, end in ends.items()
                 if queue not in self._offsets
@@ -117,8 +125,10 @@ class Retries:
         for queue, offset in list(self._offsets.items()):
             result = await reader.pull(queue, "*", offset)
             for letter in result.messages:
+                # With its key: it goes to the queue in which flights of its aircraft are.
                 await producer.send(again(letter), key=letter.keys or "")
                 self.resent += 1
+            # Only after the sends: after an error the same letters would be read again.
             self._offsets[queue] = result.next_begin_offset
 
     def notes(self, deliveries: int) -> list[str]:
@@ -136,6 +146,7 @@ class Retries:
 
 def again(letter: MessageExt) -> Message:
     """A dead letter as a message to send, with the same message id."""
+    # The unique id among them, by which the tally knows it as the same message.
     kept: dict[str, str] = {
         name: letter.properties[name] for name in KEPT_PROPERTIES if name in letter.properties
     }

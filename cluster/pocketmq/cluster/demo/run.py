@@ -41,6 +41,7 @@ def run_demo(
             installed.
         CallerError: Folder `data` is not empty.
     """
+    # First: without the flights nothing has to be started.
     find_csv()
     director = Director
     if mode.name == "grpc":
@@ -48,9 +49,11 @@ def run_demo(
 
         check_tools()
         director = GrpcDirector
+    # Old stores would have flights of an earlier run, and the counts would be wrong.
     if data is not None and data.is_dir() and any(data.iterdir()):
         raise CallerError(f"{data} is not empty; the demo starts with new stores, choose another")
     console = Console()
+    # Rich takes 80 columns for a pipe, in which the tables would be cut.
     if not console.is_terminal:
         console = Console(width=PLAIN_WIDTH)
     report: DemoReport | None = None
@@ -62,11 +65,13 @@ def run_demo(
             options = DemoOptions(flights, seed, mode, spark, replicas, secure, record)
             report = await director(options, folder.path, display).run()
             if not report.is_good and not folder.is_kept:
+                # What is wrong has to be looked at; a folder that the user chose is kept anyway.
                 folder.is_kept = True
                 display.say(f"stores, logs and records are kept in {folder.path}")
 
     status = run_role(main, role="pocketmq", name="demo", options=RoleOptions(log_level="error"))
     if report is None:
+        # Interrupted, or ended by an error that `run_role` has printed.
         return status or 130
     render(report, console)
     return 0 if report.is_good else 1

@@ -27,6 +27,7 @@ class Adoption:
             OSError: The system forbids it.
         """
         with self._lock:
+            # What the first block found, as a later one would find the wish of the first.
             was = self._depths[0] if self._depths else _is_subreaper()
             _set_subreaper(True)
             self._depths.append(was)
@@ -35,6 +36,8 @@ class Adoption:
         finally:
             with self._lock:
                 was = self._depths.pop()
+                # The last block that ends gives the flag back, also where blocks of several
+                # threads overlap.
                 if not self._depths:
                     _set_subreaper(was)
 
@@ -54,6 +57,7 @@ def _set_subreaper(wanted: bool) -> None:
 
 
 def _prctl(what: int, argument: object) -> None:
+    # prctl reads unsigned longs; a plain int would leave half of a register undefined.
     zero = ctypes.c_ulong(0)
     if ctypes.CDLL(None, use_errno=True).prctl(what, argument, zero, zero, zero) != 0:
         number = ctypes.get_errno()

@@ -49,13 +49,17 @@ class ForkServer:
     """
 
     def __init__(self) -> None:
+        # Both are tried here: a role that was forked and cannot be adopted would be nobody's
+        # child.
         os.close(os.pidfd_open(os.getpid()))  # fails where there is none
         with ADOPTION.during():  # fails where it is forbidden
             pass
         self._owner_pid = os.getpid()
         self._env = _interpreter_variables(os.environ)
+        # SEQPACKET keeps requests apart, and tells when the other end has died.
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket.setblocking(False)
+        # Closed here after the start: then the server's death closes the last other end.
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603 - our own words
                 [
@@ -77,6 +81,7 @@ class ForkServer:
     @property
     def is_usable(self) -> bool:
         """Whether it lives, and is this process's own."""
+        # A fork of this process has the object too, but not the child.
         return self._owner_pid == os.getpid() and self._process.poll() is None
 
     def can_fork(self, command: Sequence[str], env: Mapping[str, str]) -> bool:
@@ -84,6 +89,8 @@ class ForkServer:
         return (
             [*command[:2]] == [sys.executable, "-m"]
             and command[2] in IMPORTS
+            # A forked role has the interpreter of the server, which read these variables at its
+            # start.
             and _interpreter_variables(env) == self._env
         )
 
@@ -100,6 +107,7 @@ class ForkServer:
         request = ForkRequest(
             module=command[2], arguments=tuple(command[3:]), env=env, folder=os.getcwd()
         )
+        # An answer has a socket of its own: several roles may be asked for at once.
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ours:
             ours.setblocking(False)
@@ -111,16 +119,20 @@ class ForkServer:
                     answer = await self._answer(ours)
             except OSError as exc:
                 raise ForkRefusedError(f"the fork server does not answer: {exc!r}") from exc
+            # The answer is a pid, or why there is none.
             if not answer.isdigit():
                 raise ForkRefusedError(answer.decode() or "the fork server has ended")
             pid = int(answer)
             if not _is_own_child(pid):  # the system did not hand it over; it ends unheard
                 raise ForkRefusedError(f"process {pid} did not become a child of this one")
+            # Only now it begins to run: until it is a child of this process nobody could wait for
+            # it.
             ours.send(GO)
             return pid
 
     def close(self) -> None:
         """End it; the roles that it forked go on."""
+        # Its end of the socket is how the server learns that nobody needs it.
         self._socket.close()
         if self._owner_pid != os.getpid():
             return
@@ -135,10 +147,14 @@ class ForkServer:
             async with SystemClock().timeout(ANSWER_LIMIT_S):
                 return await asyncio.get_running_loop().sock_recv(ours, _ANSWER_BYTES)
         except TimeoutError:
+            # A server that does not answer may hold up all later roles; the next one asked for
+            # gets a new server.
             self._process.kill()
             raise
         except asyncio.CancelledError:
             with contextlib.suppress(BlockingIOError, ConnectionError):
+                # The answer may have come together with the cancellation: its role must not go on
+                # unheard.
                 if (answer := ours.recv(_ANSWER_BYTES)).isdigit():  # a moment too late
                     ours.close()  # the role sees that, and ends
                     _reap(int(answer))
@@ -161,12 +177,14 @@ class _Shared:
         if sys.platform != "linux" or os.environ.get(SWITCH) == "0":
             return None
         with self._lock:
+            # It may have died, or belong to the process that forked this one.
             if self._servers and not self._servers[0].is_usable:
                 self._servers.pop().close()
             if not self._servers:
                 try:
                     self._servers.append(ForkServer())
                 except OSError as exc:
+                    # Then roles are executed as everywhere else, only later ready.
                     log.debug("fork_server.not_started", reason=repr(exc))
                     return None
             return self._servers[0]
@@ -191,6 +209,7 @@ def _reap(pid: int) -> None:
 
 def _is_own_child(pid: int) -> bool:
     try:
+        # WNOWAIT leaves its status for who really waits for it.
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
         return False
