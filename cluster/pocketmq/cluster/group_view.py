@@ -110,6 +110,7 @@ async def look_at(admin: Admin, group: str) -> GroupView:
     at_brokers = await admin.consumer_connections(group)
     connections = at_brokers | await admin.proxy_consumers(group)
     progress = await admin.consume_stats(group)
+    # Brokers answer all of these with nothing also for groups that never existed.
     if not connections and not progress and group not in await known_groups(admin):
         raise UnknownGroupError(group)
     subscriptions = {
@@ -123,21 +124,25 @@ async def look_at(admin: Admin, group: str) -> GroupView:
     asked = sorted(
         {each.client_id for found in at_brokers.values() for each in found.connection_set}
     )  # a proxy's clients own no queues
+    # All at once: a member that does not answer costs the whole limit of a request.
     owned = dict(
         zip(asked, await asyncio.gather(*(_owned(admin, group, i) for i in asked)), strict=True)
     )
     queues: dict[MessageQueue, tuple[int, int]] = {
         queue: (each.broker_offset, each.consumer_offset) for queue, each in progress.items()
     }
+    # A queue without a committed offset is in no progress, and would be missing.
     for topic in subscriptions:
         for queue, bounds in (await _bounds(admin, topic)).items():
             queues.setdefault(queue, (bounds, -1))
+    # Members should agree; where they do not, `group explain` tells.
     first = next(iter(connections.values()), ConsumerConnection(message_model=""))
     return GroupView(
         group=group,
         consume_type=first.consume_type if connections else "",
         message_model=first.message_model,
         consume_from_where=first.consume_from_where if connections else "",
+        # A proxy's client is not asked, and so not silent.
         members=tuple(_member(i, connections, answers=i not in owned or owned[i] is not None)
             for i in ids
         ),
@@ -164,8 +169,10 @@ async def _owned(admin: Admin, group: str, client_id: str) -> set[MessageQueue] 
     """A member's queues; None when it does not answer, for example because it is frozen."""
     try:
         info = await admin.consumer_running_info(group, client_id)
+    # Any error: what one member answers must not hide the others.
     except PocketMQError:
         return None
+    # Dropped queues are given up already, and their owner is somebody else.
     return {parse_mq_key(key) for key, held in info.mq_table.items() if not held.droped}
 
 

@@ -92,6 +92,7 @@ class Guard:
 
         async def answered(request: Request) -> Response:
             try:
+                # The address first: who may not ask at all learns nothing about users.
                 self._check(request)
                 if needs_super_user and self._is_super is not None:
                     await self._check_user(request, self._is_super)
@@ -100,12 +101,17 @@ class Guard:
                 answer = _problem(exc, exc.status)
                 answer.headers.update(exc.headers)
                 return answer
+            # Refusals have their own status, and any other mistake of the caller is 400.
             except CallerError as exc:
                 return _problem(exc, 400)
+            # The cluster behind did not answer as it should: a gateway's error, and no fault of
+            # the caller.
             except (NotReachedError, PocketMQError) as exc:
                 return _problem(exc, 502)
             except ClientDisconnect as exc:  # in the middle of its body; nobody reads the answer
                 return _problem(exc, 400)
+            # Anything else is a defect: it is logged with its traceback, and only its words are
+            # told.
             except Exception as exc:
                 log.exception("control.failed", path=request.url.path)
                 return _problem(exc, 500)
@@ -133,17 +139,24 @@ class Guard:
 
     def _check(self, request: Request) -> None:
         host = request.headers.get("host", "")
+        # A page of another site may reach this port by a name of its own that leads here.
         if self._token is None and _without_port(host) not in self._names:
             raise RefusedError(403, f"host {host!r} is not this address; ask 127.0.0.1")
         origin = request.headers.get("origin")
+        # Scheme and all else are left to `Host`: what counts is that the page came from this
+        # address.
         if origin is not None and origin.partition("://")[2] != host:
             raise RefusedError(403, f"pages of {origin} may not steer this cluster")
         if self._token is not None:
             given = request.headers.get("authorization", "").removeprefix("Bearer ")
+            # One header can hold only the user, so the token then comes in the cookie.
             if not given or given.startswith(_BASIC):
                 given = request.cookies.get(TOKEN_COOKIE, "")
+            # Only there and only for GET: a token in other addresses would get into logs and
+            # links.
             if request.method == "GET" and request.url.path == PAGE:
                 given = request.query_params.get("token", given)
+            # In constant time, so that nobody can find the token letter by letter.
             if not hmac.compare_digest(given.encode(), self._token.encode()):
                 raise RefusedError(401, "send the token that `pocketmq up` printed, as Bearer")
 
@@ -160,6 +173,7 @@ def _user_of(request: Request) -> Credentials | None:
     header = request.headers.get("authorization", "")
     if not header.startswith(_BASIC):
         return None
+    # Strictly: what is no base64 is nobody, and not a shorter name.
     try:
         text = base64.b64decode(header.removeprefix(_BASIC), validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):
@@ -170,6 +184,7 @@ def _user_of(request: Request) -> Credentials | None:
 
 def _without_port(host: str) -> str:
     name, colon, port = host.rpartition(":")
+    # An IPv6 address in brackets has colons too, but no digits alone behind the last one.
     return name if colon and port.isdigit() else host
 
 

@@ -64,6 +64,7 @@ class Trial:
 
     def program(self, **env: str) -> Program:
         """A run of the program, to be used in `async with`; LAB_STATE is the same for all runs."""
+        # One for all runs of a check: what a killed run has written is there for the next one.
         state = self._folder / "state"
         state.mkdir(exist_ok=True)
         more = {"NAMESRV_ADDR": self.cluster.nameservers, "LAB_STATE": str(state), **env}
@@ -106,6 +107,7 @@ class Trial:
             WrongStepError: It cannot.
         """
         ends_at = self.clock.monotonic() + self._patience_s
+        # Asked at least once, however short the patience is.
         while not await condition():
             if self.clock.monotonic() > ends_at:
                 self.record.wrong_step(
@@ -119,6 +121,7 @@ class Trial:
     async def stored(self, topic: str, queue_id: int = 0) -> int:
         """How many messages a queue of broker-a has; 0 when there is no such queue yet."""
         async with self.admin() as admin:
+            # Without a route there are no queues to ask for; the topic may come later.
             if await admin.route(topic) is None:
                 return 0
             stats = await admin.topic_stats(topic)
@@ -136,6 +139,7 @@ class Trial:
             queue = MessageQueue(topic, "broker-a", queue_id)
             while begin + len(found) < count:
                 result = await consumer.pull(queue, "*", begin + len(found))
+                # Messages may have been deleted since they were counted.
                 if not result.messages:
                     break
                 found += result.messages

@@ -59,6 +59,7 @@ async def find_message(
             "name one message: by its id, or by topic, queue and offset as in "
             "`orders broker-a/0 17`"
         )
+    # First: it is one question to one broker, while a unique id is asked for in each topic.
     found = await _by_offset_id(admin, words[0])
     if found is not None:
         return found
@@ -66,6 +67,7 @@ async def find_message(
     if not copies:
         where = f"in {', '.join(topics)}" if topics else "in any topic"
         raise UnknownMessageError(repr(words[0]), where)
+    # A copy that waits in a system topic is not what people have seen.
     return next((copy for copy in copies if not is_system_topic(copy.topic)), copies[0])
 
 
@@ -80,8 +82,10 @@ async def find_copies(admin: Admin, uniq_key: str, topics: Iterable[str] = ()) -
         topics: Only these are searched; by default all that nameservers know, and those in which
             messages wait.
     """
+    # System topics are in no list of nameservers, but half of the copies may be there.
     names = sorted(set(topics) or {*await admin.topics(), *WAITING_ROOMS})
     found: list[MessageExt] = []
+    # A few at a time: each asks every broker, and a cluster may have thousands of topics.
     for start in range(0, len(names), AT_ONCE):
         answers = await asyncio.gather(
             *(
@@ -91,6 +95,7 @@ async def find_copies(admin: Admin, uniq_key: str, topics: Iterable[str] = ()) -
         )
         for messages in answers:
             found += messages
+    # The copies of one broker may have the same millisecond; their place in its log decides.
     return sorted(found, key=lambda copy: (copy.store_timestamp_ms, copy.commit_log_offset))
 
 
@@ -114,10 +119,12 @@ async def _by_offset_id(admin: Admin, text: str) -> MessageExt | None:
         return None
     address = address_text(host, port)
     for name, replicas in (await admin.brokers(masters_only=False)).items():
+        # Only an address of this cluster: 32 hex digits of a unique id give some address too.
         if address in replicas.values():
             try:
                 found = await admin.view_message(text)
             except BrokerError:
+                # A unique id that looks like an address of ours, or the message is gone.
                 return None
             found.broker_name = name
             return found

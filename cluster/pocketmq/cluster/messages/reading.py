@@ -55,6 +55,7 @@ async def bounds_of(
     stats = await admin.topic_stats(topic)
     if not only:
         return stats
+    # The name is kept beside the queue, for the error.
     wanted = {MessageQueue(topic, each.broker, each.queue): each for each in only}
     for queue, name in wanted.items():
         if queue not in stats:
@@ -100,6 +101,7 @@ async def _offset(
     else:
         moment = now_ms - where.ago_ms if where.ago_ms is not None else where.time_ms
         found = await admin.search_offset(queue, moment or 0)
+    # Into what is stored: a begin that was deleted is the oldest message, one too late the end.
     return min(max(low, found), high)
 
 
@@ -111,9 +113,11 @@ async def read_range(
     while offset < wanted.end:
         pulled = await admin.read(wanted.queue, offset, expression=expression)
         for message in pulled.messages:
+            # A pull may go past the wanted end.
             if message.queue_offset >= wanted.end:
                 return
             yield message
+        # At the end, or a broker that would have us read the same again for ever.
         if pulled.status is PullStatus.NO_NEW_MSG or pulled.next_begin_offset <= offset:
             return
         offset = pulled.next_begin_offset
@@ -123,6 +127,7 @@ async def message_at(admin: Admin, queue: MessageQueue, offset: int) -> MessageE
     """The message at one offset of a queue; None if there is none (any more)."""
     pulled = await admin.read(queue, offset, max_count=1)
     found = pulled.messages[0] if pulled.messages else None
+    # A pull of a deleted offset answers with the next one that is there.
     return found if found is not None and found.queue_offset == offset else None
 
 
@@ -133,6 +138,7 @@ async def follow(
 
     Close it after use (`contextlib.aclosing`). A broker that goes away is asked again each second.
     """
+    # Bounded: brokers are read no faster than the caller takes.
     arrived: asyncio.Queue[MessageExt] = asyncio.Queue(WAITING)
 
     async def watch(queue: MessageQueue, offset: int) -> PocketMQError:
@@ -140,6 +146,7 @@ async def follow(
             while True:
                 offset = await _pull_on(admin, queue, offset, expression, arrived)
         except PocketMQError as exc:
+            # Returned and not raised: the loop below raises it where the caller can catch it.
             return exc
 
     async with TaskOwner("tail") as tasks:
@@ -148,8 +155,10 @@ async def follow(
             for queue, offset in begins.items()
         ]
         while True:
+            # A task of its own, as the wait below is also for watches that fail.
             taken = tasks.start(arrived.get(), name="next")
             await asyncio.wait([taken, *watches], return_when=asyncio.FIRST_COMPLETED)
+            # Looked at first: an error that lasts must not wait behind messages.
             for ended in watches:
                 if ended.done():
                     raise ended.result()
@@ -167,13 +176,16 @@ async def _pull_on(
     try:
         pulled = await admin.read(queue, offset, expression=expression, wait_ms=WAIT_MS)
     except RequestTimeoutError:
+        # The broker held the pull, and nothing came.
         return offset
     except (RemotingError, NoNameServerError, BrokerNotFoundError):
+        # It may be starting again; the offset is not lost.
         await SystemClock().sleep(AGAIN_S)
         return offset
     except BrokerError as exc:
         if not exc.retriable:
             raise
+        # It said itself that a later attempt may succeed.
         await SystemClock().sleep(AGAIN_S)
         return offset
     for message in pulled.messages:

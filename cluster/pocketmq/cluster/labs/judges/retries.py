@@ -60,6 +60,7 @@ async def judge(trial: Trial) -> None:
         for attempt in (1, 2):
             landed = await calls.fail(program, "j-1", attempt)
             wait_s = DELAYS_S[landed.level - 1] if landed.level else 0
+            # A prediction that is no list is wrong in the comparison, and must not end the judge.
             said = waits[attempt - 1] if isinstance(waits, list) and waits else waits
             record.expect(
                 f"attempt {attempt} failed: {landed}", wanted=wait_s, found=said, why=WAITS_WHY
@@ -72,6 +73,7 @@ async def judge(trial: Trial) -> None:
         for attempt in range(1, ATTEMPTS + 1):
             landed = await calls.fail(program, "j-2", attempt)
             is_last = attempt == ATTEMPTS
+            # A dead letter too early as well as one too late.
             if (landed.level == 0) != is_last:
                 record.wrong_step(
                     f"attempt {attempt} of {ATTEMPTS} failed",
@@ -122,6 +124,7 @@ class _Calls:
 
     async def send(self, key: str, body: str) -> None:
         trial = self._court
+        # Counted before: queues of the schedule topic keep what other checks left there.
         self._waiting, self._dead = await self._levels(), await self._dead_letters()
         async with Producer(
             trial.name("judge"), nameservers=trial.cluster.nameservers, clock=trial.clock
@@ -133,6 +136,7 @@ class _Calls:
     ) -> Landed:
         """Wait for an attempt, let it fail, and see where the message goes."""
         await self._called(program, job, attempt)
+        # Again before the answer: from here on one more message at a level is this one.
         self._waiting, self._dead = await self._levels(), await self._dead_letters()
         more = {"again_after_s": again_after_s} if again_after_s else {}
         await program.tell({"ok": False, **more})
@@ -146,6 +150,7 @@ class _Calls:
 
     async def landed_without_call(self, program: Program) -> Landed:
         """Where a message goes that must not lead to a call."""
+        # Both are waited for: whichever comes first tells.
         called = asyncio.ensure_future(program.hear("no call at all"))
         landed = asyncio.ensure_future(self._landed())
         try:
@@ -159,6 +164,7 @@ class _Calls:
         finally:
             for task in (called, landed):
                 task.cancel()
+            # Cancelled tasks are awaited, or their errors would be reported by asyncio.
             await asyncio.wait([called, landed])
 
     async def wait(self, seconds: int) -> None:
@@ -168,6 +174,7 @@ class _Calls:
         half a minute.
         """
         cluster = self._court.cluster
+        # A second more than the delay, as deliveries come with the broker's next look.
         end_ms = cluster.time_ms() + 1000 * (seconds + 1)
         now_ms = cluster.time_ms()
         while now_ms < end_ms:
@@ -194,6 +201,7 @@ class _Calls:
             if await self._dead_letters() > self._dead:
                 found.append(Landed(0))
             before = self._waiting
+            # Ends of queues only grow, so a larger one means a message of this moment.
             found.extend(
                 Landed(level) for level, count in (await self._levels()).items()
                 if count > before.get(level, 0)
@@ -213,6 +221,7 @@ class _Calls:
             if await admin.route(SCHEDULE) is None:
                 return {}
             stats = await admin.topic_stats(SCHEDULE)
+        # The queue's number is the level less one.
         return {queue.queue_id + 1: bounds.max_offset for queue, bounds in stats.items()}
 
     async def _dead_letters(self) -> int:
