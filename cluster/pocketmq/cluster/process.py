@@ -110,6 +110,7 @@ class ChildProcess:
             return State.ENDED
         if self._frozen:
             return State.FROZEN
+        # Its ready line is the sign that it can be asked.
         return State.READY if self.facts else State.STARTING
 
     @property
@@ -163,6 +164,7 @@ class ChildProcess:
         self.facts = {}
         self._frozen = self._is_asked_to_stop = False
         self.expected_end = False
+        # Before the log and the launch, which are part of what a start takes.
         self.started_at_s = self._clock.monotonic()
         self._log = self._open_log()
         self._ready = asyncio.get_running_loop().create_future()
@@ -172,6 +174,7 @@ class ChildProcess:
         try:
             self._process = await launch(self.command, env, self._log)
         except BaseException:
+            # Nobody else closes it: without a process there is no reader of its output.
             self._log.close()
             raise
         self._reader = asyncio.get_running_loop().create_task(

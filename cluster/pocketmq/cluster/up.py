@@ -70,6 +70,7 @@ def run_up(options: ClusterOptions, settings: UpSettings) -> int:
 
     all_gone = False
     interrupted = 0
+    # Before anything starts: a seed that cannot be read is told at once.
     seed = None if settings.seed is None else read_seed(settings.seed)
 
     async def main(role: RoleContext) -> None:
@@ -78,16 +79,20 @@ def run_up(options: ClusterOptions, settings: UpSettings) -> int:
         # It prints no ready line, so a signal cancels this task, and leaving the block stops all.
         def ended(process: ChildProcess) -> None:
             nonlocal all_gone
+            # `kill` notes the role before it is killed, so this is the end that was asked for.
             if process.name in control.killed:
                 return  # it was asked to end
             _say(f"{process.name} ended with status {process.status}; its log: {process.log_path}")
+            # Others may be restarted, so the cluster goes on until nobody is left.
             if not cluster.alive:
                 all_gone = True
                 role.request_stop("no process is left")
 
+        # A process that waits for this file must not read the addresses of a former run.
         if settings.ports_file is not None:
             _remove_ports(settings.ports_file)  # of an earlier run: nobody may trust it
         if settings.caller_pid:
+            # A task of the role, so that its failure would stop the cluster and not go unnoticed.
             role.tasks.start(_stop_after(role, settings.caller_pid), name="watch the caller")
         with data_folder(options.data) as folder:
             # A kill in the middle of a snapshot's load left old and new side by side.
@@ -120,6 +125,8 @@ def run_up(options: ClusterOptions, settings: UpSettings) -> int:
                 with _readable_port_error():
                     await control.start()
             except asyncio.CancelledError:
+                # could be better: other reasons than a signal are no name of `Signals`, and end
+                # here in a KeyError.
                 interrupted = 128 + signal.Signals[role.stop_reason or "SIGINT"]
                 raise
             try:
@@ -129,8 +136,11 @@ def run_up(options: ClusterOptions, settings: UpSettings) -> int:
                     seeding.enter_context(control.before_ready(SEEDING))
                 async with control_address(control, options) as address:
                     if seed is not None:
+                        # Through the operations, as `pocketmq seed` does it, but before the ready
+                        # lines.
                         await Operations(control).seed({}, seed)
                         seeding.close()
+                    # Last, as whoever waits for this file takes the cluster for ready.
                     if settings.ports_file is not None:
                         _write_ports(settings.ports_file, cluster, address)
                     _introduce(cluster, options, address)
@@ -138,6 +148,7 @@ def run_up(options: ClusterOptions, settings: UpSettings) -> int:
                         _say(settings.no_proxy)
                     if settings.background:
                         _say("pocketmq down stops the cluster")
+                        # The command that waits in front of this process ends with this.
                         leave_terminal(spec.logs / "up.log")
                     else:
                         _say("Ctrl-C stops the cluster")
@@ -171,8 +182,10 @@ async def control_address(
         return
     host = options.control_host or loopback_beside(options.host)
     is_local = in_brackets(host) in LOCAL_NAMES
+    # A token that was given stays the same over restarts; else each start has its own.
     token = None if is_local else os.environ.get(TOKEN_VARIABLE) or secrets.token_urlsafe(24)
     server = ControlServer(control, host=host, port=options.control_port, token=token)
+    # Written down with its token, which is why only its owner may read the file.
     noted = ControlFile(server.url, control.nameservers, os.getpid(), token)
     path = control.roles.data / FILE
     async with server:
@@ -188,6 +201,7 @@ def _readable_port_error() -> Iterator[None]:
     try:
         yield
     except ProcessStartError as exc:
+        # Other errors of a start say all that is to say.
         if "is taken by" not in exc.last_words:
             raise
         what = str(exc).partition(";")[0]
@@ -204,6 +218,7 @@ def _controller_ports(options: ClusterOptions) -> list[int]:
 def _write_private(path: Path, content: bytes) -> None:
     """Write a file that only its owner can read, because it may contain the token."""
     try:
+        # Removed first, so that an old file with other rights is not written into.
         path.unlink(missing_ok=True)
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(content)
@@ -229,6 +244,7 @@ def _write_ports(path: Path, cluster: Supervisor, address: ControlFile | None) -
         "endpoints": cluster.endpoints or None,
         "roles": ports,
     }
+    # By this process's number, so that two starts do not write into one file.
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         beside.write_bytes(msgspec.json.encode(content))
@@ -256,6 +272,7 @@ def _introduce(cluster: Supervisor, options: ClusterOptions, address: ControlFil
     if options.users is not None:
         _say(f"users and rules: {options.users}; super user: {cluster.spec.data / USER_FILE}")
     for process in cluster.processes:
+        # For the proxy the port that SDKs need, and not the one for tools.
         listens = cluster.endpoints if process.role == "proxy" else process.address
         _say(f"{process.name:14} {listens:21} pid {process.pid}")
     if not options.brokers:

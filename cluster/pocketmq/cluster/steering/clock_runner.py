@@ -36,6 +36,7 @@ class ClockRunner:
 
     async def run(self, speed: float) -> None:
         """Run from now on, at this speed."""
+        # One after the other: two of them would move time twice.
         await self.stop()
         self.speed = speed
         running = self._move(speed)
@@ -46,6 +47,8 @@ class ClockRunner:
         task, self._task = self._task, None
         self.speed = 0.0  # a move under way comes to its end first
         if task is not None:
+            # Until the move under way is done: roles that stop in the middle of one would make it
+            # fail.
             await asyncio.wait([task])
 
     async def _move(self, speed: float) -> None:
@@ -54,6 +57,7 @@ class ClockRunner:
         while self.speed == speed:
             await self._clock.sleep(STEP_S)
             now = self._clock.monotonic()
+            # Time that a slow move has taken counts too, so the clock keeps its speed.
             passed_s, last_at = now - last_at, now
             try:
                 await self._advance(passed_s * speed)
@@ -61,6 +65,8 @@ class ClockRunner:
             except PocketMQError as exc:
                 failures += 1
                 log.debug("clock.not_moved", reason=str(exc))
+                # Roles are away for good, or the cluster is broken: it would log the same for
+                # ever.
                 if failures == MOST_FAILURES:
                     log.warning("clock.stopped", reason=str(exc))
                     self.speed = 0.0

@@ -107,7 +107,9 @@ class ClusterControl:
             log.warning("data.restored", what=line)
         await self.roles.start()
         try:
+            # The time before any move: without it, a manual clock would be taken for 1970.
             self.view.note_time(self.roles.time_ms())
+            # A broker is of use when every nameserver knows it, which comes after its ready line.
             await self._until_registered(self.roles.running_brokers)
             await self._make_users(
                 each for each in self.roles.names if self.roles.role(each) == "broker"
@@ -165,6 +167,7 @@ class ClusterControl:
 
     async def missing_registrations(self, brokers: Sequence[str] | None = None) -> str:
         """Which nameserver does not know which broker, as text; empty when each knows all."""
+        # Asked one by one: a client of all nameservers would hide one that lacks a broker.
         wanted = set(self.roles.running_brokers if brokers is None else brokers)
         for address in self.roles.nameserver_addresses:
             async with self.admin(address) as admin:
@@ -188,6 +191,7 @@ class ClusterControl:
 
     async def freeze(self, name: str) -> None:
         """Stop a role's reading and timers; its connections stay up."""
+        # Before it is done: the timeline shows it also if it hangs or fails.
         self._note(f"freeze {self.known(name)}")
         with self.events.acting(name, "frozen"):
             await self.roles.freeze(name)
@@ -197,6 +201,7 @@ class ClusterControl:
         self._note(f"thaw {self.known(name)}")
         with self.events.acting(name, "running"):
             await self.roles.thaw(name)
+        # Rules may have been added or cleared while it could not hear of them.
         await self.faults.tell(name, is_new=False)
         if self.clock == "manual":
             # The others have moved on while it stood still.
@@ -276,6 +281,7 @@ class ClusterControl:
 
     async def clear_faults(self, rule_id: str | None = None) -> int:
         """Take a fault rule back, or all; how many there were."""
+        # Known before: afterwards the rules that are gone cannot be asked.
         held = {each.id for each in self.faults.rules}
         cleared = await self.faults.clear(rule_id)
         for ended in sorted(held.difference(each.id for each in self.faults.rules)):
@@ -288,6 +294,7 @@ class ClusterControl:
     async def save_snapshot(self, folder: Path, *, with_secrets: bool = False) -> SnapshotInfo:
         """Copy stores and KV configuration into a folder; see `Snapshots.save`."""
         self._note(f"save snapshot {folder}")
+        # Somebody else may have moved the clocks, and the snapshot names this time.
         time_ms = await self.refresh_time()
         return await self.snapshots.save(folder, time_ms, with_secrets=with_secrets)
 
@@ -323,6 +330,7 @@ class ClusterControl:
         brokers = self.roles.running_brokers
         async with self.admin() as admin:
             before = await create_or_change(admin, topic, queues, brokers, message_type)
+        # One by one: producers and consumers may ask any of them.
         for address in self.roles.nameserver_addresses:
             async with self.admin(address) as admin:
 
@@ -397,6 +405,7 @@ class ClusterControl:
         self._needs_manual_clock()
         if not 0 <= seconds <= MAX_ADVANCE_S:
             raise TooFarError(seconds)
+        # From the present that roles report, as the command line may have moved them since.
         await self.advance_to(await self.refresh_time() + round(seconds * 1000))
 
     async def advance_to(self, time_ms: int, on_deadline: OnDeadline | None = None) -> None:
@@ -413,6 +422,7 @@ class ClusterControl:
         self._needs_manual_clock()
         if time_ms - self.time_ms() > MAX_ADVANCE_S * 1000:
             raise TooFarError((time_ms - self.time_ms()) / 1000)
+        # Noted before the move: `advance_until` sees by the timeline that somebody else moved.
         self._note(f"advance {(time_ms - self.time_ms()) / 1000:g} s")
         await self._advance_to(time_ms, on_deadline)
 
@@ -444,19 +454,25 @@ class ClusterControl:
             Whether it held.
         """
         self._needs_manual_clock()
+        # Asked before the lock is taken: what holds already needs no move.
         is_reached = await holds()
 
         async def stop_at(now_ms: int) -> bool:
             nonlocal is_reached
             self.view.note_time(now_ms)
+            # Released, as `holds` may itself move time, restart roles or start clients.
             self._moving.release()
             try:
                 is_reached = await holds()
             finally:
                 await self._moving.acquire()
+            # Something has changed meanwhile, so the members and deadlines of this move are out of
+            # date.
             return is_reached or self.time_ms() != now_ms or self._scene() != scene
 
         while not is_reached and self.time_ms() < until_ms:
+            # Taken anew for each move: a difference at a deadline ends the move, and the next has
+            # all members.
             scene = self._scene()
             await self._advance_to(until_ms, until=stop_at)
         return is_reached
@@ -466,6 +482,7 @@ class ClusterControl:
         states = {name: self.roles.state(name) for name in self.roles.names}
         said = "".join(f"; {name} is {s}" for name, s in states.items() if s != "running")
         said += await self.pending()
+        # A clock that runs by itself did not stand still.
         if self.clock != "manual" or self.runner.speed:
             return said
         try:
@@ -491,6 +508,8 @@ class ClusterControl:
                 while offset < bounds.max_offset:
                     read = await admin.read(queue, offset)
                     found += read.messages
+                    # At least one further, or a broker that tells no next offset would be asked
+                    # for ever.
                     offset = max(offset + 1, read.next_begin_offset)
         return sorted(found, key=lambda each: each.store_timestamp_ms)
 
@@ -502,6 +521,7 @@ class ClusterControl:
 
     async def real_time_clients(self) -> list[str]:
         """Ids of clients on real time beside a manual clock; each id is returned only once."""
+        # Before and after the question: clients of this process come and go in other threads.
         joined = self._joined()
         async with self.admin() as admin:
             connected = await ask_connected(admin, self.roles.running_brokers)
@@ -535,7 +555,9 @@ class ClusterControl:
         self, time_ms: int, on_deadline: OnDeadline | None = None, until: Until | None = None
     ) -> None:
         async with self._moving:
+            # Time may have passed the target while another move held the lock.
             target_ms = max(time_ms, self.time_ms())
+            # Under the lock: roles and clients that came since the last move belong to it.
             members = await self._members()
             with self.roles.moving():
                 await lock_step.advance_to(

@@ -55,6 +55,7 @@ class ClusterFaults:
         """
         checked = rule.checked()
         for name in (checked.role, checked.other):
+            # Against the roles of now: a misspelt name would make a rule that never fires.
             if name is not None and name not in (*self._roles.names, CLIENTS, OTHERS):
                 raise WrongClusterError(
                     f"there is no role {name!r}; this cluster has {', '.join(self._roles.names)}"
@@ -63,6 +64,7 @@ class ClusterFaults:
             raise WrongClusterError(f"{MOST_RULES} fault rules are there; clear some first")
         self._made += 1
         named = msgspec.structs.replace(checked, id=f"r{self._made}")
+        # could be better: if a role does not answer below, the rule stays and holds at the others.
         self._rules[named.id] = named
         await self._send()
         return named
@@ -87,6 +89,7 @@ class ClusterFaults:
         found: dict[str, dict[str, int]] = {each: {} for each in self._rules}
         async with self._remoting() as remoting:
             for name in self._running():
+                # No firings are wanted: their numbers lie below any such one.
                 report = await self._report(remoting, name, after=1 << 62)
                 for rule_id, count in report.counts.items():
                     if rule_id in found:
@@ -108,9 +111,11 @@ class ClusterFaults:
             name: The role.
             is_new: It has been started anew, and counts from the beginning.
         """
+        # It has none from its start on, so there is nothing to take back.
         if is_new and not self._rules:
             return
         async with self._remoting() as remoting:
+            # Its own port for slaves may be another one, and only partitions need that.
             if is_new and self._parts:  # slaves may follow it at another port than before
                 await self._tell_all(remoting)
             else:
@@ -132,6 +137,7 @@ class ClusterFaults:
     async def _tell_all(self, remoting: RemotingClient) -> None:
         running = self._running()
         if self._parts:
+            # Asked before any is told: each role gets the stream ports of all.
             for name in running:
                 report = await self._report(remoting, name, after=1 << 62)
                 host = host_of(self._roles.addresses[name])

@@ -59,6 +59,7 @@ def store_bytes(root: Path, offset: int) -> StoreBytes:
     """
     record = list(_record(root, offset))
     values = {field.name: field.value for field in record}
+    # The record says itself where its entry is.
     queue = root / "consumequeue" / values["TOPIC"] / values["QUEUEID"]
     entry_at = int(values["QUEUEOFFSET"]) * QUEUE_ENTRY_BYTES
     index = sorted((root / "index").glob("[0-9]*"))
@@ -72,12 +73,15 @@ def store_bytes(root: Path, offset: int) -> StoreBytes:
 
 def _record(root: Path, offset: int) -> Iterator[Field]:
     head = _file_part(root / "commitlog", offset, _HEAD.size)
+    # The log ends here, or has not got so far.
     if len(head) < _HEAD.size:
         raise CallerError(f"the log has no record at {offset}")
     size, magic, flags = _HEAD.unpack(head)
+    # An offset in the middle of a record reads any number as its size.
     if not _HEAD.size <= size <= MAX_RECORD_BYTES:
         raise CallerError(f"no record begins at {offset}: its first 4 bytes say {size} bytes")
     data = _file_part(root / "commitlog", offset, size)
+    # A record of version 2 has two bytes for the length of its topic.
     codes = {"topic length": "H"} if magic == MAGIC_V2 else {}
     for name, flag in (("BORNHOST", _BORN_V6), ("STOREHOST", _STORE_V6)):
         if flags & flag:
@@ -96,8 +100,10 @@ def _fields(
     at, length = 0, 0
     for field in layout.fields:
         code = (codes or {}).get(field.name, field.code)
+        # A field without a code has the length that the field before it told.
         size = struct.calcsize(">" + code) if code else length
         raw = data[at : at + size]
+        # The record is not complete yet: what is there is shown.
         if len(raw) < size:
             return
         if code and not code.endswith("s"):
@@ -120,6 +126,7 @@ def _file_part(folder: Path, offset: int, size: int) -> bytes:
         names = sorted(each.name for each in folder.iterdir() if each.name.isdigit())
     except OSError:
         return b""
+    # The last file that begins at or before the offset.
     before = [name for name in names if int(name) <= offset]
     return _read(folder / before[-1], offset - int(before[-1]), size) if before else b""
 

@@ -25,6 +25,7 @@ def export_recording(
     """
     try:
         if begin_s is None and end_s is None:
+            # Asked before it is read: it may be larger than the memory.
             size = source.stat().st_size
             if size > MAX_EXPORT_BYTES:
                 raise TooLargeError(size)
@@ -44,4 +45,5 @@ def _part(source: Path, begin_s: float | None, end_s: float | None) -> bytes:
     recording = open_recording(source)
     if recording.header is None:
         raise CallerError(f"{source} is no recording: {'; '.join(recording.problems)}")
+    # Written anew: what lies before the part is kept as far as it is lasting.
     return encode_recording(recording.header, selected(recording.events, begin_s, end_s))
