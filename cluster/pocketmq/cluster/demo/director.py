@@ -337,7 +337,6 @@ class Director:
         elif not self._log.rebalances:
             count = len(FIRST_CONSUMERS)
             self._log.joined(FIRST_CONSUMERS, at_ms, f"{count} consumers started")
-        # Events of several consumers that start together are one rebalance.
         else:  # the event begins when the last of them starts
             self._log.began_later(at_ms)
 

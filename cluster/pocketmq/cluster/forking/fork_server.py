@@ -153,8 +153,6 @@ class ForkServer:
             raise
         except asyncio.CancelledError:
             with contextlib.suppress(BlockingIOError, ConnectionError):
-                # The answer may have come together with the cancellation: its role must not go on
-                # unheard.
                 if (answer := ours.recv(_ANSWER_BYTES)).isdigit():  # a moment too late
                     ours.close()  # the role sees that, and ends
                     _reap(int(answer))

@@ -82,8 +82,6 @@ def _serve(asked: socket.socket, parent: int, ahead: list[str]) -> ForkRequest |
             if role is not None:
                 return role
         elif ahead:
-            # A module that cannot be imported is tried again, and told, when a role that needs it
-            # is asked for.
             with contextlib.suppress(ImportError):  # who asks for it is told
                 importlib.import_module(ahead.pop(0))
 

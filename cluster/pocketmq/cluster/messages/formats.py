@@ -93,7 +93,7 @@ def _escape(text: str, at: int, letter: str) -> bytes:
     if letter == "x":
         try:
             digits = text[at + 2 : at + 4]
-            # `int` would take ` 1`, `+1` and `1_` as well.
+            # `int` would take ` 1` and `+1` as well.
             if len(digits) != 2 or not digits.isalnum():
                 raise ValueError
             return bytes([int(digits, 16)])

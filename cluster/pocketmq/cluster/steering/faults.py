@@ -115,7 +115,6 @@ class ClusterFaults:
         if is_new and not self._rules:
             return
         async with self._remoting() as remoting:
-            # Its own port for slaves may be another one, and only partitions need that.
             if is_new and self._parts:  # slaves may follow it at another port than before
                 await self._tell_all(remoting)
             else:

@@ -24,8 +24,7 @@ def counting(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    # Rich looks at standard output by itself, which is often a pipe while the terminal is on
-    # stderr.
+    # Rich takes FORCE_COLOR for a terminal, and would draw the bar into a log.
     console = Console(stderr=True, force_terminal=sys.stderr.isatty())
     bar = Progress(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),

@@ -402,8 +402,7 @@ def progress_bar() -> Iterator[ShowProgress]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    # Rich looks at standard output by itself, which is often a pipe while the terminal is on
-    # stderr.
+    # Rich takes FORCE_COLOR for a terminal, and would draw the bar into a log.
     console = Console(stderr=True, force_terminal=sys.stderr.isatty())
     columns = (
         TextColumn("{task.description}"),

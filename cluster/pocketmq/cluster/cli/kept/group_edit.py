@@ -234,8 +234,8 @@ def _sentence(config: SubscriptionGroupConfig) -> str:
     return ", ".join(parts)
 
 
-# An option that was not given must not set the field back to its default.
 def _said(**fields: Any) -> dict[str, Any]:
+    # An option that was not given must not set the field back to its default.
     return {name: value for name, value in fields.items() if value is not None}
 
 
