@@ -39,6 +39,7 @@ class OptionUpdates:
             return request.reply()
         try:
             change = self._options.update(body)
+        # All or nothing: options of the same request are not changed either.
         except ProtectedOptionError as exc:
             return request.reply(
                 code=ResponseCode.NO_PERMISSION,
@@ -54,8 +55,10 @@ class OptionUpdates:
             if error is None:
                 peer.reply(request, request.reply(remark=change.remark))
                 return
+            # The change is not taken back: it acts already, and may have been seen.
             remark = f"changed until the next restart only: {error}"
             peer.reply(request, request.reply(code=ResponseCode.SYSTEM_ERROR, remark=remark))
 
+        # Answered when it is in the file: who was told of success finds it after a restart.
         self._writer.save(saved)
         return None

@@ -100,6 +100,7 @@ class RoleCommand:
         Raises:
             ConfigError: A value or a file is wrong.
         """
+        # The same files as the role's own options: one file may have all of them.
         conf = self.broker_conf
         return load(
             config_class,
@@ -129,6 +130,7 @@ def run_command(
     try:
         command = RoleCommand(role, config_classes, arguments, program=program, others=others)
         name, serve = prepare(command)
+    # One line on stderr: a wrong option is no reason for a traceback.
     except ConfigError as exc:
         return report(exc, role)
     return run_role(serve, role=role, name=name, options=command.options)
@@ -161,6 +163,7 @@ def seams_of(name: str, role: RoleContext, command: RoleCommand) -> RoleSeams:
     Raises:
         ConfigError: the role is to use TLS, or to prove that it is a member, and cannot.
     """
+    # Imported here, so that `--help` and a wrong option are answered without loading the network.
     from pocketmq.operation.control.processor import event_log
     from pocketmq.operation.faults.rule_book import RuleBook
     from pocketmq.operation.faulty_network.faulty_tcp import FaultyTcp
@@ -169,12 +172,15 @@ def seams_of(name: str, role: RoleContext, command: RoleCommand) -> RoleSeams:
     from pocketmq.operation.tls.role_tls import RoleTls
 
     clock = role.clock
+    # First: a secret that cannot be read ends the start before any port is open.
     secret = command.security.member_secret()
     events = event_log(name, clock, always=command.options.events)
     rules = RuleBook(name, clock.time_ms, events)
     tls = RoleTls(command.security)
+    # Without files there is nothing to look at every half second.
     if tls.is_watching:
         role.tasks.start(tls.watch(clock), name="watch certificates")
+    # Faults are below the members: a partition also cuts the proofs off.
     tcp = FaultyTcp(rules, server_tls=tls.server, client_tls=tls.client)
     if secret is None:
         return RoleSeams(events, rules, tcp, tls.server, None)

@@ -31,6 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def is_installed() -> bool:
     """Whether what gRPC needs is there."""
     try:
+        # `find_spec` imports nothing but the package `google` itself, so a command that only asks
+        # stays fast.
         return all(find_spec(package) is not None for package in ("grpc", "google.protobuf"))
     except ModuleNotFoundError:  # `google` is not there
         return False
@@ -59,6 +61,8 @@ def use_own_certificate(command: RoleCommand, config: ProxyConfig) -> Path | Non
         return None
     from pocketmq.operation.tls.certificate import kept_certificate
 
+    # Only what SDKs dial has to stand in it: SDKs compare the certificate's names with that
+    # address.
     hosts = [told_ip(config.host)]
     if config.advertise:
         hosts.append(split_address(config.advertise)[0])
@@ -67,6 +71,7 @@ def use_own_certificate(command: RoleCommand, config: ProxyConfig) -> Path | Non
         own = kept_certificate(folder, hosts)
     except OSError as exc:
         raise DiskError(folder, exc.strerror or str(exc), advice="choose another folder") from exc
+    # Test mode would make a certificate for this run alone, in place of the one that was just read.
     command.security = replace(
         command.security,
         tls_test_mode_enable=False,
@@ -81,8 +86,12 @@ def _prepare(command: RoleCommand) -> tuple[str, RoleMain]:
 
     async def serve(role: RoleContext) -> None:
         check_installed()
+        # Imported after the check: without gRPC this line would fail with no word of what to
+        # install.
         from pocketmq.proxy.assembly.proxy import Proxy
 
+        # Before anything is made: a proxy that finds its port taken leaves no certificate and no
+        # folder.
         check_port_free(config.host, config.port)
         check_port_free(config.host, config.grpc_port)
         shown = use_own_certificate(command, config)

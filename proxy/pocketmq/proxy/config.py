@@ -72,7 +72,10 @@ class ProxyConfig:
 
     def __post_init__(self) -> None:
         if self.advertise:
+            # Read for its fault only: a typing error shows at start, and not in every SDK's first
+            # route.
             split_address(self.advertise)
+        # Brokers check what the proxy signs, so SDKs that nobody checks would act as that user.
         if self.inner_credentials is not None and not self.authentication_enabled:
             raise ConfigError(
                 "inner_client_authentication_credentials",

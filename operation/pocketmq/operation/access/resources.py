@@ -57,6 +57,7 @@ class Resource:
         kind = _TYPES.get(type_name.lower())
         if kind is None:
             return None
+        # Before the prefixes, among which an empty one would stand for it.
         if name == STAR:
             return cls(kind, None, Pattern.ANY)
         if name.endswith(STAR):
@@ -70,6 +71,7 @@ class Resource:
         if self.type is ResourceType.ANY:
             return STAR
         end = {Pattern.ANY: STAR, Pattern.LITERAL: "", Pattern.PREFIXED: STAR}[self.pattern]
+        # Java writes the word where a request names nothing.
         name = "null" if self.name is None and self.pattern is Pattern.LITERAL else self.name or ""
         return f"{self.type.value}:{name}{end}"
 
@@ -82,6 +84,7 @@ class Resource:
         if self.pattern is Pattern.ANY:
             return True
         if self.pattern is Pattern.LITERAL:
+            # A request without a name matches a rule without one, and no prefix.
             return self.name == other.name
         return other.name is not None and other.name.startswith(self.name or "")
 
@@ -93,6 +96,7 @@ def topic(name: str | None) -> Resource:
 
 def group(name: str | None) -> Resource:
     """One group, which may be named by its retry topic."""
+    # Consumers ask for their retry topic as a topic; the right to it is that to the group.
     if name is not None and name.startswith(RETRY):
         name = name.removeprefix(RETRY)
     return Resource(ResourceType.GROUP, name)

@@ -93,10 +93,12 @@ class Entry:
         )
 
     def _has(self, wanted: Sequence[Action]) -> bool:
+        # An entry without actions says nothing, not even of Any.
         if not self.actions:
             return False
         if Action.ANY in wanted:
             return True
+        # A need without actions is none, and All must not allow it.
         return bool(wanted) and (
             Action.ALL in self.actions or not set(wanted).isdisjoint(self.actions)
         )
@@ -119,6 +121,7 @@ class _Places:
         self._lengths: dict[ResourceType, set[int]] = {}
         for place, entry in enumerate(entries):
             about = entry.resource
+            # Rules for everything are few, so they are looked at for each need.
             if about.type is ResourceType.ANY or about.pattern is Pattern.ANY:
                 self._all.setdefault(about.type, []).append(place)
             elif about.pattern is Pattern.LITERAL:
@@ -126,6 +129,8 @@ class _Places:
             else:
                 prefix = about.name or ""
                 self._prefixed.setdefault((about.type, prefix), []).append(place)
+                # Only prefixes of lengths that occur are looked up, instead of every beginning of a
+                # name.
                 self._lengths.setdefault(about.type, set()).add(len(prefix))
 
     def of(self, resource: Resource) -> list[int]:
@@ -136,10 +141,12 @@ class _Places:
             *(self._all.get(kind, ()) if kind is not ResourceType.ANY else ()),
             *self._literal.get((kind, name), ()),
         ]
+        # Only a literal rule can be about something without a name.
         if name is not None:
             for length in self._lengths.get(kind, ()):
                 if length <= len(name):
                     found += self._prefixed.get((kind, name[:length]), ())
+        # The order of the entries decides between equal ones, and the tables have lost it.
         found.sort()
         return found
 
@@ -153,6 +160,7 @@ class Policy:
     _places: _Places = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        # A frozen dataclass takes no other way; it is derived, so nothing that was frozen changes.
         object.__setattr__(self, "_places", _Places(self.entries))
 
     def matching(self, need: Need, source_ip: str) -> list[Entry]:
@@ -169,9 +177,11 @@ class Policy:
         merged = list(self.entries)
         places: dict[Resource, int] = {}
         for at, old in enumerate(merged):
+            # Where one resource is there twice, the first entry is the one that is replaced.
             places.setdefault(old.resource, at)
         for new in entries:
             at = places.setdefault(new.resource, len(merged))
+            # A place behind the end appends, and any other replaces.
             merged[at : at + 1] = [new]
         return replace(self, entries=tuple(merged))
 
@@ -210,6 +220,7 @@ class Acl:
         kept = []
         for each in self.policies:
             if each.type is kind:
+                # A literal and a prefixed resource differ, though their texts begin alike.
                 entries = tuple(rule for rule in each.entries if rule.resource != resource)
                 if entries:
                     kept.append(replace(each, entries=entries))
@@ -245,6 +256,7 @@ def decide(acl: Acl | None, need: Need, source_ip: str, *, longest_prefix_first:
         ValueError: a rule has a network, and `source_ip` is no address.
     """
     # The custom rules decide where one of them fits, and the default ones otherwise.
+    # Custom before Default; with a match in the first the second is not asked at all.
     for policy in (acl and acl.of(PolicyType.CUSTOM), acl and acl.of(PolicyType.DEFAULT)):
         if not policy:
             continue
@@ -252,6 +264,7 @@ def decide(acl: Acl | None, need: Need, source_ip: str, *, longest_prefix_first:
         if matching:
             order = _compare if longest_prefix_first else _compare_as_5_3_3
             ordered = tuple(java_sorted(matching, order))
+            # The first one alone: a Deny further behind does not count.
             entry = ordered[0]
             if entry.decision is Decision.DENY:
                 return Verdict(False, "the decision is deny.", entry, ordered, policy.type)
@@ -277,6 +290,8 @@ def java_sorted(items: Sequence[T], compare: Callable[[T, T], int]) -> list[T]:
     else:
         while run < len(done) and compare(done[run], done[run - 1]) >= 0:
             run += 1
+    # Binary insertion, step by step as Java: with a comparator that contradicts itself the result
+    # depends on which pairs are compared.
     for start in range(run, len(done)):
         pivot = done[start]
         left, right = 0, start
@@ -310,6 +325,8 @@ def _compare_as_5_3_3(one: Entry, other: Entry) -> int:
     if order is None:
         order = 0
         if a.pattern is not b.pattern:
+            # An ANY at the left counts as equal to all, and at the right as behind: so both orders
+            # are possible.
             order = 0 if a.pattern is Pattern.ANY else -1  # it never looks at the other
         elif a.pattern is Pattern.PREFIXED:
             order = len(a.name or "") - len(b.name or "")
@@ -331,6 +348,7 @@ def _by_type(a: Resource, b: Resource) -> int | None:
         return None
     if b.type is ResourceType.ANY:
         return -1
+    # Two types that are both named cannot meet in one need.
     return 1 if a.type is ResourceType.ANY else 0
 
 
@@ -339,6 +357,8 @@ def is_address_or_network(text: str) -> bool:
     try:
         if "/" in text:
             host, _, bits = text.partition("/")
+            # The host may have bits behind the network, which RocketMQ allows too; `ip_network`
+            # would refuse it.
             return 0 <= int(bits) <= ipaddress.ip_address(host).max_prefixlen
         ipaddress.ip_address(text)
     except ValueError:
@@ -351,6 +371,7 @@ def _in_range(ip: str, network: str) -> bool:
     if not slash:
         return ip == network
     start = ipaddress.ip_address(host)
+    # An address of the other family is compared by the same shift.
     rest = start.max_prefixlen - int(bits)
     # Numbers, whatever the family: so does RocketMQ.
     return int(ipaddress.ip_address(ip)) >> rest == int(start) >> rest

@@ -81,13 +81,17 @@ class IndexBuilder:
             offset: Byte at which it begins.
             size: Its bytes, its end included.
         """
+        # Both times: on a manual clock protocol time stands still, and in a jump it moves alone.
         bucket = (event.at_ms // FRAME_MS, event.real_us // (FRAME_MS * 1000))
+        # A frame is loaded as a whole, so one moment with very many events is cut.
         if bucket != self._bucket or self._frames[-1].events >= MOST_PER_FRAME:
             self._bucket = bucket
             self._frames.append(Frame(event.at_ms, event.real_us, offset))
         frame = self._frames[-1]
         frame.events += 1
+        # From the first byte to the end of this line; lines that could not be read lie in between.
         frame.size = offset + size - frame.offset
+        # Counted events stand under their own name, or a time line would show load as silence.
         if isinstance(event, EventsCounted):
             kind, number = event.kind, event.count
         else:
@@ -96,6 +100,7 @@ class IndexBuilder:
         place = _place(event)
         places[place] = places.get(place, 0) + number
         self._events += 1
+        # Roles' clocks differ a little, so the last line is not always the latest.
         self._ended_ms = max(self._ended_ms, event.at_ms)
 
     def index(self, recording_bytes: int) -> RecordingIndex:
@@ -139,8 +144,10 @@ def decode_index(data: bytes, recording_bytes: int) -> RecordingIndex | None:
     """
     try:
         index = msgspec.json.decode(data, type=RecordingIndex)
+    # The file may be of somebody else, and deep enough to end the parser.
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
+    # Another size: the recording was written on since, and offsets may point into lines.
     if index.pocketmq_index != INDEX_VERSION or index.bytes != recording_bytes:
         return None
     return index

@@ -123,19 +123,25 @@ class RecordingReader:
         """The events that are complete now."""
         if self._is_over:
             return []
+        # Counted from the file's first byte, so that pieces of any size end at the same place.
         room = self._most_bytes - self._at - len(self._rest)
         is_last = len(data) > room
+        # A line may come in pieces; its beginning waits in `_rest`.
         *lines, self._rest = (self._rest + data[: max(0, room)]).split(b"\n")
         found: list[Line] = []
         for raw in lines:
             if not self._take(raw, found):
+                # The first line was no header: nothing behind it is worth reading.
                 return found
         if len(self._rest) > MOST_LINE_BYTES:
             if not self._skipping:
                 self._problem(f"line {self._number + 1} is longer than {MOST_LINE_BYTES} bytes")
+            # The rest of the line is passed over as it comes, so that a file without line ends
+            # fills no memory.
             self._skipping = True
             self._at += len(self._rest)
             self._rest = b""
+        # Told once, with what was opened so far kept: a part of a recording is better than none.
         if is_last:
             self._is_over = True
             self._problem(f"the recording is longer than {self._most_bytes} bytes; opened so far")
@@ -144,6 +150,7 @@ class RecordingReader:
     def finish(self) -> None:
         """There is no more; says so in `problems` if that is in the middle of a line."""
         if self._is_over:
+            # Its reason has been told already.
             return
         self._is_over = True
         if self._number == 0 and not self._rest:
@@ -156,6 +163,7 @@ class RecordingReader:
         offset, size = self._at, len(raw) + 1
         self._at += size
         self._number += 1
+        # The end of a line that was too long, of which the problem has been told.
         if self._skipping:
             self._skipping = False
             return True
@@ -163,6 +171,7 @@ class RecordingReader:
             return self._take_header(raw)
         try:
             found.append(Line(self._decoder.decode(raw), offset, size))
+        # An event of a newer release is one too: the rest can still be replayed.
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
             self._problem(f"line {self._number} is no event that this version knows: {exc}")
         return True
@@ -175,6 +184,7 @@ class RecordingReader:
             self._problem("this is no recording of PocketMQ: its first line is no header")
             return False
         self.header = header
+        # Read on all the same, as most events of another version are the same.
         if header.pocketmq_recording != RECORDING_VERSION:
             self._problem(
                 f"it has version {header.pocketmq_recording}, and this is version "
@@ -186,6 +196,7 @@ class RecordingReader:
         if len(self._problems) < MOST_PROBLEMS:
             self._problems.append(text)
         else:
+            # A file of another kind has a problem in each line.
             self._unnamed += 1
 
 

@@ -63,16 +63,19 @@ class ClusterState:
 
     def take(self, event: Event) -> None:
         """Fold the next one."""
+        # Events of several roles come by real time, so protocol time may step back a little.
         self.at_ms = max(self.at_ms, event.at_ms)
         match event:
             case RoleStarted():
                 self.roles[event.role] = "running"
             case RoleStopped():
                 self.roles[event.role] = event.how
+                # One that is frozen keeps its memory, and goes on with it.
                 if event.how == "ended":
                     self._ended(event.role)
             case BrokerRegistered():
                 known = self.known.setdefault(event.nameserver, {})
+                # By the id as well: master and slaves have one name.
                 known[event.broker, event.broker_id] = event.address
             case BrokerForgotten():
                 known = self.known.setdefault(event.nameserver, {})
@@ -87,6 +90,7 @@ class ClusterState:
             case QueuesUnlocked():
                 for queue in event.queues:
                     key = (event.broker, event.group, queue)
+                    # Another client may have been granted it since, after the lock expired.
                     if self.locks.get(key) == event.client_id:
                         del self.locks[key]
             case MessageStored() | MessageDispatched() | StoreFlushed():
@@ -107,11 +111,13 @@ class ClusterState:
 
     def _member(self, event: MemberJoined | MemberLeft | MemberSilent) -> None:
         if isinstance(event, MemberJoined):
+            # Twice for two connections, so that one that leaves takes only its own away.
             self.members.setdefault((event.broker, event.group), []).append(event.client_id)
             return
         if isinstance(event, MemberLeft):
             places = [(event.broker, event.group)]
         else:
+            # A silent client is dropped from all its groups at that broker.
             places = [place for place in self.members if place[0] == event.broker]
         for place in places:
             members = self.members.get(place, [])
@@ -123,7 +129,9 @@ class ClusterState:
 
     def _stored(self, event: MessageStored | MessageDispatched | StoreFlushed) -> None:
         if isinstance(event, StoreFlushed):
+            # What the disk has is told in order, so the last is the furthest.
             self.flushed[event.broker] = event.physical_to
+            # Somebody who began to watch late knows the end of the log by this alone.
             if event.physical_end is not None:
                 self.log_ends[event.broker] = event.physical_end
         elif isinstance(event, MessageStored):

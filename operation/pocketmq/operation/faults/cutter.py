@@ -30,11 +30,13 @@ class FrameCutter:
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[Frame]:
         """The frames that are complete now."""
+        # Whatever follows is passed on as it comes.
         if self._is_lost:
             return [Frame(bytes(data), None)]
         self._buffer += data
         frames: list[Frame] = []
         while len(self._buffer) >= 4:
+            # Signed, as Java reads it: a negative length is a broken stream and not a long frame.
             length = int.from_bytes(self._buffer[:4], signed=True)
             # Nobody can tell where the next frame begins; the real reader is to see the bytes as
             # they came.
@@ -50,12 +52,15 @@ class FrameCutter:
                 frames.append(Frame(raw[self._passed :], None))
                 self._passed = 0
                 continue
+            # A decoder for each frame: one that cannot be read must not spoil the next.
             commands = FrameDecoder().feed(raw)
+            # None in place of a command: the real reader is to complain about it.
             frames.append(Frame(raw, commands[0] if commands else None))
         return frames
 
     def rest(self) -> bytes:
         """What has come of a frame that is not complete, to be passed on; it is forgotten here."""
+        # What was passed on before stays with the reader, which would else get it twice.
         rest = bytes(self._buffer[self._passed :])
         self._buffer.clear()
         self._passed = 0

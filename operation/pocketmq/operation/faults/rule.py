@@ -96,17 +96,21 @@ class FaultRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
         Raises:
             WrongFaultError: It contradicts itself, or a code has no such name.
         """
+        # Without a delay such a rule would fire, be counted, and change nothing.
         if self.do in ("delay", "slow-fsync") and not self.delay_ms:
             raise WrongFaultError(f"{self.do} needs delay_ms, such as 800 (--delay-ms 800)")
         if self.do == "partition":
             if not self.role or not self.other or self.role == self.other:
                 raise WrongFaultError("a partition needs two sides: role and other")
+            # Frames of a partition are held and not judged, so there is nothing to count.
             if self.nth or self.times or self.probability != 1 or self.code is not None:
                 raise WrongFaultError("a partition lasts until it is cleared; leave the rest out")
         elif self.other is not None:
             raise WrongFaultError("other is for partition; name the role with role")
+        # The disk does not know for which request it writes.
         if self.do in DISK_DEEDS and (self.code is not None or self.topic or self.group):
             raise WrongFaultError(f"{self.do} knows no code, topic or group; leave them out")
+        # Names become numbers here, once, and not at each request.
         return msgspec.structs.replace(
             self,
             code=None if self.code is None else _number(self.code, RequestCode),
@@ -142,6 +146,7 @@ def _number(code: int | str, codes: type[RequestCode] | type[ResponseCode]) -> i
     if isinstance(code, int):
         return code
     text = code.strip()
+    # Codes of response may be negative.
     if text.lstrip("-").isdigit():
         return int(text)
     try:
@@ -158,4 +163,5 @@ def _like(text: str, names: list[str]) -> list[str]:
     begin = sorted((each for each in names if each.startswith(text)), key=len)
     inside = sorted((each for each in names if text in each), key=len)
     near = difflib.get_close_matches(text, names)
+    # An empty text is inside every name.
     return list(dict.fromkeys([*begin, *inside, *near]))[:3] if text else []

@@ -114,6 +114,7 @@ class RuleBook:
             + [each for name in cut for each in streams.get(name, ())]
         )
         self.is_armed = bool(network or cut)
+        # A copy: a line that is reset by the new rules unlistens itself.
         for listener in list(self._listeners):
             listener()
 
@@ -141,6 +142,7 @@ class RuleBook:
     def fills_disk(self) -> bool:
         """Whether a `disk-full` holds for every call."""
         return bool(self._disk) and any(
+            # One with a count lets some calls pass, and the disk is not full for those who look.
             each.rule.do == "disk-full" and each.rule.nth is None and each.rule.times is None
             for each in self._disk
         )
@@ -150,7 +152,10 @@ class RuleBook:
         sides = (str(rule.role), str(rule.other))
         for here, there in (sides, sides[::-1]):
             if here == self.role:
+                # All that have an address now; a role that joins later comes with the next set of
+                # rules.
                 return set(addresses) - {self.role} if there == OTHERS else {there}
+        # Only now: a rule that names this role as `there` was found above already.
         for here, there in (sides, sides[::-1]):
             if here == OTHERS:
                 return {there}
@@ -165,21 +170,25 @@ class RuleBook:
             request: What passes.
             leaves: It leaves the role; else it arrives.
         """
+        # Rules are set and cleared over the same port, and must always get through.
         if not self._network or is_own(request.code):
             return None
         names: _Names | None = None
         for armed in self._network:
             rule = armed.rule
+            # The other deeds happen where the request arrives: both ends may have the same rule.
             if leaves and rule.do != "lose":
                 continue
             codes = rule.codes
             if codes is not None and request.code not in codes:
                 continue
+            # Headers are read only for rules that ask for names, as this is done for each request.
             if rule.topic is not None or rule.group is not None:
                 names = names or _Names(request)
                 if not names.fit(rule):
                     continue
             if armed.fires():
+                # For the report, also of a rule that asks for none.
                 names = names or _Names(request)
                 self._note(rule, code=request.code, topic=names.topic, group=names.group)
                 return rule
@@ -189,6 +198,7 @@ class RuleBook:
         """The first rule that fires at a call of the disk."""
         for armed in self._disk:
             rule = armed.rule
+            # A slow disk makes writes wait for nothing; only the sync takes time.
             operations = _SYNCS if rule.do == "slow-fsync" else _WRITES
             if operation in operations and armed.fires():
                 self._note(rule, path=path)
@@ -246,9 +256,11 @@ class _Armed:
         """Count a call that fits; whether the rule fires at it."""
         rule = self.rule
         self._seen += 1
+        # `nth` alone means that one call and no other.
         most = rule.times if rule.times is not None else (1 if rule.nth is not None else None)
         if self._seen < (rule.nth or 1) or (most is not None and self.fired >= most):
             return False
+        # Drawn only at calls that might fire, so that the series is the same whatever else passes.
         if rule.probability < 1 and self._random.random() >= rule.probability:
             return False
         self.fired += 1
@@ -265,10 +277,12 @@ class _Names:
         if kind is None:
             return
         try:
+            # Read a second time by the processor; rules are for tests, so this may cost.
             header = request.header(kind)
         except BadRequestError:
             return  # the processor says what is wrong with it
         self.topic = getattr(header, "topic", None)
+        # Headers name the group differently.
         for name in ("consumer_group", "producer_group", "group", "group_name"):
             if (group := getattr(header, name, None)) is not None:
                 self.group = str(group)

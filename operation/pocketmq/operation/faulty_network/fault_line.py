@@ -84,12 +84,14 @@ class FaultLine(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
+        # Before the inner end is told: it may write at once, and a rule may already hold.
         self._book.listen(self._changed)
         self._inner_transport = LineTransport(self._transport)
         self._choose_write()
         self._inner.connection_made(self._inner_transport)
 
     def data_received(self, data: bytes) -> None:
+        # While nobody has rules no frame is looked at, which is every cluster in earnest.
         if self._always_cuts or self._book.is_armed:
             self._judge_incoming(data)
         elif self._in is None:
@@ -103,8 +105,10 @@ class FaultLine(asyncio.Protocol):
         return self._inner.eof_received()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        # The book lives as long as the role, and would keep every connection that ever was.
         self._book.unlisten(self._changed)
         self._transport = None
+        # The inner end writes into nothing from now on, instead of a closed transport.
         self._choose_write()
         self._held_in.clear()
         self._held_out.clear()
@@ -123,6 +127,7 @@ class FaultLine(asyncio.Protocol):
         transport = self._transport
         if transport is None:
             return
+        # Answers that are to be lost are still waited for after the last rule is gone.
         if not (self._always_cuts or self._book.is_armed or self._dropped):
             transport.write(data)
             return
@@ -142,6 +147,7 @@ class FaultLine(asyncio.Protocol):
     def _is_lost_on_leaving(self, command: Command | None) -> bool:
         if command is None:
             return False
+        # Answers are no calls: no rule names them, and only a dropped one is lost.
         if command.is_response:
             if command.opaque in self._dropped:
                 del self._dropped[command.opaque]
@@ -152,6 +158,7 @@ class FaultLine(asyncio.Protocol):
     # -- in ---------------------------------------------------------------------------------
 
     def _judge_incoming(self, data: bytes) -> None:
+        # The first bytes under a rule: the channel may have the beginning of a frame already.
         if self._in is None:
             self._in = FrameCutter(self._inner.unfinished)
         for frame in self._in.feed(data):
@@ -163,18 +170,21 @@ class FaultLine(asyncio.Protocol):
                 # always pass.
                 if is_own(command.code) and not command.is_oneway:
                     self._exempt.add(command.opaque)
+            # An answer to a request of our own is held as well: the peer is cut off in both ways.
             if self._is_parted and not (
                 command is not None and not command.is_response and is_own(command.code)
             ):
                 self._hold(self._held_in, frame.raw)
             else:
                 self._pass_in(frame)
+            # A rule has reset it: frames behind that one were never received.
             if self._transport is None or self._transport.is_closing():
                 return
 
     def _pass_in(self, frame: Frame) -> None:
         command = frame.command
         inner = self._inner
+        # What nobody can read is the channel's to refuse.
         if command is None or command.is_response:
             inner.data_received(frame.raw)
             return
@@ -187,10 +197,12 @@ class FaultLine(asyncio.Protocol):
                 self._refuse(command, int(rule.with_code), rule.remark)
             case "delay":
                 loop = asyncio.get_running_loop()
+                # The loop's own time: a network's delay is on no manual clock.
                 loop.call_later(rule.delay_ms / 1000, self._arrive_late, frame.raw)
             case "drop":
                 # The request is done and only its answer is lost, as when a connection breaks
                 # between.
+                # Bounded, as a processor may never answer; a one-way request has no answer to lose.
                 if not command.is_oneway and len(self._dropped) < MOST_DROPPED:
                     self._dropped[command.opaque] = None
                 inner.data_received(frame.raw)
@@ -203,11 +215,14 @@ class FaultLine(asyncio.Protocol):
                 pass  # lost
 
     def _arrive_late(self, raw: bytes) -> None:
+        # The connection may have ended while the request was on its way.
         if self._transport is not None and not self._transport.is_closing():
             self._inner.data_received(raw)
 
     def _refuse(self, request: Command, code: int, remark: str) -> None:
         if self._transport is not None and not request.is_oneway:
+            # Past the partition and the rules: it is the network's own answer, which no rule is
+            # about.
             self._transport.write(b"".join(encode_frame(request.reply(code=code, remark=remark))))
 
     def _reset(self) -> None:
@@ -215,6 +230,7 @@ class FaultLine(asyncio.Protocol):
         if transport is None:
             return
         found = transport.get_extra_info("socket")
+        # Unix sockets know no RST, and in tests there may be no socket at all.
         if found is not None and found.family in (socket.AF_INET, socket.AF_INET6):
             # Without it the kernel would say goodbye in order (FIN), which peers handle better than
             # an RST.
@@ -227,6 +243,8 @@ class FaultLine(asyncio.Protocol):
     def _is_parted(self) -> bool:
         book = self._book
         if self._target:
+            # Whom we dialled is known by its address; who dialled us comes from a port of no
+            # meaning.
             return self._target in book.cut_addresses
         return book.cuts_clients and not self._is_role
 
@@ -254,10 +272,13 @@ class FaultLine(asyncio.Protocol):
     def _changed(self) -> None:
         self._choose_write()
         if self._is_parted or not (self._held_in or self._held_out):
+            # It still holds, or there is nothing to catch up with.
             return
+        # Taken out first: what the inner end answers may be held anew by other rules.
         incoming, self._held_in = self._held_in, []
         outgoing, self._held_out = self._held_out, []
         self._held_bytes = 0
+        # What was held goes out before anything that is written from now on.
         if self._transport is not None and outgoing:
             self._transport.write(b"".join(outgoing))
         for raw in incoming:
@@ -281,7 +302,9 @@ class ChannelLine(FaultLine):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
+        # While it stands aside no `connection_lost` reaches this line.
         self._channel.add_close_listener(self._ended)
+        # Without rules the channel reads the socket by itself: a line between costs each message.
         if self._transport is not None and not self._book.is_armed:
             self._is_aside = True
             self._transport.set_protocol(self._channel)
@@ -295,6 +318,9 @@ class ChannelLine(FaultLine):
         if self._is_aside and self._book.is_armed:
             self._is_aside = False
             if self._transport is not None and self._inner_transport is not None:
+                # asyncio calls whoever is the protocol at the time, so a rule acts on the next
+                # bytes.
                 self._transport.set_protocol(self)
                 self._channel.write_to(self._inner_transport)
+        # Afterwards: it chooses where the inner end writes, and has to find the line in its place.
         super()._changed()

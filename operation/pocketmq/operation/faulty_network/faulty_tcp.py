@@ -76,6 +76,7 @@ class FaultyTcp(TcpNetwork):
         on_close: OnChannel | None = None,
         credentials: Credentials | None = None,
     ) -> Channel:
+        # A partition refuses new connections too, at once and not after a time-out.
         self._check(address)
         return await super().connect(
             address,
@@ -88,12 +89,14 @@ class FaultyTcp(TcpNetwork):
         )
 
     def socket_protocol(self, channel: Channel, target: str) -> asyncio.Protocol:
+        # One for each connection, also while there are no rules: they may come at any time.
         return ChannelLine(channel, self._book, target)
 
     async def listen(
         self, host: str, port: int, make: MakeProtocol, *, tls: bool = False
     ) -> TcpStreams:
         streams = await super().listen(host, port, make, tls=tls)
+        # A port may be closed and listened on again.
         if streams.port not in self._stream_ports:
             self._stream_ports.append(streams.port)
         return streams
@@ -112,6 +115,7 @@ class FaultyTcp(TcpNetwork):
 
     def _check(self, address: str) -> None:
         if address in self._book.cut_addresses:
+            # As a network that is cut would let the connect fail; callers need no other branch.
             raise ConnectError(address, "a fault rule parts us from it")
 
 
@@ -140,6 +144,7 @@ class FaultProcessor:
                 code=ResponseCode.NO_PERMISSION,
             )
         orders = decode_body(request.body_view, FaultOrders, request.encoding)
+        # Checked before any is taken: a bad rule leaves those before as they are.
         rules = [each.checked() for each in orders.rules]
         # After the answer: a partition from clients would hold it back.
         asyncio.get_running_loop().call_soon(

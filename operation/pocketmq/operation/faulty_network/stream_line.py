@@ -36,6 +36,8 @@ class StreamLine(asyncio.Protocol):
         self._is_parted = False
         self._held: list[bytes] = []
         self._held_bytes = 0
+        # Bound to the inner end directly: a log that is replicated passes here, and nothing looks
+        # at it.
         self.data_received = inner.data_received  # type: ignore[method-assign]
 
     # -- asyncio.Protocol -------------------------------------------------------------------
@@ -44,6 +46,7 @@ class StreamLine(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         self._inner_transport = _StreamTransport(self._transport, self._may_read)
         self._book.listen(self._changed)
+        # Before the inner end is told, as it may write at once and the role be parted already.
         self._changed()
         self._inner.connection_made(self._inner_transport)
 
@@ -52,6 +55,7 @@ class StreamLine(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._book.unlisten(self._changed)
+        # Rules that change later find nothing to hold.
         self._transport = None
         self._held.clear()
         self._inner.connection_lost(exc)
@@ -75,20 +79,25 @@ class StreamLine(asyncio.Protocol):
         was_parted, self._is_parted = self._is_parted, is_parted
         if is_parted:
             inner.write_to(self._hold)
+            # Not read at all: the sender's window fills as over a cut line, and costs no memory
+            # here.
             transport.pause_reading()
             return
+        # Before what was held is written, so that nothing new is held any more.
         inner.write_to(transport.write)
         if was_parted:
             held, self._held = self._held, []
             self._held_bytes = 0
             if held:
                 transport.write(b"".join(held))
+            # The inner end may have paused for reasons of its own meanwhile.
             inner.resume_if_wanted()
 
     def _hold(self, data: bytes | bytearray | memoryview) -> None:
         self._held.append(bytes(data))
         self._held_bytes += len(data)
         if self._held_bytes > MOST_HELD_BYTES and self._transport is not None:
+            # Written without end into a partition it would fill the memory.
             self._transport.abort()
 
 
@@ -101,6 +110,7 @@ class _StreamTransport(LineTransport):
         self._is_wanted = True
 
     def pause_reading(self) -> None:
+        # Noted even while a partition has paused it already.
         self._is_wanted = False
         super().pause_reading()
 

@@ -83,6 +83,7 @@ class MemberProcessor:
         Raises:
             BadRequestError: the connection is in plaintext.
         """
+        # A proof is for one TLS connection: over plaintext somebody between could pass it on.
         if not peer.tls_binding():
             raise BadRequestError(NEEDS_TLS, code=ResponseCode.NO_PERMISSION)
         fresh = self._members.challenges[peer] = secrets.token_bytes(CHALLENGE_BYTES)
@@ -96,7 +97,9 @@ class MemberProcessor:
             BadRequestError: it is wrong, or nobody was challenged; the connection is closed.
         """
         header = request.header(ProveMemberRequestHeader)
+        # Taken out, so that each challenge is answered once.
         challenge = self._members.challenges.pop(peer, b"")
+        # The other end's own part: without it a false port could have old answers repeated.
         nonce = _bytes(header.nonce, CHALLENGE_BYTES)
         exchange = Exchange(peer.tls_binding(), challenge, nonce)
         secret = self._members.secret
@@ -112,6 +115,7 @@ class MemberProcessor:
                 f"the proof is wrong: {SHARE_IT}", code=ResponseCode.NO_PERMISSION
             )
         self._members.add(peer)
+        # Only after theirs: who has no secret gets nothing to work on.
         own = proof(secret, End.ACCEPTED, exchange)
         return request.reply(ProveMemberResponseHeader(proof=own.hex()))
 
@@ -129,6 +133,7 @@ async def prove_to(channel: Channel, address: str, secret: Secret, *, timeout_s:
         ConnectError: it refuses us, or is no member; the text says what to do.
     """
     binding = channel.tls_binding()
+    # Before anything is sent: a proof in plaintext would help whoever listens.
     if not binding:
         raise ConnectError(address, NEEDS_TLS)
     try:
@@ -142,15 +147,18 @@ async def prove_to(channel: Channel, address: str, secret: Secret, *, timeout_s:
         reply = await channel.request(header, timeout_s=timeout_s)
         _check(reply, address)
         shown = _bytes(reply.header(ProveMemberResponseHeader).proof, PROOF_BYTES)
+    # Callers try another address after a `ConnectError`; any other fault would end them.
     except (RemotingError, BadRequestError) as exc:
         if isinstance(exc, ConnectError):
             raise
         raise ConnectError(address, str(exc)) from exc
+    # Until here it was asked nothing but the exchange itself.
     if not is_proven(secret, End.ACCEPTED, exchange, shown):
         raise ConnectError(address, f"its proof is wrong: {SHARE_IT}")
 
 
 def _check(reply: Command, address: str) -> None:
+    # RocketMQ's nameservers and brokers do not know the request.
     if reply.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
         raise ConnectError(address, NO_MEMBER)
     if reply.code != ResponseCode.SUCCESS:
@@ -167,6 +175,7 @@ def _bytes(text: str, size: int) -> bytes:
         found = bytes.fromhex(text)
     except ValueError:
         found = b""
+    # A short one would let somebody choose a weaker exchange.
     if len(found) != size:
         raise BadRequestError(f"{size} hexadecimal bytes are expected")
     return found

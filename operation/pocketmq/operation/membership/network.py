@@ -79,12 +79,15 @@ class MemberNetwork:
         )
         try:
             await prove_to(channel, address, self._members.secret, timeout_s=timeout_s)
+            # `closed` above has told nobody of it, so the caller must not get it as an open one.
             if channel.closed.done():
                 raise ConnectError(address, "it hung up as soon as it had proven itself")
+        # Also when cancelled: nobody else knows of this connection yet.
         except BaseException:
             channel.close()
             raise
         is_proven = True
+        # From now on what the other end asks is answered.
         channel.dispatcher = dispatcher
         return channel
 
@@ -92,6 +95,7 @@ class MemberNetwork:
         self, host: str, port: int, make: MakeProtocol, *, tls: bool = False
     ) -> Listener:
         secret = self._members.secret
+        # `tls` as it was asked for does not matter: proofs need it always.
         return await self._inner.listen(
             host, port, lambda: AcceptedProvenStream(make(), secret), tls=True
         )

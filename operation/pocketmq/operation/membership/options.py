@@ -42,6 +42,7 @@ class SecurityOptions(TlsOptions):
         """
         if not self.members_must_prove:
             return None
+        # Both: a role takes proofs at its ports, and gives them on its own connections.
         if self.tls_server_mode == "disabled" or not self.tls_enable:
             raise ConfigError(
                 "members_must_prove",
@@ -62,11 +63,13 @@ def read_secret(path: Path) -> Secret:
     path = path.expanduser()
     try:
         mode = path.stat().st_mode
+        # Editors end a file with a line feed, which is no part of the secret.
         text = path.read_bytes().strip()
     except OSError as exc:
         raise ConfigError(
             "member_secret_file", f"{path}: {exc.strerror or exc}", advice=_MAKE
         ) from exc
+    # As `ssh` does with its keys: a secret that others may read proves nothing.
     if stat.S_IMODE(mode) & 0o077:
         raise ConfigError(
             "member_secret_file", f"others than its owner may use {path}",

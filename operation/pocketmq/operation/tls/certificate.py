@@ -43,15 +43,18 @@ def make_certificate(folder: Path, hosts: Iterable[str] = ()) -> KeyPair:
     certificate, key = _made(dict.fromkeys([*HERE, socket.gethostname(), *hosts]))
     pair = certificate_in(folder)
     pair.certificate.unlink(missing_ok=True)  # it would not fit the new key
+    # The old certificate is gone for good before a new key takes its key's place.
     sync(folder)
     for path, data in ((pair.key, key), (pair.certificate, certificate)):
         coming = path.with_name(f".{path.name}")
+        # Left by a run that was killed; `O_EXCL` below would refuse it.
         coming.unlink(missing_ok=True)
         # The mode is given at the creation: between a creation and a chmod others could open the
         # key.
         descriptor = os.open(coming, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with open(descriptor, "wb") as file:
             file.write(data)
+        # Before it gets its name: after a power cut the name must not stand for an empty file.
         sync(coming)
         rename(coming, path)
     return pair
@@ -69,6 +72,7 @@ def kept_certificate(folder: Path, hosts: Iterable[str] = ()) -> KeyPair:
         OSError: the files cannot be written.
     """
     pair = certificate_in(folder)
+    # could be better: a kept certificate is not made anew when the role is to have other names.
     if pair.certificate.is_file() and pair.key.is_file():
         return pair
     make_lasting(folder)
@@ -88,6 +92,7 @@ def _made(hosts: Iterable[str]) -> tuple[bytes, bytes]:
             "making a certificate for TLS",
             "pip install 'pocketmq[tls]', or give certificates (docs/security.md)",
         ) from exc
+    # EC and not RSA: it is made in no time, and its signatures cost a flooded port less.
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "PocketMQ, made on this machine")])
     names: list[x509.GeneralName] = []

@@ -55,6 +55,7 @@ def server_context(
     context.num_tickets = 0  # TLS 1.3 resumes nothing: nothing to keep, and one write less
     context.set_alpn_protocols(["h2"])
     _show(context, own)
+    # Trusted certificates are only read where peers are checked at all: the file may not exist.
     if client_auth != "none":
         context.verify_mode = ssl.CERT_OPTIONAL if client_auth == "optional" else ssl.CERT_REQUIRED
         _trust(context, trust, ssl.Purpose.CLIENT_AUTH)
@@ -81,6 +82,7 @@ def client_context(
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.options |= ssl.OP_NO_RENEGOTIATION
+    # In this order: Python refuses CERT_NONE while names are checked.
     context.check_hostname = check_name
     context.verify_mode = ssl.CERT_REQUIRED if verify else ssl.CERT_NONE
     if verify:
@@ -118,6 +120,7 @@ def client_tls(
 def _show(context: ssl.SSLContext, own: KeyPair) -> None:
     try:
         text = own.key.read_text("ascii", "replace")
+        # OpenSSL would take it; a RocketMQ that is given the same files would not start.
         if any(old in text for old in _OLD_KEYS):
             raise ConfigError(
                 str(own.key), "the key is not PKCS#8, which RocketMQ wants",
@@ -131,12 +134,14 @@ def _show(context: ssl.SSLContext, own: KeyPair) -> None:
             f"they cannot be used: {exc.reason or exc}",
             advice="a PEM chain, its own PKCS#8 key, and the key's password if it has one",
         ) from exc
+    # `ssl.SSLError` is one too, so it comes first.
     except OSError as exc:
         name = exc.filename or f"{own.certificate} or {own.key}"
         raise ConfigError(str(name), f"it cannot be read: {exc.strerror or exc}") from exc
 
 
 def _trust(context: ssl.SSLContext, trust: Path | None, purpose: ssl.Purpose) -> None:
+    # The purpose matters: the system keeps authorities for servers and for clients apart.
     if trust is None:
         context.load_default_certs(purpose)
         return

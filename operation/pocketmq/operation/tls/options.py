@@ -149,12 +149,14 @@ class TlsOptions:
         found = all_in(path)
         changed: dict[str, Any] = {}
         for each in describe(TlsOptions):
+            # What the file does not name stays as it was given otherwise.
             if each.rocketmq_name not in found or each.name in _NOT_IN_FILE:
                 continue
             text = found[each.rocketmq_name]
             try:
                 changed[each.name] = each.value_of(text)
             except ValueError as exc:
+                # A password in the file must not be quoted in an error.
                 shown = "the value" if each.secret else repr(text)
                 raise ConfigError(
                     each.rocketmq_name, f"{shown} is not {exc}", origin=str(path)
@@ -166,6 +168,7 @@ class TlsOptions:
     @property
     def server_files(self) -> tuple[Path, ...]:
         """Certificate, key and trusted certificates of the ports, those that are named."""
+        # Named files are not read in test mode, so a change of them changes nothing.
         if self.tls_test_mode_enable:
             return ()
         named = (
@@ -188,6 +191,7 @@ class TlsOptions:
                 "tls.server.certPath", "no certificate is named, and test mode is off",
                 advice="name a certificate and its key, or leave tls.test.mode.enable alone",
             )  # fmt: skip
+        # RocketMQ asks for no certificate unless both options say so.
         checks = self.tls_server_auth_client
         trust = self.tls_server_trust_cert_path
         context = server_context(
@@ -203,6 +207,7 @@ class TlsOptions:
         Raises:
             ConfigError: a file is missing or cannot be used.
         """
+        # Any server is trusted then, as by RocketMQ's default.
         if self.tls_test_mode_enable:
             return self.limited(client_context())
         trust = self.tls_client_trust_cert_path
@@ -223,6 +228,7 @@ class TlsOptions:
             ConfigError: they name what OpenSSL does not have, or leave nothing to speak.
         """
         limit_protocols(context, _listed(self.tls_protocols))
+        # After the versions: which suites may be named depends on them.
         limit_ciphers(context, _listed(self.tls_ciphers))
         return context
 

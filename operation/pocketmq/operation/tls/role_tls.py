@@ -61,6 +61,7 @@ class RoleTls:
     def __init__(self, options: TlsOptions, *, read: ReadFile = read_file) -> None:
         self._given = options
         self._read = read
+        # The file of options goes before those given, and is read again with each change.
         now = options.with_file()
         self._takes_files = not now.tls_test_mode_enable
         self._at_start = now
@@ -72,6 +73,8 @@ class RoleTls:
         """Since the context was made."""
         self.client: ClientTls | None = None
         """Of connections that the role makes; None: they are in plaintext."""
+        # Not of the file, which RocketMQ does not let decide this; a fault ends the start, as it
+        # could reach nobody.
         if options.tls_enable:
             self.client = ClientTls(now.client_context())
         self.server: ServerTls | None = None
@@ -80,7 +83,10 @@ class RoleTls:
             return
         self.server = ServerTls(self._now, enforces=options.tls_server_mode == "enforcing")
         if self._takes_files:
+            # Before they are loaded: a change in between is seen by the next look.
             self._seen = self._contents(now.server_files)
+            # It does not end the role: its port serves plaintext all the same. could be better: a
+            # file that is missing now is not watched either.
             self._load(now, "TLS peers are hung up on until the files are mended")
 
     @property
@@ -91,6 +97,7 @@ class RoleTls:
     async def watch(self, clock: Clock) -> None:
         """Look at the files until cancelled."""
         while True:
+            # By the clock: on a manual one files are looked at when it moves.
             await clock.sleep(LOOK_S)
             await self.look()
 
@@ -99,6 +106,7 @@ class RoleTls:
 
         A file that is gone counts as unchanged: it is about to be replaced.
         """
+        # In a thread, as files may lie on a disk that is slow or away.
         found = await asyncio.to_thread(self._contents, tuple(self._seen))
         for path, content in found.items():
             # Collected over several looks: certificate and key are rarely written in one moment,
@@ -115,9 +123,11 @@ class RoleTls:
             return
         trust = now.tls_server_trust_cert_path
         pair = {now.tls_server_cert_path, now.tls_server_key_path} - {None}
+        # As the options say now: their file may name others than at the start.
         own = {each.expanduser() for each in pair if each is not None}
         # Trusted authorities have no counterpart to wait for.
         trust_changed = trust is not None and trust.expanduser() in self._changed
+        # Without it a certificate might be loaded with the key of before, and refused.
         if trust_changed or own <= self._changed:
             self._changed.clear()
             self._load(now, "connections go on with the certificate of before")
@@ -125,6 +135,7 @@ class RoleTls:
     # -- inside -----------------------------------------------------------------------------
 
     def _now(self) -> ssl.SSLContext | None:
+        # At the first peer and not at the start: making one costs time, and needs a package.
         if self._context is None and not self._takes_files:
             self._make()
         # Once: a peer that tries each second would fill the log.
@@ -137,6 +148,7 @@ class RoleTls:
         """A certificate of one's own, whose files are gone before anybody connects."""
         try:
             with tempfile.TemporaryDirectory(prefix="pocketmq-tls-") as folder:
+                # A context has read its files, so they are needed no longer.
                 context = server_context(make_certificate(Path(folder)))
             self._context = self._at_start.limited(context)
         except MissingToolError as exc:
@@ -145,6 +157,7 @@ class RoleTls:
                 log.error("tls.unavailable", reason=str(exc))
         except OSError as exc:
             log.error("tls.unavailable", reason=str(exc), advice="is the temporary folder full?")
+        # Versions or suites that were named wrongly, which no further peer mends.
         except ConfigError as exc:
             if self._says_why:
                 self._says_why = False
@@ -158,8 +171,10 @@ class RoleTls:
         except ConfigError as exc:
             self._keep(exc, otherwise)
         else:
+            # A later fault is told again.
             self._says_why = True
             log.info("tls.certificate_loaded", certificate=str(options.tls_server_cert_path))
+            # An operator who set one of the two may believe that peers are checked.
             if options.tls_server_need_client_auth != "none" and not options.tls_server_auth_client:
                 log.warning(
                     "tls.clients_unchecked",

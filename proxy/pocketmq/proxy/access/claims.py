@@ -40,6 +40,8 @@ class Claim:
         if not text:
             return cls()
         date = headers.get("x-mq-date-time", "")
+        # The date is all that is signed, so without it there is nothing to check the signature
+        # against.
         if not date:
             raise AccessDeniedError("datetime is null.")
         _scheme, space, rest = text.partition(" ")
@@ -53,6 +55,7 @@ class Claim:
                     "authentication keyValues length is incorrect, actual length=1."
                 )
             if name == "Credential":
+                # Region and service stand behind the name, and no SDK's signature covers them.
                 parts = _java_split(value, "/")
                 if not parts:
                     raise AccessDeniedError(
@@ -62,6 +65,7 @@ class Claim:
             elif name == "Signature":
                 try:
                     signature = binascii.unhexlify(value)
+                # An odd number of digits, or something that is no digit.
                 except ValueError as exc:
                     raise AccessDeniedError("create authentication context error.") from exc
         return cls(username, signature, date.encode())
@@ -75,6 +79,8 @@ class Claim:
             AccessDeniedError: it is not, or there is none.
         """
         right = hmac.digest(secret.encode(), self.signed, "sha1")
+        # `compare_digest` takes as long for a signature that is wrong at its first byte as at its
+        # last.
         if self.signature is None or not hmac.compare_digest(right, self.signature):
             raise AccessDeniedError(WRONG_SIGNATURE)
 

@@ -30,6 +30,7 @@ _DELAYS: Final = (
 
 def type_of_topic(attributes: Mapping[str, str]) -> str:
     """The declared type of a topic that has these attributes."""
+    # Topics of old brokers declare nothing, and RocketMQ takes those for NORMAL.
     return attributes.get(ATTRIBUTE, MessageType.NORMAL.name)
 
 
@@ -60,6 +61,8 @@ def check_type(topic_type: str, message_type: str) -> None:
     Raises:
         Refusal: MESSAGE_PROPERTY_CONFLICT_WITH_TYPE.
     """
+    # An unspecified topic is refused here, too: its type is not known, which is not the same as
+    # any.
     if message_type != topic_type and topic_type != MIXED:
         raise Refusal(
             Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE,

@@ -87,6 +87,8 @@ class Receiving:
             RemotingError: it could not be asked.
             TimeoutError: it did not answer.
         """
+        # A task of its own: a client that goes cancels this call only. The pop has to end by
+        # itself, as its messages are hidden at the broker already.
         pop = self._tasks.start(self._pop(wanted), name=f"receive {wanted.topic}")
         self.pops += 1
         pop.add_done_callback(self._popped)
@@ -101,6 +103,8 @@ class Receiving:
         if not done:
             self._give_back_when_it_comes(pop, wanted)
             return None
+        # Broker faults come as a value: a task whose exception nobody fetches is logged by asyncio,
+        # also where the client has gone.
         found = pop.result()
         if isinstance(found, Exception):
             raise found
@@ -108,6 +112,7 @@ class Receiving:
 
     def give_back(self, wanted: Receive, handed: Sequence[Handed]) -> None:
         """These were not told to the client after all, which has gone."""
+        # Taken off first: a renewal that falls due meanwhile would hide the message again.
         for each in handed:
             self._renewing.held.take(
                 wanted.client_id, wanted.group, each.message.msg_id, each.receipt.text
@@ -123,10 +128,12 @@ class Receiving:
         header = PopMessageRequestHeader(
             consumer_group=wanted.group,
             topic=wanted.topic,
+            # Any queue of that broker: the broker chooses, and gRPC's clients name none.
             queue_id=-1,
             max_msg_nums=min(wanted.batch_size, MOST_MESSAGES),
             invisible_time=wanted.invisible_ms,
             poll_time=wanted.polling.poll_ms,
+            # From the last message, or from 0 where that is still in the broker's memory (G-82).
             init_mode=FROM_THE_LAST,
             exp_type=wanted.subscription.expression_type,
             exp=wanted.subscription.sub_string,
@@ -145,6 +152,7 @@ class Receiving:
         topic, group, requests = wanted.topic, wanted.group, self._requests
         for message in found:
             receipt = _receipt(message)
+            # Brokers compare hashes of tags only, so a message of another tag may come along.
             if not wanted.subscription.matches_tag(message.tags):
                 self._later(requests.ack(receipt, topic, group), "ack")
             elif message.reconsume_times >= wanted.max_attempts:
@@ -167,6 +175,7 @@ class Receiving:
             receipt,
             message.reconsume_times,
         )
+        # The message is delivered all the same: it is only seen again when its 60 s are over.
         if not self._renewing.held.add(held):
             log.warning("handle.not_renewed", client_id=wanted.client_id, group=wanted.group)
 
@@ -174,6 +183,7 @@ class Receiving:
         self, pop: asyncio.Task[list[MessageExt] | Exception], wanted: Receive
     ) -> None:
         def give_back(ended: asyncio.Task[list[MessageExt] | Exception]) -> None:
+            # A pop that was cancelled ends with the proxy: nothing is known of what it took.
             found = [] if ended.cancelled() or ended.exception() else ended.result()
             if isinstance(found, list):
                 self.give_back(wanted, [Handed(each, _receipt(each)) for each in found])
@@ -192,6 +202,7 @@ class Receiving:
         try:
             self._tasks.start(ask(), name=what)
         except RuntimeError:  # the proxy stops: it comes again when its time is over
+            # Else Python warns of a coroutine that was never awaited.
             request.close()
 
 

@@ -72,11 +72,14 @@ class Renewing:
 
     async def stop(self) -> None:
         """End; what clients hold is to be seen again soon, for nobody renews it any more."""
+        # First, as a round could begin a renewal of what is given back.
         await self._service.stop()
         leaving = [
             self._tasks.start(self.leave(*client), name="leave") for client in self.held.clients()
         ]
         if leaving:
+            # Bounded: a broker that hangs must not hold up the stop; its messages come again by
+            # themselves.
             await asyncio.wait(leaving, timeout=STOP_S)
 
     async def newest(self, client_id: str, group: str, message_id: str, handle: str) -> Receipt:
@@ -86,21 +89,28 @@ class Renewing:
             BadRequestError: the client's handle is none.
         """
         held = self.held.take(client_id, group, message_id, handle)
+        # It was never held, or was given up: the broker decides by the client's own handle.
         if held is None:
             return Receipt.parse(handle)
         renewal = self._under_way.get(held)
         if renewal is not None:
+            # A renewal under way changes the handle: an ack by the older one would not reach the
+            # newest check point. After the patience it is tried all the same.
             await asyncio.wait({renewal}, timeout=PATIENCE_S)
         return held.receipt
 
     async def leave(self, client_id: str, group: str) -> None:
         """A client has gone: others get what it held."""
+        # could be better: a renewal under way is not waited for, so a message given back by the
+        # older handle may come a second time when the renewed time ends.
         await asyncio.gather(*(self._give_back(held) for held in self.held.leave(client_id, group)))
 
     async def _round(self) -> None:
+        # A client may have been forgotten without a word, when too many were remembered.
         gone = [client for client in self.held.clients() if not self._is_online(*client)]
         due = self.held.due(self._clock.time_ms())
         started = [
+            # Tasks, and not awaited here: those that take longer than the round go on.
             *(self._tasks.start(self.leave(*client), name="leave") for client in gone),
             *(self._tasks.start(self._renew(each), name="renew") for each in due),
         ]
@@ -120,11 +130,13 @@ class Renewing:
 
     async def _renew(self, renewal: Renewal) -> None:
         held = renewal.held
+        # Set before the first await: an ack that comes at once finds it, and waits.
         done = self._under_way[held] = asyncio.get_running_loop().create_future()
         try:
             async with self._place(held):
                 await self._carry_out(renewal)
         finally:
+            # Also when cancelled: an ack that waits would else wait for its whole patience.
             del self._under_way[held]
             done.set_result(None)
 
@@ -133,6 +145,8 @@ class Renewing:
         try:
             if renewal.kind is Kind.STOP:
                 config = await self._group_config(held.group)
+                # Without the group's backoff nobody can say when; it is seen again when the last
+                # renewal ends.
                 if config is None:
                     self.held.ended(held)
                     return
@@ -140,11 +154,14 @@ class Renewing:
             receipt = await self._requests.change(
                 held.receipt, held.topic, held.group, invisible_ms
             )
+        # The same request would be refused again; another delivery has the message by now, or will.
         except Refusal as exc:  # refused: expired, or no such broker
             log.info("handle.renewal_refused", group=held.group, code=exc.code, reason=str(exc))
             self.held.ended(held)
         except PocketMQError as exc:
             log.info("handle.renewal_failed", group=held.group, reason=str(exc))
+            # Its time was over anyway. For others the next round asks again while the handle still
+            # holds.
             if renewal.kind is Kind.STOP:
                 self.held.ended(held)
             else:

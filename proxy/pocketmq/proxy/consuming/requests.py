@@ -58,6 +58,7 @@ class PopRequests:
         """
         pops = PopClient(header.consumer_group, self._instance, self._max_body_bytes)
         try:
+            # Full is an error for gRPC: an SDK that hears "no message" would poll again at once.
             return await pops.pop(broker_name, header, full_is_error=True)
         except RemotingError:
             self._instance.lookups.suspect_route(header.topic)
@@ -78,6 +79,7 @@ class PopRequests:
         self._check(receipt)
         header = AckMessageRequestHeader(
             consumer_group=group,
+            # A message of a retry topic lies there, whereas the client knows the topic alone.
             topic=receipt.real_topic(topic, group),
             queue_id=receipt.queue_id,
             extra_info=receipt.text,
@@ -123,6 +125,7 @@ class PopRequests:
             BrokerError: the broker refused.
             RemotingError: it could not be asked.
         """
+        # A broker finds the record by this place alone, and handles of eight words lack it.
         if receipt.commit_log_offset < 0:
             raise Refusal(Code.INVALID_RECEIPT_HANDLE, "commit log offset is empty")
         header = ConsumerSendMsgBackRequestHeader(
@@ -131,6 +134,8 @@ class PopRequests:
             delay_level=TO_DEAD_LETTERS,
             origin_msg_id=message_id,
             origin_topic=receipt.real_topic(topic, group),
+            # A count of none left and a negative level: each alone sends it to the dead letters
+            # (B-83).
             max_reconsume_times=0,
         )
         await self._ask(receipt, topic, header)
@@ -142,6 +147,8 @@ class PopRequests:
         """Nobody works on a message that was popped: it is to be seen again soon; never fails."""
         try:
             await self.change(receipt, topic, group, GIVE_BACK_MS)
+        # could be better: it is tried once, so a broker that hangs shows the message only after its
+        # time.
         except (Refusal, RemotingError) as exc:  # it is seen again when its time is over
             log.info("message.give_back_failed", topic=topic, group=group, reason=str(exc))
 

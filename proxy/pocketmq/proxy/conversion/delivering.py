@@ -69,11 +69,13 @@ def delivered(message: MessageExt, now_ms: int, receipt_handle: str | None) -> A
     system.message_type = type_of(properties)
     _set_time(system.born_timestamp, message.born_timestamp_ms)
     born_host = properties.get(names.BORN_HOST, "")
+    # The proxy notes an SDK's host in a property: the record's own field has the proxy's address.
     system.born_host = born_host if born_host.strip() else unpack_host(message.packed_born_host)[0]
     _set_time(system.store_timestamp, message.store_timestamp_ms)
     system.store_host = message.store_host
     system.queue_id = message.queue_id
     system.queue_offset = message.queue_offset
+    # SDKs count from one, brokers count the failures before.
     system.delivery_attempt = message.reconsume_times + 1
     _set_optional(system, properties, now_ms, receipt_handle)
     return made
@@ -145,6 +147,8 @@ def _body(message: MessageExt) -> tuple[bytes, Encoding]:
 
 def _delivery_ms(properties: Mapping[str, str], now_ms: int) -> int | None:
     delay = properties.get(names.TIMER_DELAY_SEC)
+    # Seconds count from the delivery here, as RocketMQ's proxy does; the due time itself is not
+    # stored.
     if delay is not None:
         seconds = _number(delay)
         return None if seconds is None else now_ms + seconds * 1_000
@@ -155,6 +159,7 @@ def _delivery_ms(properties: Mapping[str, str], now_ms: int) -> int | None:
 def _number(text: str) -> int | None:
     """What the text says; None for what is no number, which any producer may have written."""
     try:
+        # Twenty characters hold every 64-bit number; a longer text takes Python long to read.
         return int(text[:20])
     except ValueError:
         return None

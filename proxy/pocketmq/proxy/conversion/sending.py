@@ -18,6 +18,7 @@ from pocketmq.proxy.settings.limits import Limits
 def sys_flag(message: Any) -> int:
     """The bits of a message that stand outside of its properties (G-66)."""
     system, flag = message.system_properties, 0
+    # The flag alone, without a kind of compression: consumers of remoting read that as zlib.
     if system.body_encoding == Encoding.GZIP:
         flag |= MessageSysFlag.COMPRESSED
     if system.message_type == MessageType.TRANSACTION:
@@ -70,10 +71,12 @@ def _properties(message: Any, peer: str, now_ms: int, limits: Limits) -> dict[st
         )
     if is_blank(system.message_id):
         raise Refusal(Code.ILLEGAL_MESSAGE_ID, "message id cannot be empty")
+    # The SDK's own id: retries of one send have the same, and consumers see it as the message's id.
     properties[names.UNIQ_KEY] = system.message_id
     _put_transaction(properties, system, limits)
     if system.HasField("delivery_timestamp"):
         due_ms = _epoch_ms(system.delivery_timestamp)
+        # Only the far end is checked (G-64): a time that is past is the broker's to judge.
         if due_ms - now_ms > limits.max_delay_time_ms:
             raise Refusal(
                 Code.ILLEGAL_DELIVERY_TIME,
@@ -92,6 +95,8 @@ def _properties(message: Any, peer: str, now_ms: int, limits: Limits) -> dict[st
     born_host = peer if is_blank(system.born_host) else system.born_host
     if born_host:
         properties[names.BORN_HOST] = born_host
+    # Also the header's; it stands here for SDKs, since a broker's record may be rewritten on its
+    # way.
     properties[names.BORN_TIMESTAMP] = str(_epoch_ms(system.born_timestamp))
     return properties
 
@@ -105,8 +110,10 @@ def _check_user_properties(properties: dict[str, str], limits: Limits) -> int:
         )
     code, size = Code.ILLEGAL_MESSAGE_PROPERTY_KEY, 0
     for name, value in properties.items():
+        # Such a name would be taken for RocketMQ's own, and change how the message is delivered.
         if name in HIDDEN:
             raise Refusal(code, f"property is used by system: {name}")
+        # Brokers join properties with control characters, so one in a name would make two of it.
         if has_control_character(name):
             raise Refusal(code, "the key of property cannot contain control character")
         if has_control_character(value):
@@ -142,6 +149,7 @@ def _check_message_group(group: str, limits: Limits) -> None:
     code = Code.ILLEGAL_MESSAGE_GROUP
     if is_blank(group):
         raise Refusal(code, "message group cannot be the char sequence of whitespace")
+    # RocketMQ compares so: the limit itself is too long already.
     if len(group.encode()) >= limits.max_message_group_size:
         raise Refusal(code, f"message group exceed the max size {limits.max_message_group_size}")
     if has_control_character(group):

@@ -40,6 +40,8 @@ class Accounts:
         Raises:
             PocketMQError: no broker tells it.
         """
+        # A name of megabytes would go into a frame that brokers close the connection for, and all
+        # clients share it.
         return None if len(name) > MAX_NAME_CHARS else await self._users.get(name)
 
     async def acl(self, user: User) -> Acl | None:
@@ -52,6 +54,7 @@ class Accounts:
 
     async def _load_user(self, name: str) -> User | None:
         answer = await self._brokers.ask_any(GetUserRequestHeader(username=name), slaves=True)
+        # An answer without a body says that there is no such user, and is kept too.
         if not answer.body_view:
             return None
         return user_of(decode_body(answer.body_view, UserInfo, answer.encoding))

@@ -62,6 +62,8 @@ class Brokers:
         """The declared type of a topic; UNSPECIFIED while no broker tells it."""
         try:
             return await self._types.get(topic)
+        # A send is judged by its topic's type: one that is not known refuses it, and the next asks
+        # again.
         except PocketMQError as exc:
             log.debug("proxy.type_unknown", topic=topic, reason=str(exc))
             return UNSPECIFIED
@@ -125,7 +127,9 @@ class Brokers:
             BrokerNotFoundError: there is none.
             RemotingError: none answers.
         """
+        # The cluster and not a route, as a user or a group belongs to no topic.
         cluster = await self._cluster.get(_ALL)
+        # Sorted by number first: 0 is the master, so all masters come before any slave.
         known = sorted(
             (number, name, address)
             for name, each in cluster.broker_addr_table.items()
@@ -136,8 +140,10 @@ class Brokers:
         for _, _, address in known:
             try:
                 return await self.instance.api.call(address, header)
+            # Only who cannot be reached is passed over: a refusal is the cluster's answer.
             except RemotingError as exc:
                 fault = exc
+        # A cluster whose table is empty, as before the first broker has registered.
         raise fault or BrokerNotFoundError("any")
 
     async def _load_route(self, topic: str) -> TopicRouteData:
@@ -154,6 +160,7 @@ class Brokers:
     async def _load_type(self, topic: str) -> str:
         route = await self.route(topic)
         for data in route.broker_datas:
+            # Slaves may not have the newest configuration yet.
             address = data.broker_addrs.get(MASTER_ID)
             if address is not None:
                 config = await self.instance.api.call_for_body(

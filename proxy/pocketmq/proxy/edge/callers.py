@@ -34,6 +34,7 @@ class Caller:
         """
         headers = headers_of(context)
         client_id = headers.get("x-mq-client-id", "")
+        # All that is kept of a client is kept by its id.
         if is_blank(client_id):
             raise Refusal(Code.CLIENT_ID_REQUIRED, "client id cannot be empty")
         return cls(
@@ -46,6 +47,7 @@ class Caller:
 
 def peer_address(peer: str) -> str:
     """The address in `unix:/tmp/pmq-1/7,%5B::1%5D:5`, as the `Front` names its sockets."""
+    # gRPC writes the path of a Unix socket with its brackets and colons quoted.
     return unquote(peer).rpartition(",")[2]
 
 

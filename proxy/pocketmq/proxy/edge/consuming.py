@@ -78,6 +78,7 @@ class Consuming:
 
     def ended(self, client: Client) -> None:
         """A client has gone: others get what it held, after a second."""
+        # Tasks, as the call that ends a client does not wait for brokers.
         for group in client.groups:
             self._parts.tasks.start(
                 self.renewing.leave(client.client_id, group), name=f"leave {group}"
@@ -114,6 +115,7 @@ class Consuming:
         wanted: Receive | None = None
         handed: Sequence[Handed] = ()
         told = 0
+        # Apart from the rest: who is denied hears the status, and no time of delivery behind it.
         try:
             if not isinstance(request, Refusal):
                 await self._parts.guard.check(context, request)
@@ -132,12 +134,16 @@ class Consuming:
             except Exception as exc:
                 log.exception("proxy.call_failed", rpc="ReceiveMessage")
                 result = status_of(exc)
+            # The status goes first, as SDKs take the first message of the stream for it.
             await context.write(pb.ReceiveMessageResponse(status=result))
             for each in handed:
+                # Made one by one: 32 messages of 4 MiB would else lie twice in memory at once.
                 message = delivered(each.message, self._parts.clock.time_ms(), each.receipt.text)
                 await context.write(pb.ReceiveMessageResponse(message=message))
                 told += 1
         finally:
+            # A cancelled stream ends in one of these writes; what was not written is somebody
+            # else's at once. could be better: what gRPC took and never sent comes only by its time.
             if wanted is not None and told < len(handed):
                 self._receiving.give_back(wanted, handed[told:])
         ended = pb.ReceiveMessageResponse()
@@ -167,6 +173,7 @@ class Consuming:
         if not request.auto_renew:
             invisible_ms = request.invisible_duration.ToMilliseconds()
             _check_invisible(invisible_ms, SHORTEST_INVISIBLE_MS)
+        # An attempt id is kept at the broker for orderly groups, so it is bounded.
         if len(request.attempt_id) > MAX_WORD_CHARS:
             raise Refusal(
                 Code.BAD_REQUEST, f"the attempt id has more than {MAX_WORD_CHARS} characters"
@@ -194,6 +201,7 @@ class Consuming:
             Refusal: MESSAGE_NOT_FOUND: there is none, or the client has ended meanwhile;
                 TOO_MANY_REQUESTS: too many wait.
         """
+        # Pops and not calls: a client that hangs up leaves its pop at the broker.
         if self._receiving.pops >= MOST_RECEIVES:
             raise Refusal(Code.TOO_MANY_REQUESTS, "flow limit")
         self.waiting += 1
@@ -205,6 +213,7 @@ class Consuming:
             self.waiting -= 1
         if handed is None:
             raise Refusal(Code.MESSAGE_NOT_FOUND, "no new message")
+        # It said that it ends while the pop waited: nobody would ever acknowledge these.
         if self._parts.clients.get(wanted.client_id) is None:
             self._receiving.give_back(wanted, handed)
             raise Refusal(Code.MESSAGE_NOT_FOUND, "no match message")
@@ -221,15 +230,18 @@ class Consuming:
         client = self._parts.clients.get(caller.client_id)
         if client is not None:
             return client
+        # Only push consumers have their handles renewed, so this tells them apart.
         kind = ClientType.PUSH_CONSUMER if request.auto_renew else ClientType.SIMPLE_CONSUMER
         return self._parts.consumer(caller, kind, request.group.name)
 
     async def _broker(self, topic: str, wanted: str) -> str:
         """The broker to pop from: the one that the client names, or any if it has nothing."""
+        # Asked for its refusal, and so that the table below has the newest route.
         await self._parts.brokers.route(topic)
         readable = self._parts.brokers.instance.routes.readable_brokers(topic)
         if not readable:
             raise Refusal(Code.FORBIDDEN, "no readable queue")
+        # In turn, so that receives that name no broker do not all wait at the first.
         return wanted if wanted in readable else readable[next(self._turn) % len(readable)]
 
     # -- what becomes of messages ---------------------------------------------------------------
@@ -240,6 +252,8 @@ class Consuming:
         if len(request.entries) > MOST_ACKS:
             raise Refusal(Code.BAD_REQUEST, f"there are more than {MOST_ACKS} entries")
         entries: list[Any] = []
+        # In parts: one call of all entries would hold tens of thousands of tasks and requests at
+        # once.
         for at in range(0, len(request.entries), ACKS_AT_ONCE):
             some = request.entries[at : at + ACKS_AT_ONCE]
             entries += await asyncio.gather(
@@ -269,8 +283,11 @@ class Consuming:
         """A message is wanted later again; the client gets a new handle (G-93)."""
         topic, group = _names(request.topic, request.group)
         invisible_ms = request.invisible_duration.ToMilliseconds()
+        # No least time here: clients make a message visible at once by a short one.
         _check_invisible(invisible_ms, 0)
+        # Read before its renewal ends: a handle that is none must not cost the message its renewal.
         Receipt.parse(request.receipt_handle)
+        # It ends the renewal: from now on the client's own time counts.
         receipt = await self.renewing.newest(
             caller.client_id, group, request.message_id, request.receipt_handle
         )
@@ -280,6 +297,7 @@ class Consuming:
     async def forward_message_to_dead_letter_queue(self, caller: Caller, request: Any) -> Any:
         """A message is given up (G-94)."""
         topic, group = _names(request.topic, request.group)
+        # It goes to the broker as it is, which handles do only within their own bound.
         if len(request.message_id) > MAX_WORD_CHARS:
             raise Refusal(
                 Code.ILLEGAL_MESSAGE_ID, f"the message id has more than {MAX_WORD_CHARS} characters"
@@ -324,6 +342,8 @@ def _subscription(topic: str, expression: Any) -> SubscriptionData:
 
 def _receive_status(error: PocketMQError) -> Any:
     """The status of a receive that brought nothing."""
+    # SDKs know this code as flow control; the broker's own number would become
+    # INTERNAL_SERVER_ERROR.
     if isinstance(error, BrokerError) and error.code == ResponseCode.POLLING_FULL:
         return status(Code.TOO_MANY_REQUESTS, "polling full")
     return status_of(error)

@@ -126,12 +126,15 @@ class Front:
         if tasks:
             await asyncio.wait(tasks)
         if self._folder is not None:
+            # Last: connections under way may still bind a socket in there.
             self._folder.remove()
 
     # -- for its peers ----------------------------------------------------------------------
 
     def take(self, peer: FrontPeer) -> bool:
         """A connection is made; False: there are too many."""
+        # Below the descriptors of the whole process: brokers have to be reached for those who are
+        # in.
         if len(self.peers) >= most_connections() // DESCRIPTORS or not ACCEPTED.take(_HELD):
             return False
         self.peers[peer] = None
@@ -155,6 +158,8 @@ class Front:
         self._number += 1
         made: socket.socket | None = None
         try:
+            # Bound to a name of its own before it connects: gRPC tells peers of a Unix socket apart
+            # by that alone.
             made = socket.socket(socket.AF_UNIX)
             self._join(made, f"{self._path}/{self._number},{address}")
             await asyncio.get_running_loop().create_unix_connection(lambda: _Inner(peer), sock=made)
@@ -162,19 +167,25 @@ class Front:
             if made is not None:
                 made.close()
             log.warning("front.not_connected", peer=address, reason=str(exc))
+            # An SDK that hears nothing would wait for its deadline; of a broken connection it tries
+            # again.
             peer.abort()
         except asyncio.CancelledError:
+            # Until asyncio has taken the socket nobody else would close it.
             if made is not None:
                 made.close()
             raise
 
     def _join(self, made: socket.socket, own: str) -> None:
         """Connect to gRPC from a socket of this name, which is needed no longer then."""
+        # A full queue of gRPC's must not stand still the whole loop: the connect then fails at
+        # once.
         made.setblocking(False)
         made.bind(own)
         try:
             made.connect(f"{self._path}/grpc")
         finally:
+            # The name is kept by the connection; its file would only fill the folder.
             with suppress(OSError):
                 Path(own).unlink()
 
@@ -187,6 +198,7 @@ class _Inner(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         to = cast("asyncio.Transport", transport)
+        # Above it asyncio calls `pause_writing`, and the SDK is read no further.
         to.set_write_buffer_limits(high=HIGH_WATER_BYTES)
         self._peer.connected(to)
 
@@ -228,11 +240,13 @@ class FrontPeer(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = to = cast("asyncio.Transport", transport)
         self.address = address_text(*(to.get_extra_info("peername") or ("?", 0))[:2])
+        # Hung up on without a word: one that cannot be served must not cost descriptors.
         if not self._front.take(self):
             log.warning("peer.refused", peer=self.address, advice="raise `ulimit -n`")
             to.abort()
             return
         to.set_write_buffer_limits(high=HIGH_WATER_BYTES)
+        # Until it is known what it speaks; afterwards gRPC's own limits of idle time count.
         self._timer = _REAL.call_at(_REAL.monotonic() + FIRST_BYTES_S, self._too_late)
 
     def data_received(self, data: bytes) -> None:
@@ -260,6 +274,7 @@ class FrontPeer(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
         if self._front.tls is not None:
+            # Also one that broke off in the middle would hold a place.
             self._front.tls.handshakes.end(self)
         self._front.give_back(self)
         if self._inner is not None:
@@ -282,6 +297,7 @@ class FrontPeer(asyncio.Protocol):
             return
         self._inner = inner
         first, self._first = self._first, b""
+        # Reading was held since the first bytes: gRPC had nobody to take more.
         self.hold(held=False)
         inner.write(first)  # last, as it may find the buffer full, and hold again
 
@@ -292,6 +308,7 @@ class FrontPeer(asyncio.Protocol):
             return
         if engine is None:
             transport.write(data)
+        # After a fault the engine seals nothing more; the connection is closing.
         elif not engine.failure:
             try:
                 transport.write(engine.seal(data))
@@ -312,6 +329,7 @@ class FrontPeer(asyncio.Protocol):
         transport, engine = self._transport, self._engine
         if transport is None or transport.is_closing():
             return
+        # The peer can tell an end from a cut by TLS's own goodbye.
         if engine is not None:
             transport.write(engine.finish())
         transport.close()
@@ -335,11 +353,15 @@ class FrontPeer(asyncio.Protocol):
         """Find out what the first bytes are."""
         while self._first:
             first = self._first
+            # Once: what comes through TLS is looked at again, and TLS within TLS is nothing we
+            # know.
             if first[0] == TLS_BYTE and self._engine is None:
                 self._shake_hands()
                 return
+            # Three bytes are needed to tell; the timer ends a peer that sends fewer.
             if len(first) < len(HTTP2):
                 return
+            # One header at most: a second one would be of somebody who writes addresses by himself.
             if begins(first) and not self._has_header:
                 if not self._read_header():
                     return
@@ -362,6 +384,7 @@ class FrontPeer(asyncio.Protocol):
             return False
         self._has_header = True
         self._first = self._first[header.size :]
+        # A header of a health check names no address: then the peer's own stays.
         if header.source is not None and self._is_near():
             self.address = address_text(*header.source)
         return True
@@ -374,7 +397,10 @@ class FrontPeer(asyncio.Protocol):
             near = ip_address(transport.get_extra_info("peername")[0].partition("%")[0])
         except (TypeError, ValueError):
             return False
+        # A dual-stack socket shows IPv4 peers as `::ffff:127.0.0.1`, which is no loopback for
+        # Python by itself in every version.
         mapped = getattr(near, "ipv4_mapped", None)
+        # A proxy may dial this machine by its outer address, and comes from the same one then.
         return (mapped or near).is_loopback or (
             transport.get_extra_info("sockname")[0] == transport.get_extra_info("peername")[0]
         )
@@ -388,13 +414,17 @@ class FrontPeer(asyncio.Protocol):
             )
             self.abort()
             return
+        # Counted before the engine is made: a handshake costs a signature, and a flood of them the
+        # machine.
         tls.handshakes.begin(self, self._front.handshakes)
         self._engine = TlsEngine(context, server_side=True)
+        # What came belongs to TLS; plain bytes begin anew behind it.
         data, self._first = self._first, b""
         self.data_received(data)
 
     def _pass_on(self) -> None:
         tls = self._front.tls
+        # Only here is it known that the peer spoke HTTP/2 without TLS.
         if tls is not None and tls.enforces and self._engine is None:
             log.warning(
                 "tls.missing", peer=self.address,
@@ -405,6 +435,7 @@ class FrontPeer(asyncio.Protocol):
         self._is_known = True
         if self._timer is not None:
             self._timer.cancel()
+        # Otherwise an SDK could send without end while nobody takes it.
         self.hold(held=True)
         self._front.connect(self, self.address)
 

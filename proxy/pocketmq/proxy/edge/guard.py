@@ -75,13 +75,17 @@ class Guard:
         try:
             username = ""
             if rules.authentication:
+                # Read also for a request on the list: what follows asks for the name.
                 claim = Claim.of(headers_of(context))
                 username = claim.username
+                # could be better: of a request on the list the name is believed unsigned, and
+                # authorization goes by it, as RocketMQ's two lists allow.
                 if name not in rules.unauthenticated:
                     await self._authenticate(claim)
             if rules.authorization:
                 await self._authorize(username, request, peer)
         except AccessDeniedError as exc:
+            # The log names the fault of a broker, of which the caller must learn nothing.
             reason = str(exc) if exc.__cause__ is None else f"{exc} {exc.__cause__}"
             self._denials.tell(peer, name, name, reason)
             raise Refusal(Code.UNAUTHORIZED, str(exc)) from exc
@@ -94,6 +98,7 @@ class Guard:
 
     async def _authorize(self, username: str, request: Any, peer: str) -> None:
         needs = needs_of(request)
+        # Before the name: what needs nothing is open to calls without one.
         if not needs or request.DESCRIPTOR.full_name in self._rules.unauthorized:
             return
         if not username:
@@ -120,4 +125,5 @@ class Guard:
         try:
             return await self._accounts.acl(user)
         except PocketMQError as exc:
+            # A broker that is away denies: who cannot be checked must not get in.
             raise AccessDeniedError(FAILED) from exc

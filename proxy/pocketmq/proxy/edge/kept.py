@@ -43,17 +43,24 @@ class Kept(Generic[V]):
         entry = self._entries.get(name)
         if entry is not None:
             age_s = self._clock.monotonic() - entry.loaded_at
+            # Others go on with the old answer while one asks, so a slow broker delays one call in
+            # 20 s.
             if age_s < REFRESH_S or (entry.is_loading and age_s < EXPIRE_S):
                 return entry.value
             entry.is_loading = True
         try:
             value = await self._load(name)
+        # A broker that is away for some minutes takes nothing from who was known.
         except PocketMQError:
             if entry is None or self._clock.monotonic() - entry.loaded_at >= EXPIRE_S:
+                # Too old to be believed; the next caller asks again instead of failing by what is
+                # kept.
                 self._entries.pop(name, None)
                 raise
             return entry.value
         finally:
+            # could be better: the first question about a name has no entry yet, so callers that
+            # come together each ask.
             if entry is not None:
                 entry.is_loading = False
         self._entries[name] = _Entry(value, self._clock.monotonic())

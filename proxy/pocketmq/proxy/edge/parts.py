@@ -49,9 +49,11 @@ class Parts:
         Raises:
             Refusal: ILLEGAL_CONSUMER_GROUP.
         """
+        # Before it is entered: a name that is refused must leave no client behind.
         check_group(group)
         settings = pb.Settings(client_type=kind)
         settings.subscription.group.name = group
+        # A fresh group's values stand in for the settings that were never sent.
         client = self.entered(caller, kept_of_consumer(settings, self.limits))
         self.clients.join(client, group)
         return client

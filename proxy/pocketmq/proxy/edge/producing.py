@@ -81,8 +81,13 @@ class Producing:
         )
         for message in made:
             message.properties.pop(names.WAIT, None)  # which only remoting clients say
+        # Retry topics and dead letters have no type of their own; RocketMQ's proxy leaves them out,
+        # too.
         if not is_retry(topic) and not is_dlq(topic):
+            # The first message stands for all, as in RocketMQ's proxy.
             check_type(await parts.brokers.topic_type(topic), type_of_message(made[0].properties))
+        # A batch goes to one queue whichever groups its messages have, so the group decides for
+        # single ones only (G-65).
         group = messages[0].system_properties.message_group if len(messages) == 1 else ""
         queue = await self._queue(topic, group)
         flag = sys_flag(messages[0])
@@ -97,11 +102,14 @@ class Producing:
         if is_blank(transaction_id):
             raise Refusal(Code.INVALID_TRANSACTION_ID, "transaction id cannot be empty")
         brokers = self._parts.brokers
+        # Taken, and not only read: a second end of one transaction is refused, and not sent after
+        # the first.
         half = self._parts.transactions.take(topic, transaction_id)
         header = EndTransactionRequestHeader(
             producer_group=topic,
             tran_state_table_offset=half.table_offset,
             commit_log_offset=half.commit_log_offset,
+            # An unspecified resolution leaves the message undecided: the broker asks again.
             commit_or_rollback=_RESOLUTIONS.get(
                 request.resolution, MessageSysFlag.TRANSACTION_NONE
             ),
@@ -112,6 +120,7 @@ class Producing:
             bname=half.broker_name,
         )
         address = await brokers.master(half.broker_name, topic)
+        # One-way as in RocketMQ: a commit that is lost is asked about by the next check.
         await brokers.instance.api.oneway(address, header)
         return pb.EndTransactionResponse(status=OK)
 
@@ -121,6 +130,7 @@ class Producing:
         check_topic(topic)
         check_type(await brokers.topic_type(topic), MessageType.DELAY.name)
         try:
+            # The handle names the broker: any other would not find the timer.
             named = RecallHandle.decode(request.recall_handle)
         except BadRequestError:
             raise Refusal(Code.INTERNAL_SERVER_ERROR, "recall handle is invalid") from None
@@ -144,6 +154,8 @@ class Producing:
         info = brokers.instance.routes.publish_info(topic)
         if info is None or not info.queues:
             raise Refusal(Code.FORBIDDEN, "no writable queue")
+        # By the number of queues: a topic that gets more of them moves some groups, and their order
+        # with them.
         if message_group:
             return info.queues[consistent_hash(java_hash(message_group), len(info.queues))]
         return info.next_queue()
@@ -163,6 +175,7 @@ class Producing:
             sys_flag=flag,
             born_timestamp=int(first.properties[names.BORN_TIMESTAMP]),
             flag=0,
+            # The messages of a batch carry their own properties in the body.
             properties=encode_properties({} if is_batch else first.properties),
             reconsume_times=reconsume_times,
             batch=is_batch,
@@ -186,12 +199,14 @@ class Producing:
             )
         header = answer.header(SendMessageResponseHeader)
         transaction_id = header.transaction_id or ""
+        # An answer may name no transaction: then nobody can end it by its id, and nothing is noted.
         if flag & MessageSysFlag.TRANSACTION_PREPARED and transaction_id:
             self._parts.transactions.add(
                 messages[0].topic,
                 transaction_id,
                 broker_name=queue.broker_name,
                 table_offset=header.queue_offset,
+                # The answer has the place in the log only within the message's id.
                 commit_log_offset=offset_of_msg_id(header.msg_id),
             )
         return pb.SendResultEntry(

@@ -80,6 +80,8 @@ class GrpcServer:
             name: _unary(name, answer, guard, most.get(name, longest))
             for name, answer in unary.items()
         }
+        # RPCs that nothing answers are named as well: gRPC's own refusal has another text, and no
+        # RPC in it.
         for name in (*UNARY, *ANSWERED_BY_STREAM):
             self._handlers.setdefault(name, _unanswered(name))
         self._handlers["Telemetry"] = grpc.stream_stream_rpc_method_handler(
@@ -108,6 +110,7 @@ class GrpcServer:
         server = grpc.aio.server(options=self._options, maximum_concurrent_rpcs=self._most_calls)
         service = grpc.method_handlers_generic_handler(f"{PACKAGE}.{SERVICE}", self._handlers)
         server.add_generic_rpc_handlers((service, *tool_handlers()))
+        # Plaintext, as the front has ended TLS, and nobody else can enter the folder.
         server.add_insecure_port(address)
         await server.start()
         self._server = server
@@ -134,6 +137,8 @@ def _reader(message_class: Any, most: int) -> Callable[[bytes], Any]:
     """Reads a request; what is too large becomes a `Refusal`, which the RPC raises."""
 
     def read(data: bytes) -> Any:
+        # Here and not in the RPC, before it is parsed; a deserializer that raises would end the
+        # call with gRPC's own status.
         if len(data) > most:
             return Refusal(
                 Code.PAYLOAD_TOO_LARGE, f"the request has {len(data)} bytes, max is {most}"
@@ -153,10 +158,12 @@ def _unary(name: str, answer: Unary, guard: Guard, most: int) -> Any:
                 raise request
             await guard.check(context, request)
             return await answer(Caller.of(context), request)
+        # A client that hangs up; gRPC ends the call itself.
         except asyncio.CancelledError:
             raise
         except PocketMQError as exc:
             return response_class(status=status_of(exc))
+        # SDKs take gRPC's UNKNOWN for a broken connection; a status tells them what happened (G-1).
         except Exception as exc:
             log.exception("proxy.call_failed", rpc=name)
             return response_class(status=status_of(exc))

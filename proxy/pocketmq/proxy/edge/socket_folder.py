@@ -30,8 +30,12 @@ class SocketFolder:
 
     def __init__(self) -> None:
         where = tempfile.gettempdir()
+        # The path of a Unix socket is bounded by the system; macOS's temporary folders alone are
+        # half of it.
         if len(where) > _MOST_PATH:
             where = "/tmp"  # noqa: S108 - mkdtemp makes a folder of our own
+        # could be better: a folder whose proxy was killed before its lock had a name stays for
+        # good.
         for each in Path(where).glob(f"{PREFIX}*"):
             _remove_if_left(each)
         self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=where))
@@ -43,6 +47,7 @@ class SocketFolder:
 
     def remove(self) -> None:
         """Remove it; may be called twice."""
+        # Before the lock goes: another proxy that starts now must not remove files while we do.
         shutil.rmtree(self.path, ignore_errors=True)
         if self._lock >= 0:
             os.close(self._lock)
@@ -51,11 +56,14 @@ class SocketFolder:
 
 def _remove_if_left(folder: Path) -> None:
     try:
+        # No symbolic link is followed: anybody may make a name like ours in the temporary folder.
         lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
     except OSError:  # another user's, or one that is being made
         return
     try:
         with suppress(OSError):  # its proxy lives
+            # Held until the folder is gone, so that two proxies that start together do not both
+            # remove it.
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(folder, ignore_errors=True)
     finally:

@@ -55,6 +55,7 @@ class Telemetry:
         """One client's stream: each of its settings is answered, and commands go to it."""
         await context.send_initial_metadata(())  # Rust's SDK waits for it (G-13)
         outbox = _Outbox(context)
+        # A task of its own: commands of brokers come while this stream waits for its client.
         writer = self._parts.tasks.start(outbox.run(), name="telemetry writer")
         client: Client | None = None
         try:
@@ -65,7 +66,10 @@ class Telemetry:
                     caller = Caller.of(context)
                 except Refusal as exc:
                     await outbox.write(pb.TelemetryCommand(status=status_of(exc)))
+                    # It ends the stream with status OK: SDKs read the reason from the command and
+                    # not from gRPC (G-40).
                     return
+                # One that is too long cannot be read, so the guard has nothing to look at.
                 if isinstance(command, Refusal):
                     await context.abort(
                         grpc.StatusCode.INVALID_ARGUMENT, _FAILED + command.sentence
@@ -73,7 +77,9 @@ class Telemetry:
                 if command.WhichOneof("command") == "settings":
                     client = await self._settings(caller, command.settings, outbox, context)
         finally:
+            # Commands that were not written are lost: brokers ask again about a transaction.
             writer.cancel()
+            # Only our own: the client may have opened its next stream before this one ended.
             if client is not None and client.write == outbox.put:
                 client.write = None  # it may come back on another stream (G-41)
 
@@ -93,6 +99,7 @@ class Telemetry:
             if Code.BAD_REQUEST <= exc.code < Code.INTERNAL_ERROR:
                 code = grpc.StatusCode.INVALID_ARGUMENT
             sentence = exc.sentence
+            # Settings with neither are refused before RocketMQ's proxy adds its text.
             if settings.WhichOneof("pub_sub") is not None:
                 sentence = _FAILED + sentence
         except asyncio.CancelledError:
@@ -107,6 +114,7 @@ class Telemetry:
         """Enter a client under its settings (G-26)."""
         parts, kind = self._parts, settings.WhichOneof("pub_sub")
         if kind is None:
+            # Such settings would enter a client that is neither producer nor consumer.
             raise Refusal(
                 Code.BAD_REQUEST, "there is no publishing or subscription data in settings"
             )
@@ -118,14 +126,19 @@ class Telemetry:
             kept = pb.Settings()
             kept.CopyFrom(settings)  # a part of the command would keep all of it in memory
             client = parts.entered(caller, kept)
+            # Its topics only now: a producer that sends to others later is not asked about them
+            # (G-73).
             for topic in client.topics:
                 if await parts.brokers.topic_type(topic) == MessageType.TRANSACTION.name:
                     await self._checked.add(topic)
+            # Without topics nobody asks it anything, and another stream of the client may have
+            # some.
             if client.topics:
                 client.write = write
             return client
         group = settings.subscription.group.name
         check_group(group)
+        # After the group, in the order in which RocketMQ's proxy refuses.
         if settings.client_type not in _CONSUMERS:
             name = _name_of(CLIENT_TYPES.get(settings.client_type))
             raise Refusal(Code.INTERNAL_SERVER_ERROR, f"Client type is not consumer, type: {name}")
@@ -144,6 +157,8 @@ class Telemetry:
         """
         parts = self._parts
         client = parts.clients.get(caller.client_id)
+        # After a restart of the proxy; a producer has to send its settings, as only these name its
+        # topics.
         if client is None:
             client = self._stranger(caller, request)
         if client.is_producer:
@@ -152,6 +167,8 @@ class Telemetry:
         if client.type not in _CONSUMERS:
             return pb.HeartbeatResponse(status=_unrecognized(client))
         check_group(request.group.name)
+        # The heartbeat's group and not that of the settings: it is what the client consumes as now
+        # (G-51).
         parts.clients.join(client, request.group.name)
         parts.clients.heard(client)
         return pb.HeartbeatResponse(status=OK)
@@ -166,6 +183,7 @@ class Telemetry:
         client = self._parts.clients.remove(caller.client_id)
         if client is None:
             raise Refusal(Code.UNRECOGNIZED_CLIENT_TYPE, _NO_SETTINGS)
+        # Before anything is refused below: whatever group it names, the client has gone.
         self._ended(client)
         if not client.is_producer:
             if client.type not in _CONSUMERS:
@@ -196,7 +214,9 @@ class _Outbox:
 
     def put(self, command: Any) -> None:
         """Have a command written when the client reads."""
+        # What waits is counted in bytes too: one command holds a whole message.
         size = self._waiting_bytes + command.ByteSize()
+        # A first one always passes, however large; else a large message could never be asked about.
         if self._waiting.full() or (self._waiting_bytes and size > MOST_WAITING_BYTES):
             log.warning("proxy.command_dropped", peer=self._context.peer())
             return
@@ -213,6 +233,7 @@ class _Outbox:
         while True:
             command = await self._waiting.get()
             await self.write(command)
+            # After the write: what gRPC has not taken yet is still ours to hold.
             self._waiting_bytes -= command.ByteSize()
 
 

@@ -49,6 +49,7 @@ def tool_handlers() -> list[Any]:
             },
         )
     ]
+    # Both: older tools ask for v1alpha alone.
     for package in REFLECTION:
         request, answer = _classes(package, "ServerReflectionRequest", "ServerReflectionResponse")
         info = grpc.stream_stream_rpc_method_handler(
@@ -83,6 +84,7 @@ class Health:
         known = request is not None and (not request.service or request.service in _SERVICES)
         status = ServingStatus.SERVING if known else ServingStatus.SERVICE_UNKNOWN
         await context.write(self._answer(status=status))
+        # The stream stays open, or a load balancer would take its end for a failure.
         await asyncio.get_running_loop().create_future()
 
 
@@ -129,6 +131,7 @@ def _with_file(answer: Any, find: Callable[[str], Any], name: str) -> Any:
         file = find(name)
     except KeyError:
         return _failed(answer, grpc.StatusCode.NOT_FOUND, f"{name} is not known")
+    # With what it imports: tools would else ask for each by another request.
     files = [file, *file.dependencies]
     answer.file_descriptor_response.file_descriptor_proto.extend(
         [each.serialized_pb for each in files]
@@ -150,6 +153,7 @@ def _reader(request: Any) -> Callable[[bytes], Any]:
     """Reads a request; None: it is too long to be one."""
 
     def read(data: bytes) -> Any:
+        # A request is copied into its answer, so its length is bounded first.
         return None if len(data) > MAX_REQUEST_BYTES else request.FromString(data)
 
     return read

@@ -62,8 +62,10 @@ def _times(delay: int, multiplier: int) -> int:
 def client_backoff(config: SubscriptionGroupConfig) -> Backoff:
     """What a consumer of the group is told, which then sends its failed messages back by it."""
     policy = config.group_retry_policy
+    # A group of an older broker has none.
     if not isinstance(policy, GroupRetryPolicy):
         return CustomizedBackoff()
+    # Of a policy whose kind has no values the kind's defaults count.
     if policy.type == "EXPONENTIAL":
         return _exponential(policy) or ExponentialBackoff()
     return _customized(policy) or CustomizedBackoff()
@@ -75,6 +77,7 @@ def server_delay_ms(config: SubscriptionGroupConfig, reconsume_times: int) -> in
     backoff: Backoff | None = None
     if isinstance(policy, GroupRetryPolicy):
         backoff = _exponential(policy) if policy.type == "EXPONENTIAL" else _customized(policy)
+    # Without values of its kind the default list counts, also for EXPONENTIAL (G-97).
     return (backoff or CustomizedBackoff()).delay_ms(reconsume_times)
 
 

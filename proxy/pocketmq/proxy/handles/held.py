@@ -151,9 +151,11 @@ class HeldHandles:
         places = group.setdefault(held.message_id, {})
         place = _place(held.receipt)
         before = places.get(place)
+        # Its entry in the heap stays, and is passed over when it falls due.
         if before is not None:
             before.done = True
         elif count >= MAX_OF_A_CLIENT or self._count >= MAX_IN_ALL:
+            # What was made above for this handle alone; empty tables would stay for ever.
             if not places:
                 del group[held.message_id]
             if not group:
@@ -176,8 +178,10 @@ class HeldHandles:
         """
         messages = self._groups.get((client_id, group))
         places = None if messages is None else messages.get(message_id)
+        # Before the handle is read, so that one of nobody's message costs nothing here.
         if places is None:
             return None
+        # By the place and not by the text: the client has the first handle, and ours is the newest.
         held = places.get(_place(Receipt.parse(handle)))
         if held is not None:
             self._drop(held)
@@ -195,14 +199,19 @@ class HeldHandles:
         """What has to be done now; each is `under_way` until the caller says how it ended."""
         found: list[Renewal] = []
         heap = self._heap
+        # Only the due ones are touched: there may be a million.
         while heap and heap[0][0] <= now_ms:
             held = heappop(heap)[2]
             if held.done:
                 continue
+            # Let go without a request: its broker was away three times, and the time is over soon.
             if held.failures >= MAX_FAILURES:
                 self._drop(held)
                 continue
+            # It is out of the heap until its answer comes, so it cannot fall due twice.
             held.under_way = True
+            # From the pop and not the last renewal: a consumer that hangs must not keep a message
+            # for ever.
             if now_ms - held.since_ms < LONGEST_MS:
                 step = STEPS_MS[min(held.renewals, len(STEPS_MS) - 1)]
                 found.append(Renewal(held, Kind.RENEW, step))
@@ -215,7 +224,9 @@ class HeldHandles:
         held.under_way = False
         held.receipt = receipt
         held.renewals += 1
+        # Only failures one after the other count.
         held.failures = 0
+        # Acknowledged while the request was under way: the newest handle is all that was needed.
         if not held.done:
             self._plan(held)
 
@@ -224,6 +235,7 @@ class HeldHandles:
         held.under_way = False
         held.failures += 1
         if not held.done:
+            # Its time has not changed, so it is due at once again.
             self._plan(held)
 
     def ended(self, held: Held) -> None:
@@ -235,6 +247,8 @@ class HeldHandles:
     def _plan(self, held: Held) -> None:
         self._number += 1
         heappush(self._heap, (held.receipt.due_ms - AHEAD_MS, self._number, held))
+        # Acknowledged handles lie in the heap until they would be due; most messages are
+        # acknowledged at once.
         if len(self._heap) > 2 * len(self) + 1_000:
             self._heap = [entry for entry in self._heap if not entry[2].done]
             heapify(self._heap)

@@ -50,6 +50,7 @@ def polling(asked_ms: int | None, remaining_ms: int | None, request_timeout_ms: 
     if poll_ms > remaining_ms and remaining_ms < SHORTEST_MS:
         raise ValueError(NOT_ENOUGH)
     limit_ms = remaining_ms - MARGIN_MS
+    # The poll ends before the client is answered: what it brings then still reaches the client.
     return Polling(min(poll_ms, limit_ms), limit_ms)
 
 

@@ -61,6 +61,7 @@ class Receipt(msgspec.Struct, frozen=True, gc=False):
 
     def renewed(self, popped_ms: int, invisible_ms: int, revive_queue_id: int) -> Receipt:
         """The handle that holds after the broker changed the invisible time (K-48)."""
+        # Any other word counts as 0, so the new handle says it plainly.
         mark = self.mark if self.mark in (_RETRY_V1, _RETRY_V2) else "0"
         return make_receipt(
             f"{self.queue_offset} {popped_ms} {invisible_ms} {revive_queue_id} {mark} "
@@ -75,6 +76,7 @@ class Receipt(msgspec.Struct, frozen=True, gc=False):
         Raises:
             BadRequestError: it is no handle; with the words of RocketMQ's proxy.
         """
+        # Before it is split: a text of megabytes would become as many words.
         if len(text) > MAX_CHARS:
             raise BadRequestError(
                 f"Parse failed, a receipt handle has at most {MAX_CHARS} characters and not "
@@ -84,6 +86,7 @@ class Receipt(msgspec.Struct, frozen=True, gc=False):
         while len(words) > 1 and not words[-1]:  # as Java splits
             words.pop()
         if len(words) < _WORDS:
+            # Java's split gives no word at all for a text of spaces.
             count = 0 if text and not text.strip(" ") else len(words)
             raise BadRequestError(f"Parse failed, dataList size {count}")
         start, popped, invisible, revive, mark, broker, queue, offset, *more = words
@@ -123,6 +126,7 @@ def _int(word: str) -> int:
 
 
 def _number(word: str, low: int, high: int) -> int:
+    # Java's `Long.parseLong` takes one sign, and no spaces or underscores as Python does.
     digits = word[1:] if word[:1] in ("-", "+") else word
     # Leading zeros are as many as somebody likes; what is longer without them is too large anyway.
     if digits.isascii() and digits.isdigit() and len(digits.lstrip("0")) <= len(str(INT64_MAX)):

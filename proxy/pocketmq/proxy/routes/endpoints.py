@@ -20,6 +20,7 @@ def endpoints_for(asked: Any, advertise: tuple[str, int] | None) -> Any:
         asked: Those that the request names.
         advertise: Host and port in their place; also used when the request names none.
     """
+    # The same object: its scheme and its further addresses come back as they were.
     if advertise is None:
         return asked
     host, port = advertise
@@ -28,6 +29,7 @@ def endpoints_for(asked: Any, advertise: tuple[str, int] | None) -> Any:
 
 def scheme_of(host: str) -> AddressScheme:
     """What a host is written as."""
+    # Before the dots: an IPv6 address may end in an IPv4 one.
     if ":" in host:
         return AddressScheme.IPv6
     parts = host.split(".")

@@ -15,10 +15,13 @@ def consistent_hash(value: int, buckets: int) -> int:
         value: A Java `long`, of which a negative `int` has all high bits set.
         buckets: One at least.
     """
+    # Java's longs wrap around, and Python's numbers do not.
     state, candidate = value & _MASK, 0
     while True:
         state = (state * _MULTIPLIER + 1) & _MASK
         high = state >> 33
+        # Doubles, as in Guava: whole numbers would round otherwise, and move groups to other
+        # queues.
         following = int((candidate + 1) / ((high + 1) / (1 << 31)))
         if not 0 <= following < buckets:
             return candidate

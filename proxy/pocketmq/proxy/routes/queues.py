@@ -46,6 +46,7 @@ def permissions(data: QueueData) -> list[Permission]:
     reads = data.read_queue_nums if readable else 0
     writes = data.write_queue_nums if writable else 0
     both = min(reads, writes)
+    # RocketMQ's proxy tells one at least of a broker that nobody may use (G-57).
     none = 0 if readable or writable else max(1, data.read_queue_nums, data.write_queue_nums)
     return [
         *[Permission.READ] * (reads - both),
@@ -69,10 +70,12 @@ def assignments(topic: Any, endpoints: Any, route: TopicRouteData, *, fifo: bool
     """
     brokers = _brokers(route, endpoints)
     found = []
+    # Each broker once: its receives pop from all of its queues.
     for data in route.queue_datas:
         if not Perm.is_readable(data.perm) or data.read_queue_nums <= 0:
             continue
         replicas = brokers.get(data.broker_name)
+        # A name server may list queues of a broker that has gone meanwhile.
         if replicas is None:
             continue
         master = replicas.get(MASTER_ID)
@@ -87,6 +90,7 @@ def assignments(topic: Any, endpoints: Any, route: TopicRouteData, *, fifo: bool
                     topic=topic, id=number, permission=permission, broker=master
                 )
             )
+            # -1 stands for all queues; with order each queue is received from by itself.
             for number in (range(data.read_queue_nums) if fifo else [-1])
         ]
     if not found:

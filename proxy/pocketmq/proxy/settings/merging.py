@@ -29,6 +29,7 @@ def for_producer(said: Any, limits: Limits) -> Any:
             multiplier=limits.producer_backoff_multiplier,
         )
     )
+    # SDKs check types themselves then, and save a request.
     told.publishing.validate_message_type = True
     told.publishing.max_body_size = limits.max_message_size
     told.metric.CopyFrom(pb.Metric(on=False))
@@ -38,8 +39,10 @@ def for_producer(said: Any, limits: Limits) -> Any:
 def kept_of_consumer(said: Any, limits: Limits) -> Any:
     """What is kept of a consumer's settings: a fresh group's, with its own over them (G-23)."""
     fresh = SubscriptionGroupConfig(group_name="")
+    # First the fresh group's values, so that what the client says goes over them.
     kept = for_consumer(pb.Settings(), fresh, limits)
     kept.ClearField("metric")
+    # Only where it has its own: otherwise the fresh group's list has to stay.
     if said.backoff_policy.HasField("exponential_backoff") or said.backoff_policy.HasField(
         "customized_backoff"
     ):
@@ -58,11 +61,14 @@ def for_consumer(kept: Any, group: SubscriptionGroupConfig | None, limits: Limit
     """
     told = pb.Settings()
     told.CopyFrom(kept)
+    # A group that no broker tells leaves the values as kept: order must not change by a fault.
     if group is not None:
         subscription, backoff = told.subscription, told.backoff_policy
         subscription.receive_batch_size = limits.receive_batch_size
         subscription.long_polling_timeout.CopyFrom(duration(limits.max_long_polling_ms))
         subscription.fifo = group.consume_message_orderly
+        # Attempts count the first try, retries do not; a group without a limit would not fit the
+        # field.
         backoff.max_attempts = min(group.retry_max_times + 1, INT32_MAX)
         _set_strategy(backoff, group)
     told.metric.CopyFrom(pb.Metric(on=False))

@@ -49,11 +49,14 @@ class OpenTransactions:
     ) -> None:
         """A half message was stored, or is asked for."""
         key = (topic, transaction_id)
+        # With each that comes, so that nothing else has to look at times.
         self._drop_old()
         expires_ms = self._time_ms() + self._limits.transaction_data_expire_ms
         halves = self._open.setdefault(key, [])
+        # A check brings an old transaction back: it is the youngest now.
         self._open.move_to_end(key)
         halves.append(HalfMessage(broker_name, table_offset, commit_log_offset, expires_ms))
+        # The oldest go: SDKs end the one that they were told of last.
         del halves[: -self._limits.transaction_data_max_num]
 
     def take(self, topic: str, transaction_id: str) -> HalfMessage:
@@ -65,8 +68,10 @@ class OpenTransactions:
         key = (topic, transaction_id)
         halves = self._open.get(key, [])
         found = halves.pop() if halves else None
+        # An empty list would stand in the order until it is the oldest.
         if not halves:
             self._open.pop(key, None)
+        # An expired one is refused, and taken all the same: the broker asks about it by a check.
         if found is None or found.expires_ms < self._time_ms():
             raise Refusal(Code.INTERNAL_SERVER_ERROR, "cannot found transaction data")
         return found
