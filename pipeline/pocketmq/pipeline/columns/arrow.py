@@ -115,10 +115,12 @@ class MessageBatch:
             packed = np.flatnonzero((self.whole.sys_flags & MessageSysFlag.COMPRESSED) != 0)
         begin = size = 0
         plain: dict[int, bytes] = {}
+        # Inflated before any array is made, as their sizes decide where a batch ends.
         for row in packed.tolist() if len(packed) else ():
             body = self._inflated(row)
             if body is None:
                 continue
+            # One body that is longer than the bound goes alone; otherwise it could never be read.
             if plain and size + len(body) > MOST_INFLATED_BYTES:
                 yield self._built(begin, row, plain)
                 begin, size, plain = row, 0, {}
@@ -133,6 +135,7 @@ class MessageBatch:
         packed = records.buffer.data[at : at + length]
         try:
             return decompress(packed, int(records.sys_flags[row]), self.shape.max_body_bytes)
+        # Not the record's fault: without the codec each such message would count as broken.
         except CompressionUnavailableError:
             raise
         except BodyTooLargeError as exc:
@@ -147,6 +150,7 @@ class MessageBatch:
 
     def _built(self, begin: int, end: int, plain: Mapping[int, bytes]) -> pa.RecordBatch:
         """The record batch of a section of the records."""
+        # Nearly always: then no copy is made.
         is_whole = end - begin == len(self.records)
         chosen = np.arange(begin, end)
         part = MessageBatch(
@@ -159,12 +163,14 @@ class MessageBatch:
             {row - begin: body for row, body in plain.items()},
         )
         made = part._build()
+        # Told with the batch in which the record would be, so that a caller can stop there.
         self.problems += part.problems
         return made
 
     def _build(self) -> pa.RecordBatch:
         """One record batch; a record that cannot become a row is left out, and is in `problems`."""
         bodies: Any = None
+        # First, since it leaves records out: all other columns are made of what is left.
         if self.shape.wants_body or self.shape.verify_crc:
             bodies = self._sound_bodies()
         made = []
@@ -195,6 +201,7 @@ class MessageBatch:
         if self.shape.verify_crc:
             self.problems += _wrong_crcs(records)
         plain = self._plain
+        # Broken bodies have come in through the constructor, wrong checksums just now.
         if self.problems:
             lost = {problem.row for problem in self.problems}
             keep = np.array([row not in lost for row in records.rows.tolist()], np.bool_)
@@ -218,6 +225,7 @@ def _wrong_crcs(records: RecordColumns) -> list[Problem]:
     view = records.buffer.data
     said = records.head["body_crc"]
     found = [
+        # RocketMQ clears the highest bit, as Java has no unsigned int; it checks no empty body.
         zlib.crc32(view[at : at + length]) & 0x7FFFFFFF if length else crc
         for at, length, crc in zip(
             records.body_at.tolist(), records.body_len.tolist(), said.tolist(), strict=True
@@ -233,6 +241,7 @@ def _with(bodies: pa.Array, plain: dict[int, bytes]) -> pa.Array:
     if not plain:
         return bodies
     index = np.arange(len(bodies))
+    # One `take` puts the inflated ones in their places: Arrow arrays cannot be written to.
     index[list(plain)] = len(bodies) + np.arange(len(plain))
     inflated = binaries(list(plain.values()))
     return pa.concat_arrays([bodies, inflated]).take(numbers(index))
@@ -241,6 +250,7 @@ def _with(bodies: pa.Array, plain: dict[int, bytes]) -> pa.Array:
 def _msg_ids(batch: MessageBatch) -> pa.Array:
     """UNIQ_KEY, or the offset id where there is none, as `MessageExt.msg_id`."""
     uniq_keys = batch.properties.values_of(names.UNIQ_KEY)
+    # Producers set the key; only records of very old ones or of other tools lack it.
     if uniq_keys.null_count == 0:
         return uniq_keys
     import pyarrow.compute as pc

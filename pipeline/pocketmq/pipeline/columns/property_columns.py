@@ -51,6 +51,7 @@ class PropertyColumns:
         missing = np.ones(self.rows, np.bool_)
         index[row] = np.arange(len(found))
         missing[row] = False
+        # A row without the property points at the first value, and the mask makes it null.
         return values.take(numbers(index, missing=missing))
 
     def find(self, name: str) -> Ints:
@@ -58,10 +59,12 @@ class PropertyColumns:
         wanted = name.encode()
         found = np.flatnonzero(self.name_len == len(wanted))
         if len(found):
+            # All names of the right length are compared at once, as bytes.
             names = gather(self.data, self.name_at[found], np.dtype(f"V{len(wanted)}"))
             found = found[names == np.void(wanted)]
         row = self.row[found]
         if len(row) > 1:
+            # Entries are in the order of rows, so of equal neighbours the last one stays.
             found = found[np.append(row[1:] != row[:-1], True)]
         return found
 
@@ -89,11 +92,13 @@ def _without_repeats(row: Ints, rows: int, names: pa.Array) -> tuple[Ints, Ints]
     encoded = names.dictionary_encode()
     kinds = len(encoded.dictionary)
     cell = row * kinds + np.frombuffer(encoded.indices.buffers()[1], np.int32, len(names))
+    # Counting needs a number for each pair, so it is only for few of them.
     if rows * kinds <= _DENSE and np.max(np.bincount(cell)) == 1:
         return None
     distinct, first = np.unique(cell, return_index=True)
     if len(distinct) == len(cell):
         return None
+    # From behind, `unique` finds each pair's last entry.
     last = len(cell) - 1 - np.unique(cell[::-1], return_index=True)[1]
     order = np.argsort(first)
     return first[order], last[order]
@@ -105,15 +110,18 @@ def read_properties(strings: pa.Array) -> PropertyColumns:
     rows = len(strings)
     bounds = np.frombuffer(offsets_buffer, np.int32, rows + 1).astype(np.int64)
     data: Bytes = np.frombuffer(data_buffer or b"", np.uint8)[: int(bounds[-1])]
+    # One comparison finds both, as unsigned numbers below 1 wrap to the top.
     separators = np.flatnonzero((data - np.uint8(1)) < 2)  # 0x01 or 0x02; 0x00 wraps to 255
     kinds = data[separators]
     name_end, end = separators[0::2], separators[1::2]
+    # What RocketMQ writes; strings of other tools take the slower way.
     if _is_regular(data, bounds, kinds):
         start = np.concatenate([bounds[:1], end[:-1] + 1])[: len(end)]
         row = np.repeat(np.arange(rows), np.diff(np.searchsorted(end, bounds)))
     else:
         name_end, start, end, row = _irregular(separators, kinds, bounds)
     columns = [row, start, name_end - start, name_end + 1, end - name_end - 1]
+    # Entries without a name or without a value are ignored, as `decode_properties` does.
     whole = (columns[2] > 0) & (columns[4] > 0)
     if not whole.all():
         columns = [column[whole] for column in columns]
@@ -133,6 +141,7 @@ def _irregular(
 ) -> tuple[Ints, Ints, Ints, Ints]:
     """Entries of irregular strings: for each its first 0x01, its start, its end and its row."""
     entry_ends = separators[kinds == _ENTRY_END]
+    # An entry begins where a string does, or behind the end of the one before.
     starts = np.union1d(bounds[:-1], entry_ends + 1)
     name_end = separators[kinds == _NAME_END]
     entry = np.searchsorted(starts, name_end, "right") - 1
@@ -140,6 +149,8 @@ def _irregular(
         is_first = np.append(True, entry[1:] != entry[:-1])
         name_end, entry = name_end[is_first], entry[is_first]
     row = np.searchsorted(bounds, name_end, "right") - 1
+    # The last entry of all may have no end of its own.
     stops = np.append(entry_ends, bounds[-1])
+    # An entry that its string does not end ends with the string.
     end = np.minimum(stops[np.searchsorted(entry_ends, name_end)], bounds[row + 1])
     return name_end, starts[entry], end, row

@@ -77,6 +77,8 @@ def table(
         )
     except Exception as exc:
         raise told_by_spark(exc) from exc
+    # could be better: a body that is no flight gives a row without a carrier, which cannot be
+    # sorted.
     found = [CarrierDelay(row.carrier, row.flights, row.departed, row.minutes) for row in rows]
     return sorted(found, key=lambda each: each.carrier)
 

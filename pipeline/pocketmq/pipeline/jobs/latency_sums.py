@@ -57,6 +57,7 @@ def latency_of(messages: DataFrame, samples: CommitSamples) -> Latencies:
             .collect()
         )
         counts = {(row.topic, row.brokerName, row.queueId): row.messages for row in queues}
+        # Retries and delayed messages would count as slow, though nobody was.
         topics = sorted({row.topic for row in queues if _is_ordinary(row.topic)})
         ordinary = rows.where(f.col("topic").isin(topics))
         committed = _with_commits(ordinary, samples)
@@ -88,11 +89,13 @@ def _with_commits(ordinary: DataFrame, samples: CommitSamples) -> DataFrame:
     """Each message for each group of its queue, with the look that found it committed."""
     from pyspark.sql import functions as f
 
+    # Broadcast: there are few spans, and the messages need not be moved.
     spans = _span_frame(ordinary.sparkSession, samples)
     return ordinary.join(
         f.broadcast(spans),
         (f.col("topic") == f.col("ofTopic"))
         & (f.col("queueId") == f.col("ofQueue"))
+        # An empty broker stands for all (see `Span`).
         & f.expr("ofBroker in ('', brokerName)")
         & f.expr("queueOffset >= low and queueOffset < high"),
     )
@@ -110,9 +113,11 @@ def _latency_rows(ordinary: DataFrame, committed: DataFrame) -> list[LatencyRow]
     born = ordinary.select(
         f.lit(BORN_TO_STORE).alias("measure"),
         *("topic", f.lit("").alias("group"), minute),
+        # A producer whose clock is ahead would give negative times; these are counted apart.
         f.expr("greatest(stored - born, 0)").alias("waited"),
         f.lit(0).cast("bigint").alias("error"),
     )
+    # At its first look a group had committed much before: nobody knows when.
     commit = committed.where("before is not null").select(
         f.lit(STORE_TO_COMMIT).alias("measure"),
         *("topic", "group", minute),
@@ -120,6 +125,7 @@ def _latency_rows(ordinary: DataFrame, committed: DataFrame) -> list[LatencyRow]
         f.expr("least(committed - before, greatest(committed - stored, 0))").alias("error"),
     )
     shares = [
+        # One of the durations, and none between two of them.
         f.expr(f"percentile_disc({share}) within group (order by waited)")
         .cast("bigint")
         .alias(name)
@@ -153,6 +159,7 @@ def _key_rows(ordinary: DataFrame) -> list[KeyRow]:
             (f.col("times") / f.sum("times").over(of_topic)).alias("share"),
             f.row_number().over(of_topic.orderBy(f.desc("times"), "key")).alias("place"),
         )
+        # A key that is there once is no hot key.
         .where(f"place <= {MOST_HOT_KEYS} and times > 1")
         .orderBy("topic", "place")
         .drop("place")
@@ -168,13 +175,16 @@ def group_rows(
     for (topic, _, _), count in counts.items():
         sums[topic] = sums.get(topic, 0) + count
     topics = samples.topics_of_groups()
+    # A group whose offsets nobody looked at is known by its retries.
     for topic in sums:
         if is_retry(topic) or is_dlq(topic):
+            # `%RETRY%group` and `%DLQ%group`: the group may have a `%` in its name.
             topics.setdefault(topic.split("%", 2)[2], set())
     rows = []
     for group, listed in sorted(topics.items()):
         messages = sum(sums.get(topic, 0) for topic in listed)
         retries, dead = sums.get(retry_topic(group), 0), sums.get(dlq_topic(group), 0)
+        # Groups of topics that were not read.
         if messages or retries or dead:
             rows.append(
                 GroupRow(

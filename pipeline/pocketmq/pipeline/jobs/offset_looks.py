@@ -46,16 +46,21 @@ def sample(
     target.parent.mkdir(parents=True, exist_ok=True)
     with target.open("a") as file:
         for number in range(rounds):
+            # No wait before the first look, and none behind the last.
             if number:
                 shared_loop().result(client.clock.sleep(every_s))
             for broker, table in sorted(shared_loop().result(client.offset_tables()).items()):
+                # After the answer: a commit is told late rather than early.
                 now = client.clock.time_ms()
                 changed = _changed(last.get(broker, {}), table)
+                # Also without changes: that a look was made says that nothing was committed until
+                # then.
                 row: dict[str, Any] = {"timeMs": now, "broker": broker, "offsets": changed}
                 file.write(json.dumps(row) + "\n")
                 last[broker] = table
                 written += 1
             file.flush()
+            # A look cannot be made again.
             os.fsync(file.fileno())
             if on_round is not None:
                 on_round(number + 1)

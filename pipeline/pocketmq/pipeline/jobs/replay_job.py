@@ -144,12 +144,14 @@ def replay(
     check_spark()
     options = options or ReplayOptions()
     check_send_topic(topic)
+    # Everything that may be wrong is looked at before Spark starts.
     found = source_of(source, topics=topics, nameservers=nameservers)
     path = options.state
     state = None if path is None else ReplayState.load(path, source, topic)
     stand = Checkpoint({}) if state is None else state.stand
     queues = found.queues(stand)
     losses = Losses(fails=options.fail_on_data_loss, advice=ADVICE)
+    # Before anything is sent: a gap must not be found in the middle.
     losses.judge(each.loss for each in queues)
     parts = [each for each in queues if each.low < each.high]
     rows = None
@@ -195,6 +197,7 @@ def _would_send(rows: DataFrame | None, options: ReplayOptions) -> Replayed:
 
 
 def _count(done: Replayed, row: Row) -> None:
+    # The first that is sent, which is not the first that was read.
     if not done.messages:
         done.first_ms = row.stored_ms
     done.messages += 1
@@ -239,14 +242,17 @@ class _Replay:
         self.state.gone = (self.state.gone - {each.queue for each in queues}) | losses.gone
         # Where a queue begins is noted, so that what is removed from now on is missed.
         self._next = {each.queue: (each.low, None) for each in queues if _has_moved(each, stand)}
+        # A mark of another queue's last message would make the next run take this one for new.
         for queue in self._next:
             self.state.marks.pop(queue, None)
         sender = self._sender()
         targets = sender.queues_of(self.state.topic)
         clock = sender.access.client().clock
+        # Messages behind the ends that the state knows are found in the target by a join.
         if is_resumed and rows is not None:
             # The ends in the file stay as they are until all before them is done.
             rows = marked_as_sent(rows, self._target(rows.sparkSession))
+        # The ends of now: what stands in the target before was sent by somebody else.
         elif not is_resumed:
             self._save(targets, sender)
         # Files of a store may be removed after it was looked at, and before Spark reads them.
@@ -259,8 +265,10 @@ class _Replay:
             for row in () if rows is None else in_order(rows):
                 if start_s is None:
                     start_s = clock.monotonic()  # Spark has taken its time
+                # The first message of each queue tells whether the files still had its begin.
                 if (part := begins.pop(row.queue, None)) is not None:
                     self._miss(losses, part, row.offset)
+                # Before it is left out below: skipped messages are done as well.
                 self._next[row.queue] = (row.offset + 1, row.mark)
                 if not row.body:
                     self._done.skipped_empty += 1
@@ -269,7 +277,9 @@ class _Replay:
                     self._done.already_sent += 1
                     continue
                 wait_s = start_s + pace.due_s(row.stored_ms) - clock.monotonic()
+                # Waits shorter than a timer can tell are not worth a batch that is not full.
                 if wait_s > _SOON_S:
+                    # What is due goes out before the wait, and not when its batch is full.
                     self._flush(sender)
                     _wait(sender, wait_s)
                 self._add(sender, targets, row)
@@ -279,10 +289,13 @@ class _Replay:
                     self._save(targets, sender)
                     if on_state is not None:
                         on_state(self._done)
+            # Queues of which no message came at all: everything was removed.
             for part in begins.values():
                 self._miss(losses, part, part.high)
             self._save(targets, sender)
         except BaseException:
+            # Sends under way are not waited for: the state does not have them, and the next run
+            # finds them.
             sender.cancel()
             raise
         if on_state is not None:
@@ -307,6 +320,7 @@ class _Replay:
     def _add(self, sender: Sender, queues: list[MessageQueue], row: Row) -> None:
         from pocketmq.pipeline.sending.sink_rows import Batch
 
+        # By the key alone, so that a second run sends it to the same queue.
         queue = queues[bucket(java_hash(row.key), len(queues))]
         text = encode_properties(row.properties).encode()
         batch = self._open.get(queue)
@@ -316,6 +330,7 @@ class _Replay:
         if batch is None:
             batch = self._open[queue] = Batch(queue)
         batch.append(row.body, text, row.flag)
+        # could be better: counted when it is handed over, though it may fail to be sent.
         _count(self._done, row)
         if batch.rows >= _BATCH_ROWS:
             sender.send(self._open.pop(queue))
@@ -329,10 +344,14 @@ class _Replay:
         """Wait for all acknowledgements, and write down what is done with that."""
         from pocketmq.pipeline.workers.loop import shared_loop
 
+        # First everything is acknowledged, then it is written down: the other way a kill would lose
+        # messages.
         self._flush(sender)
         sender.finish()
         stand = self.state.stand
         before = {queue: stand.offsets[queue] - 1 for queue in stand.marks if queue in self._next}
+        # Asked before the state moves on: a topic made anew meanwhile has other messages at these
+        # offsets.
         if before:
             check_unchanged(stand, self.source.marks(before))
         now = moved_on(stand, self._next)
@@ -340,6 +359,7 @@ class _Replay:
         self.state.marks = dict(now.marks)
         self._next.clear()
         if self.options.state is not None:
+            # After all acknowledgements: whatever is sent from now on stands behind them.
             self.state.ends = shared_loop().result(sender.access.client().ends(queues))
             self.state.save(self.options.state)
 
@@ -350,6 +370,7 @@ class _Replay:
             topic=self.state.topic,
             columns="properties",
             startingOffsets=to_json(self.state.ends),
+            # The target may have removed old messages meanwhile; only what is left can be a repeat.
             failOnDataLoss="false",
         )
         return read.load()

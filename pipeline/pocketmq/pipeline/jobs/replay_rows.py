@@ -70,6 +70,7 @@ def read_parts(
     if kind == "topic":
         read = spark.read.format("pocketmq").options(
             nameServer=nameservers,
+            # Only the queues that have something: the plan was made before.
             assign=json.dumps(_assignment(each.queue for each in queues)),
             startingOffsets=to_json({each.queue: each.low for each in queues}),
             endingOffsets=to_json({each.queue: each.high for each in queues}),
@@ -80,6 +81,7 @@ def read_parts(
         columns = (*COLUMNS, PLACE) if kind == "store" else COLUMNS
         topics = sorted({each.queue.topic for each in queues})
         rows = messages(spark, source, columns=columns, topics=topics)
+    # Tables of exports may lack it; marks are compared by the store time alone then.
     if PLACE not in rows.columns:
         rows = rows.withColumn(PLACE, f.lit(NO_PLACE))
     parts = spark.createDataFrame(
@@ -92,6 +94,8 @@ def read_parts(
     of_queue = Window.partitionBy(*QUEUE).orderBy("queueOffset")
     stored = f.unix_millis("storeTimestamp")
     return (
+        # The bounds of each queue are joined, as one filter of thousands of queues would be too
+        # long.
         rows.join(f.broadcast(parts), list(QUEUE))
         .where("queueOffset >= low and queueOffset < high")
         .select(
@@ -127,6 +131,7 @@ def marked_as_sent(rows: DataFrame, target: DataFrame) -> DataFrame:
         f.col("properties")[STORE_MS].try_cast("bigint").alias("stored"),
         f.lit(True).alias("wasSent"),
     ).dropDuplicates()
+    # `dropDuplicates` before: two repeats in the target would double the row.
     return rows.join(sent, ["place", "stored"], "left")
 
 
@@ -134,6 +139,7 @@ def in_order(rows: DataFrame) -> Iterator[Row]:
     """Rows by store time; those of a queue stay in its order."""
     has_sent = "wasSent" in rows.columns
     with plain_errors():
+        # To the driver piece by piece, so that a replay may be larger than its memory.
         for row in rows.orderBy("latest", *QUEUE, "queueOffset").toLocalIterator():
             yield Row(
                 row.latest,
@@ -158,6 +164,7 @@ def _key() -> Column:
     """The sharding key, else the first of KEYS, else the queue."""
     from pyspark.sql import functions as f
 
+    # The first key alone: with all of them no two messages would share a queue.
     first = f.substring_index(_given()[names.KEYS], names.KEY_SEPARATOR, 1)
     return f.coalesce(
         f.nullif(_given()[names.SHARDING_KEY], f.lit("")),
@@ -179,12 +186,14 @@ def _properties() -> Column:
     from pyspark.sql import functions as f
 
     def is_producers(name: Column, _: Any) -> Column:
+        # What a broker sets anew would be refused, or mean the old place.
         return ~name.isin(sorted(_LEFT_OUT))
 
     added = {
         FROM: _place(),
         BORN_MS: f.unix_millis("bornTimestamp").cast("string"),
         STORE_MS: f.unix_millis("storeTimestamp").cast("string"),
+        # Sent as a plain producer does: the broker's answer waits for the disk where it is set so.
         names.WAIT: f.lit("true"),
     }
     pairs = [each for name, value in added.items() for each in (f.lit(name), value)]

@@ -33,6 +33,7 @@ def _bounded(said: Any) -> Any:
         return [_bounded(each) for each in said]
     if not isinstance(said, dict):
         return said
+    # A default is a value and no schema, even if it looks like one.
     found = {name: each if name == "default" else _bounded(each) for name, each in said.items()}
     if found.get("logicalType") == "decimal":
         found["logicalType"] = _DECIMAL
@@ -58,12 +59,14 @@ def depth_of(schema: Any, known: dict[str, Any]) -> int | None:
     depths: dict[str, int | None] = {}
 
     def depth(one: Any, above: int) -> int | None:
+        # Also the schema itself may be nested too deeply to look at.
         if above > DEEPEST:
             return None
         if isinstance(one, str):
             if one not in known:
                 return 0
             if one not in depths:
+                # Until it is known: whoever meets it again within itself has no end.
                 depths[one] = None  # of one that holds itself
                 depths[one] = depth(known[one], above + 1)
             return depths[one]
@@ -88,6 +91,7 @@ def _within(schema: Any) -> Iterator[Any]:
         for name in ("items", "values"):
             if name in schema:
                 yield schema[name]
+        # A type may stand within `{"type": {...}}`.
         if isinstance(schema.get("type"), dict | list):
             yield schema["type"]
 

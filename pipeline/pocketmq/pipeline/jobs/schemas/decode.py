@@ -56,6 +56,7 @@ def schema(
     from pocketmq.pipeline.jobs.sources import source_of
 
     folder = Path(out)
+    # Tables of two runs would mix: names of files are numbered from 0.
     if folder.exists() and any(folder.iterdir()):
         raise CallerError(f"{folder} is not empty; name another folder")
     folder.mkdir(parents=True, exist_ok=True)
@@ -64,6 +65,7 @@ def schema(
     work = Tables(folder, done, known or None, framed, envelope, tuple(keys))
     for batch in source_of(source, topics=topics, nameservers=nameservers).batches(COLUMNS):
         for row in batch.to_pylist():
+            # Retries, dead letters and system topics have no schema of their own.
             if not is_internal(row["topic"]):
                 work.add(row)
         if on_batch is not None:

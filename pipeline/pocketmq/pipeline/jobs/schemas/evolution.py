@@ -127,10 +127,13 @@ class _Avro:
 
     def _compare(self, reader: Any, writer: Any, at: str) -> Iterator[str]:
         reader, writer = self._named(reader, 0), self._named(writer, 1)
+        # Whatever of the union was written must be read.
         if isinstance(writer, list):
             for each in writer:
                 yield from self._compare(reader, each, at)
             return
+        # One type of the reader's union is enough. could be better: records that are tried here
+        # count as compared afterwards.
         if isinstance(reader, list):
             if all(any(self._compare(each, writer, at)) for each in reader):
                 yield f"{at}: no type of the union reads {_kind(writer)}"
@@ -154,6 +157,7 @@ class _Avro:
 
     def _records(self, reader: Any, writer: Any, at: str) -> Iterator[str]:
         names = str(reader.get("name")), str(writer.get("name"))
+        # A type that holds itself ends here.
         if names in self._seen:
             return
         self._seen.add(names)
@@ -170,6 +174,7 @@ class _Avro:
             )
             if found is not None:
                 yield from self._compare(field["type"], found["type"], place)
+            # Avro fills what was not written by the default only.
             elif "default" not in field:
                 yield f"{place}: was not written, and has no default"
 
@@ -215,6 +220,7 @@ def _protobuf(reader: Schema, writer: Schema) -> Iterator[str]:
     for name, message in one.items():
         if name in other:
             yield from _messages(message, other[name], name)
+    # Who has the newer file cannot read bodies of a message that it lacks.
     for name in other.keys() - one.keys():
         yield f"{name}: the message is gone"
 
@@ -225,6 +231,7 @@ def _messages(reader: Any, writer: Any, at: str) -> Iterator[str]:
         place = f"{at}.{field.name} = {field.number}"
         found = written.get(field.number)
         if found is None:
+            # proto2 alone has required fields.
             if field.label == 2:
                 yield f"{place}: is required, and was not written"
             continue

@@ -28,6 +28,7 @@ def _compiled(text: str, imports: tuple[tuple[str, str], ...]) -> bytes:
     """A `FileDescriptorSet` of a `.proto` file and what it imports, the file itself last."""
     check_installed("Protobuf bodies", "schema", "grpc_tools")
     main = _NAME
+    # A file that is imported may have the name of ours.
     while any(name == main for name, _ in imports):
         main = f"main-{main}"
     with TemporaryDirectory() as folder:
@@ -35,6 +36,7 @@ def _compiled(text: str, imports: tuple[tuple[str, str], ...]) -> bytes:
             _write(Path(folder), name, imported)
         _write(Path(folder), main, text)
         try:
+            # In a process of its own: protoc may take endless time or memory for a hostile file.
             ran = subprocess.run(  # noqa: S603 - our own interpreter, fixed words
                 [
                     *(sys.executable, "-m", "grpc_tools.protoc", "--proto_path=."),
@@ -56,6 +58,7 @@ def _compiled(text: str, imports: tuple[tuple[str, str], ...]) -> bytes:
 
 def _write(folder: Path, name: str, text: str) -> None:
     place = PurePosixPath(name)
+    # Names come from a registry, and must not lead out of the folder.
     if place.is_absolute() or ".." in place.parts or place.name in ("", ".set"):
         raise CallerError(f"the .proto file refers to {name!r}, which names no file to import")
     path = folder / place
@@ -105,6 +108,7 @@ class ProtoFile:
             raise CallerError("the .proto file has no message")
         self._pool = descriptor_pool.DescriptorPool()
         try:
+            # In the order of protoc: what is imported comes first.
             for each in files:
                 self._pool.AddSerializedFile(each.SerializeToString())
         except TypeError as exc:
@@ -152,6 +156,7 @@ class ProtoFile:
         name: str = self.file.package
         found, entries = self.file.message_type, 0
         for index in indexes:
+            # Some clients count the entries of maps, and some do not.
             declared = [each for each in found if not each.options.map_entry]
             places = [index - skipped for skipped in range(entries + 1)]
             meant = [declared[place] for place in places if 0 <= place < len(declared)]
@@ -182,6 +187,7 @@ class ProtoFile:
                 found.ParseFromString(body)
                 fields: dict[str, Any] = json_format.MessageToDict(
                     found,
+                    # Columns have the names of the file, and fields with their default are told.
                     preserving_proto_field_name=True,
                     always_print_fields_with_no_presence=True,
                     descriptor_pool=self._pool,
