@@ -250,7 +250,6 @@ def _with(bodies: pa.Array, plain: dict[int, bytes]) -> pa.Array:
 def _msg_ids(batch: MessageBatch) -> pa.Array:
     """UNIQ_KEY, or the offset id where there is none, as `MessageExt.msg_id`."""
     uniq_keys = batch.properties.values_of(names.UNIQ_KEY)
-    # Producers set the key; only records of very old ones or of other tools lack it.
     if uniq_keys.null_count == 0:
         return uniq_keys
     import pyarrow.compute as pc

@@ -110,7 +110,6 @@ def read_properties(strings: pa.Array) -> PropertyColumns:
     rows = len(strings)
     bounds = np.frombuffer(offsets_buffer, np.int32, rows + 1).astype(np.int64)
     data: Bytes = np.frombuffer(data_buffer or b"", np.uint8)[: int(bounds[-1])]
-    # One comparison finds both, as unsigned numbers below 1 wrap to the top.
     separators = np.flatnonzero((data - np.uint8(1)) < 2)  # 0x01 or 0x02; 0x00 wraps to 255
     kinds = data[separators]
     name_end, end = separators[0::2], separators[1::2]

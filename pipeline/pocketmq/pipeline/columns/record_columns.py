@@ -113,7 +113,7 @@ def read_columns(buffer: Bytes, positions: Ints, sizes: Ints | None = None) -> R
     good &= is_v2 | (topic_len <= MAX_TOPIC_BYTES_V1)
     # A bad record's place may lie outside of the buffer; 2 is safe, and it is not looked at.
     said_at = properties_at if good.all() else np.where(good, properties_at, 2)
-    # The lengths are in the record twice over: they have to add up.
+    # What is left of the record must be as long as its own field says.
     good &= buffer[said_at - 2] == properties_len >> 8
     good &= buffer[said_at - 1] == properties_len & 0xFF
     columns = RecordColumns(

@@ -115,7 +115,6 @@ def audit(
         # What `verify` has counted and not kept.
         found.count += verified.problem_count - len(verified.problems)
         found.notes += [f"{root}: {note}" for note in verified.notes]
-        # Opened anew after `verify`, which has let go of its lock.
         with StoppedStore(disk, root, index_slots=index_slots) as store:
             offsets = committed_offsets.out_of_range(store)
         found.add(root, offsets.problems, "offsets")

@@ -128,7 +128,7 @@ class _Run:
         # with more rows, and taken for a repeat.
         HadoopFolder(frame.sparkSession, self._into.checkpoint).make_lasting(f"offsets/{batch}")
         rows = self._into.append(frame, batch)
-        # A batch that the table has already, or that has lost all its rows.
+        # The table has the batch already, or it brought no rows.
         if not rows:
             return
         self.done = Exported(self.done.rows + rows, self.done.commits + 1)

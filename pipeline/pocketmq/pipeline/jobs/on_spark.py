@@ -155,7 +155,7 @@ def messages(
 def kind_of(source: str) -> tuple[str, str]:
     """One of `KINDS`, and what follows it."""
     kind, colon, where = source.partition(":")
-    # A Windows path or a topic may have a colon too.
+    # A path may have a colon too.
     if colon and kind in KINDS:
         return kind, where
     return ("store" if Path(source).expanduser().is_dir() else "topic"), source
@@ -193,7 +193,6 @@ def _table(spark: SparkSession, kind: str, where: str) -> DataFrame:
         folder, _, name = where.rpartition("/")
         table: Any = IcebergTarget.local(folder, name).catalog.load_table(name)
         return _files(spark, [task.file.file_path for task in table.scan().plan_files()])
-    # Spark's own error would be of a missing schema.
     if "://" not in where and not Path(where).exists():
         raise CallerError(f"there is no table {where!r}")
     return spark.read.parquet(where)

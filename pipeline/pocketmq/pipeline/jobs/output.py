@@ -87,7 +87,7 @@ def write_tables(out: Path, *tables: ResultTable) -> None:
 
 
 def _write(table: ResultTable, path: Path) -> None:
-    # In the same folder: a rename to another file system would copy.
+    # In the same folder, as a rename works within one file system only.
     part = path.with_name(f".{path.name}.part")
     listed = as_dicts(table.rows)
     for row in listed:

@@ -81,7 +81,7 @@ def read_parts(
         columns = (*COLUMNS, PLACE) if kind == "store" else COLUMNS
         topics = sorted({each.queue.topic for each in queues})
         rows = messages(spark, source, columns=columns, topics=topics)
-    # Tables of exports may lack it; marks are compared by the store time alone then.
+    # Of tables it is not read: their marks have the store time alone.
     if PLACE not in rows.columns:
         rows = rows.withColumn(PLACE, f.lit(NO_PLACE))
     parts = spark.createDataFrame(

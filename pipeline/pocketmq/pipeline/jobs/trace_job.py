@@ -77,6 +77,7 @@ def trace(
         JobError: Spark has failed.
     """
     check_spark()
+    # Of each store the newer of its two files only.
     looks = [list(each)[-1:] for source in sources for each in samples_of_source(source)]
     spark = job_session("trace", master=master, starting=starting)
     with plain_errors():
@@ -88,7 +89,9 @@ def trace(
             ),
         )
         rows = _search(every, {wanted}, key=wanted)
+        # What other copies of these messages are known by.
         ids = {name for row in rows for name in _ids(row)} - {wanted}
+        # An offset id names one copy alone: the second search finds the others by their UNIQ_KEY.
         if any(row["uniqKey"] != wanted and wanted not in _words(row) for row in rows):
             rows = _search(every, ids | {wanted})
     rows.sort(key=lambda row: (row["storeMs"], row["physicalOffset"]))
@@ -96,6 +99,7 @@ def trace(
     steps += list(_progress(chain.from_iterable(looks), steps))
     first: dict[str, int] = {}
     for step in steps:
+        # A message stays together, at the time of its first step.
         first[step.message] = min(first.get(step.message, step.time_ms), step.time_ms)
     return sorted(steps, key=lambda step: (first[step.message], step.message, step.time_ms))
 
@@ -110,6 +114,7 @@ def _search(rows: DataFrame, ids: set[str], *, key: str = "") -> list[Mapping[st
     if key:
         has |= f.array_contains(f.split("keys", names.KEY_SEPARATOR), key)
     found = rows.where(has).withColumn("storeMs", f.unix_millis("storeTimestamp"))
+    # Slaves have the master's records under the same offset ids.
     once = found.dropDuplicates(["offsetMsgId", "topic", "queueId", "queueOffset"])
     return [
         row.asDict() | {"properties": row.properties or {}}
@@ -128,6 +133,7 @@ def _words(row: Mapping[str, Any]) -> list[str]:
 
 def _step(row: Mapping[str, Any]) -> Step:
     topic, properties = row["topic"], row["properties"]
+    # Without a UNIQ_KEY copies name the offset id of their first.
     message = row["uniqKey"] or next(
         (properties[name] for name in _ORIGINS if name in properties), row["offsetMsgId"]
     )
@@ -176,6 +182,7 @@ def _progress(looks: Iterable[Sample], steps: Sequence[Step]) -> Iterator[Step]:
             topic, _, group = name.partition("@")
             for step in steps:
                 at = offsets.get(step.queue_id)
+                # A queue id is the same on every broker, so the broker counts.
                 if (step.broker, step.topic) != (look.broker, topic) or at is None:
                     continue
                 what = "has committed it" if at > step.offset else "has not committed it"

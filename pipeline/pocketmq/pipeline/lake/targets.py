@@ -100,6 +100,7 @@ class FilesTarget:
         check_columns(columns.names, self.key, self.tombstone)
         folder = HadoopFolder(spark, self.folder)
         names = folder.names()
+        # Either tells that such an export began it; a kill may have left only one.
         if not {CHECKPOINT, COLUMNS} & set(names):
             if any(map(_FORMER.fullmatch, names)):
                 raise CallerError(
@@ -112,6 +113,7 @@ class FilesTarget:
                     "its own"
                 )
         now = [(field.name, field.dataType.simpleString()) for field in columns]
+        # Written before any batch, so that a second run compares with it.
         if COLUMNS not in names:
             folder.write(COLUMNS, {"kind": self.kind, "key": self.key, "columns": now})
             return
@@ -132,11 +134,14 @@ class FilesTarget:
         name, folder = f"batch={batch}", HadoopFolder(spark, self.folder)
         earlier = self._earlier(folder, batch) if self.key else []
         count = 0
+        # Spark writes this file last: a folder without it is of a batch that was killed.
         if not folder.exists(f"{name}/{SUCCESS}"):
+            # Counted on the way: a count of its own would compute the batch twice.
             observed = Observation()
             rows = frame.observe(observed, f.count(f.lit(1)).alias("rows"))
             if self.key:
                 complete = [each for each in earlier if folder.exists(f"{each}/{SUCCESS}")]
+                # The newest has all earlier rows in it already.
                 for newest in complete[-1:]:
                     before = spark.read.parquet(f"{self.folder}/{newest}")
                     rows = before.unionByName(rows)
@@ -144,8 +149,11 @@ class FilesTarget:
             rows = _as_text(rows) if self.kind == "csv" else rows
             writer = rows.write.mode("overwrite").format(self.kind)
             writer.option("header", "true").save(f"{self.folder}/{name}")
+            # Before Spark notes the batch as done: otherwise a power cut could take rows that count
+            # as written.
             folder.make_lasting(name)
             count = int(observed.get["rows"])
+        # Only now, and also for a batch that was complete: a kill may have come in between.
         for each in earlier:
             folder.delete(each)
         return count
@@ -221,6 +229,7 @@ class DeltaTarget:
         from deltalake import DeltaTable
 
         check_columns(columns.names, self.key, self.tombstone)
+        # A table that is not there yet begins with the first rows.
         if DeltaTable.is_deltatable(self.table, self.storage_options):
             _check_begun(spark, self.checkpoint, self.table)
 
@@ -294,15 +303,18 @@ class IcebergTarget:
         self.catalog.create_namespace_if_not_exists(namespace)
         if self.catalog.table_exists(self.table):
             properties = self.catalog.load_table(self.table).properties
+            # Noted in the same commit as the rows, so a repeated batch is known by it.
             if int(properties.get(noted, "-1")) >= batch:
                 return 0
         new = rows = frame.toArrow()
+        # With the first rows, as only these tell the columns.
         table = self.catalog.create_table_if_not_exists(self.table, rows.schema)
         replaced = None
         if self.key:
             replaced, existing = self._of_the_same_keys(table, rows)
             rows = merged(existing, rows, self.key, self.tombstone)
             replaced = replaced if len(existing) else None
+        # One commit: readers see the old rows or the new ones.
         with table.transaction() as transaction:
             if replaced is not None:
                 transaction.delete(replaced)
@@ -317,6 +329,7 @@ class IcebergTarget:
 
         topics = pc.unique(rows.column("topic")).to_pylist()
         keys = pc.unique(rows.column(self.key).drop_null()).to_pylist()
+        # Rows without a key replace nothing.
         if not keys:
             return None, rows.slice(0, 0)
         is_in: Any = expressions.In  # its declared parameters are not those that it takes
@@ -349,6 +362,7 @@ def target_of(
         MissingToolError: What writes it is not installed.
     """
     kind, _, where = text.partition(":")
+    # Without a key there is nothing that a deletion could take away.
     if tombstone and not key:
         raise CallerError(f"{text}: a tombstone deletes a key; say which column has it")
     if where and kind in FILES:

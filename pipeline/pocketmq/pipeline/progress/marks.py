@@ -33,6 +33,7 @@ async def read_marks(
     """
 
     async def of(queue: MessageQueue) -> Mark | None:
+        # A pull without long polling, which gives no group a place: nothing is committed.
         header = PullMessageRequestHeader(
             consumer_group=group,
             topic=queue.topic,
@@ -45,6 +46,7 @@ async def read_marks(
         )
         channel = await client.channel(queue)
         response = await channel.request(header, timeout_s=client.access.timeout_s)
+        # Codes of a queue that is there and has no such message.
         if response.code in READABLE:
             return None
         if response.code != 0:
@@ -53,6 +55,7 @@ async def read_marks(
         first = np.array(positions_in(reply)[:1], np.int64)
         records = read_columns(np.frombuffer(reply, np.uint8), first)
         head = records.head
+        # A broker may answer with the next message that it has.
         if len(head) == 0 or head["queue_offset"][0] != offsets[queue]:
             return None
         return Mark(int(head["store_timestamp"][0]), int(head["physical_offset"][0]))
@@ -77,10 +80,12 @@ def stored_marks(root: Place, offsets: Mapping[MessageQueue, int]) -> dict[Messa
 def stored_mark(files: QueueFiles, offset: int, log: FileRow) -> Mark | None:
     """Mark of a message in a store; None if it is not stored."""
     found = files.entries(offset, offset + 1)
+    # A filler stands for messages that were removed before the queue was made.
     if offset < 0 or not len(found) or found["size"][0] in (0, FILLER_SIZE):
         return None
     position = int(found["offset"][0])
     head = log.read(position, FIXED_SIZE)
+    # The entry may be of a message whose log file is gone, or whose place has another one.
     if len(head) < FIXED_SIZE or int.from_bytes(head[:4], "big") != found["size"][0]:
         return None
     if int.from_bytes(head[_OFFSET_AT : _OFFSET_AT + 8], "big") != offset:

@@ -66,6 +66,7 @@ class StoreQueuePlan:
 
     def counts(self) -> dict[str, int | None]:
         """What this process has counted since the query started, and the size of the batch."""
+        # Rows that are filtered on the way are not known when a batch is planned.
         leaves_out = bool(self._settings.tags) or self._settings.mode == "PERMISSIVE"
         return {"lost": self._losses.count, "planned": None if leaves_out else self._planned}
 
@@ -97,14 +98,17 @@ class StoreQueuePlan:
         seen = self._look()
         begins = self._begins(start, seen)
         self._judged = (start, begins)
+        # Never before the begin: a queue may be shorter than what is to be read on.
         ends = {queue: max(at, self._end(queue, seen)) for queue, at in begins.items()}
         if most is not None:
             ends = limited(begins, ends, most)
         self._planned = sum(ends[queue] - begins[queue] for queue in ends)
         moved = {queue: at for queue, at in ends.items() if start.offsets.get(queue) != at}
+        # A queue that has come back is told of again if it goes once more.
         gone = (start.gone | self._losses.gone) - seen.bounds.keys()
         if not moved and gone == start.gone:
             return start
+        # Marks of what was read, so that another queue under the name is noticed.
         return Checkpoint(
             {**start.offsets, **ends},
             {
@@ -123,11 +127,13 @@ class StoreQueuePlan:
             DataLossError: Messages of the batch are gone, or a queue is another one.
         """
         seen = self._look()
+        # The query was started again: this batch was planned by another process.
         if self._judged is None or self._judged[0] != start:
             self._judged = (start, self._begins(start, seen))
         begins = self._judged[1]
         spans: dict[MessageQueue, tuple[int, int]] = {}
         lost: list[Loss] = []
+        # Files may have changed between the plan and now.
         now = self._marks_before(seen, {q: at for q, at in end.offsets.items() if q in end.marks})
         for queue, until in end.offsets.items():
             if queue not in seen.bounds:
@@ -136,6 +142,7 @@ class StoreQueuePlan:
             if high < until or now.get(queue) != end.marks.get(queue, now.get(queue)):
                 what = "it was cut short or made anew after this batch was planned"
                 lost.append(Loss(queue, until, high, max(0, until - high), what))
+            # Only what is there: the rest is told as lost.
             spans[queue] = (begins.get(queue, until), min(until, high))
         self._losses.judge(lost)
         found = []
@@ -164,6 +171,7 @@ class StoreQueuePlan:
             queue: resume(queue, start, bounds, now.get(queue), cut.get(queue))
             for queue, bounds in sorted(seen.bounds.items())
         }
+        # A store that is not read now tells nothing of its queues.
         brokers = {root.broker_name for root in self._roots}
         missing = start.offsets.keys() - seen.bounds.keys()
         tell_away({queue.broker_name for queue in missing} - brokers)
@@ -179,8 +187,10 @@ class StoreQueuePlan:
             with log_files(root.path) as log:
                 slices, _ = snapshot(root, chosen, log)
             for files, low, high in slices:
+                # At once, as a store may have thousands of queues.
                 files.row.close()
                 queue = MessageQueue(files.topic, root.broker_name, files.queue_id)
+                # Their queues would be one, and half of the messages never read.
                 if queue in of_queue:
                     where = f"{of_queue[queue].path} and {root.path}"
                     problem = f"{where} are both of broker {root.broker_name!r}; name them"

@@ -137,6 +137,7 @@ class RowEncoder:
             try:
                 yield from self._row(rows, index)
             except (IllegalMessageError, IllegalNameError, ColumnsError, TopicAwayError) as exc:
+                # A bad row takes its number too, so that those behind it keep theirs in a repeat.
                 if self.on_bad is not None:
                     topic = self.topic or rows.value("topic", index)
                     self.on_bad(rows.bad(index, self.rows, topic, str(exc)))
@@ -151,15 +152,18 @@ class RowEncoder:
         body = rows.body(index)
         if not body:
             raise IllegalMessageError("its body is empty; RocketMQ refuses such messages")
+        # Before the queue is chosen, which may put the sharding key in.
         entries = rows.entries(index)
         queue = self._queue(topic, rows, index, entries)
         delay = rows.delay(index)
+        # Properties of the row may delay it by themselves.
         is_delayed = names.DELAY in entries or names_time(entries)
         if delay and is_delayed and not delay.keys() <= entries.keys():
             raise IllegalMessageError("a column delays it, and its properties do it in another way")
         entries |= delay
         is_delayed = is_delayed or bool(delay)
         flag = rows.value("flag", index) or 0
+        # Last but for what differs with each try: the digest has to be the same in a repeat.
         entries[ROW_PROPERTY] = (
             f"{self.row_prefix}{self.rows}:{digest_of(topic, body, flag, entries)}"
         )
@@ -191,6 +195,7 @@ class RowEncoder:
             return
         size = _ENTRY_BYTES + len(body) + len(properties)
         batch = self._open.get(queue)
+        # Sent before the row is added: brokers bound the size of a request.
         if batch is not None and batch.size + size > self.batch_bytes:
             yield batch
             batch = None
@@ -205,6 +210,7 @@ class RowEncoder:
         queue, left = self._turns.get(topic, (None, 0))
         if queue is None or left == 0:
             queues = self._queues(topic)
+            # Tasks begin at different queues, so that all of them get some.
             queue = queues[(self.task + self._turn) % len(queues)]
             self._turn += 1
             left = self.batch_rows
@@ -226,15 +232,18 @@ class RowEncoder:
             wanted = f"{topic!r} has no queue {queue_id if queue_id is not None else ''}"
             wanted += f" on {broker!r}" if broker is not None else ""
             raise ColumnsError(f"pocketmq: row {self.rows}: topic {wanted} to write to")
+        # The key decides among the queues that the row allows.
         key = rows.value("shardingKey", index)
         if key is not None:
             entries[names.SHARDING_KEY] = key
             return queues[bucket(java_hash(key), len(queues))]
         if broker is None and queue_id is None and number is None:
+            # Rows that shared a queue share one again, so their order is kept.
             origin = rows.origin(index)
             if origin:
                 return queues[bucket(java_hash(origin), len(queues))]
             return self._next_queue(topic)
+        # One queue for the whole task, as the row's number must not matter here.
         return queues[self.task % len(queues)]
 
     def _numbered(self, topic: str, number: int) -> MessageQueue:
@@ -253,6 +262,7 @@ class RowEncoder:
     def _queues(self, topic: str) -> Sequence[MessageQueue]:
         if not topic:
             raise IllegalMessageError("its topic is null or empty")
+        # For each row, as its topic may come from a column.
         check_send_topic(topic)
         return self.queues_of(topic)
 
@@ -297,6 +307,7 @@ class _Rows:
                 raise IllegalMessageError(f"its delayMs is {after_ms}")
             found[names.TIMER_DELAY_MS] = str(after_ms)
         if at is not None:
+            # Rounded: a time in seconds as a float is a hair beside the ms.
             found[names.TIMER_DELIVER_MS] = str(round(at.timestamp() * 1000))
         if len(found) > 1:
             which = "delayLevel, delayMs and deliverTimestamp"
@@ -317,6 +328,7 @@ class _Rows:
                 for name, text in entries.items()
                 if name not in names.RESERVED or name in _KEPT
             }
+        # Each message gets a new one, or a trace would take copies for one message.
         entries.pop(names.UNIQ_KEY, None)
         entries.pop(ROW_PROPERTY, None)
         if self._tags and self._tags[index]:

@@ -75,6 +75,7 @@ class WriteSettings:
         self.bad_topic = options.text("badRowsTopic")
         if self.bad_path and self.bad_topic:
             raise options.error("badRowsTopic", "cannot be given together with badRowsPath")
+        # On the driver, so that a wrong name is told before any task starts.
         for topic in (self.topic, self.bad_topic):
             if topic:
                 from pocketmq.protocol.messages.validation import check_send_topic
@@ -87,6 +88,7 @@ class TopicWriter(DataSourceArrowWriter):
 
     def __init__(self, settings: WriteSettings) -> None:
         self.settings = settings
+        # Made on the driver: all tries of a task have the same.
         self.write_id = uuid.uuid4().hex[:12]
 
     @plainly
@@ -120,6 +122,8 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
         context = task_context()
         query = context.getLocalProperty(QUERY_ID_PROPERTY) or ""
         batch = int(context.getLocalProperty(BATCH_ID_PROPERTY) or 0)
+        # The query's id stays in the checkpoint, so a batch that is repeated after a restart has
+        # the same values.
         write_id = query.replace("-", "")[:12]
         return send_rows(self.settings, iterator, write_id, batch, context.partitionId())
 
@@ -169,16 +173,20 @@ def send_rows(
         for record_batch in iterator:
             for full in encoder.encode(record_batch):
                 sender.send(full)
+            # After each record batch, so that refused rows do not gather in memory.
             if bad is not None:
                 _take_refused(sender, bad)
         for rest in encoder.rest():
             sender.send(rest)
+        # Only what is acknowledged counts as sent; Spark commits by our return.
         sender.finish()
         if bad is not None:
             _take_refused(sender, bad)
+            # After the good rows: the table appears when the task is done.
             bad.finish()
             bad_rows = bad.count
     except BaseException:
+        # A task that has failed is run again as a whole.
         sender.cancel()
         if bad is not None:
             bad.cancel()

@@ -27,6 +27,7 @@ class TopicReader(DataSourceReader):
     def __init__(self, settings: ReadSettings, columns: dict[str, str]) -> None:
         self.settings = settings
         self.columns = columns
+        # Tags of the options are a filter like those of the query, and narrow with them.
         self.row_filter = RowFilter.of_tags(settings.tags)
         self.pushFilters = QuietPushdown(self._absorb)  # type: ignore[method-assign]
 

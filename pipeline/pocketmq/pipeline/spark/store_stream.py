@@ -65,11 +65,13 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from pocketmq.pipeline.progress.checkpoint import with_begin
         from pocketmq.pipeline.progress.store_stands import from_tree, to_tree
 
+        # A limit that is not known would be taken for none.
         if not isinstance(limit, (ReadAllAvailable, ReadMaxFiles)):
             raise CallerError(f"pocketmq-store: a batch cannot be limited by {limit!r}")
         begun = from_tree(start)
         most = limit.max_files if isinstance(limit, ReadMaxFiles) else None
         end = self.plan.latest(begun, most)
+        # The very same tree: Spark takes an equal one for no new data.
         if end == begun:
             return start
         return with_begin(to_tree(end), start) if begun == self._initial else to_tree(end)
@@ -85,6 +87,8 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from pocketmq.pipeline.progress.checkpoint import COUNTS
         from pocketmq.pipeline.progress.store_stands import to_tree
 
+        # Asked anew, as the query's progress is to show what has closed since the batch was
+        # planned.
         ends = {name: each.stand(each.end) for name, each in self.plan.files().items()}
         return {**to_tree(ends), COUNTS: self.plan.counts()}
 

@@ -106,6 +106,7 @@ class LocalPlace:
     @property
     def name(self) -> str:
         """The last part, also of `.` and of links."""
+        # A path may be `.` or a link, whose own name tells no broker.
         return self.path.resolve().name
 
     @property
@@ -123,6 +124,7 @@ class LocalPlace:
         try:
             with os.scandir(self.path) as listed:
                 for each in listed:
+                    # Retention deletes files while the folder is listed.
                     try:
                         found.append(Entry(each.name, each.stat().st_size, each.is_dir()))
                     except FileNotFoundError:
@@ -160,6 +162,7 @@ class LocalBytes:
         """One system call, as a rule."""
         done = 0
         while done < len(target):
+            # One call may give less than was asked for.
             count = os.preadv(self._descriptor, [target[done:]], position + done)
             if count == 0:
                 break
@@ -179,6 +182,7 @@ class LocalBytes:
         end = position + size - start
         try:
             file_end = os.fstat(self._descriptor).st_size - start
+            # Pages behind the end of a file are no memory: touching one is a signal.
             if end > file_end:
                 return None
             found = mmap.mmap(
@@ -187,6 +191,7 @@ class LocalBytes:
                 prot=mmap.PROT_READ,
                 offset=start,
             )
+            # Now, so that a fault of the disk is an error here and no signal later.
             found.madvise(_POPULATE_READ, first, end - first)
         except (OSError, ValueError):  # an older kernel, a damaged disk
             return None
@@ -225,6 +230,7 @@ class RemotePlace:
 
     @property
     def _files(self) -> Any:
+        # By the process's id: workers are forked, and would share the connections.
         return _file_system(os.getpid(), self.protocol, self.storage)
 
     def is_folder(self) -> bool:
@@ -281,6 +287,7 @@ class RemoteBytes:
         """A request, or none where the block is known."""
         size, block = len(target), self._block_bytes
         first = position // block if block else 0
+        # Only a read within one block: a longer one is fetched as it is.
         if block and (position + size - 1) // block == first:
             start = position - first * block
             data = self._block(first)[start : start + size]
@@ -293,6 +300,7 @@ class RemoteBytes:
         found = self._blocks.get(number)
         if found is None:
             if len(self._blocks) >= _BLOCKS:
+                # The oldest block goes: entries are read from low offsets to high ones.
                 self._blocks.pop(next(iter(self._blocks)))
             found = self._fetch(number * self._block_bytes, (number + 1) * self._block_bytes)
             self._blocks[number] = found
@@ -302,6 +310,7 @@ class RemoteBytes:
         try:
             return bytes(self._files.cat_file(self._path, start=start, end=end))
         except FileNotFoundError:
+            # As a local file that ends: who reads finds that bytes are missing.
             return b""
 
     def mapped(self, position: int, size: int) -> None:
@@ -320,6 +329,7 @@ def _file_system(process: int, protocol: str, storage: tuple[tuple[str, str], ..
     import fsspec
 
     options = {name: json.loads(value) for name, value in storage}
+    # Without its listings' cache: a store in use gets files.
     return fsspec.filesystem(protocol, use_listings_cache=False, **options)
 
 
@@ -330,6 +340,7 @@ def place_of(text: str, storage: tuple[tuple[str, str], ...] = ()) -> Place:
         MissingToolError: What reaches such addresses is not installed.
         ValueError: Nothing knows such addresses.
     """
+    # `file://` is this machine, whose files are read directly.
     if _ELSEWHERE not in text or text.startswith(_LOCAL):
         return LocalPlace(Path(text.removeprefix(_LOCAL)).expanduser())
     try:

@@ -117,6 +117,7 @@ class FileRow:
     def _file(self, index: int) -> Bytes | None:
         file = self._open.get(index)
         if file is None:
+            # Opened when it is needed: a store may have more files than a process may have open.
             try:
                 file = self.path(index).open(in_blocks=self._in_blocks)
             except FileNotFoundError:  # deleted by retention after the directory was listed
@@ -130,6 +131,7 @@ class FileRow:
         Brokers cut the last file, when they start after a crash or follow another master; what was
         mapped there would then kill this process (SIGBUS).
         """
+        # The last file too where no broker runs and none has died.
         return self.index(offset) < len(self) - (1 if self._in_use else 0)
 
     def mapped(self, offset: int, size: int) -> npt.NDArray[np.uint8] | None:
@@ -209,6 +211,7 @@ class QueueFiles:
         self.topic = topic
         self.queue_id = queue_id
         self.row = FileRow(root / "consumequeue" / topic / str(queue_id), in_blocks=True)
+        # The offsets of the file that was searched last: searches of one plan are near each other.
         self._last_read: tuple[int, Ints] | None = None
 
     def __str__(self) -> str:
@@ -228,6 +231,7 @@ class QueueFiles:
             target: Where they are put, if not into new memory; it has room for them.
         """
         width = QUEUE_ENTRY.itemsize
+        # A caller with many queues gives one piece of memory for all of them.
         if target is None:
             target = np.empty(max(high - low, 0) * width, np.uint8)
         done, at = 0, low
@@ -240,6 +244,7 @@ class QueueFiles:
             view = target[done : done + count * width].data
             found = self.row.read_into(view, at * width) // width
             done += found * width
+            # The file is shorter than it was when it was listed.
             if found < count:
                 break
             at += count
@@ -250,6 +255,7 @@ class QueueFiles:
         for index in range(len(self.row) - 1, -1, -1):
             low = self.row.starts[index] // QUEUE_ENTRY.itemsize
             count = self.row.lengths[index] // QUEUE_ENTRY.itemsize
+            # A file is made long and filled from its beginning, so blank entries are behind.
             end = low + bisect.bisect_left(range(low, low + count), True, key=self._is_blank)
             if end > low:
                 return end
@@ -273,6 +279,7 @@ class QueueFiles:
         later = bisect.bisect_left(
             files, True, key=lambda index: self._first_offset(index, low, high) >= position
         )
+        # Not even the first message is before the position.
         if later == 0:
             return low
         begin, end = self._bounds(files[later - 1])
@@ -288,6 +295,7 @@ class QueueFiles:
 
     def first_offset(self, low: int, high: int) -> int:
         """Log offset of the first record of the entries [low, high); -1 if they are all fillers."""
+        # Fillers stand at a queue's beginning, in one stretch.
         for at in range(low, high, _PROBE):
             found = self.entries(at, min(high, at + _PROBE))
             real = np.flatnonzero(found["size"] != FILLER_SIZE)
@@ -305,6 +313,7 @@ class QueueFiles:
         known = self._last_read
         if known is None or known[0] != index or len(known[1]) < end - start:
             found = self.entries(start, end)["offset"].astype(np.int64)
+            # A filler has the offset 0.
             if (found[1:] < found[:-1]).any():
                 found = np.maximum.accumulate(found)
             known = self._last_read = (index, found)
@@ -317,6 +326,7 @@ def queues_of(root: Place) -> Iterator[tuple[str, int]]:
     for topic in base.entries():
         if not topic.is_folder:
             continue
+        # Other names are of tools or editors.
         ids = [int(each.name) for each in (base / topic.name).entries() if each.name.isdecimal()]
         for queue_id in sorted(ids):
             yield topic.name, queue_id

@@ -55,6 +55,7 @@ def hashes_of(topics: Collection[str], keys: Collection[str]) -> set[int] | None
         keys: Values of column `keys` or `uniqKey`; several keys stand with blanks in between.
     """
     words = [next(iter(text.split(KEY_SEPARATOR)), "") for text in keys]
+    # Without a word there is no hash; with very many the log is read as fast.
     if not all(words) or len(topics) * len(words) > MOST_HASHES:
         return None
     return {key_hash(topic, word) for topic in topics for word in words}
@@ -75,6 +76,7 @@ def find(root: Place, hashes: Collection[int], slots: int | None = None) -> Foun
     places: set[int] = set()
     covered: list[Span] = []
     for name, length, is_folder in directory.entries():
+        # A file may just be made, or be of something else.
         if is_folder or not name.isdigit() or length < INDEX_HEADER.itemsize:
             continue
         path = directory / name
@@ -82,6 +84,7 @@ def find(root: Place, hashes: Collection[int], slots: int | None = None) -> Foun
         file = path.open(in_blocks=True)
         try:
             header = np.frombuffer(_read(file, 0, INDEX_HEADER.itemsize), INDEX_HEADER)
+            # Number 0 is never used, so such a file has no entry.
             if not len(header) or header["next"][0] <= 1:
                 continue
             covered.append(Span(int(header["begin_offset"][0]), int(header["end_offset"][0])))
@@ -97,6 +100,7 @@ def find(root: Place, hashes: Collection[int], slots: int | None = None) -> Foun
 def _chain(file: Bytes, hashed: int, slots: int, end: int) -> Iterator[int]:
     """Places of the entries with a hash; a slot may name one that the header does not count yet."""
     slot = _read(file, INDEX_HEADER.itemsize + hashed % slots * SLOT_BYTES, SLOT_BYTES)
+    # The file is shorter than the header says, as in a copy that goes on.
     if len(slot) < SLOT_BYTES:
         return
     (number,) = INDEX_SLOT.struct.unpack(slot)
@@ -106,8 +110,10 @@ def _chain(file: Bytes, hashed: int, slots: int, end: int) -> Iterator[int]:
         if len(data) < INDEX_ENTRY.itemsize:
             return
         found, place, _, older = ENTRY.struct.unpack(data)
+        # A chain has other hashes of the slot as well.
         if found == hashed and number < end:
             yield place
+        # Older entries have smaller numbers: a chain that turns would never end.
         number = older if older < number else 0
 
 
@@ -141,6 +147,7 @@ def uncovered(covered: Collection[Span], start: int, end: int) -> list[Span]:
     found = []
     at = start
     for span in sorted(covered):
+        # Index files may overlap, and may leave gaps where a broker died.
         if span.low > at:
             found.append(Span(at, min(span.low, end) - 1))
         at = max(at, span.high + 1)

@@ -80,6 +80,7 @@ def choose_queues(
     return [
         (topic, queue_id)
         for topic, queue_id in queues_of(root.path)
+        # Light queues list records of other topics, which would come twice.
         if (topic in topics if topics else not topic.startswith(LIGHT_QUEUE_PREFIX))
         and row_filter.allows("topic", topic)
         and queue_id in ids
@@ -92,6 +93,7 @@ def check_topics(
     """Raise `error(problem, near=...)` for a topic of which no store has a queue."""
     known = {topic for root in roots for topic, _ in queues_of(root.path)}
     for topic in topics:
+        # A store without any queue is read by its log, where any topic may be.
         if known and topic not in known:
             raise error(f"no store has a queue of topic {topic!r}", near=near(topic, known))
 
@@ -112,8 +114,10 @@ def plan_queues(
     """
     with log_files(root.path) as log:
         slices, end = snapshot(root, queues, log)
+        # After the snapshot, as searches need records that are there.
         bounds = [bounded(files, low, high, row_filter, log) for files, low, high in slices]
         bounds = [(files, low, high) for files, low, high in bounds if low < high]
+        # Last: the other bounds have left fewer queues to look for.
         by_key = store_keys.choose(root, row_filter, bounds, log, end, slots)
         if by_key is None:
             parts = _split(root, bounds, end, part_bytes, least_parts)
@@ -141,6 +145,7 @@ def snapshot(
     end = log.start
     for topic, queue_id in queues:
         files = QueueFiles(root.path, topic, queue_id)
+        # Taken now: whatever is stored later is no part of this read.
         high = files.written_end()
         low = files.index_at(log.start, files.first, high)
         sound_high = _sound_end(files, low, high, log)
@@ -149,6 +154,8 @@ def snapshot(
             end = max(end, int(last["offset"][0]) + int(last["size"][0]))
         found.append((files, low, high))
     return [
+        # Cut at the common end: queues are written after the log, and one may be further than
+        # another.
         (files, low, files.index_at(end, low, high) if low < high else high)
         for files, low, high in found
     ], end
@@ -163,6 +170,7 @@ def _sound_end(files: QueueFiles, low: int, high: int, log: FileRow) -> int:
             return False
         offset, size = int(entry["offset"][0]), int(entry["size"][0])
         head = log.read(offset, FIXED_SIZE)
+        # Before the whole record is read, whose size may be nonsense.
         if len(head) < FIXED_SIZE or int.from_bytes(head[:4], "big") != size:
             return False
         found = check_record(log.read(offset, size), 0, check_crc=False)
@@ -170,6 +178,7 @@ def _sound_end(files: QueueFiles, low: int, high: int, log: FileRow) -> int:
 
     if low < high and is_sound(high - 1):
         return high
+    # Twice as far back each time: what is not sound is mostly short.
     bad, step = high - 1, 1
     while bad > low:
         probe = max(low, bad - step)
@@ -192,8 +201,10 @@ def _split(
         return []
     start = min(files.first_offset(low, high) for files, low, high in bounds)
     by_bytes = math.ceil((end - start) / part_bytes)
+    # No more parts than batches of rows, as a task costs more than a few rows.
     count = max(min(by_bytes, math.ceil(rows / ROWS)), least_parts, 1)
     points = [start + (end - start) * number // count for number in range(1, count)]
+    # All queues at the same places of the log, so that each part reads its files once.
     cuts = [
         [low, *(files.index_at(point, low, high) for point in points), high]
         for files, low, high in bounds
@@ -215,6 +226,7 @@ def plan_log(root: Root) -> list[LogPart]:
     with log_files(root.path) as log:
         ends = [start + length for start, length in zip(log.starts, log.lengths, strict=True)]
         if ends:
+            # The last file is longer than its records; the others are full.
             ends[-1] = sound_end(log, log.starts[-1])
         return [
             LogPart(root.path, root.broker_name, start, end)

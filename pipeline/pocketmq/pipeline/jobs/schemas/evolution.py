@@ -220,7 +220,7 @@ def _protobuf(reader: Schema, writer: Schema) -> Iterator[str]:
     for name, message in one.items():
         if name in other:
             yield from _messages(message, other[name], name)
-    # Who has the newer file cannot read bodies of a message that it lacks.
+    # Who reads has no such message, so its bodies cannot be read.
     for name in other.keys() - one.keys():
         yield f"{name}: the message is gone"
 

@@ -36,7 +36,7 @@ def _compiled(text: str, imports: tuple[tuple[str, str], ...]) -> bytes:
             _write(Path(folder), name, imported)
         _write(Path(folder), main, text)
         try:
-            # In a process of its own: protoc may take endless time or memory for a hostile file.
+            # In a process of its own, so that a time-out can end what a hostile file has it do.
             ran = subprocess.run(  # noqa: S603 - our own interpreter, fixed words
                 [
                     *(sys.executable, "-m", "grpc_tools.protoc", "--proto_path=."),
