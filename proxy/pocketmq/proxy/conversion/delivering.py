@@ -147,8 +147,7 @@ def _body(message: MessageExt) -> tuple[bytes, Encoding]:
 
 def _delivery_ms(properties: Mapping[str, str], now_ms: int) -> int | None:
     delay = properties.get(names.TIMER_DELAY_SEC)
-    # Seconds count from the delivery here, as RocketMQ's proxy does; the due time itself is not
-    # stored.
+    # Seconds count from the delivery here, and not from the send.
     if delay is not None:
         seconds = _number(delay)
         return None if seconds is None else now_ms + seconds * 1_000

@@ -95,8 +95,7 @@ def _properties(message: Any, peer: str, now_ms: int, limits: Limits) -> dict[st
     born_host = peer if is_blank(system.born_host) else system.born_host
     if born_host:
         properties[names.BORN_HOST] = born_host
-    # Also the header's; it stands here for SDKs, since a broker's record may be rewritten on its
-    # way.
+    # The header of the send takes its born time from here.
     properties[names.BORN_TIMESTAMP] = str(_epoch_ms(system.born_timestamp))
     return properties
 

@@ -178,8 +178,7 @@ class Front:
 
     def _join(self, made: socket.socket, own: str) -> None:
         """Connect to gRPC from a socket of this name, which is needed no longer then."""
-        # A full queue of gRPC's must not stand still the whole loop: the connect then fails at
-        # once.
+        # A full queue of gRPC's must not hold up the whole loop: the connect then fails at once.
         made.setblocking(False)
         made.bind(own)
         try:
