@@ -89,7 +89,7 @@ class IndexBuilder:
             self._frames.append(Frame(event.at_ms, event.real_us, offset))
         frame = self._frames[-1]
         frame.events += 1
-        # From the first byte to the end of this line; lines that could not be read lie in between.
+        # Up to the end of this line: lines that could not be read may be among them.
         frame.size = offset + size - frame.offset
         # Counted events stand under their own name, or a time line would show load as silence.
         if isinstance(event, EventsCounted):

@@ -215,7 +215,7 @@ class FlightsJob:
             "concat(carrier, '-', date_format(hour, \"yyyyMMdd'T'HH\")) as keys",
             "carrier as shardingKey",
         )
-        # Keys and sharding key are the carrier's, so its windows keep their order in one queue.
+        # The sharding key is the carrier, so its windows keep their order in one queue.
         writer = messages.write.format("pocketmq").mode("append")
         writer.options(nameServer=self.nameservers, topic=self.to_topic).save()
 

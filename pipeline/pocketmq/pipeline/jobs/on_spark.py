@@ -70,7 +70,7 @@ def job_session(
             raise CallerError(f"Spark runs at {runs_at} in this process and not at {master}")
         return running
     given = submitted()
-    # What the caller says goes first, then what spark-submit and the environment say.
+    # The caller goes first, then the environment, and spark-submit last.
     place = master or os.environ.get("SPARK_MASTER") or given.get("spark.master", "") or LOCAL
     if starting is not None:
         starting(place)

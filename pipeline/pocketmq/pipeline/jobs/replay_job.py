@@ -242,7 +242,7 @@ class _Replay:
         self.state.gone = (self.state.gone - {each.queue for each in queues}) | losses.gone
         # Where a queue begins is noted, so that what is removed from now on is missed.
         self._next = {each.queue: (each.low, None) for each in queues if _has_moved(each, stand)}
-        # A mark of another queue's last message would make the next run take this one for new.
+        # With a mark of the former queue the next run would take this one for another again.
         for queue in self._next:
             self.state.marks.pop(queue, None)
         sender = self._sender()

@@ -80,7 +80,7 @@ def stored_marks(root: Place, offsets: Mapping[MessageQueue, int]) -> dict[Messa
 def stored_mark(files: QueueFiles, offset: int, log: FileRow) -> Mark | None:
     """Mark of a message in a store; None if it is not stored."""
     found = files.entries(offset, offset + 1)
-    # A filler stands for messages that were removed before the queue was made.
+    # A filler stands before the first entry of a queue, and for no message (S-33).
     if offset < 0 or not len(found) or found["size"][0] in (0, FILLER_SIZE):
         return None
     position = int(found["offset"][0])

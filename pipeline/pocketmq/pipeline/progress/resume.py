@@ -202,7 +202,7 @@ class Losses:
             DataLossError: There are some, and that is to fail; it names the first.
         """
         losses = sorted((loss for loss in found if loss is not None), key=lambda loss: loss.queue)
-        # Before any is counted or told: the error names them all.
+        # Before any is counted or told: the error tells of all of them.
         if losses and self.fails:
             refuse(losses, self.advice)
         for loss in losses:

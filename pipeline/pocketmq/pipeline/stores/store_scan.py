@@ -164,7 +164,7 @@ class Scan:
                 self._broken(
                     path, position, f"{missing} entries of the queue are missing", count=missing
                 )
-            # A filler stands for messages that were never in this queue's files.
+            # A filler stands before the first entry of a queue, and for no message (S-33).
             kept = found["size"] != FILLER_SIZE
             if codes is not None and each.topic != SCHEDULE_TOPIC:  # its entries have no hash
                 tags = found["tags"].astype(np.int64)
