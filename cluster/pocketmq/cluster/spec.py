@@ -343,10 +343,6 @@ def _controllers(
     )
 
 
-def _broker_port(options: ClusterOptions, at: int) -> int:
-    return 0 if options.any_port else options.broker_port + at * BROKER_PORT_STEP
-
-
 def slave_name(broker: str, number: int) -> str:
     """Process and folder of a broker's slave: `broker-a-s1`."""
     return f"{broker}-s{number}"

@@ -125,9 +125,9 @@ def run_up(options: ClusterOptions, settings: UpSettings) -> int:
                 with _readable_port_error():
                     await control.start()
             except asyncio.CancelledError:
-                # could be better: other reasons than a signal are no name of `Signals`, and end
-                # here in a KeyError.
-                interrupted = 128 + signal.Signals[role.stop_reason or "SIGINT"]
+                # Also ended by a caller that is gone, or by the last process: that is no signal.
+                number = signal.Signals.__members__.get(role.stop_reason or "SIGINT")
+                interrupted = 1 if number is None else 128 + number
                 raise
             try:
                 seeding = ExitStack()

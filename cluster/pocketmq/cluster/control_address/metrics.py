@@ -103,16 +103,18 @@ async def metrics_text(control: ClusterControl) -> bytes:
             metrics.add_proxy(name)
     async with control.admin() as admin:
         clusters: dict[str, str] = {}
-        # could be better: the first broker that does not answer ends this, and those behind it are
-        # left out.
         try:
             for cluster, brokers in (await admin.cluster_info()).cluster_addr_table.items():
                 clusters.update(dict.fromkeys(brokers, cluster))
-            for broker in control.roles.running_brokers:
-                report = await admin.broker_metrics(broker)
-                metrics.add((clusters.get(broker, ""), "broker", broker), report)
         except PocketMQError as exc:  # the roles' own figure is told all the same
             log.warning("metrics.not_complete", reason=str(exc))
+        for broker in control.roles.running_brokers:
+            try:
+                report = await admin.broker_metrics(broker)
+            except PocketMQError as exc:
+                log.warning("metrics.not_complete", broker=broker, reason=str(exc))
+            else:
+                metrics.add((clusters.get(broker, ""), "broker", broker), report)
     registry.register(metrics)
     return generate_latest(registry)
 

@@ -118,6 +118,7 @@ class EventStream:
         self._looks = 0
         self._looked = asyncio.Event()
         self._own = EventLog("cluster", view.time_ms, real_us, samples=False)
+        self._starting = asyncio.Lock()
         self.clients = ClientEvents(lambda: self.is_watched)
         """For clients of this process: `Producer(..., events=control.events.clients.sink)`."""
 
@@ -136,22 +137,21 @@ class EventStream:
     @contextlib.asynccontextmanager
     async def telling(self, watching: Watcher) -> AsyncIterator[None]:
         """Tell a watcher the events from now on, for the length of a block."""
-        # could be better: two first watchers at the same moment both find no task here, and start
-        # one each.
-        if self._looking is None:
-            roles = RoleEvents(self._view.roles, self.clients, self._own)
-            self._time_ms = await self._view.refresh_time()
-            self._states = {each: self._state(each) for each in self._view.roles.names}
-            members = await members_of(self._view)
-            # Else the first watcher would get what roles have kept since they were started.
-            if not self._from_start:
-                await roles.skip()
-            # Before the task begins, or its first events would go to nobody.
-            self._watchers.append(watching)
-            looking = self._look_on(roles, members)
-            self._looking = asyncio.get_running_loop().create_task(looking, name="event stream")
-        else:
-            self._watchers.append(watching)
+        async with self._starting:  # two first watchers at once would start a task each
+            if self._looking is None:
+                roles = RoleEvents(self._view.roles, self.clients, self._own)
+                self._time_ms = await self._view.refresh_time()
+                self._states = {each: self._state(each) for each in self._view.roles.names}
+                members = await members_of(self._view)
+                # Else the first watcher would get what roles have kept since they were started.
+                if not self._from_start:
+                    await roles.skip()
+                # Before the task begins, or its first events would go to nobody.
+                self._watchers.append(watching)
+                looking = self._look_on(roles, members)
+                self._looking = asyncio.get_running_loop().create_task(looking, name="event stream")
+            else:
+                self._watchers.append(watching)
         try:
             yield
         finally:

@@ -186,7 +186,7 @@ class Snapshots:
         return [name for name in self._roles.names if self._roles.role(name) == role]
 
     async def _one_by_one(self, work: Work) -> None:
-        for name in self._roles.names:
+        for name in self._with_data:
             await self._at_rest(name, partial(work, name))
 
     async def _together(self, work: Work) -> None:
@@ -227,6 +227,12 @@ class Snapshots:
             if was_running:
                 await self._start(name)
 
+    @property
+    def _with_data(self) -> list[str]:
+        """The roles that keep something. A proxy keeps nothing, and is not stopped for a load: a
+        folder for it would never be taken, and the next start would finish the load once more."""
+        return [each for each in self._roles.names if self._roles.role(each) != "proxy"]
+
     def _copy(
         self,
         name: str,
@@ -244,7 +250,7 @@ class Snapshots:
             copy_sparse(source, target)
 
     def _copy_all(self, snapshot: Path, folder: Path) -> None:
-        for name in self._roles.names:
+        for name in self._with_data:
             self._copy(name, folder, snapshot)
             if not any((snapshot / name / each).exists() for each in SECRETS):
                 self._keep_secrets(name, folder)
@@ -277,9 +283,7 @@ class Snapshots:
 
     def _decide(self, beside: Path, fill: Callable[[Path], None]) -> None:
         try:
-            # could be better: a proxy takes nothing, so its empty folder and the journal stay
-            # behind.
-            for name in self._roles.names:
+            for name in self._with_data:
                 (beside / name).mkdir(mode=0o700)
             fill(beside)
         except BaseException:
