@@ -147,6 +147,21 @@ def test_the_demos_table_is_that_of_the_csv(
     assert {row.carrier: row.flights for row in rows} == per_carrier(summary)
 
 
+def test_a_body_that_is_no_flight_is_left_out_of_the_demos_table(
+    spark: SparkSession, spark_brokers: SparkCluster
+) -> None:
+    assert send_flights(spark_brokers, "odd-flights", 10) == 10
+    frame = spark.createDataFrame([(b"no flight",)], "body binary")
+    (
+        frame.write.format("pocketmq")
+        .options(nameServer=spark_brokers.nameservers, topic="odd-flights")
+        .mode("append")
+        .save()
+    )
+    rows = table(spark_brokers.nameservers, "odd-flights")
+    assert {row.carrier: row.flights for row in rows} == per_carrier(summarise(find_csv(), 10))
+
+
 def test_the_flights_job_adds_up_while_the_flights_come_in(
     spark: SparkSession,
     spark_brokers: SparkCluster,

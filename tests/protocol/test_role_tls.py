@@ -102,6 +102,23 @@ async def test_without_cryptography_a_tls_peer_is_refused_with_what_to_install(
     assert "pip install 'pocketmq[tls]'" in said["reason"]
 
 
+async def test_a_full_temporary_folder_is_said_once_and_not_for_each_peer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> str:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tempfile.mkdtemp", full)
+    tls = RoleTls(TlsOptions(tls_config_file=tmp_path / "none"))
+    async with served(TcpNetwork(server_tls=tls.server), Echo().dispatcher) as (_, address):
+        with own_logs() as logs:
+            for _ in range(3):
+                with pytest.raises(ConnectError):
+                    await TcpNetwork(client_tls=client_tls(True)).connect(address, Dispatcher())
+    [said] = [each for each in logs if each["event"] == "tls.unavailable"]
+    assert "No space left" in said["reason"]
+
+
 def test_a_key_that_is_made_is_readable_for_its_user_alone(tmp_path: Path) -> None:
     before = os.umask(0)
     try:

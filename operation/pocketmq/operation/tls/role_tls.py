@@ -156,7 +156,10 @@ class RoleTls:
                 self._says_why = False
                 log.error("tls.unavailable", reason=str(exc))
         except OSError as exc:
-            log.error("tls.unavailable", reason=str(exc), advice="is the temporary folder full?")
+            if self._says_why:
+                self._says_why = False
+                advice = "is the temporary folder full?"
+                log.error("tls.unavailable", reason=str(exc), advice=advice)
         # Versions or suites that were named wrongly, which no further peer mends.
         except ConfigError as exc:
             if self._says_why:

@@ -67,6 +67,7 @@ def table(
         rows = (
             body.load()
             .select(flight)
+            .where("flight.carrier is not null")  # bodies that are no flight
             .groupBy("flight.carrier")
             .agg(
                 f.count("*").alias("flights"),
@@ -77,8 +78,6 @@ def table(
         )
     except Exception as exc:
         raise told_by_spark(exc) from exc
-    # could be better: a body that is no flight gives a row without a carrier, which cannot be
-    # sorted.
     found = [CarrierDelay(row.carrier, row.flights, row.departed, row.minutes) for row in rows]
     return sorted(found, key=lambda each: each.carrier)
 
