@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +13,12 @@ import grpc
 import pytest
 
 from pocketmq.operation.access.decisions import AccessDeniedError
+from pocketmq.protocol.transport.proxy_protocol import VERSION_2, header_of
 from pocketmq.proxy.access.claims import Claim
 from pocketmq.proxy.access.needs import needs_of
 from pocketmq.proxy.codes.refusals import Refusal
 from pocketmq.proxy.config import ProxyConfig
+from pocketmq.proxy.edge.front import FrontPeer
 from pocketmq.proxy.edge.kept import EXPIRE_S, REFRESH_S
 from pocketmq.proxy.protos.classes import pb
 from pocketmq.proxy.protos.enums import ClientType, Code
@@ -312,6 +316,72 @@ async def test_a_rule_for_other_addresses_does_not_count(rig: ProxyRig) -> None:
     await rig.cluster.advance(REFRESH_S)
     assert (await sdk(rig, *SHOP).send("bills", b"yes")).status.code == Code.OK
     assert await stored(rig, "bills") == [b"yes"]
+
+
+@asynccontextmanager
+async def passing_on(rig: ProxyRig, header: bytes) -> AsyncIterator[str]:
+    """Where connections are passed on to the proxy behind a header, as ports of brokers do."""
+
+    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while data := await reader.read(65_536):
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+
+    async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        inner, to = await asyncio.open_connection("127.0.0.1", rig.proxy.grpc_port)
+        to.write(header)
+        await asyncio.gather(copy(reader, to), copy(inner, writer))
+
+    async with await asyncio.start_server(pass_on, "127.0.0.1", 0) as server:
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+TOLD = header_of("10.0.0.9:5", "10.0.0.1:10911")
+
+
+@pytest.mark.parametrize(
+    ("header", "is_near", "expected"),
+    [
+        pytest.param(TOLD, True, [True, False, True], id="believed"),
+        pytest.param(TOLD, False, [False, False, True], id="from another machine"),
+        pytest.param(VERSION_2 + b"\x20\0\0\0", True, [False, False, True], id="says nothing"),
+    ],
+)
+async def test_no_rule_with_addresses_gives_rights_to_an_address_that_is_not_known(
+    rig: ProxyRig,
+    monkeypatch: pytest.MonkeyPatch,
+    header: bytes,
+    is_near: bool,
+    expected: list[bool],
+) -> None:
+    """Who passes on an SDK from another machine would lend it its own address."""
+    own = ["127.0.0.0/8", "127.0.0.1"]
+    async with admin_of(rig.cluster) as admin:
+        for topic, allowed in (("bills", ["10.0.0.0/8"]), ("near", own)):
+            await admin.grant("shop", [f"Topic:{topic}"], ["Pub"], source_ips=allowed)
+    monkeypatch.setattr(FrontPeer, "_is_near", lambda _: is_near)
+    async with passing_on(rig, header) as address, grpc.aio.insecure_channel(address) as channel:
+        shop = Sdk(channel, rig.sdk().endpoints, "sdk-1", signed(*SHOP))
+        found = []
+        for topic in ("bills", "near", "orders"):
+            route = await shop.call("QueryRoute", topic=pb.Resource(name=topic))
+            found.append(route.status.code != Code.UNAUTHORIZED)
+        assert found == expected
+        if expected[0]:
+            return
+        assert told(await shop.call("QueryRoute", **BILLS))[1] == (
+            "User:shop has no permission to access Topic:bills from an unknown address, "
+            "no matched policies."
+        )
+        async with admin_of(rig.cluster) as admin:
+            # Another address than it can have: nobody knows that.
+            await admin.grant(
+                "shop", ["Topic:orders"], ["Pub"], is_allowed=False, source_ips=["192.0.2.1"]
+            )
+        await rig.cluster.advance(REFRESH_S)
+        assert told(await shop.call("QueryRoute", **ORDERS))[1].endswith("the decision is deny.")
 
 
 async def test_it_lets_in_and_refuses_as_rocketmqs_own_proxy_does(tmp_path: Path) -> None:

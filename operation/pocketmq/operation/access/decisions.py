@@ -39,7 +39,7 @@ def admitted(name: str, user: User | None) -> User:
 
 
 def require(
-    user: User, acl: Acl | None, need: Need, source_ip: str, *, longest_prefix_first: bool
+    user: User, acl: Acl | None, need: Need, source_ip: str | None, *, longest_prefix_first: bool
 ) -> None:
     """Return if the rules of a normal user allow one thing that its request needs (Y-45).
 
@@ -47,7 +47,7 @@ def require(
         user: Who asks.
         acl: Its rules.
         need: One of what the request needs.
-        source_ip: The client's address, without the port.
+        source_ip: The client's address, without the port; None: it is not known.
         longest_prefix_first: See `decide`.
 
     Raises:
@@ -59,7 +59,8 @@ def require(
         # What nobody can decide is denied, and the rule's text is told to nobody.
         raise AccessDeniedError(FAILED) from exc
     if not verdict.is_allowed:
+        where = "an unknown address" if source_ip is None else source_ip
         raise AccessDeniedError(
-            f"{user.subject} has no permission to access {need.resource.key} from {source_ip}, "
+            f"{user.subject} has no permission to access {need.resource.key} from {where}, "
             f"{verdict.reason}"
         )

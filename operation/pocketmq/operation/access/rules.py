@@ -80,7 +80,7 @@ class Entry:
     source_ips: tuple[str, ...] = ()
     """Addresses or networks (`10.0.0.0/8`) of clients; empty: all."""
 
-    def matches(self, need: Need, source_ip: str) -> bool:
+    def matches(self, need: Need, source_ip: str | None) -> bool:
         """Whether it is about that.
 
         Raises:
@@ -89,8 +89,15 @@ class Entry:
         return (
             self.resource.matches(need.resource)
             and self._has(need.actions)
-            and (not self.source_ips or any(_in_range(source_ip, each) for each in self.source_ips))
+            and self._is_for(source_ip)
         )
+
+    def _is_for(self, source_ip: str | None) -> bool:
+        if not self.source_ips:
+            return True
+        if source_ip is None:  # it may be any: whoever hides it gets no right by that
+            return self.decision is Decision.DENY
+        return any(_in_range(source_ip, each) for each in self.source_ips)
 
     def _has(self, wanted: Sequence[Action]) -> bool:
         # An entry without actions says nothing, not even of Any.
@@ -163,7 +170,7 @@ class Policy:
         # A frozen dataclass takes no other way; it is derived, so nothing that was frozen changes.
         object.__setattr__(self, "_places", _Places(self.entries))
 
-    def matching(self, need: Need, source_ip: str) -> list[Entry]:
+    def matching(self, need: Need, source_ip: str | None) -> list[Entry]:
         """The entries that are about a need, in their order.
 
         Raises:
@@ -243,13 +250,16 @@ class Verdict:
     policy: PolicyType | None = None
 
 
-def decide(acl: Acl | None, need: Need, source_ip: str, *, longest_prefix_first: bool) -> Verdict:
+def decide(
+    acl: Acl | None, need: Need, source_ip: str | None, *, longest_prefix_first: bool
+) -> Verdict:
     """Whether a normal user may.
 
     Args:
         acl: The user's rules.
         need: One of what the request needs.
-        source_ip: The client's address, without the port.
+        source_ip: The client's address, without the port. None: it is not known, and of the rules
+            with addresses those that deny match, and those that allow do not.
         longest_prefix_first: As from 5.4.0 on, with Deny before Allow; else 5.3's order.
 
     Raises:

@@ -9,6 +9,10 @@ from urllib.parse import unquote
 from pocketmq.proxy.codes.names import is_blank
 from pocketmq.proxy.codes.refusals import Refusal
 from pocketmq.proxy.protos.enums import Code
+from pocketmq.runtime.addresses import host_of
+
+_NOT_SDKS: Final = "~"
+"""In the name of a socket: the address is of whoever passed the SDK on."""
 
 _SHOWN: Final = 64
 """Characters that are kept of a language and of a version."""
@@ -45,10 +49,21 @@ class Caller:
         )
 
 
+def socket_name(number: int, address: str, *, is_sdks: bool) -> str:
+    """How the `Front` names the socket of a connection: `7,127.0.0.1:5`, or `7~,127.0.0.1:5`."""
+    return f"{number}{'' if is_sdks else _NOT_SDKS},{address}"
+
+
 def peer_address(peer: str) -> str:
     """The address in `unix:/tmp/pmq-1/7,%5B::1%5D:5`, as the `Front` names its sockets."""
     # gRPC writes the path of a Unix socket with its brackets and colons quoted.
     return unquote(peer).rpartition(",")[2]
+
+
+def source_of(peer: str) -> str | None:
+    """The SDK's host, without the port; None where it is not known."""
+    name, _, address = unquote(peer).rpartition(",")
+    return None if name.endswith(_NOT_SDKS) else host_of(address)
 
 
 def headers_of(context: Any) -> dict[str, str]:

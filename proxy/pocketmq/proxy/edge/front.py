@@ -10,7 +10,8 @@ looks at the first bytes, ends TLS, and passes bytes on both ways (G-8, G-130, G
     anything else            hung up on; HTTP/1 and remoting are told or logged what this port is
 
 The Unix socket of each connection has the SDK's address in its name, so that gRPC names the true
-peer. A PROXY header is believed of this machine only: anybody else could say any address.
+peer. A PROXY header is believed of this machine only: anybody else could say any address. Whoever
+comes behind one that is not believed has an address that is not known, and the name says so.
 
 What a peer costs is bounded: its first bytes must come within `FIRST_BYTES_S`, and nothing more is
 read of one end while the other does not read.
@@ -33,6 +34,7 @@ from pocketmq.protocol.transport.proxy_protocol import begins, read_header
 from pocketmq.protocol.transport.tls.engine import TlsEngine
 from pocketmq.protocol.transport.tls.line import TLS_BYTE
 from pocketmq.protocol.transport.tls.server_tls import ServerTls
+from pocketmq.proxy.edge.callers import socket_name
 from pocketmq.proxy.edge.socket_folder import SocketFolder
 from pocketmq.runtime.addresses import address_text, without_brackets
 from pocketmq.runtime.clock import SystemClock, Timer
@@ -161,7 +163,8 @@ class Front:
             # Bound to a name of its own before it connects: gRPC tells peers of a Unix socket apart
             # by that alone.
             made = socket.socket(socket.AF_UNIX)
-            self._join(made, f"{self._path}/{self._number},{address}")
+            name = socket_name(self._number, address, is_sdks=peer.is_sdks_address)
+            self._join(made, f"{self._path}/{name}")
             await asyncio.get_running_loop().create_unix_connection(lambda: _Inner(peer), sock=made)
         except OSError as exc:  # gRPC has stopped, its queue is full, or no descriptor is left
             if made is not None:
@@ -233,6 +236,8 @@ class FrontPeer(asyncio.Protocol):
         self._has_header = False
         self._timer: Timer | None = None
         self.address = ""
+        self.is_sdks_address = True
+        """Whether it is that of the SDK, and not of somebody who passes the SDK on."""
 
     # -- asyncio.Protocol -------------------------------------------------------------------
 
@@ -384,7 +389,8 @@ class FrontPeer(asyncio.Protocol):
         self._has_header = True
         self._first = self._first[header.size :]
         # A header of a health check names no address: then the peer's own stays.
-        if header.source is not None and self._is_near():
+        self.is_sdks_address = header.source is not None and self._is_near()
+        if header.source is not None and self.is_sdks_address:
             self.address = address_text(*header.source)
         return True
 

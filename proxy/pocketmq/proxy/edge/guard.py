@@ -25,7 +25,7 @@ from pocketmq.proxy.access.claims import Claim
 from pocketmq.proxy.access.needs import needs_of
 from pocketmq.proxy.codes.refusals import Refusal
 from pocketmq.proxy.edge.accounts import Accounts
-from pocketmq.proxy.edge.callers import headers_of, peer_address
+from pocketmq.proxy.edge.callers import headers_of, peer_address, source_of
 from pocketmq.proxy.protos.enums import Code
 from pocketmq.runtime.errors import PocketMQError
 
@@ -83,7 +83,7 @@ class Guard:
                 if name not in rules.unauthenticated:
                     await self._authenticate(claim)
             if rules.authorization:
-                await self._authorize(username, request, peer)
+                await self._authorize(username, request, source_of(context.peer()))
         except AccessDeniedError as exc:
             # The log names the fault of a broker, of which the caller must learn nothing.
             reason = str(exc) if exc.__cause__ is None else f"{exc} {exc.__cause__}"
@@ -96,7 +96,7 @@ class Guard:
             user = await self._user(claim.username, _NOT_AUTHENTICATED)
         claim.check(admitted(claim.username, user).password)
 
-    async def _authorize(self, username: str, request: Any, peer: str) -> None:
+    async def _authorize(self, username: str, request: Any, source_ip: str | None) -> None:
         needs = needs_of(request)
         # Before the name: what needs nothing is open to calls without one.
         if not needs or request.DESCRIPTOR.full_name in self._rules.unauthorized:
@@ -109,7 +109,6 @@ class Guard:
         if user.type is UserType.SUPER:
             return
         acl = await self._acl(user)
-        source_ip = peer.rpartition(":")[0].strip("[]")
         for need in needs:
             require(
                 user, acl, need, source_ip, longest_prefix_first=self._rules.longest_prefix_first

@@ -17,7 +17,7 @@ from typing import Final
 PREFIX: Final = "pmq-"
 _LOCK: Final = "alive"
 _MOST_PATH: Final = 18
-"""Characters of the temporary folder: behind it come 13 of our own folder, 12 of a number and two
+"""Characters of the temporary folder: behind it come 13 of our own folder, 11 of a number and three
 marks, and up to 60 of an address; the path of a Unix socket has 104."""
 
 
