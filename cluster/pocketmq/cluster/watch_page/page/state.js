@@ -199,6 +199,9 @@ const REDUCERS = {
       if (state.knows[event.role]) state.knows[event.role] = {};
       if (state.forgot[event.role]) state.forgot[event.role] = {};
       if (state.seen[event.role]) state.seen[event.role] = {};
+      for (const each of Object.values(state.clients)) {  // a killed proxy tells of none that they left
+        if (each.proxy === event.role && each.state === "running") Object.assign(each, { state: "silent", since_ms: event.at_ms });
+      }
     }
     Object.assign(roleOf(state, event.role, event.at_ms), { state: event.how, since_ms: since(event) });
   },
@@ -252,7 +255,9 @@ const REDUCERS = {
   "sdk-joined"(state, event) {
     const { client_id, kind, group, proxy, sdk, at_ms } = event;
     roleOf(state, proxy, at_ms);
-    Object.assign(clientOf(state, client_id, kind, group, at_ms), { state: "running", proxy, sdk });
+    const found = clientOf(state, client_id, kind, group, at_ms);
+    if (found.state !== "running") found.since_ms = at_ms;
+    Object.assign(found, { state: "running", proxy, sdk });
   },
   "sdk-left"(state, event) {
     const found = state.clients[event.client_id];
