@@ -13,7 +13,12 @@ from typing import Any
 import pytest
 
 from pocketmq.cluster import default_proxy
-from pocketmq.cluster.default_proxy import NOT_INSTALLED, WITHOUT_POP, with_proxy
+from pocketmq.cluster.default_proxy import (
+    NOT_INSTALLED,
+    WITHOUT_BROKERS,
+    WITHOUT_POP,
+    with_proxy,
+)
 from pocketmq.cluster.spec import ClusterOptions
 
 POCKETMQ = [sys.executable, "-m", "pocketmq"]
@@ -32,7 +37,6 @@ def test_a_proxy_is_started_unless_it_is_told_not_to() -> None:
         ({"users": Path("users.toml")}, True),
         ({"proxy": True}, True),
         ({"proxy": False}, False),
-        ({"brokers": 0}, False),  # nothing is there that it could ask
         ({"brokers": 0, "proxy": True}, True),
     ):
         options, why_not = chosen(**flags)
@@ -42,6 +46,9 @@ def test_a_proxy_is_started_unless_it_is_told_not_to() -> None:
 def test_why_there_is_none_is_told_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     assert chosen(profile="4.9") == (ClusterOptions(profile="4.9"), WITHOUT_POP)
     assert chosen(profile="4.9", proxy=True)[0].proxy
+    # Nothing is there that it could ask.
+    assert chosen(brokers=0) == (ClusterOptions(brokers=0), WITHOUT_BROKERS)
+    assert chosen(brokers=0, proxy=False)[1] == ""
     monkeypatch.setattr(default_proxy, "is_installed", lambda: False)
     assert chosen() == (ClusterOptions(), NOT_INSTALLED)
     assert chosen(proxy=False)[1] == ""
@@ -61,6 +68,24 @@ def test_where_its_port_is_taken_it_has_another_one_unless_it_was_chosen() -> No
             assert found.proxy_port == expected, flags
         assert chosen(proxy_port=port)[0].proxy_port == port
     assert chosen(proxy_port=port)[0].proxy_port == port
+
+
+def test_it_takes_no_port_that_another_role_is_to_listen_on() -> None:
+    for flags, expected in (
+        ({"nameservers": 2, "nameserver_port": 8080}, 0),
+        ({"controllers": 3, "controller_port": 8079}, 0),
+        ({"brokers": 3, "broker_port": 8061}, 0),
+        ({"brokers": 2, "broker_port": 8061}, 8081),
+        ({"controllers": 1, "replicas": 3, "broker_port": 8061}, 0),
+        ({"slaves": 1, "broker_port": 8071}, 0),
+        ({"broker_port": 8083}, 0),  # beside it, for old clients
+        ({"broker_port": 8080}, 0),  # beside it, for slaves
+        ({"control_port": 8081}, 0),
+        ({"proxy": True, "nameserver_port": 8081}, 0),
+        ({"proxy_port": 8081, "nameserver_port": 8081}, 8081),  # as it was asked for
+    ):
+        options, _ = chosen(host="203.0.113.9", **flags)  # where nobody listens
+        assert (options.proxy, options.proxy_port) == (True, expected), flags
 
 
 def printed(env: dict[str, str], *words: str) -> list[str]:
@@ -100,3 +125,20 @@ def test_without_the_extra_it_starts_and_says_what_to_install(tmp_path: Path) ->
     )
     lines = printed({"PYTHONPATH": str(tmp_path)})
     assert [each for each in lines if "proxy" in each.lower()] == [NOT_INSTALLED]
+
+
+@pytest.mark.cluster
+def test_where_grpc_is_broken_it_starts_without_a_proxy_and_says_why(tmp_path: Path) -> None:
+    (tmp_path / "grpc").mkdir()
+    (tmp_path / "grpc" / "__init__.py").write_text("raise ImportError('undefined symbol: _x')")
+    lines = printed({"PYTHONPATH": str(tmp_path)})
+    [line] = [each for each in lines if "proxy" in each.lower()]
+    assert line == (
+        "no proxy for RocketMQ 5's SDKs: proxy-1 cannot start: gRPC cannot be imported: undefined "
+        "symbol: _x; pip install --force-reinstall 'pocketmq[grpc]'"
+    )
+    asked = [*POCKETMQ, "up", "--any-port", "--control-port", "0", "--proxy"]
+    env = os.environ | {"PYTHONPATH": str(tmp_path)}
+    up = subprocess.run(asked, env=env, capture_output=True, text=True, timeout=300, check=False)
+    assert up.returncode == 1
+    assert "undefined symbol: _x" in up.stderr

@@ -160,6 +160,25 @@ async def test_a_port_in_use_is_one_clear_line(tmp_path: Path) -> None:
                 await cluster.add(stub("a", "--port", str(port)))
 
 
+async def test_a_cluster_goes_on_without_a_proxy_that_nobody_asked_for(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        proxy = StubSpec("proxy", "proxy-1", "stub", ("--name", "proxy-1", "--port", port))
+        spec = ClusterSpec((), (), tmp_path, "manual", 1_700_000_000_000, proxies=(proxy,))
+        why: list[str] = []
+        ended: list[ChildProcess] = []
+        told = Supervisor(spec, on_ended=ended.append, on_no_proxy=lambda exc: why.append(str(exc)))
+        async with told as cluster:
+            assert cluster.processes == []
+            assert cluster.spec.proxies == ()
+            await cluster.add(stub("a"))
+            assert await cluster.advance(seconds=1) == []
+        assert [port in each and "proxy-1 cannot start" in each for each in why] == [True]
+        assert ended == []
+        with pytest.raises(ProcessStartError, match="proxy-1 cannot start"):
+            await Supervisor(spec).start()
+
+
 async def test_a_process_that_says_nothing_is_killed_after_the_limit(tmp_path: Path) -> None:
     command = [sys.executable, STUB, "--mode", "silent"]
     process = ChildProcess("a", "client", command, log_path=tmp_path / "a.log")

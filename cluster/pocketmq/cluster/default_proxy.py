@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from pocketmq.cluster.spec import ClusterOptions
+from pocketmq.cluster.errors import ProcessStartError
+from pocketmq.cluster.spec import ClusterOptions, chosen_ports
 from pocketmq.proxy.__main__ import is_installed
-from pocketmq.runtime.errors import EnvironmentFault, PortInUseError
+from pocketmq.runtime.errors import EnvironmentFault, PocketMQError, PortInUseError
 from pocketmq.runtime.ports import check_port_free
 
 NOT_INSTALLED = (
     "no proxy for RocketMQ 5's SDKs: pip install 'pocketmq[grpc]', or leave out this line by "
     "--no-proxy"
 )
+WITHOUT_BROKERS = "no proxy for RocketMQ 5's SDKs: there is no broker that it could ask"
 WITHOUT_POP = "no proxy for RocketMQ 5's SDKs: brokers of RocketMQ 4.9 cannot be popped from"
 
 _DEFAULT = "default"
@@ -22,7 +24,8 @@ _DEFAULT = "default"
 def with_proxy(options: ClusterOptions, origins: Mapping[str, str]) -> tuple[ClusterOptions, str]:
     """The options with a proxy, if they do not speak of it; and a line that says why there is none.
 
-    The proxy's port is 8081, or a free one where that is taken, unless a port was chosen.
+    The proxy's port is 8081, or a free one where that is taken, or another role is to listen there,
+    unless a port was chosen.
 
     Args:
         options: As they were loaded.
@@ -31,8 +34,10 @@ def with_proxy(options: ClusterOptions, origins: Mapping[str, str]) -> tuple[Clu
     Returns:
         The line is empty where there is a proxy, or none is wanted.
     """
-    # Without brokers there is nothing that a proxy could ask.
-    if origins["proxy"] == _DEFAULT and options.brokers:
+    if origins["proxy"] == _DEFAULT:
+        # Without brokers there is nothing that a proxy could ask.
+        if not options.brokers:
+            return options, WITHOUT_BROKERS
         if options.profile == "4.9":
             return options, WITHOUT_POP
         if not is_installed():
@@ -40,6 +45,9 @@ def with_proxy(options: ClusterOptions, origins: Mapping[str, str]) -> tuple[Clu
         options = replace(options, proxy=True)
     # Only the default port gives way: one that was chosen and is taken is an error.
     if options.proxy and origins["proxy_port"] == _DEFAULT and not options.any_port:
+        # Nobody listens there yet, but roles start all at once, or later than the proxy.
+        if options.proxy_port in chosen_ports(options):
+            return replace(options, proxy_port=0), ""
         try:
             check_port_free(options.host, options.proxy_port)
         except PortInUseError:
@@ -47,3 +55,12 @@ def with_proxy(options: ClusterOptions, origins: Mapping[str, str]) -> tuple[Clu
         except EnvironmentFault:
             pass  # the host is no address of this machine: whoever listens first says so
     return options, ""
+
+
+def not_started(reason: PocketMQError) -> str:
+    """The line that says why a proxy that nobody asked for is not there."""
+    words = str(reason)
+    if isinstance(reason, ProcessStartError) and reason.status != 1:
+        # Its last words are a whole traceback then, or none.
+        words = f"{reason.name} did not start; its log is {reason.log_path}"
+    return f"no proxy for RocketMQ 5's SDKs: {words}"

@@ -9,6 +9,7 @@ own. A proxy answers SDKs on 8081. With `any_port` the system chooses.
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ BROKER_MODULE = "pocketmq.broker"
 PROXY_MODULE = "pocketmq.proxy"
 
 BROKER_PORT_STEP = 10
+_BESIDE = (-2, 0, 1)
+"""Ports that a broker may listen on, from its own: for clients up to 4.4, its own, for slaves."""
 
 PROXY_NAME = "proxy-1"
 
@@ -242,6 +245,21 @@ def cluster_spec(
         tls,
         secret,
     )
+
+
+def chosen_ports(options: ClusterOptions) -> set[int]:
+    """Ports on which a cluster listens that are no proxy's, unless the system chooses them."""
+    all_brokers = options.brokers * (options.replicas + options.slaves)
+    first = (
+        range(options.nameserver_port, options.nameserver_port + options.nameservers),
+        range(options.controller_port, options.controller_port + options.controllers),
+        (
+            options.broker_port + at * BROKER_PORT_STEP + beside
+            for at in range(all_brokers)
+            for beside in _BESIDE
+        ),
+    )
+    return {options.control_port, *itertools.chain.from_iterable(first)}
 
 
 def _proxies(options: ClusterOptions, common: Sequence[str]) -> tuple[ProcessSpec, ...]:

@@ -16,6 +16,7 @@ import asyncio
 import socket
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import structlog
 
@@ -32,7 +33,7 @@ from pocketmq.protocol.transport.remoting import RemotingClient
 from pocketmq.protocol.transport.tcp import TcpNetwork
 from pocketmq.runtime.addresses import address_text
 from pocketmq.runtime.clock import SystemClock
-from pocketmq.runtime.errors import ClockMemberError, PeerError
+from pocketmq.runtime.errors import ClockMemberError, PeerError, PocketMQError
 from pocketmq.runtime.lifetime import StartStop
 from pocketmq.runtime.manual_time import lock_step
 from pocketmq.runtime.manual_time.clock_members import ClockMember
@@ -46,6 +47,7 @@ _ELECTION_STEP_S = 0.1
 """Protocol time between two looks for a leader, where time moves by us only."""
 
 OnEnded = Callable[[ChildProcess], None]
+OnNoProxy = Callable[[PocketMQError], None]
 
 
 class Supervisor(StartStop):
@@ -56,6 +58,8 @@ class Supervisor(StartStop):
         env: Added to every process's environment.
         on_ended: Called with each process that ends without having been asked to.
         credentials: Sign what brokers are asked.
+        on_no_proxy: Called with why a proxy did not start, without which the cluster then goes on.
+            None: it does not start either.
     """
 
     def __init__(
@@ -65,6 +69,7 @@ class Supervisor(StartStop):
         env: Mapping[str, str] | None = None,
         on_ended: OnEnded | None = None,
         credentials: Credentials | None = None,
+        on_no_proxy: OnNoProxy | None = None,
     ) -> None:
         self.spec = spec
         self.client_tls = cluster_tls(spec.tls)
@@ -76,6 +81,7 @@ class Supervisor(StartStop):
         """Start time of manual clocks of the first processes, in epoch ms."""
         self._env = dict(env or {})
         self._on_ended = on_ended
+        self._on_no_proxy = on_no_proxy
         self._processes: dict[str, ChildProcess] = {}
         self._specs: dict[str, ProcessSpec] = {}
         self._watchers: dict[str, asyncio.Task[None]] = {}
@@ -328,9 +334,25 @@ class Supervisor(StartStop):
         # All are waited for, also after an error: none may go on starting while the others are
         # stopped.
         results = await asyncio.gather(*(self.add(spec) for spec in specs), return_exceptions=True)
-        for result in results:
-            if isinstance(result, BaseException):
+        for spec, result in zip(specs, results, strict=True):
+            if not isinstance(result, BaseException):
+                continue
+            told = self._on_no_proxy if spec.role == "proxy" else None
+            if told is None or not isinstance(result, PocketMQError):
                 raise result
+            await self._leave_out(spec)
+            told(result)
+
+    async def _leave_out(self, spec: ProcessSpec) -> None:
+        """Go on as if a proxy that did not start had never been in the spec."""
+        await self._processes.pop(spec.name).kill()
+        if watcher := self._watchers.pop(spec.name, None):
+            await asyncio.wait([watcher])  # it may hold the port
+        if held := self._held.pop(spec.name, None):
+            held.close()
+        del self._specs[spec.name]
+        left = tuple(each for each in self.spec.proxies if each is not spec)
+        self.spec = replace(self.spec, proxies=left)
 
     async def _start(self, process: ChildProcess) -> None:
         spec = self._specs[process.name]

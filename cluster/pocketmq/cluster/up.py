@@ -25,6 +25,7 @@ from pocketmq.cluster.control_address.client import (
 from pocketmq.cluster.control_address.operations import SEEDING, Operations
 from pocketmq.cluster.control_address.seeds import read_seed
 from pocketmq.cluster.control_address.server import ControlServer, loopback_beside
+from pocketmq.cluster.default_proxy import not_started
 from pocketmq.cluster.errors import ProcessStartError
 from pocketmq.cluster.folder import USER_FILE, data_folder
 from pocketmq.cluster.http_server.guard import LOCAL_NAMES
@@ -36,7 +37,7 @@ from pocketmq.cluster.steering.processes import RoleProcesses
 from pocketmq.cluster.supervisor import Supervisor
 from pocketmq.operation.membership.options import MEMBER_VARIABLE
 from pocketmq.runtime.addresses import in_brackets
-from pocketmq.runtime.errors import DiskError, EnvironmentFault
+from pocketmq.runtime.errors import DiskError, EnvironmentFault, PocketMQError
 from pocketmq.runtime.files.replaced_together import finish_together
 from pocketmq.runtime.ports import free_ports
 from pocketmq.runtime.process import RoleContext, RoleOptions, run_role
@@ -59,6 +60,8 @@ class UpSettings:
     """In the background: stop when this process has ended; 0: run until told to stop."""
     no_proxy: str = ""
     """Why there is no proxy, if nobody has turned it off: a line to print."""
+    may_lack_proxy: bool = False
+    """Nobody has asked for the proxy: if it does not start, a line says why, and the rest runs."""
 
 
 def run_up(options: ClusterOptions, settings: UpSettings) -> int:
@@ -70,6 +73,7 @@ def run_up(options: ClusterOptions, settings: UpSettings) -> int:
 
     all_gone = False
     interrupted = 0
+    no_proxy = [settings.no_proxy] if settings.no_proxy else []
     # Before anything starts: a seed that cannot be read is told at once.
     seed = None if settings.seed is None else read_seed(settings.seed)
 
@@ -87,6 +91,9 @@ def run_up(options: ClusterOptions, settings: UpSettings) -> int:
             if not cluster.alive:
                 all_gone = True
                 role.request_stop("no process is left")
+
+        def missed(reason: PocketMQError) -> None:
+            no_proxy.append(not_started(reason))
 
         # A process that waits for this file must not read the addresses of a former run.
         if settings.ports_file is not None:
@@ -113,6 +120,7 @@ def run_up(options: ClusterOptions, settings: UpSettings) -> int:
                 on_ended=ended,
                 env=None if access is None else access.environment,
                 credentials=steering,
+                on_no_proxy=missed if settings.may_lack_proxy else None,
             )
             control = ClusterControl(
                 RoleProcesses(cluster, steering),
@@ -144,8 +152,8 @@ def run_up(options: ClusterOptions, settings: UpSettings) -> int:
                     if settings.ports_file is not None:
                         _write_ports(settings.ports_file, cluster, address)
                     _introduce(cluster, options, address)
-                    if settings.no_proxy:
-                        _say(settings.no_proxy)
+                    for line in no_proxy:
+                        _say(line)
                     if settings.background:
                         _say("pocketmq down stops the cluster")
                         # The command that waits in front of this process ends with this.

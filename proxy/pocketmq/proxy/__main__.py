@@ -17,7 +17,7 @@ from pathlib import Path  # isort: skip
 
 from pocketmq.proxy.config import ProxyConfig
 from pocketmq.runtime.addresses import split_address
-from pocketmq.runtime.errors import DiskError, MissingToolError
+from pocketmq.runtime.errors import DiskError, EnvironmentFault, MissingToolError
 from pocketmq.runtime.ports import check_port_free, told_ip
 from pocketmq.runtime.process import RoleContext, RoleMain
 from pocketmq.runtime.profile import profile_named
@@ -88,7 +88,12 @@ def _prepare(command: RoleCommand) -> tuple[str, RoleMain]:
         check_installed()
         # Imported after the check: without gRPC this line would fail with no word of what to
         # install.
-        from pocketmq.proxy.assembly.proxy import Proxy
+        try:
+            from pocketmq.proxy.assembly.proxy import Proxy
+        except ImportError as exc:
+            raise EnvironmentFault(
+                f"gRPC cannot be imported: {exc}; pip install --force-reinstall 'pocketmq[grpc]'"
+            ) from exc
 
         # Before anything is made: a proxy that finds its port taken leaves no certificate and no
         # folder.

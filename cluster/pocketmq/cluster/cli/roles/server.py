@@ -306,6 +306,7 @@ def up(
         # Asked here: in the process in the background the parent is another one.
         caller_pid=os.getppid() if exit_with_parent and wait_ready else 0,
         no_proxy=no_proxy,
+        may_lack_proxy=options.proxy and not loaded.config.proxy,
     )
     if wait_ready:
         return in_background(lambda: run_up(options, settings))
