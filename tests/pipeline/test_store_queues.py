@@ -229,6 +229,20 @@ def test_stores_that_are_left_out_stay_where_they_are(root: Path, tmp_path: Path
         table.run(**both)
 
 
+def test_a_quiet_queue_whose_messages_retention_removed_stops_nothing(root: Path) -> None:
+    table = Table(root)
+    fill(root, range(3), 0)
+    assert table.run() == 3
+    write(root, range(200), topic="Other", size=1000)
+    retain(root, 1)
+    for numbers in (range(3, 8), range(8, 10)):
+        fill(root, numbers, 1)
+        assert table.run() == len(numbers)
+    fill(root, range(10, 12), 0)
+    assert table.run() == 2
+    assert table.numbers == list(range(12))
+
+
 def test_figures_tell_what_a_batch_has_and_what_comes_behind_it(root: Path) -> None:
     write(root, range(20))
     reader = Table(root).reader()

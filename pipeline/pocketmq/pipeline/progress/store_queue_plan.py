@@ -134,12 +134,14 @@ class StoreQueuePlan:
         spans: dict[MessageQueue, tuple[int, int]] = {}
         lost: list[Loss] = []
         # Files may have changed between the plan and now.
-        now = self._marks_before(seen, {q: at for q, at in end.offsets.items() if q in end.marks})
+        # Of the others, retention may have removed the message before the offset: it was read.
+        moved = {queue: end.offsets[queue] for queue in end.marks if end.has_moved(queue, start)}
+        now = self._marks_before(seen, moved)
         for queue, until in end.offsets.items():
             if queue not in seen.bounds:
                 continue  # told of when the batch was planned
             high = seen.bounds[queue][1]
-            if high < until or now.get(queue) != end.marks.get(queue, now.get(queue)):
+            if high < until or (queue in moved and now.get(queue) != end.marks[queue]):
                 what = "it was cut short or made anew after this batch was planned"
                 lost.append(Loss(queue, until, high, max(0, until - high), what))
             # Only what is there: the rest is told as lost.
