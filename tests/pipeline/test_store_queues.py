@@ -243,6 +243,21 @@ def test_a_quiet_queue_whose_messages_retention_removed_stops_nothing(root: Path
     assert table.numbers == list(range(12))
 
 
+def test_a_topic_that_is_not_named_any_more_stays_where_it_is(root: Path) -> None:
+    table = Table(root)
+    write(root, range(3))
+    write(root, range(3, 8), topic="U")
+    assert table.run() == 3
+    assert table.run(topic="U") == 5
+    write(root, range(8, 10))
+    shutil.rmtree(root / "consumequeue/U")
+    assert table.run() == 2
+    assert "@gone" not in (table.at or {})
+    with pytest.raises(DataLossError, match=r"topic=U, .*: there is no such queue any more"):
+        table.run(topic="")
+    assert table.numbers == list(range(10))
+
+
 def test_figures_tell_what_a_batch_has_and_what_comes_behind_it(root: Path) -> None:
     write(root, range(20))
     reader = Table(root).reader()

@@ -20,7 +20,13 @@ from pocketmq.pipeline.progress.missing_queues import tell_away
 from pocketmq.pipeline.progress.resume import Losses, left, marked_places, others, resume
 from pocketmq.pipeline.stores.store_bounds import Slice
 from pocketmq.pipeline.stores.store_files import log_files
-from pocketmq.pipeline.stores.store_plan import QueuePart, check_topics, choose_queues, snapshot
+from pocketmq.pipeline.stores.store_plan import (
+    QueuePart,
+    check_topics,
+    choose_queues,
+    is_named,
+    snapshot,
+)
 from pocketmq.pipeline.stores.store_read import StoreSettings, find_stores
 from pocketmq.pipeline.stores.store_roots import Root
 from pocketmq.protocol.messages.message import MessageQueue
@@ -139,7 +145,7 @@ class StoreQueuePlan:
         now = self._marks_before(seen, moved)
         for queue, until in end.offsets.items():
             if queue not in seen.bounds:
-                continue  # told of when the batch was planned
+                continue  # told of when the batch was planned, or of a topic that is not named now
             high = seen.bounds[queue][1]
             if high < until or (queue in moved and now.get(queue) != end.marks[queue]):
                 what = "it was cut short or made anew after this batch was planned"
@@ -175,7 +181,11 @@ class StoreQueuePlan:
         }
         # A store that is not read now tells nothing of its queues.
         brokers = {root.broker_name for root in self._roots}
-        missing = start.offsets.keys() - seen.bounds.keys()
+        missing = {
+            queue
+            for queue in start.offsets.keys() - seen.bounds.keys()
+            if is_named(queue.topic, self._settings.topics)  # others stay where they are
+        }
         tell_away({queue.broker_name for queue in missing} - brokers)
         gone = [left(queue, start) for queue in missing if queue.broker_name in brokers]
         self._losses.judge([*(each.loss for each in resumed.values()), *gone])

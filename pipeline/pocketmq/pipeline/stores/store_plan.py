@@ -81,10 +81,13 @@ def choose_queues(
         (topic, queue_id)
         for topic, queue_id in queues_of(root.path)
         # Light queues list records of other topics, which would come twice.
-        if (topic in topics if topics else not topic.startswith(LIGHT_QUEUE_PREFIX))
-        and row_filter.allows("topic", topic)
-        and queue_id in ids
+        if is_named(topic, topics) and row_filter.allows("topic", topic) and queue_id in ids
     ]
+
+
+def is_named(topic: str, topics: Sequence[str]) -> bool:
+    """Whether these topics, or all where none is said, have this one among them."""
+    return topic in topics if topics else not topic.startswith(LIGHT_QUEUE_PREFIX)
 
 
 def check_topics(
