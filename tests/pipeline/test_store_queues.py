@@ -258,6 +258,17 @@ def test_a_topic_that_is_not_named_any_more_stays_where_it_is(root: Path) -> Non
     assert table.numbers == list(range(10))
 
 
+def test_a_queue_made_anew_with_as_many_messages_is_read_once(root: Path) -> None:
+    table = Table(root)
+    fill(root, range(20), 0)
+    assert table.run() == 20
+    remake(root, range(100, 120))
+    assert table.run(failOnDataLoss="false") == 20
+    fill(root, range(120, 123), 1)
+    assert table.run() == 3
+    assert table.numbers == [*range(20), *range(100, 123)]
+
+
 def test_figures_tell_what_a_batch_has_and_what_comes_behind_it(root: Path) -> None:
     write(root, range(20))
     reader = Table(root).reader()

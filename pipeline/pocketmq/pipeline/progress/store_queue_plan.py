@@ -109,8 +109,12 @@ class StoreQueuePlan:
         if most is not None:
             ends = limited(begins, ends, most)
         self._planned = sum(ends[queue] - begins[queue] for queue in ends)
-        moved = {queue: at for queue, at in ends.items() if start.offsets.get(queue) != at}
         # A queue that has come back is told of again if it goes once more.
+        moved = {
+            queue: at
+            for queue, at in ends.items()
+            if start.offsets.get(queue) != at or begins[queue] != at  # made anew, and as long
+        }
         gone = (start.gone | self._losses.gone) - seen.bounds.keys()
         if not moved and gone == start.gone:
             return start
