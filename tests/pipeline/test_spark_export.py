@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -148,6 +149,18 @@ def test_the_command_writes_into_a_file_what_it_did(
         assert json.loads(out.read_text()) == [{"rows": rows, "commits": commits, "lost": 0}]
 
 
+def test_batches_whose_checkpoint_is_gone_are_refused(
+    spark: SparkSession, root: Path, tmp_path: Path
+) -> None:
+    write(root, range(3))
+    table = where("parquet", tmp_path)
+    assert export("T", table, stores=str(root), spark=spark).rows == 3
+    write(root, range(3, 8))
+    shutil.rmtree(tmp_path / "table/_checkpoint")
+    with pytest.raises(CallerError, match="there is such a table, and no checkpoint"):
+        export("T", table, stores=str(root), spark=spark)
+
+
 def test_text_files_have_bodies_as_base64_and_properties_as_json(
     spark: SparkSession, root: Path, tmp_path: Path
 ) -> None:
@@ -155,7 +168,8 @@ def test_text_files_have_bodies_as_base64_and_properties_as_json(
     columns = "queueOffset,body,properties"
     for kind in ("csv", "json"):
         export("T", f"{kind}:{tmp_path / kind}", stores=str(root), spark=spark, columns=columns)
-    as_csv = spark.read.csv(str(tmp_path / "csv"), header=True).sort("queueOffset").collect()
+    table = spark.read.csv(str(tmp_path / "csv"), header=True)
+    as_csv = table.sort("queueOffset").collect()
     as_json = spark.read.json(str(tmp_path / "json")).sort("queueOffset").collect()
     for rows in (as_csv, as_json):
         assert [base64.b64decode(row.body) for row in rows] == [b"0", b"1", b"2"]

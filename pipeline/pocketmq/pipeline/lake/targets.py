@@ -112,6 +112,8 @@ class FilesTarget:
                     f"{self.folder}: it has other things than such an export; choose a folder of "
                     "its own"
                 )
+        if any(map(_BATCH.fullmatch, names)):
+            _check_begun(spark, self.checkpoint, self.folder)
         now = [(field.name, field.dataType.simpleString()) for field in columns]
         # Written before any batch, so that a second run compares with it.
         if COLUMNS not in names:
@@ -342,7 +344,8 @@ def _check_begun(spark: SparkSession, checkpoint: str, table: str) -> None:
     if not HadoopFolder(spark, checkpoint).names():
         raise CallerError(
             f"{table}: there is such a table, and no checkpoint {checkpoint}: another program has "
-            "begun it, or an export of PocketMQ without Spark; export to another table"
+            "begun it, or an export of PocketMQ without Spark, or the checkpoint was removed; "
+            "export to another table"
         )
 
 
