@@ -22,14 +22,14 @@ from pocketmq.client import Message
 from pocketmq.cluster.cli.main import main
 from pocketmq.pipeline.errors import ColumnsError, JobError
 from pocketmq.pipeline.jobs import Exported, export
-from pocketmq.pipeline.lake import IcebergTarget, target_of
+from pocketmq.pipeline.lake import FilesTarget, IcebergTarget, target_of
 from pocketmq.runtime.errors import CallerError
 from support.remade_store import remake, write
 from support.spark_cluster import SparkCluster
 from support.spark_store import open_store, put, stored
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 KINDS = ("parquet", "delta", pytest.param("iceberg", marks=pytest.mark.nightly))
 
@@ -159,6 +159,46 @@ def test_batches_whose_checkpoint_is_gone_are_refused(
     shutil.rmtree(tmp_path / "table/_checkpoint")
     with pytest.raises(CallerError, match="there is such a table, and no checkpoint"):
         export("T", table, stores=str(root), spark=spark)
+
+
+def keyed(spark: SparkSession, *bodies: str) -> DataFrame:
+    """A batch of messages of one key each."""
+    rows = [("T", body, number, 7, body) for number, body in enumerate(bodies)]
+    names = "topic string, keys string, queueOffset long, storeTimestamp long, body string"
+    return spark.createDataFrame(rows, names)
+
+
+def test_a_folder_is_complete_when_it_is_lasting_and_not_when_spark_says_so(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    target = FilesTarget(tmp_path)
+    assert target.append(keyed(spark, "a", "b"), 0) == 2
+    assert target.append(keyed(spark, "a", "b"), 0) == 0
+    (tmp_path / "batch=0/_complete").unlink()
+    for path in (tmp_path / "batch=0").glob("*.parquet"):
+        path.write_bytes(b"")  # as a power cut may leave it beside Spark's _SUCCESS
+    assert (tmp_path / "batch=0/_SUCCESS").exists()
+    assert target.append(keyed(spark, "a", "b"), 0) == 2
+    assert ds.dataset(tmp_path, format="parquet").count_rows() == 2
+
+
+def test_the_last_rows_are_kept_where_spark_does_not_say_that_a_folder_is_complete(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    target = FilesTarget(tmp_path, key="keys")
+    marks = "mapreduce.fileoutputcommitter.marksuccessfuljobs"
+    spark.conf.set(marks, "false")
+    try:
+        target.append(keyed(spark, "a", "b"), 0)
+        target.append(keyed(spark, "b", "c"), 1)
+    finally:
+        spark.conf.unset(marks)
+    assert not (tmp_path / "batch=0").exists()
+    assert ds.dataset(tmp_path, format="parquet").count_rows() == 3
+    (tmp_path / "batch=1/_complete").unlink()
+    with pytest.raises(CallerError, match="batch=1 is not complete"):
+        target.append(keyed(spark, "d"), 2)
+    assert ds.dataset(tmp_path, format="parquet").count_rows() == 3
 
 
 def test_text_files_have_bodies_as_base64_and_properties_as_json(

@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 CHECKPOINT: Final = "_checkpoint"
 COLUMNS: Final = "_columns.json"
 """In a folder of files: their columns, as Spark says them."""
-SUCCESS: Final = "_SUCCESS"
-"""Spark's writers leave it in a folder that is complete."""
+COMPLETE: Final = "_complete"
+"""In the folder of a batch: what is in it is complete, and on the disk. Spark's own `_SUCCESS` is
+there before that, and not at all where its settings say so."""
 FILES: Final = ("parquet", "csv", "json")
 THROUGH_DRIVER: Final = 100_000
 """Rows of a commit that the driver holds in memory."""
@@ -137,14 +138,18 @@ class FilesTarget:
         earlier = self._earlier(folder, batch) if self.key else []
         count = 0
         # Spark writes this file last: a folder without it is of a batch that was killed.
-        if not folder.exists(f"{name}/{SUCCESS}"):
-            # Counted on the way: a count of its own would compute the batch twice.
+        # Counted on the way: a count of its own would compute the batch twice.
+        # The newest has all earlier rows in it already.
+        if not folder.exists(f"{name}/{COMPLETE}"):
             observed = Observation()
             rows = frame.observe(observed, f.count(f.lit(1)).alias("rows"))
             if self.key:
-                complete = [each for each in earlier if folder.exists(f"{each}/{SUCCESS}")]
-                # The newest has all earlier rows in it already.
-                for newest in complete[-1:]:
+                for newest in earlier[-1:]:
+                    if not folder.exists(f"{newest}/{COMPLETE}"):  # Spark has noted that it is
+                        raise CallerError(
+                            f"{self.folder}: {newest} is not complete, which has the rows so far; "
+                            "export into another folder"
+                        )
                     before = spark.read.parquet(f"{self.folder}/{newest}")
                     rows = before.unionByName(rows)
                 rows = last_of_each(rows, self.key, self.tombstone)
@@ -155,7 +160,10 @@ class FilesTarget:
             # as written.
             folder.make_lasting(name)
             count = int(observed.get["rows"])
-        # Only now, and also for a batch that was complete: a kill may have come in between.
+            # Only now, and also for a batch that was complete: a kill may have come in between.
+            written = HadoopFolder(spark, f"{self.folder}/{name}")
+            written.write(COMPLETE, {"rows": count})
+            written.make_lasting(COMPLETE)
         for each in earlier:
             folder.delete(each)
         return count
