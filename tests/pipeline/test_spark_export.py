@@ -6,6 +6,7 @@ What a stream tells of losses is in `test_store_queues.py` and `test_spark_losse
 from __future__ import annotations
 
 import base64
+import csv
 import json
 import shutil
 import subprocess
@@ -201,6 +202,16 @@ def test_the_last_rows_are_kept_where_spark_does_not_say_that_a_folder_is_comple
     assert ds.dataset(tmp_path, format="parquet").count_rows() == 3
 
 
+def test_csv_is_as_other_programs_read_it(spark: SparkSession, tmp_path: Path) -> None:
+    bodies = ['a "quoted" word', "ends with \\", '\\"', " spaces ", "a,b", "two\nlines", "\t", ""]
+    FilesTarget(tmp_path, "csv").append(keyed(spark, *bodies).coalesce(1), 0)
+    (path,) = (tmp_path / "batch=0").glob("*.csv")
+    with path.open(newline="") as file:
+        assert [row["body"] for row in csv.DictReader(file)] == bodies
+    read = spark.read.csv(str(path), header=True, escape='"', multiLine=True)
+    assert [row.body or "" for row in read.sort("queueOffset").collect()] == bodies
+
+
 def test_text_files_have_bodies_as_base64_and_properties_as_json(
     spark: SparkSession, root: Path, tmp_path: Path
 ) -> None:
@@ -208,7 +219,7 @@ def test_text_files_have_bodies_as_base64_and_properties_as_json(
     columns = "queueOffset,body,properties"
     for kind in ("csv", "json"):
         export("T", f"{kind}:{tmp_path / kind}", stores=str(root), spark=spark, columns=columns)
-    table = spark.read.csv(str(tmp_path / "csv"), header=True)
+    table = spark.read.csv(str(tmp_path / "csv"), header=True, escape='"')
     as_csv = table.sort("queueOffset").collect()
     as_json = spark.read.json(str(tmp_path / "json")).sort("queueOffset").collect()
     for rows in (as_csv, as_json):

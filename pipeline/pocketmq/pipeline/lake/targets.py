@@ -41,6 +41,14 @@ THROUGH_DRIVER: Final = 100_000
 """Rows of a commit that the driver holds in memory."""
 BY_EXECUTORS: Final = 1_000_000
 """Rows of a commit that executors write."""
+CSV: Final = {
+    "header": "true",
+    # As other programs read it: Spark itself escapes quotes by a backslash, and trims values.
+    "escape": '"',
+    "ignoreLeadingWhiteSpace": "false",
+    "ignoreTrailingWhiteSpace": "false",
+}
+"""Options of Spark's writer."""
 _BATCH: Final = re.compile(r"batch=(\d+)")
 _FORMER: Final = re.compile(r".+~.+~\d+~\d+~\d+(~again\d+)?\.parquet|last-rows\.parquet")
 _BATCH_PROPERTY: Final = "pocketmq.batch:"
@@ -153,11 +161,13 @@ class FilesTarget:
                     before = spark.read.parquet(f"{self.folder}/{newest}")
                     rows = before.unionByName(rows)
                 rows = last_of_each(rows, self.key, self.tombstone)
-            rows = _as_text(rows) if self.kind == "csv" else rows
-            writer = rows.write.mode("overwrite").format(self.kind)
-            writer.option("header", "true").save(f"{self.folder}/{name}")
             # Before Spark notes the batch as done: otherwise a power cut could take rows that count
             # as written.
+            is_csv = self.kind == "csv"
+            writer = (_as_text(rows) if is_csv else rows).write.mode("overwrite")
+            writer.options(**(CSV if is_csv else {})).format(self.kind).save(
+                f"{self.folder}/{name}"
+            )
             folder.make_lasting(name)
             count = int(observed.get["rows"])
             # Only now, and also for a batch that was complete: a kill may have come in between.
