@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from pyspark.sql.streaming.query import StreamingQuery
 
 from pocketmq.client import Message
 from pocketmq.cluster.cli.main import main
@@ -210,6 +211,26 @@ def test_csv_is_as_other_programs_read_it(spark: SparkSession, tmp_path: Path) -
         assert [row["body"] for row in csv.DictReader(file)] == bodies
     read = spark.read.csv(str(path), header=True, escape='"', multiLine=True)
     assert [row.body or "" for row in read.sort("queueOffset").collect()] == bodies
+
+
+def test_an_export_that_is_interrupted_says_so(
+    spark: SparkSession, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(root, range(3))
+    stopped = []
+
+    def interrupt(query: StreamingQuery) -> None:
+        stopped.append(query)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(StreamingQuery, "awaitTermination", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            export("T", where("parquet", tmp_path), stores=str(root), spark=spark)
+    (query,) = stopped
+    assert not query.isActive
+    export("T", where("parquet", tmp_path), stores=str(root), spark=spark)
+    assert numbers("parquet", tmp_path) == [0, 1, 2]
 
 
 def test_text_files_have_bodies_as_base64_and_properties_as_json(

@@ -111,6 +111,7 @@ def export(
         except KeyboardInterrupt:
             # What was committed stays; the next run goes on behind it.
             query.stop()
+            raise
     return Exported(run.done.rows, run.done.commits, _lost(query))
 
 
