@@ -203,6 +203,15 @@ def test_the_last_rows_are_kept_where_spark_does_not_say_that_a_folder_is_comple
     assert ds.dataset(tmp_path, format="parquet").count_rows() == 3
 
 
+def test_a_commit_of_the_last_rows_may_have_none(spark: SparkSession, tmp_path: Path) -> None:
+    target = FilesTarget(tmp_path, key="keys")
+    assert target.append(keyed(spark), 0) == 0
+    assert target.append(keyed(spark), 1) == 0
+    assert target.append(keyed(spark, "a", "b"), 2) == 2
+    assert target.append(keyed(spark), 3) == 0
+    assert ds.dataset(tmp_path, format="parquet").count_rows() == 2
+
+
 def test_csv_is_as_other_programs_read_it(spark: SparkSession, tmp_path: Path) -> None:
     bodies = ['a "quoted" word', "ends with \\", '\\"', " spaces ", "a,b", "two\nlines", "\t", ""]
     FilesTarget(tmp_path, "csv").append(keyed(spark, *bodies).coalesce(1), 0)

@@ -27,7 +27,7 @@ from pocketmq.runtime.errors import CallerError, MissingToolError
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Observation, SparkSession
     from pyspark.sql.types import StructType
 
 CHECKPOINT: Final = "_checkpoint"
@@ -169,8 +169,8 @@ class FilesTarget:
                 f"{self.folder}/{name}"
             )
             folder.make_lasting(name)
-            count = int(observed.get["rows"])
             # Only now, and also for a batch that was complete: a kill may have come in between.
+            count = _counted(observed)
             written = HadoopFolder(spark, f"{self.folder}/{name}")
             written.write(COMPLETE, {"rows": count})
             written.make_lasting(COMPLETE)
@@ -182,6 +182,16 @@ class FilesTarget:
         """Folders of the batches before this one, in their order."""
         numbers = [int(match[1]) for each in folder.names() if (match := _BATCH.fullmatch(each))]
         return [f"batch={number}" for number in sorted(numbers) if number < batch]
+
+
+def _counted(observed: Observation) -> int:
+    """The rows of a batch; 0 where Spark saw that it has none, and left out what counts them."""
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        return int(observed.get.get("rows", 0))
+    except Py4JJavaError:  # what Spark makes of a count that never was
+        return 0
 
 
 def _as_text(frame: DataFrame) -> DataFrame:
