@@ -145,13 +145,13 @@ class FilesTarget:
         name, folder = f"batch={batch}", HadoopFolder(spark, self.folder)
         earlier = self._earlier(folder, batch) if self.key else []
         count = 0
-        # Spark writes this file last: a folder without it is of a batch that was killed.
-        # Counted on the way: a count of its own would compute the batch twice.
-        # The newest has all earlier rows in it already.
+        # Written last: a folder without it is of a batch that was killed.
         if not folder.exists(f"{name}/{COMPLETE}"):
+            # Counted on the way: a count of its own would compute the batch twice.
             observed = Observation()
             rows = frame.observe(observed, f.count(f.lit(1)).alias("rows"))
             if self.key:
+                # The newest has all earlier rows in it already.
                 for newest in earlier[-1:]:
                     if not folder.exists(f"{newest}/{COMPLETE}"):  # Spark has noted that it is
                         raise CallerError(
@@ -161,19 +161,19 @@ class FilesTarget:
                     before = spark.read.parquet(f"{self.folder}/{newest}")
                     rows = before.unionByName(rows)
                 rows = last_of_each(rows, self.key, self.tombstone)
-            # Before Spark notes the batch as done: otherwise a power cut could take rows that count
-            # as written.
             is_csv = self.kind == "csv"
             writer = (_as_text(rows) if is_csv else rows).write.mode("overwrite")
             writer.options(**(CSV if is_csv else {})).format(self.kind).save(
                 f"{self.folder}/{name}"
             )
+            # Before the mark, and before Spark notes the batch as done: otherwise a power cut could
+            # take rows that count as written.
             folder.make_lasting(name)
-            # Only now, and also for a batch that was complete: a kill may have come in between.
             count = _counted(observed)
             written = HadoopFolder(spark, f"{self.folder}/{name}")
             written.write(COMPLETE, {"rows": count})
             written.make_lasting(COMPLETE)
+        # Only now, and also for a batch that was complete: a kill may have come in between.
         for each in earlier:
             folder.delete(each)
         return count

@@ -109,12 +109,12 @@ class StoreQueuePlan:
         if most is not None:
             ends = limited(begins, ends, most)
         self._planned = sum(ends[queue] - begins[queue] for queue in ends)
-        # A queue that has come back is told of again if it goes once more.
         moved = {
             queue: at
             for queue, at in ends.items()
             if start.offsets.get(queue) != at or begins[queue] != at  # made anew, and as long
         }
+        # A queue that has come back is told of again if it goes once more.
         gone = (start.gone | self._losses.gone) - seen.bounds.keys()
         if not moved and gone == start.gone:
             return start
@@ -143,8 +143,8 @@ class StoreQueuePlan:
         begins = self._judged[1]
         spans: dict[MessageQueue, tuple[int, int]] = {}
         lost: list[Loss] = []
-        # Files may have changed between the plan and now.
-        # Of the others, retention may have removed the message before the offset: it was read.
+        # Files may have changed between the plan and now. Of queues that have not moved, retention
+        # may have removed the message before the offset: it was read.
         moved = {queue: end.offsets[queue] for queue in end.marks if end.has_moved(queue, start)}
         now = self._marks_before(seen, moved)
         for queue, until in end.offsets.items():

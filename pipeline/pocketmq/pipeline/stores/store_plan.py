@@ -80,13 +80,13 @@ def choose_queues(
     return [
         (topic, queue_id)
         for topic, queue_id in queues_of(root.path)
-        # Light queues list records of other topics, which would come twice.
         if is_named(topic, topics) and row_filter.allows("topic", topic) and queue_id in ids
     ]
 
 
 def is_named(topic: str, topics: Sequence[str]) -> bool:
     """Whether these topics, or all where none is said, have this one among them."""
+    # Light queues list records of other topics, which would come twice.
     return topic in topics if topics else not topic.startswith(LIGHT_QUEUE_PREFIX)
 
 
