@@ -11,10 +11,11 @@ import pytest
 
 from pocketmq.client import Message, MessageQueue
 from pocketmq.pipeline import read_store, read_topic
+from pocketmq.pipeline.jobs import replay_rows
 from pocketmq.pipeline.jobs.commit_samples import read_samples
 from pocketmq.pipeline.jobs.offset_looks import sample
 from pocketmq.pipeline.jobs.replay_job import Replayed, ReplayOptions, replay
-from pocketmq.pipeline.jobs.replay_rows import Row, in_order, read_parts
+from pocketmq.pipeline.jobs.replay_rows import ROWS_AT_ONCE, Row, in_order, partitions, read_parts
 from pocketmq.pipeline.jobs.sources import source_of
 from pocketmq.pipeline.progress.checkpoint import Checkpoint, Mark
 from pocketmq.pipeline.sending.sender import Sender
@@ -73,7 +74,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def rows_in(spark: SparkSession, source: str, stand: Checkpoint = NOTHING) -> list[Row]:
     parts = source_of(source, topics=["T"]).queues(stand)
-    return list(in_order(read_parts(spark, source, parts, nameservers="")))
+    rows = read_parts(spark, source, parts, nameservers="")
+    return list(in_order(rows, sum(each.high - each.low for each in parts)))
 
 
 def test_rows_of_stores_and_tables_come_by_time_and_in_the_order_of_their_queues(
@@ -110,6 +112,28 @@ def test_rows_of_stores_and_tables_come_by_time_and_in_the_order_of_their_queues
         "REPLAY_STORE_MS": str(START_MS),
         "WAIT": "true",
     }
+
+
+def test_there_are_more_parts_the_more_rows_there_are() -> None:
+    assert [partitions(count) for count in (0, 1, ROWS_AT_ONCE)] == [1, 1, 1]
+    assert partitions(ROWS_AT_ONCE + 1) == 2
+    assert partitions(1000 * ROWS_AT_ONCE) == 1000
+
+
+def test_rows_that_come_in_many_parts_have_the_same_order(
+    spark: SparkSession, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = f"store:{root}"
+    parts = source_of(source).queues(NOTHING)
+    rows = read_parts(spark, source, parts, nameservers="").cache()
+    every = rows.orderBy("latest", "topic", "brokerName", "queueId", "queueOffset").collect()
+    monkeypatch.setattr(replay_rows, "ROWS_AT_ONCE", 7)
+    found = list(in_order(rows, 61))
+    assert [row.properties["REPLAY_FROM"] for row in found] == [row.place for row in every]
+    sizes = replay_rows.in_parts(rows, 61).rdd.glom().map(len).collect()
+    assert (len(sizes), sum(sizes)) == (9, 61)
+    assert max(sizes) <= 2 * 7
+    rows.unpersist()
 
 
 def test_the_key_is_the_sharding_key_or_the_queue_of_messages_without_one(

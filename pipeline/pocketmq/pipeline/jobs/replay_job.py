@@ -258,11 +258,12 @@ class _Replay:
         # Files of a store may be removed after it was looked at, and before Spark reads them.
         is_store = isinstance(self.source, StoreSource)
         begins = {each.queue: each for each in queues if is_store and each.low < each.high}
+        count = sum(each.high - each.low for each in queues)
         pace = Pace(self.options.speed, self.options.rate)
         start_s: float | None = None
         since = 0
         try:
-            for row in () if rows is None else in_order(rows):
+            for row in () if rows is None else in_order(rows, count):
                 if start_s is None:
                     start_s = clock.monotonic()  # Spark has taken its time
                 # The first message of each queue tells whether the files still had its begin.

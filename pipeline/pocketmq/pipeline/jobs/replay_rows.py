@@ -28,6 +28,9 @@ COLUMNS: Final = (
     *("bornTimestamp", "storeTimestamp", "properties"),
 )
 
+ROWS_AT_ONCE: Final = 10_000
+"""About so many come to this process at once, for they have to fit in the memory of its JVM."""
+
 _KEPT: Final = frozenset({names.KEYS, names.TAGS, names.SHARDING_KEY, names.UNIQ_KEY})
 _LEFT_OUT: Final = (names.RESERVED - _KEPT) | {FROM, BORN_MS, STORE_MS, names.WAIT}
 _PARTS: Final = "topic string, brokerName string, queueId int, low bigint, high bigint"
@@ -135,12 +138,17 @@ def marked_as_sent(rows: DataFrame, target: DataFrame) -> DataFrame:
     return rows.join(sent, ["place", "stored"], "left")
 
 
-def in_order(rows: DataFrame) -> Iterator[Row]:
-    """Rows by store time; those of a queue stay in its order."""
+def in_order(rows: DataFrame, count: int) -> Iterator[Row]:
+    """Rows by store time; those of a queue stay in its order.
+
+    Args:
+        rows: Of `read_parts`.
+        count: How many there are, about.
+    """
     has_sent = "wasSent" in rows.columns
     with plain_errors():
-        # To the driver piece by piece, so that a replay may be larger than its memory.
-        for row in rows.orderBy("latest", *QUEUE, "queueOffset").toLocalIterator():
+        # To the driver part by part, so that a replay may be larger than its memory.
+        for row in in_parts(rows, count).toLocalIterator():
             yield Row(
                 row.latest,
                 MessageQueue(row.topic, row.brokerName, row.queueId),
@@ -152,6 +160,20 @@ def in_order(rows: DataFrame) -> Iterator[Row]:
                 Mark(row.stored, row[PLACE]),
                 bool(has_sent and row.wasSent),
             )
+
+
+def in_parts(rows: DataFrame, count: int) -> DataFrame:
+    """The rows sorted, in partitions that follow each other and are small enough to be fetched.
+
+    `orderBy` makes as many as a shuffle does otherwise, however many rows there are.
+    """
+    order = ("latest", *QUEUE, "queueOffset")
+    return rows.repartitionByRange(partitions(count), *order).sortWithinPartitions(*order)
+
+
+def partitions(count: int) -> int:
+    """Into how many of them so many rows are parted."""
+    return max(1, -(-count // ROWS_AT_ONCE))
 
 
 def _given() -> Column:
