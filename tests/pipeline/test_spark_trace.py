@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pocketmq.pipeline import read_store
+from pocketmq.pipeline.jobs import trace_job
 from pocketmq.pipeline.jobs.trace_job import Step, trace
 from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from support.spark_store import START_MS, open_store, put, stored
@@ -73,10 +75,33 @@ def test_a_life_is_told_by_key_and_by_id(spark: SparkSession, wanted: str, root:
     assert (steps[0].topic, steps[0].broker, steps[0].offset) == ("T", "broker-a", 1)
 
 
-def test_an_offset_id_leads_to_the_other_copies(spark: SparkSession, root: Path) -> None:
+@pytest.mark.parametrize("most", [1, trace_job.MOST_LITERALS])
+def test_an_offset_id_leads_to_the_other_copies(
+    spark: SparkSession, most: int, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trace_job, "MOST_LITERALS", most)
     rows = read_store(str(root), columns="uniqKey,offsetMsgId,topic").read_all().to_pylist()
     (first,) = [row for row in rows if row["uniqKey"] == ID and row["topic"] == "T"]
     assert told(trace(first["offsetMsgId"], [f"store:{root}"]))[:4] == LIFE
+
+
+def test_an_id_that_many_messages_come_from_leads_to_the_dead_letters_of_all(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    count = trace_job.MOST_LITERALS + 1
+    with open_store(tmp_path / "broker-a") as store:
+        for number in range(count):
+            name = {"UNIQ_KEY": f"id-{number}"}
+            retry = name | {"ORIGIN_MESSAGE_ID": "first"}
+            put(store, [stored(topic="%RETRY%billing", properties=retry)])
+            if number % 100 == 0:
+                put(store, [stored(topic="%DLQ%billing", properties=name)])
+        put(store, [stored(properties={"UNIQ_KEY": "another"})])
+    whats = Counter(step.what for step in trace("first", [f"store:{tmp_path / 'broker-a'}"]))
+    assert whats == {
+        "was delivered again, retry 0": count,
+        "became a dead letter after 0 retries": 1 + count // 100,
+    }
 
 
 def test_an_export_and_a_replicas_store_tell_each_copy_once(

@@ -33,6 +33,8 @@ COLUMNS: Final = (
 SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
 HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
+MOST_LITERALS: Final = 1000
+"""Each id in a condition is calls to the JVM; more than so many are a data frame instead."""
 
 _ORIGINS: Final = (names.ORIGIN_MESSAGE_ID, names.DLQ_ORIGIN_MESSAGE_ID)
 
@@ -110,10 +112,17 @@ def _search(rows: DataFrame, ids: set[str], *, key: str = "") -> list[Mapping[st
     from pyspark.sql import functions as f
 
     columns = [f.col("uniqKey"), f.col("offsetMsgId"), *(f.col("properties")[i] for i in _ORIGINS)]
-    has = reduce(or_, (column.isin(sorted(ids)) for column in columns))
-    if key:
-        has |= f.array_contains(f.split("keys", names.KEY_SEPARATOR), key)
-    found = rows.where(has).withColumn("storeMs", f.unix_millis("storeTimestamp"))
+    if len(ids) > MOST_LITERALS and not key:
+        # A row for each id of a message; that it is found twice makes no difference below.
+        named = rows.withColumn("id", f.explode(f.array_compact(f.array(*columns))))
+        listed = rows.sparkSession.createDataFrame([(name,) for name in ids], "id string")
+        found = named.join(f.broadcast(listed), "id", "leftsemi").drop("id")
+    else:
+        has = reduce(or_, (column.isin(sorted(ids)) for column in columns))
+        if key:
+            has |= f.array_contains(f.split("keys", names.KEY_SEPARATOR), key)
+        found = rows.where(has)
+    found = found.withColumn("storeMs", f.unix_millis("storeTimestamp"))
     # Slaves have the master's records under the same offset ids.
     once = found.dropDuplicates(["offsetMsgId", "topic", "queueId", "queueOffset"])
     return [
