@@ -17,8 +17,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from pocketmq.cluster.cli.main import main
-from pocketmq.pipeline.jobs import KeyRow, LatencyRow, latency
+from pocketmq.pipeline.jobs import KeyRow, LatencyRow, latency, latency_sums
+from pocketmq.pipeline.jobs.commit_samples import CommitSamples, Sample
 from pocketmq.pipeline.jobs.latency_rows import BORN_TO_STORE, STORE_TO_COMMIT
+from pocketmq.pipeline.jobs.latency_sums import latency_of
 from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from support.spark_store import START_MS, open_store, put, stored
 
@@ -141,6 +143,75 @@ def test_latency_finds_what_the_messages_say(
     assert (group.retries, group.dead_letters) == (80, 80)
     assert group.retry_rate == group.dead_letter_rate == 80 / len(of_t)
     assert group.pending == len(of_t) - len(known) - earlier
+
+
+@pytest.mark.parametrize("brokers", [1, 2])
+def test_each_message_has_the_first_look_behind_it_of_each_group(
+    spark: SparkSession, brokers: int
+) -> None:
+    random = Random(brokers)
+    names = ["broker-a", "broker-b"]
+    sent = [
+        Put("T", queue_id, offset, name, START_MS, START_MS + random.randrange(3 * MINUTE))
+        for name in names
+        for queue_id in range(2)
+        for offset in range(60)
+    ]
+    looks = []
+    for number in range(100):
+        offsets = {
+            f"T@{group}": {queue_id: random.randrange(number // 2 + 1) for queue_id in range(2)}
+            for group in ("one", "two")
+        }
+        name = names[number % brokers]
+        looks.append(Sample(START_MS + 1000 * number + 1, name, offsets))
+    waits: dict[str, list[tuple[int, int, int]]] = {"one": [], "two": []}
+    pending: Counter[str] = Counter()
+    earlier = 0
+    for each in sent:
+        mine = [look for look in looks if brokers == 1 or look.broker == each.keys]
+        for group, found in waits.items():
+            passed = [look.offsets[f"T@{group}"][each.queue_id] > each.offset for look in mine]
+            if not any(passed):
+                pending[group] += 1
+            elif passed[0]:
+                earlier += 1
+            else:
+                before, at = mine[passed.index(True) - 1], mine[passed.index(True)]
+                wait = at.time_ms - each.stored_ms
+                error = min(at.time_ms - before.time_ms, max(0, wait))
+                found.append((each.stored_ms, wait, error))
+    columns = "topic string, brokerName string, queueId int, queueOffset bigint, keys string"
+    rows = spark.createDataFrame(
+        [(each.topic, each.keys, each.queue_id, each.offset, "k", each.stored_ms) for each in sent],
+        f"{columns}, stored bigint",
+    ).selectExpr("*", *(f"timestamp_millis(stored) {name}Timestamp" for name in ("born", "store")))
+    result = latency_of(rows, CommitSamples(looks))
+    for group, found in waits.items():
+        assert figures(result.rows, STORE_TO_COMMIT, "T", group) == of_minutes(found)
+    assert {row.group: row.pending for row in result.groups} == pending
+    assert result.committed_before == earlier
+
+
+def test_a_message_is_not_compared_with_each_look_at_its_queue(spark: SparkSession) -> None:
+    """Looks each second are many: these would be 400,000,000 comparisons."""
+    count = 20_000
+    rows = spark.range(count).selectExpr(
+        *("'T' topic", "'broker-a' brokerName", "0 queueId", "id queueOffset", "'k' keys"),
+        *(f"timestamp_millis({START_MS} + id) {name}Timestamp" for name in ("born", "store")),
+    )
+    looks = [Sample(START_MS + at + 5, "broker-a", {"T@g": {0: at}}) for at in range(count)]
+    joined = latency_sums._with_commits(
+        rows.selectExpr("*", "unix_millis(storeTimestamp) stored"), CommitSamples(looks)
+    )
+    assert joined.selectExpr("count(committed)", "sum(committed - stored)").first() == (
+        count - 1,
+        6 * (count - 1),
+    )
+    plan = joined._jdf.queryExecution().executedPlan().toString()
+    conditions = [line for line in plan.splitlines() if "Join" in line]
+    assert conditions
+    assert not any("queueOffset" in line or "low" in line for line in conditions)
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
