@@ -19,6 +19,7 @@ from pocketmq.operation.faults.requests import (
 from pocketmq.operation.faults.rule import CLIENTS, OTHERS, FaultRule, Firing
 from pocketmq.protocol.body import decode_body
 from pocketmq.protocol.command import Command
+from pocketmq.protocol.errors import RemotingError
 from pocketmq.protocol.header import Header
 from pocketmq.protocol.transport.remoting import RemotingClient, expect
 from pocketmq.runtime.addresses import address_text, host_of
@@ -89,8 +90,11 @@ class ClusterFaults:
         found: dict[str, dict[str, int]] = {each: {} for each in self._rules}
         async with self._remoting() as remoting:
             for name in self._running():
-                # No firings are wanted: their numbers lie below any such one.
-                report = await self._report(remoting, name, after=1 << 62)
+                try:
+                    # No firings are wanted: their numbers lie below any such one.
+                    report = await self._report(remoting, name, after=1 << 62)
+                except RemotingError:  # it ended just now, which its state does not say yet
+                    continue
                 for rule_id, count in report.counts.items():
                     if rule_id in found:
                         found[rule_id][name] = count
