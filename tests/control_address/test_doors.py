@@ -130,7 +130,7 @@ def test_no_route_answers_without_the_token(cluster: Cluster) -> None:
 
 
 def test_what_changes_a_secured_cluster_needs_a_super_user(secured: Cluster) -> None:
-    reads = {"/messages", "/watch/store"}  # what rules protect
+    reads = {"/messages", "/watch/store", "/groups/billing/dead-letters"}  # what rules protect
     wrong: list[dict[str, str]] = [
         {},
         basic("shop", "s3cret"),  # a normal user, whatever its rules

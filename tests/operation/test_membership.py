@@ -323,9 +323,8 @@ async def test_who_stands_between_two_members_can_pass_no_proof_on() -> None:
                 onward.credentials = Fixed(dict(request.fields))
                 reply = await onward.request(GetMemberChallengeRequestHeader(), code=request.code)
                 onward.credentials = None
-                answer = request.reply(code=reply.code, remark=reply.remark)
-                answer.fields.update(reply.fields)
-                peer.reply(request, answer)
+                fields = dict(reply.fields)
+                peer.reply(request, request.reply(fields, code=reply.code, remark=reply.remark))
 
             tasks.append(asyncio.get_running_loop().create_task(ask()))
             return None
