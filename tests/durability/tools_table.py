@@ -252,8 +252,8 @@ CERTIFICATE: Final = Writer(
     _certificate_lives,
     _certificate_is_whole,
     (
-        broken("operation/tls/certificate.py", "sync(coming)", "pass"),
-        broken("operation/tls/certificate.py", "rename(coming, path)", "coming.rename(path)"),
+        broken("runtime/files/private_file.py", "sync(coming)", "pass"),
+        broken("runtime/files/private_file.py", "rename(coming, path)", "coming.rename(path)"),
         broken(
             "operation/tls/certificate.py", "make_lasting(folder)", "folder.mkdir(parents=True)"
         ),
@@ -279,12 +279,12 @@ async def _key_is_whole(folder: Path, promises: Sequence[Any]) -> None:
 
 KEY: Final = Writer(
     "the key of a cluster with users",
-    ("cluster/private_file.py",),
+    ("runtime/files/private_file.py",),
     _key_lives,
     _key_is_whole,
     (
-        broken("cluster/private_file.py", "sync(coming)", "pass"),
-        broken("cluster/private_file.py", "rename(coming, path)", "coming.rename(path)"),
+        broken("runtime/files/private_file.py", "sync(coming)", "pass"),
+        broken("runtime/files/private_file.py", "rename(coming, path)", "coming.rename(path)"),
     ),
 )
 

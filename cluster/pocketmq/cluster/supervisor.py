@@ -22,9 +22,9 @@ import structlog
 
 from pocketmq.cluster.control import ControlledProcess, cluster_info
 from pocketmq.cluster.errors import ProcessDiedError
+from pocketmq.cluster.keys.certificate import cluster_tls
+from pocketmq.cluster.keys.member_secret import as_member
 from pocketmq.cluster.limits import ROUTE_LIMIT_S
-from pocketmq.cluster.own_secret import as_member
-from pocketmq.cluster.own_tls import cluster_tls
 from pocketmq.cluster.process import ChildProcess, OnLine, State
 from pocketmq.cluster.spec import ClusterSpec, ProcessSpec
 from pocketmq.protocol.errors import BrokerError, RemotingError

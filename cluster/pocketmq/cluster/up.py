@@ -38,6 +38,7 @@ from pocketmq.cluster.supervisor import Supervisor
 from pocketmq.operation.membership.options import MEMBER_VARIABLE
 from pocketmq.runtime.addresses import in_brackets
 from pocketmq.runtime.errors import DiskError, EnvironmentFault, PocketMQError
+from pocketmq.runtime.files.private_file import write_private
 from pocketmq.runtime.files.replaced_together import finish_together
 from pocketmq.runtime.ports import free_ports
 from pocketmq.runtime.process import RoleContext, RoleOptions, run_role
@@ -197,7 +198,7 @@ async def control_address(
     noted = ControlFile(server.url, control.nameservers, os.getpid(), token)
     path = control.roles.data / FILE
     async with server:
-        _write_private(path, msgspec.json.encode(noted))
+        _write_control_file(path, msgspec.json.encode(noted))
         try:
             yield noted
         finally:
@@ -223,13 +224,10 @@ def _controller_ports(options: ClusterOptions) -> list[int]:
     return free_ports(options.host, options.controllers) if options.any_port else []
 
 
-def _write_private(path: Path, content: bytes) -> None:
-    """Write a file that only its owner can read, because it may contain the token."""
+def _write_control_file(path: Path, content: bytes) -> None:
+    """Only its owner can read it, because it may contain the token."""
     try:
-        # Removed first, so that an old file with other rights is not written into.
-        path.unlink(missing_ok=True)
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(content)
+        write_private(path, content)
     except OSError as exc:
         reason = exc.strerror or str(exc)
         raise DiskError(path, reason, advice="choose another folder with --data") from exc

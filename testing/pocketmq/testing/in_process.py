@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pocketmq.broker import Broker, BrokerConfig
-from pocketmq.cluster.own_tls import cluster_tls, only_tls
+from pocketmq.cluster.keys.certificate import cluster_tls, only_tls
 from pocketmq.cluster.spec import PROXY_NAME, broker_names, nameserver_names
 from pocketmq.cluster.steering.shape import ClusterShape
 from pocketmq.nameserver import NameServer, NameServerConfig

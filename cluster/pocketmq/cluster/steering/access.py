@@ -12,7 +12,6 @@ from typing import Final, Self
 import msgspec
 
 from pocketmq.cluster.folder import MADE_FILE, USER_FILE
-from pocketmq.cluster.private_file import write_private
 from pocketmq.protocol.bodies.access import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
 from pocketmq.protocol.body import decode_body
 from pocketmq.protocol.headers.access import (
@@ -23,6 +22,7 @@ from pocketmq.protocol.headers.access import (
 from pocketmq.protocol.signing import Credentials
 from pocketmq.protocol.transport.remoting import RemotingClient, expect
 from pocketmq.runtime.errors import ConfigError, DiskError
+from pocketmq.runtime.files.private_file import write_private
 
 STEERING_USER: Final = "pocketmq"
 """The super user of the cluster itself: its requests and those of brokers to each other."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
-import os
 import socket
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,7 +15,8 @@ from typing import Final
 from pocketmq.operation.tls.contexts import KeyPair, certificate_in
 from pocketmq.runtime.errors import MissingToolError
 from pocketmq.runtime.files.new_folders import make_lasting
-from pocketmq.runtime.files.replaced_folder import rename, sync
+from pocketmq.runtime.files.private_file import write_private
+from pocketmq.runtime.files.replaced_folder import sync
 
 HERE: Final = ("localhost", "127.0.0.1", "::1")
 """Names and addresses of this machine that every certificate is for."""
@@ -46,17 +46,7 @@ def make_certificate(folder: Path, hosts: Iterable[str] = ()) -> KeyPair:
     # The old certificate is gone for good before a new key takes its key's place.
     sync(folder)
     for path, data in ((pair.key, key), (pair.certificate, certificate)):
-        coming = path.with_name(f".{path.name}")
-        # Left by a run that was killed; `O_EXCL` below would refuse it.
-        coming.unlink(missing_ok=True)
-        # The mode is given at the creation: between a creation and a chmod others could open the
-        # key.
-        descriptor = os.open(coming, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with open(descriptor, "wb") as file:
-            file.write(data)
-        # Before it gets its name: after a power cut the name must not stand for an empty file.
-        sync(coming)
-        rename(coming, path)
+        write_private(path, data)
     return pair
 
 

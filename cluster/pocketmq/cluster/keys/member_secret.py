@@ -5,13 +5,13 @@ from __future__ import annotations
 import secrets
 from pathlib import Path
 
-from pocketmq.cluster.private_file import write_private
 from pocketmq.operation.membership.members import Members
 from pocketmq.operation.membership.network import MemberNetwork
 from pocketmq.operation.membership.options import read_secret
 from pocketmq.protocol.member_proof import LEAST_SECRET_BYTES
 from pocketmq.protocol.transport.network import Network
 from pocketmq.runtime.errors import DiskError
+from pocketmq.runtime.files.private_file import write_private
 
 
 def as_member(network: Network, secret_file: Path | None) -> Network:

@@ -1,4 +1,4 @@
-"""Files of a cluster that only their owner can read: keys and secrets."""
+"""Files that only their owner can read: keys, secrets and tokens."""
 
 from __future__ import annotations
 
