@@ -33,7 +33,6 @@ USERS_PAGE_BYTES = 12_800
 
 LONGER = {
     "behaviour.md": "made by `make docs`, a row for each behaviour",
-    "found.md": "a catalogue for contributors",
     "simulated-faults.md": "tables made by `faults.py --table`",
     "walks.md": "a walk of 34 steps is one list",
 }

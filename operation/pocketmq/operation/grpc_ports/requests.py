@@ -14,7 +14,7 @@ from pocketmq.protocol.header import Header
 
 
 class RegisterProxyRequestHeader(Header, kw_only=True):
-    """REGISTER_PROXY: a proxy tells where it is, every 10 s while it runs."""
+    """REGISTER_PROXY: a proxy gives its address, every 10 s while it runs."""
 
     CODE: ClassVar[int] = RequestCode.REGISTER_PROXY
 
