@@ -31,7 +31,7 @@ from support.own_logs import own_logs
 from support.tls import own_pair
 from support.wire_pair import Echo, Word, connected, served
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "security.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "tls.md"
 
 
 def files_in(folder: Path, name: str) -> tuple[KeyPair, TlsOptions]:

@@ -97,7 +97,7 @@ class ClientConfig:
     """Sign all requests (docs/security.md): `("access key", "secret key")`; by default the
     environment's POCKETMQ_ACCESS_KEY and POCKETMQ_SECRET_KEY."""
     tls: bool | ssl.SSLContext = False
-    """Speak TLS with nameservers and brokers (docs/security.md): True, or a context of one's own;
+    """Speak TLS with nameservers and brokers (docs/tls.md): True, or a context of one's own;
     by default the environment's POCKETMQ_TLS, `true` or `false`."""
     tls_ca_file: Path | str | None = None
     """PEM file that servers' certificates must come from; by default the environment's

@@ -80,7 +80,7 @@ def _made(hosts: Iterable[str]) -> tuple[bytes, bytes]:
         raise MissingToolError(
             "cryptography",
             "making a certificate for TLS",
-            "pip install 'pocketmq[tls]', or give certificates (docs/security.md)",
+            "pip install 'pocketmq[tls]', or give certificates (docs/tls.md)",
         ) from exc
     # EC and not RSA: it is made in no time, and its signatures cost a flooded port less.
     key = ec.generate_private_key(ec.SECP256R1())
