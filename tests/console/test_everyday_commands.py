@@ -174,7 +174,7 @@ def test_a_broker_that_one_nameserver_does_not_know_is_named() -> None:
         (
             {"bootTimestamp": str(NOW_MS), "runtime": "[ 1,000 days, 0 hours, 0 minutes, 0 seconds"
              " ]"},
-            "clock", "wrong", "86,400,000 s before this machine's",
+            "clock", "wrong", "86,400,000 s ahead of this machine's",
         ),
         ({"commitLogDiskRatio": "0.95"}, "disk", "wrong", "95% in use"),
         ({"commitLogDiskRatio": "0.8"}, "disk", "note", "80% in use"),

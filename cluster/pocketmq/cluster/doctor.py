@@ -176,8 +176,7 @@ def of_figures(
         # A broker tells no time, but when it started and how long it has run.
         off_s = (int(figures["bootTimestamp"]) - now_ms) / 1000 + ran_s
         if abs(off_s) * 1000 > CLOCK_OFF_MS:
-            # `before` is ahead here: the broker's time is later than this machine's.
-            told = f"{abs(off_s):,.0f} s {'before' if off_s > 0 else 'behind'} this machine's"
+            told = f"{abs(off_s):,.0f} s {'ahead of' if off_s > 0 else 'behind'} this machine's"
             if is_manual:
                 advice = "`pocketmq clock advance` moves it"
                 checks.append(Check("clock", who, "note", f"manual, {told}", advice))
