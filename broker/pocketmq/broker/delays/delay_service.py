@@ -115,17 +115,17 @@ class ScheduleMessageService(Service):
                 planner.moved(level, found.next_begin_offset)  # outside the queue (B-93)
                 planner.look_at(level, now_ms)
             else:
-                # Nothing there: `arrived` looks at the level again.
+                # The level's queue has no more messages: `arrived` schedules the next look.
                 planner.look_at(level, None)
             return
         messages: list[StoredMessage] = []
         ends: list[int] = []
-        # If all of these are due, more may be behind them.
+        # If all of these are due, later ones may be due too: look again at once.
         next_at_ms: int | None = now_ms
         for record in decode_records(b"".join(found.records)):
             due_at_ms = planner.due_at_ms(level, record.store_timestamp_ms, now_ms)
             if due_at_ms > now_ms:
-                # All wait equally long, so those behind it are due no earlier.
+                # All messages of a level wait equally long, so later ones are due no earlier.
                 next_at_ms = due_at_ms
                 break
             message = from_schedule_topic(record)
@@ -139,7 +139,7 @@ class ScheduleMessageService(Service):
         if messages and not self._put(level, messages, ends):
             planner.look_at(level, now_ms + RETRY_PUT_MS)
             return
-        # Also past what was dropped at the end of the batch.
+        # `_put` moves only past stored messages; dropped ones at the end are passed here.
         planner.moved(level, offset)
 
     def _put(self, level: int, messages: list[StoredMessage], ends: list[int]) -> bool:
@@ -158,7 +158,7 @@ class ScheduleMessageService(Service):
             delivered_to = end
             self._stats.note_delivered(message.topic, level - 1, result.size, now)
         if delivered_to is not None:
-            # What was stored before the failure must not be stored again by the next attempt.
+            # The next attempt must not store the messages before the failure again.
             self._planner.moved(level, delivered_to)
         if failed is not None:
             log.warning("delayed.put_failed", level=level, status=failed.name)

@@ -41,25 +41,24 @@ def assemble_transactions(
     core.signals.topic_deleted.connect(counts.forget)
     flush_s = profile.transaction_counts_flush_s
     saved: tuple[Service, ...] = ()
-    # 4.9 has no such file: the counts are then known of this run alone.
+    # 4.9 has no such file: its counts are lost at a restart.
     if flush_s is not None:
         file = core.table_file(
             "transactionMetrics", TransactionMetrics, counts.load, counts.wrapper
         )
 
-        # Asked at each turn: the interval is an option that may change.
+        # A function, because the option may change at run time.
         def saved_every_s() -> float:
             wanted_ms = core.config.transaction_metric_flush_interval_ms
             return flush_s if wanted_ms is None else wanted_ms / 1000
 
         saved = (PeriodicTable(file, counts.unsaved, clock, saved_every_s, first_s=None),)
-    # A producer that waits for its flush may be asked again only when its op record is on the disk.
     at_once = store.config.flush_disk_type is FlushDiskType.SYNC_FLUSH
 
     def op_limits() -> OpLimits:
         config = core.config
         return OpLimits(
-            # 1: each offset gets a record of its own, as 4.9 and 5.0 read it.
+            # With 1, each offset gets its own record, the form that 4.9 and 5.0 read.
             config.transaction_op_msg_max_size if profile.transaction_ops_batched else 1,
             config.transaction_op_batch_interval_ms / 1000,
         )
@@ -75,7 +74,7 @@ def assemble_transactions(
 
     def interval_s() -> float:
         default_ms = profile.transaction_check_interval_ms
-        # Each profile has its own default; an option goes before it (B-106).
+        # The option, or else the profile's default (B-106).
         return (core.config.transaction_check_interval_ms or default_ms) / 1000
 
     ops = OpWriter(
@@ -83,7 +82,8 @@ def assemble_transactions(
         storing.puts,
         core.address,
         clock,
-        # A sender that waits for the disk must not be asked again after a kill.
+        # With SYNC_FLUSH, op records are written at once: after a kill, the producer of a decided
+        # transaction must not be asked again.
         defer if at_once or not profile.transaction_ops_batched else None,
     )
 
@@ -112,7 +112,7 @@ def assemble_transactions(
         names_real_topic=profile.committed_names_real_topic,
     )
 
-    # A slave decides nothing, and what it knows of decisions may be cut from its log.
+    # A slave decides nothing, and the decisions that it remembers may be cut from its log.
     def role_changed() -> None:
         if not core.role.leads:
             end.forget()
@@ -122,7 +122,6 @@ def assemble_transactions(
     return Transactions(
         counts=None if flush_s is None else counts,
         processors=(end,),
-        # Only the master checks: a slave would ask producers of messages that its master has
-        # decided.
+        # Only the master checks: a slave would ask about messages that its master has decided.
         services=(*saved, ops, core.role.while_leading(Periodically(walks))),
     )

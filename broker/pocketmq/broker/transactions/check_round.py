@@ -128,39 +128,40 @@ class CheckRound:
 
     def next(self, reads: Reads, now_ms: int) -> Step | None:
         """What to do now; None: the round is over."""
-        # Steps until there is one to do: most half messages are settled without any.
+        # Most half messages are settled without a step, so go on until one needs a step.
         while not self._over:
             # 60 s: RocketMQ's own limit, so that one queue does not hold up the others (X-32).
             if now_ms - self._started_ms > MAX_ROUND_MS:
                 break
-            # Portions, so that a queue of a million settled messages leaves room for others.
+            # Pause now and then, so that a queue of a million settled messages does not block the
+            # loop.
             if self._looked_at >= PAUSE_AFTER or self._named >= PAUSE_AFTER_NAMED:
                 self._looked_at = self._named = 0
                 return Step(Action.PAUSE)
-            # Named by an op record: it is done and nothing is stored for it.
+            # An op record names the half message: it is settled.
             if self._settle(self._at):
                 self._looked_at += 1
                 self._at += 1
                 continue
-            # Only when none of the op records names it is it worth reading the message itself.
+            # Read all op records first: the message itself is read only if none names it.
             if not self._all_ops_read:
                 self._read_ops(reads)  # until one names it or there is none
                 continue
             self._looked_at += 1
-            # It lies once more further behind, from an earlier round: that copy counts (X-34).
+            # An earlier round stored a newer copy of this message: only that copy counts (X-34).
             if reads.is_older(self._at):
                 self._at += 1
                 continue
             read = reads.half(self._at)
             if read.message is None:
                 self._misses += 1
-                # The end of the queue, a second message that cannot be read, or no way past it:
-                # over (X-32).
+                # The round ends at the end of the queue, at the second message that cannot be read,
+                # or where there is no way past such a message (X-32).
                 if read.at_end or self._misses > MAX_MISSES or read.next_offset <= self._at:
                     break
                 self._at = read.next_offset
                 continue
-            # Known to be decided though no op record names it yet: it is not to be asked about.
+            # It is known to be decided, although no op record names it yet: do not ask about it.
             if reads.is_decided(read.message):
                 self._at += 1
                 continue
@@ -182,7 +183,7 @@ class CheckRound:
     def progress(self) -> tuple[int, int]:
         """Where the next round begins: half offset, op offset (X-37)."""
         op_offset = self._op_start
-        # In a row only: a record that is not done holds back all behind it (X-37).
+        # Stop at the first op record that is not done: the next round must read it again (X-37).
         while op_offset in self._done_ops:
             op_offset += 1
         return self._at, op_offset
@@ -194,10 +195,10 @@ class CheckRound:
         limits, properties = self._limits, half.properties
         age_ms = now_ms - half.born_timestamp_ms
         times = _count(properties.get(names.TRANSACTION_CHECK_TIMES))
-        # Never asked again, or older than files are kept: it goes aside (X-36, B-107).
+        # Checked too often, or older than files are kept: give it up (X-36, B-107).
         if times >= limits.max_checks or age_ms > limits.reserved_ms:
             return Step(Action.GIVE_UP, half)
-        # Stored after the round began: it is of the next round, and so are all behind it.
+        # Stored after the round began: this and all later messages are for the next round.
         if half.store_timestamp_ms >= self._started_ms:
             self._over = True
             return None
@@ -206,12 +207,12 @@ class CheckRound:
         if asked_for is not None:
             waits_ms = immunity_ms(asked_for, limits.timeout_ms)
         if not limits.young_at_its_age:
-            # Younger or equally old is not checked yet, by profile (X-33).
+            # In this profile, a message is checked as soon as its age reaches the limit (X-33).
             waits_ms -= 1
-        # It asked not to be asked about: stored again, so that the round may pass it (X-35).
+        # Still immune by its own time: store it again, so that the round can pass it (X-35).
         if asked_for is not None and age_ms <= waits_ms:
             return self._immune(half)
-        # Not old enough and no time of its own: the round ends here, as RocketMQ's does (X-33).
+        # Too young, without an immunity time of its own: the round ends, as in RocketMQ (X-33).
         if 0 <= age_ms <= waits_ms:
             self._over = True
             return None
@@ -219,11 +220,10 @@ class CheckRound:
 
     def _immune(self, half: MessageExt) -> Step | None:
         first = half.properties.get(names.TRANSACTION_PREPARED_QUEUE_OFFSET)
-        # Its op record names the first offset, and not this copy's (X-35).
+        # The op record of a renewed message names its first offset, not this copy's (X-35).
         if first is not None and self._settle(_count(first)):
             self._at += 1
             return None
-        # The first offset stays with it, because its op record names that (X-35).
         prepared = (names.TRANSACTION_PREPARED_QUEUE_OFFSET, first or str(half.queue_offset))
         return Step(Action.RENEW, half, (prepared,))
 
@@ -247,10 +247,11 @@ class CheckRound:
 
     def _take(self, op: MessageExt) -> None:
         offsets = offsets_of(op)
-        # A record names hundreds of offsets, so its cost counts for them and not for itself.
+        # A record can name hundreds of offsets, which are most of its cost.
         self._named += _OP_COSTS + len(offsets)
         named = {offset for offset in offsets if offset >= self._first}
-        # All that it names lies before the half offset: the record is done (X-31).
+        # All offsets that the op record names lie before the start of this round: it is done
+        # (X-31).
         if not named:
             self._done_ops.add(op.queue_offset)
             return
@@ -260,7 +261,7 @@ class CheckRound:
             if earlier is not None:
                 self._settle(offset)
             self._op_of[offset] = op.queue_offset
-        # The record is done when all that it names are.
+        # The op record is done when all these half messages are settled.
         self._open_of_op[op.queue_offset] = named
 
 

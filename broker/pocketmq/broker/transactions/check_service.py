@@ -96,12 +96,12 @@ class TransactionCheck:
 
     async def _walk(self, queue_id: int) -> None:
         half_ahead, op_ahead = self._ahead.get(queue_id, (0, 0))
-        # The later of the two: what is known here may not be noted yet.
+        # `_ahead` is ahead of the committed progress while the log is not yet safe.
         half_before = max(half_ahead, self._progress(HALF_TOPIC, queue_id))
         op_before = max(op_ahead, self._progress(OP_HALF_TOPIC, queue_id))
         copies = self._copies.get(queue_id)
         end = self._store.max_offset(HALF_TOPIC, queue_id)
-        # Copies of earlier rounds lie in front of what this one meets: they are read once.
+        # Which messages have newer copies is read once, and kept between rounds.
         if copies is None or not copies.serves(half_before, end):
             copies = await self._read_copies(queue_id, half_before, end)
         reads = _Queues(self._store, self._decisions, copies, queue_id)
@@ -113,21 +113,21 @@ class TransactionCheck:
             elif self._carry_out(step):
                 check.done()
                 asked += step.action is Action.ASK
-            # What could not be stored is left; the next round begins with it.
             else:
+                # It could not be stored: the next round begins with it.
                 check.failed()
         half_after, op_after = check.progress()
         copies.passed(half_after)
         self._copies[queue_id] = copies
         is_same = (half_after, op_after) == (half_before, op_before)
-        # Nothing was stored and nothing passed: there is nothing to note either.
         if is_same and queue_id not in self._ahead:
             return
         # What was stored again must be as safe as the note that it need not be looked at: also on
         # the replicas, which copy the note.
         self._ahead[queue_id] = half_after, op_after
         status = await self._puts.log_is_safe()
-        # Not noted: what a replica lacks would be passed over by the next master (X-30).
+        # Do not commit the progress: a next master without these copies would pass over them
+        # (X-30).
         if status is not PutStatus.PUT_OK:
             log.warning("transaction.progress_put_off", queue_id=queue_id, status=status.name)
             return
@@ -159,7 +159,7 @@ class TransactionCheck:
     def _progress(self, topic: str, queue_id: int) -> int:
         low = self._store.min_offset(topic, queue_id)
         known = self._offsets.query(GROUP, topic, queue_id)
-        # Without a noted progress a round begins at the beginning of the queue.
+        # Without committed progress, a round begins at the start of the queue.
         return low if known is None else max(known, low, 0)
 
     # -- steps ----------------------------------------------------------------------------------
@@ -175,14 +175,14 @@ class TransactionCheck:
         if result.status is not PutStatus.PUT_OK:
             log.warning("transaction.renew_failed", status=result.status.name)
             return False
-        # Only when it is safe in its new place: an answer names it by its new offset.
+        # Ask when the new copy is safe: the producer's answer names its offset.
         if step.action is Action.ASK:
             self._puts.when_safe([result], lambda status: self._ask(status, result))
         return True
 
     def _give_up(self, half: MessageExt) -> bool:
         """Put it aside; False when that has to be tried again."""
-        # The topic is made before the message is put: a put to a missing one is refused.
+        # This creates the topic: a put into a missing one is refused.
         self._on_give_up(half)
         result = self._puts.put(given_up(half))
         log.warning(
@@ -192,7 +192,7 @@ class TransactionCheck:
             msg_id=half.msg_id,
             status=result.status.name,
         )
-        # Even a message that no store takes is done with: it would come again in each round.
+        # A message that the store can never take counts as done, or each round would meet it again.
         return result.status is PutStatus.PUT_OK or result.status.is_of_message
 
     def _ask(self, status: PutStatus, result: PutResult) -> None:
@@ -225,7 +225,6 @@ class _Queues:
 
     def ops(self, offset: int) -> tuple[Sequence[MessageExt], int]:
         found = self._store.get_message(OP_HALF_TOPIC, self._queue_id, offset, OPS_AT_ONCE)
-        # Nothing more to read: what was read until now decides.
         if found.status is not GetStatus.FOUND:
             return (), offset
         records = decode_records(b"".join(found.records))

@@ -31,7 +31,6 @@ class Decisions:
 
         A repeated send of the same message changes nothing.
         """
-        # Sent once more after it was decided: the decision stays.
         if key in self._decided:
             return
         self._open[key] = None
@@ -41,7 +40,7 @@ class Decisions:
     def decided(self, key: str, outcome: Outcome) -> None:
         """It was committed or rolled back; both are stored by now, or about to be."""
         self._open.pop(key, None)
-        # It goes to the end, so that it is forgotten last: it may be asked about again.
+        # Pop it first, so that it moves to the end and is forgotten last.
         self._decided.pop(key, None)
         self._decided[key] = outcome
         if len(self._decided) > self._max_decided:
@@ -54,7 +53,7 @@ class Decisions:
 
     def is_open(self, key: str) -> bool:
         """Whether it is certain that nobody has decided it."""
-        # Certain only while it is remembered; of others the index and the op records tell.
+        # False also for forgotten ones: the index and the op records know about those.
         return key in self._open
 
     def outcome(self, key: str | None) -> Outcome | None:

@@ -112,7 +112,6 @@ class EndTransactionProcessor:
         All commits of one turn of the loop are one append to the log. A slave answers
         SLAVE_NOT_AVAILABLE (11) (B-101, H-15).
         """
-        # A slave answers and does nothing: its master decides (B-101, H-15).
         if self._puts.is_slave:
             return [self._refused(request) for request in requests]
         replies: list[Reply] = [None] * len(requests)
@@ -120,7 +119,6 @@ class EndTransactionProcessor:
         for index, (peer, request) in enumerate(zip(peers, requests, strict=True)):
             try:
                 found = self._half(request)
-                # UNKNOWN is answered with nothing: the broker asks again by itself (X-20).
                 if found is None:
                     continue
                 half, outcome = found
@@ -132,7 +130,6 @@ class EndTransactionProcessor:
             except Exception as exc:  # noqa: BLE001 - one bad end, and the others go on
                 replies[index] = error_reply(peer, request, exc)
                 continue
-            # Rolled back or decided before: answered at once, nothing is stored.
             if message is None:
                 replies[index] = request.reply()
             else:
@@ -146,11 +143,10 @@ class EndTransactionProcessor:
         msg_id = request.header(ResumeCheckHalfMessageRequestHeader).msg_id or ""
         try:
             _, _, offset = parse_offset_msg_id(msg_id)
-        # A client's id may be of another broker's message, or no id at all.
         except IllegalNameError as exc:
             raise RequestRefusedError(ResponseCode.SYSTEM_ERROR, str(exc)) from exc
         half = self._record(offset)
-        # Only of these two topics: another message must not be stored anew.
+        # Half messages lie in these two topics only; other messages must not be stored again.
         if half is None or half.topic not in (HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC):
             raise RequestRefusedError(
                 ResponseCode.SYSTEM_ERROR, f"no half message lies at commit log offset {offset}"
@@ -198,23 +194,23 @@ class EndTransactionProcessor:
     def _decide(self, half: Half, outcome: Outcome) -> StoredMessage | None:
         """What is to be stored for a commit; None when nothing is, and all is done."""
         before = self._decided_before(half, outcome)
-        # Committed and rolled back: one of both, whatever came first (X-20).
+        # A committed transaction cannot be rolled back, nor the other way round (X-20).
         if before is not None and before is not outcome:
             raise RequestRefusedError(
                 ResponseCode.ILLEGAL_OPERATION,
                 f"the transaction is decided already: {before.name.lower()}",
             )
-        # The op record comes in both cases, as nothing else says that it is settled (B-104).
+        # Both cases need an op record: nothing else marks the half message as settled (B-104).
         if before is not None or outcome is Outcome.ROLLBACK:
             self._decided(half, outcome, again=before is not None)
-            # Behind the decision: a kill between the two leaves it open, and it is asked about
+            # Op records are batched: after a kill before they are written, the producer is asked
             # again (X-26).
             self._ops.add(half.record.queue_id, [half.record.queue_offset])
             return None
         message = committed(half, names_real_topic=self._names_real_topic)
         if half.traits.is_delayed:  # from now on (X-11)
             asks = dict(half.record.properties)
-            # These name the half message; in the committed one they would be taken for its own.
+            # These mark a half message; the rewrites must see an ordinary delayed message.
             for name in (names.TRANSACTION_PREPARED, names.REAL_TOPIC, names.REAL_QUEUE_ID):
                 asks.pop(name, None)
             self._puts.rewrite(message, asks)
@@ -224,14 +220,13 @@ class EndTransactionProcessor:
         """Store committed messages, note them as decided, and answer now or later."""
         if not commits:
             return
-        # In one append: what a batch of producers commits shares one flush.
+        # One append, so that all these commits share one flush.
         results = self._puts.put_all([each.message for each in commits.values()])
         must_wait, now_ms = self._puts.must_wait, self._clock.time_ms()
         waiting: list[tuple[Peer, Command, Command]] = []
         stored: list[PutResult] = []
         done: dict[int, list[int]] = {}
         ages_ms: dict[str, list[int]] = {}
-        # Its own result for each: one that could not be stored leaves its half message open.
         for (key, each), result in zip(commits.items(), results, strict=True):
             request = each.request
             if result.status is not PutStatus.PUT_OK:
@@ -246,12 +241,11 @@ class EndTransactionProcessor:
             ages_ms.setdefault(topic, []).append(now_ms - record.born_timestamp_ms)
             done.setdefault(record.queue_id, []).append(record.queue_offset)
             stored.append(result)
-            # Those that must wait are answered when the log is safe; the others now (B-144).
+            # If the store waits for a flush or for replicas, so do the answers (B-144).
             if must_wait:
                 waiting.append((each.peer, request, request.reply()))
             elif not request.is_oneway:
                 replies[each.place] = request.reply()
-        # Counted by topic, and the op records behind them, in one step for each queue.
         for topic, ages in ages_ms.items():
             self._counts.committed(topic, ages, now_ms)
         for queue_id, offsets in done.items():
@@ -262,17 +256,16 @@ class EndTransactionProcessor:
     def _decided_before(self, half: Half, outcome: Outcome) -> Outcome | None:
         """How it was decided before; None when it is open."""
         key = half.key
-        # Open for certain: nothing has to be looked up.
         if not key or self._decisions.is_open(key):
             return None
         known = self._decisions.outcome(key)
-        # Only a commit looks on: a rollback of a rolled back one changes nothing.
+        # Only a commit searches the log: a repeated rollback stores no second message.
         if known is not None or outcome is not Outcome.COMMIT:
             return known
-        # A copy in the index says that it was committed, by this process or one before it.
+        # A committed copy may be in the index from before a restart.
         if self._is_committed(key, half.traits.topic):
             return Outcome.COMMIT
-        # Named by an op record and not committed: it was rolled back.
+        # An op record names it and no committed copy exists: it was rolled back.
         return Outcome.ROLLBACK if self._is_done(key, half.record) else None
 
     def _is_done(self, key: str, half: MessageExt) -> bool:
@@ -294,14 +287,13 @@ class EndTransactionProcessor:
     def _is_committed(self, key: str, real_topic: str) -> bool:
         """Whether the index knows a committed copy, from before a restart."""
         now_ms = self._clock.time_ms()
-        # Its own topic, or the one in which it waits: a delayed commit lies there (X-11).
+        # A delayed commit waits in one of the two delay topics (X-11).
         for topic in (real_topic, SCHEDULE_TOPIC, WHEEL_TOPIC):
             found = self._store.query(topic, key, MAX_SAME_KEY, 0, now_ms)
             for record in found.records:
                 message = decode_record(record)
                 if (
-                    # Of the same key there may be the half message itself: only a committed one
-                    # counts.
+                    # The half message may have the same key; only a committed copy counts.
                     MessageSysFlag.transaction_type(message.sys_flag)
                     == MessageSysFlag.TRANSACTION_COMMIT
                     and message.properties.get(names.UNIQ_KEY) == key

@@ -42,12 +42,12 @@ class HalfCopies:
 
     def read(self, half: MessageExt) -> None:
         """Take the next half message of the queue."""
-        # Without a key nothing tells two half messages apart: they are looked at one by one.
+        # Copies are recognised by key; messages without one are checked one by one.
         name = _transaction_of(half)
         if name is None:
             return
         before = self._last.get(name)
-        # Its copy before this one counts no more.
+        # The copy before this one no longer counts.
         if before is not None:
             self._older.add((before,))
         elif len(self._last) >= MOST_KNOWN:
@@ -65,7 +65,7 @@ class HalfCopies:
     def passed(self, begin: int) -> None:
         """A round has gone on to there."""
         self.begin = begin
-        # All of it has been passed: nothing of it can be met again.
+        # All known copies have been passed, so none will be met again.
         if begin >= self.end:
             self._older = OffsetSet()
 

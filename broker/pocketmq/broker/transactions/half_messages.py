@@ -70,7 +70,7 @@ def is_half(
         properties: Of the message.
         delayed_retries: Whether a retry with a delay may be a half message, by profile.
     """
-    # Java's Boolean.parseBoolean: any other text counts as false, in whatever case.
+    # As in Java's Boolean.parseBoolean, case does not matter and any other text is false.
     return properties.get(names.TRANSACTION_PREPARED, "").lower() == "true" and (
         delayed_retries or message.reconsume_times <= 0 or _number(properties.get(names.DELAY)) <= 0
     )
@@ -86,14 +86,13 @@ def to_half(
         properties: its properties.
         names_transaction: its unique key is added as `__transactionId__`, too (X-10).
     """
-    # 5.x writes the unique key under this name too, for the producer's own listener (X-10).
+    # 5.x also adds the unique key under this name, for the producer's listener (X-10).
     if names_transaction and message.uniq_key:
         properties[names.TRANSACTION_ID] = message.uniq_key
     properties[names.REAL_TOPIC] = message.topic
     properties[names.REAL_QUEUE_ID] = str(message.queue_id)
     message.topic, message.queue_id = HALF_TOPIC, 0
-    # The half message has no transaction flag: its topic says what it is, and it must be dispatched
-    # (B-100).
+    # Without a transaction flag, the half message is dispatched to its queue (B-100).
     message.sys_flag &= ~MessageSysFlag.TRANSACTION_MASK
     message.properties = encode_again(properties).encode()
 
@@ -153,7 +152,7 @@ def read_half(record: MessageExt) -> Half:
 def _shared_traits(shared: SharedProperties) -> HalfTraits | None:
     """None: each message has its own, or another key than that which was looked for."""
     properties = shared.properties
-    # Only half messages that differ in keys alone may share a reading.
+    # Half messages can share parsed traits only if nothing but their keys differs.
     if (
         properties.get(names.UNIQ_KEY) != KEY_MARK
         or properties.get(names.KEYS, KEYS_MARK) != KEYS_MARK
@@ -191,7 +190,7 @@ def committed(half: Half, *, names_real_topic: bool = True) -> StoredMessage:
     """
     record, traits = half.record, half.traits
     topic = traits.topic
-    # A name that nobody may send to is no half message's: a client wrote the topic by hand.
+    # Only a client that wrote into the half topic by hand names such a topic.
     if not topic or topic in NOT_ALLOWED_SEND:
         raise RequestRefusedError(
             ResponseCode.SYSTEM_ERROR,
@@ -203,7 +202,7 @@ def committed(half: Half, *, names_real_topic: bool = True) -> StoredMessage:
         bytes(record.raw_body),
         half.properties if names_real_topic else _without_real_topic(half),
         record.flag,
-        # The committed flag tells consumers and tools that it was part of a transaction (X-2).
+        # The flag shows consumers and tools that the message was part of a transaction (X-2).
         record.sys_flag | MessageSysFlag.TRANSACTION_COMMIT,
         record.born_timestamp_ms,
         record.packed_born_host,
@@ -223,7 +222,7 @@ def _without_real_topic(half: Half) -> bytes:
     traits = half.traits
     last = f"{names.REAL_TOPIC}\x01{traits.topic}\x02{names.REAL_QUEUE_ID}\x01{traits.queue}\x02"
     stored = half.properties.removesuffix(last.encode())  # where they stand in Java's order, mostly
-    # Anywhere else they have to be taken out one by one.
+    # They may stand elsewhere: then decode all properties and remove them.
     if _REAL_TOPIC in stored or _REAL_QUEUE in stored:
         own = (names.REAL_TOPIC, names.REAL_QUEUE_ID)
         left = {name: text for name, text in half.record.properties.items() if name not in own}
@@ -285,7 +284,7 @@ def offsets_of(op: MessageExt) -> list[int]:
         return []
     text = bytes(op.raw_body).decode("utf-8", "replace")
     parts = text.split(",")
-    # The usual text is read in one go; only a damaged one is looked at offset by offset.
+    # The usual text is parsed in one go; only damaged text is checked part by part.
     if text.isascii() and text.replace(",", "").isdigit() and len(max(parts, key=len)) < 20:
         return list(map(int, filter(None, parts)))
     return [int(part) for part in parts if part.isascii() and part.isdigit() and len(part) < 20]
@@ -322,7 +321,7 @@ def check_end(
             is over, and the producer was not asked; SYSTEM_ERROR (1): it is another message.
     """
     record, immunity = half.record, half.traits.immunity
-    # A producer that the broker asked may be late: only one that was not asked is refused (B-102).
+    # Only a producer that was not asked is refused: an answer to a check may be late (B-102).
     if immunity and not header.from_transaction_check:
         longest_ms = max(immunity_ms(immunity, timeout_ms), timeout_ms)
         if now_ms - record.born_timestamp_ms > longest_ms:
@@ -330,7 +329,7 @@ def check_end(
                 ResponseCode.ILLEGAL_OPERATION,
                 f"the half message is older than its {longest_ms} ms; wait until you are asked",
             )
-    # All three must fit: an offset alone may be that of another producer's message.
+    # The offset alone could belong to another producer's message, so all three must match.
     if half.traits.group != header.producer_group:
         raise RequestRefusedError(
             ResponseCode.SYSTEM_ERROR,

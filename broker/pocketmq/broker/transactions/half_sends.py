@@ -47,7 +47,6 @@ class HalfSends:
     ) -> bool:
         """Rewrite a message that begins a transaction; False, and nothing done, for others."""
         delayed_retries = self._profile.delayed_retries_are_halves
-        # Any other message goes its own way: the next rewrite looks at it.
         if not is_half(message, properties, delayed_retries=delayed_retries):
             return False
         self._open(message, now_ms)
@@ -65,13 +64,13 @@ class HalfSends:
         self._counts.change(half.properties.get(names.REAL_TOPIC), -1, self._core.clock.time_ms())
 
     def _open(self, message: StoredMessage, now_ms: int) -> None:
-        # An operator may take no transactions: refused before a topic is made for it (B-100).
+        # An operator can forbid transactions; refuse before the topics are created (B-100).
         if self._core.config.reject_transaction_message:
             raise RequestRefusedError(
                 ResponseCode.NO_PERMISSION,
                 f"the broker[{self._core.address}] sending transaction message is forbidden",
             )
-        # Made when the first half comes, not at boot: most brokers have no transactions.
+        # The topics are created with the first half message: most brokers have no transactions.
         self._ensure(HALF_TOPIC)
         self._ensure(OP_HALF_TOPIC)
         # While the topic is still the sender's: counts are shown by it, not by the half topic.

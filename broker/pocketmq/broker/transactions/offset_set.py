@@ -15,7 +15,7 @@ class OffsetSet:
         self._pages: dict[int, int] = {}
 
     def add(self, offsets: Iterable[int]) -> None:
-        # Offsets follow each other: 512 of them share one number.
+        # Offsets are mostly consecutive, so one integer holds the bits of 512.
         pages = self._pages
         for offset in offsets:
             page = offset >> _PAGE_BITS

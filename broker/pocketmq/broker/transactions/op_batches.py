@@ -44,7 +44,7 @@ class OpBatches:
         """Half messages are committed or rolled back."""
         waiting = self._queues.get(queue_id)
         if waiting is None:
-            # The first offset waits from now on: not from a time before there was one.
+            # The interval of the first offset starts now.
             waiting = self._queues[queue_id] = _Waiting(written_at=now)
         texts = [f"{offset}," for offset in half_offsets]
         waiting.text += texts
@@ -62,7 +62,7 @@ class OpBatches:
             for queue_id, waiting in self._queues.items()
             if waiting.text
             and (
-                # Refused once: it is tried at once, not after the interval (X-25).
+                # After a failed put, try again at once (X-25).
                 waiting.was_refused
                 or waiting.chars > limits.max_chars
                 or now >= waiting.written_at + limits.interval_s - EPSILON_S
@@ -74,7 +74,7 @@ class OpBatches:
         limits = self._limits()
         waits = [
             waiting.written_at + limits.interval_s - now
-            # Too long already: it is due now, whatever its interval.
+            # A batch that is too long is due now.
             if waiting.chars <= limits.max_chars
             else 0.0
             for waiting in self._queues.values()
@@ -88,7 +88,7 @@ class OpBatches:
 
     def take(self, queue_id: int, now: float) -> str:
         """The body of the queue's next op record; about `max_chars` of it at most."""
-        # Whole offsets only: a number that is cut in two names another message.
+        # Whole offsets only: a number cut in two would name another half message.
         waiting, max_chars = self._queues[queue_id], self._limits().max_chars
         chars = count = 0
         for text in waiting.text:
@@ -107,6 +107,6 @@ class OpBatches:
         """What `take` gave could not be stored; the queue is due at once."""
         waiting = self._queues[queue_id]
         waiting.was_refused = True
-        # In front: what was written first must not be passed by what comes next.
+        # In front, so that the order of the offsets stays the same.
         waiting.text.insert(0, body)
         waiting.chars += len(body)

@@ -52,15 +52,13 @@ class OpHistory:
         """Whether a half message was committed or rolled back before the first question."""
         store, queue_id = self._store, half.queue_id
         queue = self._queues.get(queue_id)
-        # The newest op record known when the question first comes: later ones are decisions of this
-        # process.
+        # Start from the present end: later op records are this process's own decisions.
         if queue is None:
             end = store.max_offset(OP_HALF_TOPIC, queue_id)
             queue = self._queues[queue_id] = _Queue(end)
-        # Backwards only as far as the half message: an op record lies behind it in the log.
         while queue.begin > max(queue.least, store.min_offset(OP_HALF_TOPIC, queue_id)):
             place = store.physical_offset(OP_HALF_TOPIC, queue_id, queue.begin - 1)
-            # This record is older than the message: none further back can name it.
+            # This op record is older than the half message, so earlier ones cannot name it.
             if place is not None and place < half.commit_log_offset:
                 break
             self._read_back(queue_id, queue)
@@ -81,7 +79,7 @@ class OpHistory:
             if found.status is GetStatus.FOUND:
                 for record in decode_records(b"".join(found.records)):
                     queue.named.add(each for each in offsets_of(record) if each < end)
-            # What cannot be read ends the search; the question is then answered without it.
+            # If reading cannot go on, skip the rest of this portion.
             if found.next_begin_offset <= offset:
                 break
             offset = found.next_begin_offset

@@ -53,7 +53,7 @@ class OpWriter(Service):
 
     async def stop(self) -> None:
         await self._service.stop()
-        # All of it, whether due or not: what is not written is asked about again (X-26).
+        # Write everything, due or not: producers would be asked again about the rest (X-26).
         self._write(self._batches.waiting())
 
     def add(self, queue_id: int, half_offsets: Sequence[int]) -> None:
@@ -61,13 +61,14 @@ class OpWriter(Service):
         now = self._clock.monotonic()
         began = not self._batches.waiting()
         self._batches.add(queue_id, half_offsets, now)
-        # At the end of the turn: ops of all that was decided in it are one record.
+        # At the end of the loop's turn, so that one record names all that was decided in it.
         if self._defer is not None:
             if not self._deferred:
                 self._deferred = True
                 self._defer(self._write_all)
-        # The first of them sets the interval; the rest wait with it.
         elif began or self._batches.due(now):
+            # Wake the service for the first offset, which starts the interval, and for a full
+            # batch.
             self._service.wakeup()
 
     def forget(self) -> None:
@@ -76,7 +77,7 @@ class OpWriter(Service):
 
     def _write_all(self) -> None:
         self._deferred = False
-        # Tried again by the service: a store that refuses now may take it a second later.
+        # The service tries again: the store may take it a second later.
         if not self._write(self._batches.waiting()):
             self._service.wakeup()
 
@@ -91,13 +92,12 @@ class OpWriter(Service):
     def _write(self, queue_ids: list[int]) -> bool:
         """All that waits for these queues; False when some could not be stored."""
         for queue_id in queue_ids:
-            # The batch may be longer than one record takes.
+            # One record may not hold the whole batch.
             while queue_id in self._batches.waiting():
                 body = self._batches.take(queue_id, self._clock.monotonic())
                 record = op_record(body, queue_id, self._clock.time_ms(), self._address.packed)
                 status = self._puts.put(record).status
                 if status is not PutStatus.PUT_OK:
-                    # In front again, so that the order of what is done does not change.
                     self._batches.put_back(queue_id, body)
                     log.warning("op_record.put_failed", queue_id=queue_id, status=status.name)
                     return False

@@ -34,11 +34,10 @@ class Questions:
         """Ask about a half message at its present place; only logs when no producer is there."""
         group = half.properties.get(names.PRODUCER_GROUP, "")
         members = self._producers.members(group)
-        # A member may have gone without a word: a few are tried, then it is given up for this
-        # round.
+        # A member may have disconnected: try a few, then leave the message to the next round.
         for _ in range(min(TRIES, len(members))):
             self._turn += 1
-            # By turns, so that one producer of many does not get all questions (B-30).
+            # In turns, so that one producer does not get all the questions (B-30).
             channel = members[self._turn % len(members)].channel
             if not channel.is_open:
                 continue
@@ -47,7 +46,7 @@ class Questions:
                 CheckTransactionStateRequestHeader(
                     tran_state_table_offset=half.queue_offset,
                     commit_log_offset=half.commit_log_offset,
-                    # The unique key stands for both ids: a producer knows no other (X-45).
+                    # Producers know a message only by its unique key, so both ids carry it (X-45).
                     msg_id=key,
                     transaction_id=key,
                     offset_msg_id=half.offset_msg_id,
@@ -57,5 +56,5 @@ class Questions:
                 with_real_topic(half),
             )
             return
-        # Its count of checks goes up all the same, so that it does not come for ever (X-46).
+        # The count of checks was raised all the same, so this does not go on for ever (X-46).
         log.warning("transaction.nobody_to_ask", group=group, msg_id=half.msg_id)
