@@ -48,7 +48,7 @@ def assemble_timers(core: BrokerCore, topics: Topics, storing: Storing) -> Timer
     files = TimerFiles(core.disk, store.root, timer_log, wheel, counts)
     state = TimerState(rules, wheel, timer_log, files, counts)
     service = TimerService(store, clock, state, core.stats, storing.puts.when_kept)
-    # 4.9 knows no delivery times: it stores such a message in its own topic, and delivers at once
+    # 4.9 ignores delivery times: it stores such a message in its own topic, for delivery at once
     # (T-105).
     if not core.profile.broker.arbitrary_delay:
         return Timers(service=service, rules=rules, counts=counts, wheel=wheel)
@@ -57,7 +57,6 @@ def assemble_timers(core: BrokerCore, topics: Topics, storing: Storing) -> Timer
     def arrived(_topic: str, _queue_id: int, _end: int, _codes: Sequence[int]) -> None:
         service.arrived()
 
-    # Only of the wheel topic: whatever else arrives is nothing to the timers.
     core.signals.message_arrived.connect(arrived, TIMER_TOPIC)
     core.signals.topic_deleted.connect(counts.forget)
     recall = RecallProcessor(core, topics.configs, storing.puts, rules)
@@ -68,7 +67,7 @@ def assemble_timers(core: BrokerCore, topics: Topics, storing: Storing) -> Timer
         wheel=wheel,
         processors=(recall,),
         tools=(TimerProcessor(files, counts),),
-        # A slave fills no wheel, unlike RocketMQ's (T-150): it notes the master's check point, and
-        # begins there when it leads.
+        # Only a leader fills the wheel, unlike in RocketMQ (T-150): a slave keeps the master's
+        # check point and begins there when it leads.
         services=(core.role.while_leading(service),),
     )

@@ -51,12 +51,11 @@ class DeliveredSlots:
 
     async def flush(self) -> None:
         """Ask for another flush if the last one failed, or has not come to its end."""
-        # A flush that never came back, or failed: asked for again, with all that was delivered
-        # since.
         read_ms = self._to_note_ms
         if read_ms is not None:
             status = await self._store.flush()
-            # The local disk is not all: on replicas the copies may still be missing (when_kept).
+            # Flushed here, but replicas may still lack the copies: `when_kept` reports when they
+            # have them.
             if status is PutStatus.PUT_OK:
                 self._when_kept(
                     self._store.commit_log.max_offset,
@@ -73,13 +72,12 @@ class DeliveredSlots:
         self._note(read_ms)
 
     def _flushed(self, read_ms: int, status: PutStatus) -> None:
-        # Of an older round, or of a time before the clock was set back: what it says is not true
-        # any more.
+        # It belongs to an older round, or to a time before the clock was set back: ignore it.
         if status is not PutStatus.PUT_OK or self._to_note_ms is None or read_ms > self._to_note_ms:
             return
         if read_ms == self._to_note_ms:
             self._to_note_ms = None
-        # Never back by itself: a slot noted once stays noted, unless `begin_at` says otherwise.
+        # Never move the note back here; only `begin_at` does that.
         if read_ms > self._files.checkpoint.read_ms:
             self._note(read_ms)
 

@@ -100,8 +100,7 @@ class TimerDelivery:
         """Whether all slots that are over are delivered, and can be read where they belong."""
         if self._work is not None:
             return False
-        # A message under SYNC_FLUSH is in its queue only after its flush: who asks after it must
-        # wait.
+        # Under SYNC_FLUSH a message reaches its queue only after its flush.
         if self._store.queue_dispatcher.offset < self._delivered_end:
             return False  # SYNC_FLUSH: not yet on the disk, so not yet in its queue
         next_ms = self._wheel.next_ms()
@@ -114,15 +113,15 @@ class TimerDelivery:
         The newest record leads to the others and any of them may be a cancel, so nothing is
         delivered before all are looked through.
         """
-        # A slot that is half done comes first: slots are delivered in order (T-126).
+        # Finish a slot that is half done first: slots are delivered in order (T-126).
         work = self._work = self._work or self._next_work()
         if work is None:
             return 0
-        # Before anything is delivered: a cancel found later could not take a message back.
+        # Find all cancels before anything is delivered.
         read = self._look_through(work)
         if work.unread >= 0:
             return read
-        # A portion, so that a slot of a million messages keeps nobody waiting.
+        # One portion, so that a slot of a million messages does not block the loop.
         count = min(DELIVERY_BATCH, len(work.positions))
         batch = work.positions[len(work.positions) - count :]
         now_ms = self._clock.time_ms()
@@ -132,9 +131,10 @@ class TimerDelivery:
             entry = self._log.read(position)
             record = None if entry is None else self._message(entry)
             if entry is None or record is None:
-                # Its record is deleted: the message waited longer than the log keeps it (T-130).
+                # The commit log has deleted the message, which waited longer than the log is kept
+                # (T-130).
                 log.warning("timers.message_gone", position=position)  # T-130
-            # Too far ahead for the wheel: it comes into the wheel topic once more (T-122).
+            # Further ahead than the wheel reaches: back into the wheel topic (T-122).
             elif entry.is_roll:
                 again.append((position, record, entry.logged_ms))
             elif entry.is_delete:
@@ -143,19 +143,16 @@ class TimerDelivery:
                 log.debug("timers.cancelled", offset=record.commit_log_offset)
             else:
                 due.append((position, record, entry.logged_ms))
-        # Rolled ones first, then the others: both may fail, and both are tried again by their
-        # positions.
+        # Both puts may fail in part; the positions that failed are tried again.
         left = self._put_again(again, now_ms)
         waits = self.put([(record, logged_ms) for _, record, logged_ms in due], now_ms)
         left += [position for (position, _, _), is_left in zip(due, waits, strict=True) if is_left]
-        # Those that failed stand where they were; the order within a slot is promised to nobody
-        # (T-126).
+        # Keep the positions that failed. The order within a slot is free (T-126).
         work.positions[len(work.positions) - count :] = sorted(left, reverse=True)
-        # The disk or the store refuses now: 500 ms later the same portion comes again (T-128).
+        # The disk or the store refuses now: the caller tries the same portion again (T-128).
         if left:
             return None
-        # Only when all of it is delivered: a restart in between delivers the slot once more, but
-        # loses none.
+        # Only after the whole slot: a restart in between repeats deliveries, but loses none.
         if not work.positions:
             self._finish(work)
         return max(1, count)
@@ -169,12 +166,11 @@ class TimerDelivery:
     def _next_work(self) -> _SlotWork | None:
         slot_ms = self._wheel.next_ms()
         now_ms = self._clock.time_ms()
-        # Not before the slot is over: messages of this second may still come (T-125).
+        # Wait until the slot is over: messages for it may still come (T-125).
         if slot_ms is None or self._rules.delivered_at_ms(slot_ms) > self._rules.floor(now_ms):
             return None
         newest = self._wheel.get(slot_ms).last
-        # More came into a slot that was delivered, because the clock was set back: only the rest of
-        # it is new.
+        # After the clock was set back, more came into a delivered slot: only its rest is new.
         before = self._came_on.get(slot_ms)
         if before is None:
             return _SlotWork(slot_ms, newest, unread=newest)
@@ -186,19 +182,17 @@ class TimerDelivery:
         """Find some more records of a slot; how many."""
         positions: list[int] = []
         position, cost = work.unread, 0
-        # Costs are counted, not records: a cancel reads its message as well.
+        # Count costs, not records: a cancel also reads its message.
         while position > work.delivered and cost < READ_AT_ONCE:
             entry = self._log.read(position)
-            # The chain is broken by a log that was cut or damaged: what lies behind it cannot be
-            # found.
+            # The log was cut or is damaged: earlier records of the chain cannot be found.
             if entry is None or entry.slot_ms != work.slot_ms:
                 log.warning("timers.chain_broken", slot_ms=work.slot_ms, position=position)
                 position = -1
                 break
             positions.append(position)
             cost += 1
-            # A cancel names the message by a key, and its slot is the same as the message's
-            # (T-135).
+            # A cancel names its message by key; both lie in the same slot (T-135).
             if entry.is_delete and not entry.is_roll:
                 cost += _CANCEL_COSTS
                 record = self._message(entry)
@@ -210,7 +204,7 @@ class TimerDelivery:
                 break
             position = entry.previous
         work.positions += positions
-        # -1 for the end of the chain, and also for what an earlier round has delivered.
+        # -1: the chain has ended, or the rest was delivered in an earlier round.
         work.unread = position if position > work.delivered else -1
         return len(positions)
 
@@ -221,15 +215,14 @@ class TimerDelivery:
         and a restart has to find it: the slot comes once more with the rest, or is not noted.
         """
         self._work = None
-        # The clock was set back while this was delivered: the slot has more now, and is not done.
+        # The slot has grown since, as the clock was set back: it is not done.
         if self._wheel.get(work.slot_ms).last != work.newest:
             self._came_on[work.slot_ms] = work
             return
         self._came_on.pop(work.slot_ms, None)
         self._wheel.done(work.slot_ms)
         next_ms = self._wheel.next_ms()
-        # What lies further ahead comes later; if an earlier slot has something, the note waits for
-        # that.
+        # Earlier slots still hold messages: do not note this one before they are delivered.
         if next_ms is None or next_ms > work.slot_ms:
             self.slots.finished(self._rules.delivered_at_ms(work.slot_ms))
 
@@ -245,7 +238,7 @@ class TimerDelivery:
         waits = self._put_all([rolled(record, at_ms, now_ms) for _, record, at_ms in again])
         for (_, record, _), is_left in zip(again, waits, strict=True):
             if not is_left:
-                # Taken back as it was counted in: it is counted again when it comes once more.
+                # Take it off the counts: it is counted again when it arrives once more.
                 cancels = names.TIMER_DEL_UNIQKEY in record.properties
                 topic = record.properties.get(names.REAL_TOPIC)
                 self._counts.change(topic, 1 if cancels else -1, now_ms)
@@ -272,8 +265,7 @@ class TimerDelivery:
         waited: Counter[str] = Counter()
         for place, message, is_left in zip(places, messages, self._put_all(messages), strict=True):
             left[place] = is_left
-            # Only those that waited count as delivered: one that was over at once was never counted
-            # in.
+            # A message that was due on arrival was never counted as waiting.
             if not is_left and due[place][1] != NEVER_WAITED_MS:
                 waited[message.topic] += 1
         for topic, count in waited.items():
@@ -287,13 +279,13 @@ class TimerDelivery:
         now = self._clock.monotonic()
         left = [False] * len(messages)
         for place, (message, result) in enumerate(zip(messages, results, strict=True)):
-            # Refused for its own sake: it can never be stored, and must not hold up the slot.
+            # It can never be stored, and must not hold up the slot.
             if result.status.is_of_message:
                 log.error("timers.undeliverable", status=result.status.name)
             elif result.status is not PutStatus.PUT_OK:
                 left[place] = True
             else:
-                # The last one decides whether all of them can be read where they belong.
+                # `is_caught_up` needs the end of the last message.
                 self._delivered_end = result.physical_offset + result.size
                 self._stats.note_put(message.topic, 1, result.size, now)
         if True in left:

@@ -118,7 +118,7 @@ class TimerFiles:
             log.warning("timer_counts.unreadable", reason=str(exc))
 
     def _stretches(self) -> Iterator[tuple[int, int]]:
-        # Stretch by stretch: the file has 38 MB, of which most are holes.
+        # Most of the 38 MB file is holes: visit only the stretches with data.
         at = self._disk.next_data(self._wheel_path, 0)
         while at is not None and at < WHEEL_SIZE:
             start = at // _STRETCH * _STRETCH
@@ -128,7 +128,7 @@ class TimerFiles:
 
     def _map_wheel(self) -> memoryview:
         if self._wheel_view is None:
-            # Sparse: a wheel takes room only where slots are used.
+            # Sparse: only slots that are used take up disk space.
             if self._disk.file_size(self._wheel_path) is None:
                 self._disk.create_file(self._wheel_path, WHEEL_SIZE)
                 self._new_names.add(self._root)
@@ -151,19 +151,19 @@ class TimerFiles:
             DiskError: a sync failed; the checkpoint is unchanged, and the next flush begins anew.
                 Or the counts could not be written; the next flush does it.
         """
-        # Taken together with the slots: what comes after is of the next flush (T-116).
+        # Take both in one turn of the loop: later changes belong to the next flush (T-116).
         log_end, dirty = self._log.end, self._wheel.take_dirty()  # in one turn of the loop
         try:
-            # Log first: a slot may lead to a record only when that is on the disk.
+            # The log first: a slot must not lead to a record that is not on the disk.
             await self._log.sync(self._on_worker)
             if dirty:
                 await self._flush_wheel(dirty)
         except BaseException:
-            # They are not written yet: the next flush takes them again.
+            # These slots are not written: the next flush takes them again.
             self._wheel.still_dirty(dirty)
             raise
         await self._sync_names(self._root)
-        # Behind both: the check point must never promise what log and wheel do not hold.
+        # After both: the check point must not promise what log and wheel lack.
         self.write_checkpoint(
             self.checkpoint._replace(
                 flushed_position=log_end,
@@ -174,7 +174,7 @@ class TimerFiles:
         )
         await self._on_worker(lambda: self._sync(self._check_path))
         await self._sync_names(os.path.dirname(self._check_path))
-        # Last, and only if they changed: nothing depends on them (T-115).
+        # The counts last, because nothing depends on them (T-115).
         with self._counts.unsaved.taken() as has_changed:
             if has_changed:
                 await self._metrics.save(self._counts.wrapper())
@@ -183,7 +183,8 @@ class TimerFiles:
         """Put it into the page cache: a killed process does not take it along."""
         view = self._check_view
         if view is None:
-            # Torn at its first writing: made anew with its full length, because it is mapped.
+            # Missing, or cut off while it was created: make it anew with its full length, to map
+            # it.
             if self._disk.file_size(self._check_path) != CHECKPOINT_SIZE:
                 self._disk.make_directory(os.path.dirname(self._check_path))
                 self._disk.remove_file(self._check_path)
@@ -200,10 +201,9 @@ class TimerFiles:
         self.checkpoint = checkpoint
 
     async def _flush_wheel(self, dirty: dict[int, Slot]) -> None:
-        # Mapped once: 38 MB, of which a slot's page is touched when it is written.
         view = self._map_wheel()
         pages = self._write_slots(view, dirty)
-        # Only after a failed sync, or of a process before this one: reading back takes time.
+        # Read pages back only after a failed sync or a restart, because it takes time.
         checked = pages if self._is_wheel_doubtful else []
         self._is_wheel_doubtful = True
         await self._on_worker(lambda: self._sync(self._wheel_path, view, checked))
@@ -213,7 +213,7 @@ class TimerFiles:
         """Put slots into the page cache; the pages that they lie in."""
         slots = [encode_slot(unit, slot) for unit, slot in dirty.items()]
         pages = sorted({position // PAGE for position, _ in slots})
-        # Each page once: a hole gets its block before it is written through the mapping.
+        # Allocate each page's blocks before it is written through the mapping.
         if not self._reserved.issuperset(pages):
             handle = self._disk.open_file(self._wheel_path)
             try:
@@ -231,7 +231,6 @@ class TimerFiles:
         """Sync a file, and read pages of it back."""
         file = self._disk.open_file(path)
         try:
-            # A worker does it: it takes tens of milliseconds on a slow disk.
             file.sync()
             for page in checked:
                 assert view is not None

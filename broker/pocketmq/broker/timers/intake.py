@@ -101,7 +101,8 @@ class TimerIntake:
         """
         self.queue_offset = self._logged_up_to(undamaged=undamaged)
         self._late.forget()
-        # A broker that took over from a master fills its wheel from where that one was (T-150).
+        # A broker that has taken over from a master fills its wheel from the master's place
+        # (T-150).
         checkpoint = self._files.checkpoint
         followed = checkpoint.flushed_position == 0 or self._log.last_record() is None
         if followed and checkpoint.master_queue_offset > self.queue_offset:
@@ -110,9 +111,9 @@ class TimerIntake:
     def _logged_up_to(self, *, undamaged: bool) -> int:
         """Where to take in from: behind the last record of the log, within the queue."""
         store = self._store
-        # The log lacks what the check point promised: the wheel topic is read from its beginning.
+        # If the log lacks what the check point promised, read the wheel topic from its beginning.
         offset = self._files.checkpoint.queue_offset if undamaged else 0
-        # The newest record whose message is still that one tells how far was logged.
+        # The newest log record whose message is still the same one marks how far it was logged.
         for entry in self._log.newest_first():
             if entry.physical_offset < store.commit_log.min_offset:
                 break
@@ -122,7 +123,7 @@ class TimerIntake:
                 if self._rules.is_of(message, entry):
                     offset = max(offset, message.queue_offset + 1)
                     break
-        # The queue may be shorter than it was: a slave's log was cut.
+        # The queue may have become shorter: a slave's log can be cut.
         low, high = store.min_offset(TIMER_TOPIC, 0), store.max_offset(TIMER_TOPIC, 0)
         return min(max(offset, low), high)
 
@@ -137,15 +138,15 @@ class TimerIntake:
         While copies of late ones are not safe, none: `LateCopies` says when to go on.
         """
         late = self._late
-        # Copies of late messages are not safe: whatever is logged now would pass them at the next
-        # restart.
+        # Copies of late messages are not safe yet: after a restart, records logged now would hide
+        # them.
         if not late.are_safe:
             return 0
         again = max(late.offsets, default=-1) + 1 - self.queue_offset
         count = again if again > 0 else BATCH  # nothing more, or a stop would wait once more
         found = self._store.get_message(TIMER_TOPIC, 0, self.queue_offset, count)
         if found.status is not GetStatus.FOUND:
-            # What is gone can never be taken in, so the place moves on.
+            # The messages there are gone, so go on where the queue begins now.
             if found.status in _MOVED and found.next_begin_offset != self.queue_offset:
                 log.warning("timers.moved", to=found.next_begin_offset, status=found.status.name)
                 self.queue_offset = found.next_begin_offset
@@ -161,7 +162,7 @@ class TimerIntake:
         end = 0
         for record in records:
             end += record.store_size
-            # The properties are the record's end; they are searched as bytes, and never decoded.
+            # A record ends with its properties; search their bytes instead of decoding them.
             text = b"\x02" + log_bytes[end - record.properties_size : end]
             target = self._target(text, targets)
             if target is None:
@@ -169,13 +170,13 @@ class TimerIntake:
             elif self._is_delivered(record, target.out_ms):
                 pass  # or rolled: then its next record is in the topic too
             elif target.out_ms < write_ms:
-                # Due while it was on its way: it is delivered and never logged (T-121).
+                # Due while it was on its way: deliver it without logging it (T-121).
                 if record.queue_offset not in late.offsets:
                     over.append((record, NEVER_WAITED_MS))
             else:
                 cancels = _CANCEL in text and stored_value(text, _CANCEL) is not None
                 to_log.append(_Arrival(record, target, cancels))
-        # Stored before anything of this batch is logged: what is logged counts as taken in.
+        # Before anything of this batch is logged, because logged messages count as taken in.
         if over:
             left = self._delivering.put(over, now_ms)
             stored = [
@@ -184,14 +185,14 @@ class TimerIntake:
                 if not is_left
             ]
             are_safe = not stored or late.delivered(stored)
-            # The store refuses: nothing of this batch is passed, and the same comes again.
+            # The store refuses now: the same batch comes again.
             if True in left:
                 return None
             if not are_safe:
                 return 0
         logged = 0
         try:
-            # In one write, if the file has room for all of them: the usual case.
+            # Usually the file has room for all of them: one write.
             begin = self._log.place_of(len(to_log))
             if begin is not None:
                 self._log_together(to_log, write_ms, begin)
@@ -248,7 +249,7 @@ class TimerIntake:
     def _is_delivered(self, record: MessageExt, out_ms: int) -> bool:
         """Whether the master that this broker followed has delivered it."""
         before_ms, below = self._old_master
-        # Below it, the old master had them; behind it, they came after it was gone.
+        # The old master never took in messages from this offset on.
         if record.queue_offset >= below:
             return False
         slot_ms, _ = self._rules.slot_of(out_ms, self._rules.floor(record.store_timestamp_ms))
@@ -256,7 +257,7 @@ class TimerIntake:
 
     def _log_one(self, arrival: _Arrival, write_ms: int) -> None:
         slot_ms, rolls = self._slot(arrival.target.out_ms, write_ms)
-        # The slot's newest record so far: the chain goes from new to old (T-112).
+        # Each record points to the slot's previous one (T-112).
         previous = self._wheel.get(slot_ms).last
         record = LogRecord(*_log_fields(arrival, previous, slot_ms, write_ms, rolls=rolls))
         position = self._log.append(record)
@@ -270,7 +271,7 @@ class TimerIntake:
         position = begin
         for arrival in arrivals:
             out_ms = arrival.target.out_ms
-            # Neighbours are mostly due at the same moment.
+            # Neighbouring messages are mostly due at the same time.
             known = slots.get(out_ms)
             if known is None:
                 slot_ms, rolls = self._slot(out_ms, write_ms)
@@ -285,7 +286,7 @@ class TimerIntake:
             new.last = position
             new.change += -1 if arrival.cancels else 1
             position += RECORD_SIZE
-        # The log first: a slot must not lead to where no record is.
+        # The log first: a slot must not lead to a missing record.
         self._log.append_packed(b"".join(packed))
         for slot_ms, new in news.items():
             self._wheel.add(slot_ms, new.first, new.change, last=new.last)

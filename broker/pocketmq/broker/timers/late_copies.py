@@ -43,7 +43,7 @@ class LateCopies:
     def delivered(self, offsets: Iterable[int]) -> bool:
         """Copies of late messages were stored; whether they are safe already."""
         self.offsets.update(offsets)
-        # Nothing is passed until they are safe, so a kill in between delivers them once more.
+        # `take_in` stops until the copies are safe; a kill before that delivers them again.
         self.are_safe = False
         self._round += 1
         self._wait()
@@ -57,7 +57,7 @@ class LateCopies:
         """
         if self.are_safe:
             return False
-        # Flushed, but a replica may still lack them: `when_kept` says when it has them.
+        # Flushed, but a replica may still lack them: `when_kept` reports when it has them.
         if await self._store.flush() is PutStatus.PUT_OK and not self.are_safe:
             self._wait()
         return self.are_safe
@@ -66,10 +66,10 @@ class LateCopies:
         asked_in, is_asked = self._round, True
 
         def kept(status: PutStatus) -> None:
-            # Of an earlier round: what it says belongs to messages that were passed.
+            # An earlier round's report concerns older messages only.
             if status is PutStatus.PUT_OK and asked_in == self._round and not self.are_safe:
                 self.are_safe = True
-                # Asked and answered in one call: then the caller goes on by itself.
+                # If `when_kept` calls back at once, the caller itself goes on.
                 if not is_asked:
                     self._go_on()
 

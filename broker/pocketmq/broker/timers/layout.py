@@ -114,7 +114,7 @@ class LogRecord(NamedTuple):
         size, previous, magic, logged, delay, physical, length, topic, _ = (
             RECORD.struct.unpack_from(data, at)
         )
-        # NORMAL, ROLL, DELETE and one bit more: anything else is no record.
+        # The lowest four bits are flags; other bits mean that this is no record.
         if size != RECORD_SIZE or magic | 0xF != 0xF:
             return None
         return cls(previous, magic, logged, delay, physical, length, topic)
@@ -132,7 +132,7 @@ def blank(left: int) -> bytes:
 
 def is_blank(data: bytes | memoryview, at: int) -> bool:
     """Whether the file is closed at this place."""
-    # Fewer bytes than a blank are a blank as well: no record fits there (T-113).
+    # Less room than a blank needs also closes the file: no record fits there (T-113).
     if len(data) - at < BLANK_SIZE:
         return True
     return int(BLANK.struct.unpack_from(data, at)[2]) == _BLANK_MAGIC
@@ -163,7 +163,7 @@ class Checkpoint(NamedTuple):
     @classmethod
     def decode(cls, data: bytes | memoryview) -> Checkpoint:
         """Read one; what is too short counts as zeros."""
-        # Of an older version the file ends earlier; what is missing is 0, as before it was there.
+        # Older versions have a shorter file; the missing fields are 0.
         padded = bytes(data[: CHECKPOINT.struct.size]).ljust(CHECKPOINT.struct.size, b"\0")
         read, flushed, queue, master, state, timestamp, counter = CHECKPOINT.struct.unpack(padded)
         version = DataVersion(state_version=state, timestamp=timestamp, counter=counter)

@@ -50,14 +50,13 @@ class TimerLog:
         """
         files = self._files
         file = files.last
-        # 16 bytes stay: a blank must have room behind the last record (T-113).
+        # Keep 16 bytes for a blank behind the last record (T-113).
         if file is not None and file.size - file.wrote < RECORD_SIZE + BLANK_SIZE:
             if file.wrote < file.size:
-                # The blank is at the very end, where nothing is reserved yet.
+                # The blank may lie behind the blocks reserved so far.
                 if file.reserved < file.wrote + BLANK_SIZE:
                     file.reserve(file.wrote + BLANK_SIZE, low=0, high=0)
                 file.append(blank(file.size - file.wrote))
-                # The rest is skipped as a whole: a reader finds the blank, not half a record.
                 file.wrote = file.size
             file = None
         if file is None:
@@ -77,7 +76,7 @@ class TimerLog:
         file = self._files.last
         if file is None:
             return None
-        # Only where blocks and room are known: then nothing can fail in the middle of several.
+        # Only where space is reserved: then a write of several records cannot fail half-way.
         end = file.wrote + count * RECORD_SIZE
         if end > file.reserved or end + BLANK_SIZE > file.size:
             return None
@@ -92,7 +91,6 @@ class TimerLog:
     def read(self, position: int) -> LogRecord | None:
         """The record at a position; None when it is gone or never was."""
         file = self._files.find(position)
-        # In a row that was cut, a position may lie before its first file.
         if file is None or position < file.start:
             return None
         at = position - file.start
@@ -134,7 +132,7 @@ class TimerLog:
         files = list(self._files.files)
         end = files[0].start if files else 0
         for file in files:
-            # What lies before it was synced in an earlier life: it is not read again.
+            # Synced in an earlier run: need not be read.
             if file.end <= begin and file is not files[-1]:
                 end = file.end
                 continue
@@ -143,22 +141,23 @@ class TimerLog:
                 found(position, record)
                 end = position + RECORD_SIZE
             at = end - file.start
-            # A blank, or a file that is full, leads to the next one; anything else ends the log.
+            # The log goes on in the next file only if this one is full or closed by a blank.
             view = file.view()
             if at < file.size and not is_blank(view, at):
                 break
             end = file.end
-        # A record that does not hold ends the log, and what is behind it goes (T-145).
+        # Cut off everything from the first invalid record on (T-145).
         self._files.truncate(end)
         if files and (last := self._files.last) is not None:
             last.wrote = min(last.size, max(0, end - last.start))
         for file in self._files.files:
-            # Only what was synced counts: the rest may be of a page that a power cut took.
+            # Only synced bytes count as flushed: a power cut may have lost the rest.
             file.flushed = min(file.flushed, file.wrote, max(0, begin - file.start))
-            # The process before may have failed to sync it: it is written once more and read back.
+            # The previous process may have failed to sync these bytes: write them again and read
+            # them back.
             if file.flushed < file.wrote:
                 self._is_in_doubt = True
-        # A new folder's name may be lost, until it is synced.
+        # The names in a new folder may not be synced yet.
         self._files.directory_synced = not self._files.files
         return end
 
@@ -192,7 +191,7 @@ class TimerLog:
         """
         disk, files = self._disk, self._files
         new_names, files.directory_synced = not files.directory_synced, True
-        # Set before the sync, and cleared behind it: a failure in between leaves it in doubt.
+        # Cleared only after a sync that succeeded.
         in_doubt, self._is_in_doubt = self._is_in_doubt, True
         marks = [(file, file.wrote) for file in files.files if file.flushed < file.wrote]
         doubtful = {
@@ -211,7 +210,7 @@ class TimerLog:
         try:
             await run(job)
         except BaseException:
-            # The names may still be unsynced; the next call syncs them again.
+            # The names may still be unsynced.
             files.directory_synced &= not new_names
             raise
         for file, wrote in marks:
@@ -223,8 +222,7 @@ class TimerLog:
         removed = 0
         while len(self._files.files) > 1:
             newest = _newest_of(self._files.files[0])
-            # Messages are logged in the log's order: the newest record has the last of them to
-            # expire.
+            # Records follow the order of the commit log, so the newest one's message expires last.
             if newest is not None and newest.physical_offset >= min_physical_offset:
                 break
             self._files.remove_first()

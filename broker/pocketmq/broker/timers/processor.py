@@ -57,7 +57,7 @@ class RecallProcessor:
             return request.reply({names.MSG_REGION: REGION}, code=exc.code, remark=exc.remark)
 
     def _recalled(self, peer: Peer, request: Command) -> Reply:
-        # A slave's store takes no messages, and its master may have delivered by now.
+        # A slave takes no messages, and its master may have delivered this one by now.
         if self._puts.is_slave:
             raise RequestRefusedError(
                 ResponseCode.SLAVE_NOT_AVAILABLE, "recall failed, the broker is a slave"
@@ -65,7 +65,7 @@ class RecallProcessor:
         header = request.header(RecallMessageRequestHeader)
         handle = self._checked(header)
         now_ms = self._core.clock.time_ms()
-        # Releases differ in how a cancel names its message (T-136); an option may say it too.
+        # Releases differ in how a cancel names its message (T-136); an option overrides that.
         names_topic = self._core.config.append_topic_for_timer_delete_key
         if names_topic is None:
             names_topic = self._core.profile.broker.cancel_names_topic
@@ -75,17 +75,16 @@ class RecallProcessor:
             ),
             names.UNIQ_KEY: handle.uniq_key,
             names.TIMER_DELIVER_MS: str(handle.due_ms),
-            # A new message: its own time is now, not the time of the one that it takes back.
+            # A cancel is a message of its own, born now.
             names.BORN_TIMESTAMP: str(now_ms),
             names.TAGS: RECALL_TAG,
         }
         if header.producer_group:
-            # Only when it was sent: an empty group would be stored as one.
             properties[names.PRODUCER_GROUP] = header.producer_group
         message = StoredMessage(
             topic=handle.topic,
             queue_id=0,
-            # One byte: a message must have a body (S-10).
+            # A message needs a body (S-10).
             body=b"0",
             properties=encode_properties(properties).encode(),
             flag=0,
@@ -96,7 +95,7 @@ class RecallProcessor:
             tags_code=tags_code(RECALL_TAG),
             uniq_key=handle.uniq_key,
         )
-        # Stored like any other: whether it comes in time, nobody can say.
+        # Success means only that the cancel is stored; it may still come too late.
         result = self._puts.put(message, properties)
         reply = request.reply(RecallMessageResponseHeader(msg_id=handle.uniq_key, region=REGION))
         return self._puts.answer_when_safe(peer, request, result, reply)
@@ -123,13 +122,13 @@ class RecallProcessor:
             handle = RecallHandle.decode(header.recall_handle)
         except BadRequestError as exc:
             raise _illegal(str(exc)) from exc
-        # A handle names its topic: a client may not take back messages of another one with it.
+        # A handle is valid for its own topic only.
         if handle.topic != header.topic:
             raise _illegal("recall failed, topic not match")
         if handle.broker_name != config.name:
             raise _illegal("recall failed, broker service not available")
         left_ms = handle.due_ms - self._core.clock.time_ms()
-        # Delivered by now, or a time that no message could have: the cancel would never be read.
+        # Already delivered, or later than any message may be: the cancel would have no effect.
         if not 0 < left_ms < self._rules.max_delay():
             raise _illegal(
                 "recall failed, timestamp invalid: the message is delivered by now, or was never "

@@ -22,23 +22,24 @@ def timer_rewrite(rules: TimerRules, broker_name: str) -> Rewrite:
     """
 
     def rewrite(message: StoredMessage, properties: dict[str, str], now_ms: int) -> bool:
-        # In the wheel topic it waits already; with no time there is nothing to rewrite (T-105).
+        # Already in the wheel topic, or without a delivery time (T-105).
         if message.topic == TIMER_TOPIC or not any(name in properties for name in _TIMES):
             return False
-        # A delay level goes before a time: its own rewrite comes next (T-105, B-91).
+        # A delay level takes precedence over a time; the rewrite of levels comes next (T-105,
+        # B-91).
         if level_of(properties.get(names.DELAY)) > 0:
             for name in _TIMES:
                 properties.pop(name, None)
             return False
-        # Not due any more: it is stored in its own topic, and delivered at once (T-106).
         out_ms = rules.out_ms(properties, now_ms)
+        # Not in the future: it stays in its own topic, for delivery at once (T-106).
         if out_ms is None:
             return False
         topic = message.topic
         to_timer_topic(message, properties, out_ms)
-        # Delivery adds properties: without room for them the message could never be delivered.
+        # Delivery adds properties; without room for them, the message could never be delivered.
         check_room(message.properties)
-        # Of a retry nothing is taken back: only producers have handles.
+        # No handle for retries: only producers recall messages.
         if message.uniq_key is not None and not is_retry(topic):
             handle = RecallHandle(topic, broker_name, out_ms + 1, message.uniq_key)
             message.recall_handle = handle.encode()

@@ -58,7 +58,7 @@ class TimerRules:
         enabled: bool,
     ) -> TimerRules:
         """From the options as a user writes them, mapped as RocketMQ maps them (T-101)."""
-        # A slot must be free before its time comes round again: 60 of them stay unused.
+        # A slot must be free before its time comes round again, so 60 slots stay unused.
         most = SLOTS // 2 - BLANK_SLOTS
         window = roll_window_slots if 2 <= roll_window_slots <= most else most
         return cls(precision_of(precision_ms), window, max_delay, enabled)
@@ -75,7 +75,7 @@ class TimerRules:
         Raises:
             RequestRefusedError: the time is no number, too far ahead, or past for a cancel.
         """
-        # It waits already, or waited: a rewrite must not move it twice.
+        # It already waits or has waited in the wheel: do not rewrite it twice.
         if names.TIMER_OUT_MS in properties:
             return None
         due_ms = self._due_ms(properties, now_ms)
@@ -90,18 +90,19 @@ class TimerRules:
         Raises:
             RequestRefusedError: that is too far ahead, or past for a cancel.
         """
-        # Refused and not delivered: a client asked for a time that this broker has not got (T-105).
+        # Refuse it: delivery at once would not be what the client asked for (T-105).
         if not self.enabled:
             raise RequestRefusedError(
                 ResponseCode.SYSTEM_ERROR,
                 "accurate timer message is not enabled, timerWheelEnable is false",
             )
-        # A cancel of the past would be read when its message is gone (T-135).
+        # A cancel in the past would be read after its message is gone (T-135).
         if due_ms - now_ms > self.max_delay() or (due_ms <= now_ms and cancels):
             raise self.illegal()
         if due_ms <= now_ms:
             return None
-        # Rounded down to a slot, so that a message is at most one slot late, never early.
+        # Round down to a slot, which is delivered when it is over: at most one slot late, never
+        # early.
         out_ms = self.floor(due_ms)
         return out_ms - self.precision_ms if out_ms == due_ms else out_ms
 
@@ -117,7 +118,7 @@ class TimerRules:
     def _due_ms(self, properties: Mapping[str, str], now_ms: int) -> int | None:
         text = ""
         try:
-            # In RocketMQ's order: seconds go before milliseconds, and both before a time (T-105).
+            # RocketMQ's order: a delay in seconds, then one in milliseconds, then a time (T-105).
             if text := properties.get(names.TIMER_DELAY_SEC, ""):
                 return now_ms + _number(text) * SECOND_MS
             if text := properties.get(names.TIMER_DELAY_MS, ""):
@@ -139,7 +140,7 @@ class TimerRules:
         ahead_ms = out_ms - write_ms
         if ahead_ms < window_ms:
             return out_ms, False
-        # Little more than the window: it rolls at half of it, or the rest would be no wait at all.
+        # Only a little beyond the window: roll at half of it, or the last wait would be very short.
         if ahead_ms - window_ms < self.roll_window_slots // 3 * self.precision_ms:
             return write_ms + self.roll_window_slots // 2 * self.precision_ms, True
         return write_ms + window_ms, True
@@ -151,15 +152,14 @@ class TimerRules:
         """
         text = _stored(record)
         if (
-            # By size and topic: a message of the same length in the same topic may still be another
-            # one.
+            # Size and topic alone are not enough: another message may have both.
             record.topic != TIMER_TOPIC
             or record.store_size != entry.size
             or topic_hash(stored_value(text, _REAL_TOPIC) or "") != entry.topic_hash
         ):
             return False
         out_ms = java_integer(stored_value(text, _OUT_MS) or "", 64)
-        # A rolled one waits in a slot of its own, whose time is not its own.
+        # A message that rolls waits in a slot before its due time.
         return entry.is_roll or (out_ms is not None and self.floor(out_ms) == entry.slot_ms)
 
     def delivered_at_ms(self, slot_ms: int) -> int:
@@ -181,7 +181,7 @@ def _number(text: str) -> int:
     Raises:
         ValueError: it is none.
     """
-    # Java's Long.parseLong takes neither spaces nor underscores; Python's int would.
+    # Java's Long.parseLong refuses spaces and underscores; Python's int does not.
     if not text.isascii() or len(text) > 20 or "_" in text or text != text.strip():
         raise ValueError(text)
     number = int(text)
@@ -228,14 +228,13 @@ def delete_key(topic: str, uniq_key: str, *, names_topic: bool = True) -> str:
 
 def is_deleted(record: MessageExt, deleted: set[str]) -> bool:
     """Whether a cancel in the slot names this message, in any release's form (T-136)."""
-    # Without a cancel in the slot no message has to be looked at.
     if not deleted:
         return False
     key = record.properties.get(names.UNIQ_KEY)
     if key is None:
         return False
     topic = record.properties.get(names.REAL_TOPIC, "")
-    # By key alone or by topic and key: brokers and clients of other releases have written both.
+    # Releases name the message by its key alone or by topic and key.
     return key in deleted or delete_key(topic, key) in deleted
 
 
@@ -254,7 +253,6 @@ def delivery(record: MessageExt, enqueued_ms: int, now_ms: int) -> StoredMessage
     """
     text = _stored(record)
     topic = stored_value(text, _REAL_TOPIC)
-    # Only a client that wrote it into the wheel topic by hand names such a one (T-127).
     if not topic or topic == TIMER_TOPIC or topic in NOT_ALLOWED_SEND:
         return None
     queue_id = java_integer(stored_value(text, _REAL_QUEUE_ID) or "")

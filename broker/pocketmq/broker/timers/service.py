@@ -93,17 +93,16 @@ class TimerService(Service):
         files.load_wheel(read_ms)
 
         def found(position: int, record: LogRecord) -> None:
-            # Slots before it were delivered: what they lead to may be in the wheel, and must not
-            # come again.
+            # Earlier slots were delivered and must not come again.
             if record.slot_ms >= read_ms:
                 wheel.point_at(record.slot_ms, position)
 
         flushed = files.checkpoint.flushed_position
         end = self._log.recover(flushed, found)
-        # A slot that leads behind the log's end is damaged, with all that hangs on it (T-145).
+        # A slot that leads beyond the log's end is damaged (T-145).
         wheel.drop_behind(end)
         self._intake.recovered(undamaged=end >= flushed)
-        # A store without a check point: nothing waits, and slots begin now.
+        # No check point yet: nothing waits, and slots begin now.
         if not known:
             self._delivering.slots.begin_at(self._rules.floor(self._clock.time_ms()))
         log.info("timers.loaded", slots=len(wheel), queue_offset=self._intake.queue_offset)
@@ -163,7 +162,6 @@ class TimerService(Service):
     async def _run(self) -> float:
         """Take in and deliver all there is; seconds until the next slot is over."""
         while True:
-            # One round at a time: what fails is left where it is, and comes again.
             try:
                 taken = self._take_in()
                 delivered = self._deliver()
@@ -178,7 +176,7 @@ class TimerService(Service):
         self._next_ms = next_ms = self._wheel.next_ms()
         if next_ms is None:
             return AT_REST  # until something arrives
-        # 10 s at most: the wall clock may be set forward, and a sleep is not moved by it.
+        # Wait 10 s at most, because a change of the wall clock does not shorten a sleep.
         left_ms = self._rules.delivered_at_ms(next_ms) - self._clock.time_ms()
         return min(LONGEST_WAIT_S, max(1, left_ms) / 1000)
 
@@ -193,7 +191,7 @@ class TimerService(Service):
             taken = None  # the service meets it again, reports it and waits
         next_ms = self._wheel.next_ms()
         is_sooner = next_ms is not None and (self._next_ms is None or next_ms < self._next_ms)
-        # It must do more: something failed, something is due earlier, or more has arrived.
+        # The service must run: something failed, is due earlier, or has arrived.
         if taken is None or is_sooner or self._intake.offset_behind:
             self._service.wakeup()
 
@@ -224,12 +222,12 @@ class TimerService(Service):
             log.error("timers.flush_failed", reason=str(exc))
             return None
         now = self._clock.monotonic()
-        # Every 30 s by the clock, and not by the number of flushes (T-148).
+        # At most every 30 s, however often the service flushes (T-148).
         if now - self._cleaned_at >= CLEAN_S:
             self._cleaned_at = now
             self._log.clean(self._store.commit_log.min_offset)
+        # When nothing is left to flush, the service rests until something changes.
         is_clean = (
-            # Nothing waits for a flush: the service ends until something moves.
             queue_offset == self._intake.queue_offset
             and self._late.are_safe
             and self._delivering.slots.all_noted

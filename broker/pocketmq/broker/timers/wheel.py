@@ -23,7 +23,7 @@ FORGOTTEN = Slot(0, 0, 0)
 
 def encode_slot(unit: int, slot: Slot) -> tuple[int, bytes]:
     """Where a slot lies in the file, and its bytes."""
-    # A slot of no time is one that was never used: RocketMQ's reader compares the time with it.
+    # Time 0 marks an unused slot: RocketMQ compares a slot's time when it reads it.
     used = 0 if slot == FORGOTTEN else unit
     return unit % SLOTS * _FIELDS.size, _FIELDS.pack(used, *slot)
 
@@ -73,7 +73,6 @@ class TimerWheel:
         unit = slot_ms // self.precision_ms
         known = self._slots.get(unit)
         newest = position if last is None else last
-        # The heap has a time only once: it is the slots that know what is in it.
         if known is None:
             heappush(self._heap, unit)
             slot = Slot(position, newest, change)
@@ -88,7 +87,7 @@ class TimerWheel:
         """
         unit = slot_ms // self.precision_ms
         known = self._slots.get(unit)
-        # The file lacked the slot: a kill came before its flush.
+        # The file lacks the slot: the process was killed before its flush.
         if known is None:
             self.add(slot_ms, position, 1)
         else:
@@ -97,7 +96,7 @@ class TimerWheel:
     def next_ms(self) -> int | None:
         """The first slot in which something waits."""
         heap, slots = self._heap, self._slots
-        # Times that are done are dropped when they come to the top.
+        # Delivered times are dropped when they reach the top.
         while heap and heap[0] not in slots:
             heappop(heap)
         return heap[0] * self.precision_ms if heap else None
@@ -108,9 +107,8 @@ class TimerWheel:
 
     def forget_between(self, start_ms: int, end_ms: int) -> None:
         """Clear delivered slots in the file: the clock was set back, so their times come again."""
-        # In the file alone: what is delivered there must not be found again.
         for unit in range(start_ms // self.precision_ms, end_ms // self.precision_ms):
-            # A slot that waits has been written anew: it is not to be cleared.
+            # A slot in use holds newer messages: keep it.
             if unit not in self._slots:
                 self._dirty[unit] = FORGOTTEN
 
@@ -132,7 +130,7 @@ class TimerWheel:
 
     def still_dirty(self, slots: dict[int, Slot]) -> None:
         """What `take_dirty` gave could not be written; it comes again unless it has changed."""
-        # What changed meanwhile goes before what was to be written: the newer slot counts.
+        # Slots that have changed meanwhile take precedence.
         self._dirty = slots | self._dirty
 
     def load(self, content: memoryview, ranges: Iterable[tuple[int, int]], from_ms: int) -> None:
@@ -150,12 +148,11 @@ class TimerWheel:
         for start, end in ranges:
             first = start // size * size
             for at in range(first, end, step):
-                # RocketMQ writes slot after slot: most of 38 MB is empty.
                 chunk = bytes(content[at : min(at + step, len(content))])
                 if chunk == empty[: len(chunk)]:  # one memcmp: most of the file is empty
                     continue
                 for unit, first_position, last, count, magic in _FIELDS.iter_unpack(chunk):
-                    # Slots before it are delivered; a slot of no time is none.
+                    # Earlier slots are delivered; time 0 marks an unused slot.
                     if unit >= lowest and unit > 0:
                         self._slots[unit] = Slot(first_position, last, count, magic)
         self._heap = list(self._slots)
