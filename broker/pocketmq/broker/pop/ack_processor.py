@@ -81,14 +81,12 @@ class AckProcessor:
             except Exception as exc:  # noqa: BLE001 - one bad ack, and the others go on
                 replies[index] = error_reply(peer, request, exc)
                 continue
-            # Acks of an ordered pop and of a check point in memory leave nothing to store: answered
-            # at once.
+            # Nothing to store: an ack of an ordered pop, or one for a check point in memory.
             if message is None:
                 replies[index] = request.reply()
             else:
                 messages.append(message)
                 waiting.append((peer, request))
-        # One append for all acks of the turn; each is answered when its own record is safe.
         self._answer_when_stored(messages, waiting)
         return replies
 
@@ -100,16 +98,15 @@ class AckProcessor:
         waiting: list[tuple[Peer, Command]] = []
         for index, (peer, request) in enumerate(zip(peers, requests, strict=True)):
             try:
-                # A batch names bit sets: a small body may stand for many offsets, so its length is
-                # bounded first.
+                # A small body can stand for many offsets, so its length is limited before it is
+                # decoded.
                 self._core.budget().check(
                     "body_bytes", len(request.body), "bytes of the request's body"
                 )
                 body = decode_request_body(request, BatchAckBody)
                 if not body.acks:
                     raise RequestRefusedError(ResponseCode.NO_MESSAGE, "the batch holds no acks")
-                # Entries whose offsets lie outside of their queue are skipped, and the others count
-                # (K-53).
+                # Entries without a valid offset are skipped (K-53).
                 records = [m for ack in body.acks if (m := self._one_of_batch(ack)) is not None]
             except Exception as exc:  # noqa: BLE001 - one bad batch, and the others go on
                 replies[index] = error_reply(peer, request, exc)
@@ -141,8 +138,6 @@ class AckProcessor:
         now_ms = self._core.clock.time_ms()
         if handle.is_ordered:
             return self._change_ordered(request, header, handle, now_ms)
-        # Two check points of one name would share their acks (K-74): the new one is a millisecond
-        # younger.
         if (offset, now_ms) == (handle.start_offset, handle.pop_time_ms):
             now_ms += 1  # or the ack of the old check point would count for the new one (K-74)
         group = header.consumer_group
@@ -156,20 +151,20 @@ class AckProcessor:
         if self._count_acks(topic, group):
             self._core.stats.note_check_points(topic, group)
         ack = _ack_of(handle, topic, group, queue_id, offset)
-        # In this order, in one append: at any time one of the two records holds the message.
+        # One append in this order: at any time one of the two records protects the message.
         messages = [
             self._revive_log.check_point(point, queue),
             self._revive_log.ack(ack, queue, handle.due_ms),  # refuses times that no pop had
         ]
-        # The ack below would name a check point that was never written, so that is written too.
+        # The old check point is only in memory. Its ack is written, so write it too.
         held = self._merges.merge.take(ack.key(self._core.config.name))
         if held is not None:
-            # In front: a check point must be read before its acks, or these are ignored (K-82).
+            # In front, because acks that are read before their check point are ignored (K-82).
             messages = [*self._merges.records(held), *messages]
         answer = ChangeInvisibleTimeResponseHeader(
             pop_time=now_ms, invisible_time=header.invisible_time, revive_qid=handle.revive_queue_id
         )
-        # Nothing was stored: the old check point stays in memory, and the client tries again.
+        # Not stored: keep the old check point in memory, as the client tries again.
         if not self._answer_when_stored(messages, [(peer, request)], request.reply(answer), held):
             self._merges.merge.keep(held)
         return None
@@ -180,8 +175,7 @@ class AckProcessor:
         """What to store for an ack; None when it is done."""
         header = request.header(AckMessageRequestHeader)
         topic, queue_id, offset = header.topic, header.queue_id, header.offset
-        # Whether there is such a check point is not asked: an ack of a pop from before a restart
-        # counts too (K-50).
+        # Do not ask for the check point: acks of pops before a restart count too (K-50).
         self._checks.queue(topic, queue_id)
         self._checks.offset(topic, queue_id, offset, end_passes=True)
         handle = ReceiptHandle.parse(header.extra_info, offset)
@@ -191,7 +185,6 @@ class AckProcessor:
         if handle.is_ordered:
             self._ack_ordered((topic, group, queue_id), offset, handle.pop_time_ms)
             return None
-        # Also before the record is safe: the message is out of the client's hands either way.
         self._progress.returned((group, topic, queue_id), handle.pop_time_ms)
         ack = _ack_of(handle, topic, group, queue_id, offset)
         if self._taken_in_memory(ack):
@@ -205,7 +198,7 @@ class AckProcessor:
         queue_id = each.queue_id
         self._checks.queue(topic, queue_id)
         low, high = self._store.min_offset(topic, queue_id), self._store.max_offset(topic, queue_id)
-        # Bounds first: the list of offsets may be long, and is only gone through if one is outside.
+        # Check the bounds first: the list may be long, and rarely needs filtering.
         offsets = list(each.offsets())
         if offsets and not low <= offsets[0] <= offsets[-1] <= high:
             offsets = [offset for offset in offsets if low <= offset <= high]
@@ -213,13 +206,13 @@ class AckProcessor:
             return None
         self._count_acks(topic, group, len(offsets))
         self._tell(topic, group, queue_id, offsets)
-        # In an ordered pop each ack moves the offset; there is no check point to name (K-114).
+        # Acks of an ordered pop move the offset; there is no check point (K-114).
         if each.revive_queue_id == ORDERED_QUEUE:
             for offset in offsets:
                 self._ack_ordered((topic, group, queue_id), offset, each.pop_time)
             return None
         self._progress.returned((group, topic, queue_id), each.pop_time, len(offsets))
-        # -1: a batch has no single offset, and RocketMQ's `bAck` records carry only the list.
+        # A batch record carries a list instead of a single offset, as RocketMQ's `bAck` does.
         ack = Ack(
             offset=-1,
             offsets=offsets,
@@ -268,15 +261,14 @@ class AckProcessor:
 
     def _taken_in_memory(self, ack: Ack) -> bool:
         """Whether the ack needs no record: its check point is only in memory (K-101)."""
-        # Asked for each ack: an empty table must cost nothing, as the buffer is off by default
-        # (K-100).
+        # The buffer is off by default, so the table is mostly empty (K-100).
         merge = self._merges.merge
         if not len(merge):
             return False
         key = ack.key(self._core.config.name)
         held = merge.acknowledge(key, ack.acknowledged, self._core.clock.time_ms())
-        # Settled as a whole: nothing of it is ever written (K-102), and the group's offset may
-        # follow.
+        # All its messages are acknowledged: no record is needed, and the group's offset may move
+        # (K-102).
         if held is not None and held.point.is_done:
             self._merges.follow(held.queue)
         return held is not None
@@ -287,7 +279,7 @@ class AckProcessor:
         return handle.revive_queue_id
 
     def _check_invisible(self, invisible_ms: int) -> None:
-        # RocketMQ would store the new time and never revive the message (K-39).
+        # RocketMQ accepts longer times, and never revives the message (K-39).
         most_s = self._store.config.timer_max_delay_sec
         if invisible_ms > most_s * 1000:
             raise RequestRefusedError(
@@ -303,7 +295,7 @@ class AckProcessor:
         topic, group, queue_id = key
         now_ms = self._core.clock.time_ms()
         committed = self._offsets.query(group, topic, queue_id)
-        # Acknowledged and committed before: an older repeat must not move the group back (K-113).
+        # A repeated ack must not move the group back (K-113).
         if committed is not None and offset < committed:
             return
         next_offset = self._orders.acknowledge(key, offset, pop_time_ms)
@@ -313,10 +305,10 @@ class AckProcessor:
                 f"offset is illegal, key:{topic}@{group}@{queue_id}, old:{committed}, "
                 f"commit:{offset}, next:{next_offset}",
             )
-        # While a tool's reset waits for the queue, no ack may move the offset that it set (B-59).
+        # Until a pending reset is taken, acks must not move the offset that it set (B-59).
         if next_offset >= 0 and self._offsets.pending_reset(group, topic, queue_id) is None:
             self._offsets.commit(group, topic, queue_id, next_offset, now_ms)
-        # Whoever waits for this queue may get its next messages now (K-113).
+        # A pop that waits for this queue may get its next messages now (K-113).
         if not self._orders.is_blocked(key, None, now_ms):
             self._waiting.wake(topic, group, queue_id)
 
@@ -329,7 +321,7 @@ class AckProcessor:
     ) -> Command:
         group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
         committed = self._offsets.query(group, topic, queue_id)
-        # Committed already: RocketMQ answers with an empty header and changes nothing (K-56).
+        # Already committed: RocketMQ answers with an empty header and changes nothing (K-56).
         if committed is not None and header.offset < committed:
             return request.reply(ChangeInvisibleTimeResponseHeader())
         visible_ms = now_ms + header.invisible_time
@@ -338,8 +330,8 @@ class AckProcessor:
         return request.reply(
             ChangeInvisibleTimeResponseHeader(
                 pop_time=handle.pop_time_ms,
-                # The answer keeps the old pop time, as this is what its acks name; the rest of the
-                # time comes with it (K-56).
+                # The answer keeps the old pop time, which its acks name, so the time is counted
+                # from there (K-56).
                 invisible_time=visible_ms - handle.pop_time_ms,
                 revive_qid=handle.revive_queue_id,
             )
@@ -365,7 +357,7 @@ class AckProcessor:
         if not messages:
             return True
         results = self._store.put_messages(messages)
-        # One failure refuses all of the turn: an ack that comes a second time does no harm.
+        # One failure refuses the acks of the whole turn: repeating an ack does no harm.
         bad = next((r for r in results if r.status is not PutStatus.PUT_OK), None)
         if bad is not None:
             for peer, request in waiting:
@@ -373,7 +365,7 @@ class AckProcessor:
             return False
 
         def flushed(status: PutStatus) -> None:
-            # One reply for each connection, with all its requests in it: acks come by hundreds.
+            # Acks come by hundreds, so each connection gets all its answers at once.
             shares: dict[Peer, tuple[list[Command], list[Reply]]] = {}
             for peer, request in waiting:
                 if status is not PutStatus.PUT_OK:
@@ -386,8 +378,7 @@ class AckProcessor:
             for peer, (requests, replies) in shares.items():
                 peer.reply_all(requests, replies)
 
-        # The answer waits for the last record: with it all of them are as safe as the flush mode
-        # promises.
+        # When the last record is safe, so are all others.
         end = results[-1].physical_offset + results[-1].size
         if held is not None:  # the group's offset follows, which slaves copy
             self._merges.when_safe([held], end)

@@ -63,7 +63,7 @@ def assemble_pop(
     network: Network,
 ) -> Pop:
     """Listens to `message_arrived`, `topic_deleted` and `channel_closed`. 4.9 has no pop."""
-    # 4.9 gets these too, and they stay empty: others ask them without a look at the profile.
+    # 4.9 gets these too; they stay empty, so that their users need not look at the profile.
     progress, orders = PopProgress(core.clock.time_ms()), ConsumerOrders()
     config = core.config
 
@@ -71,9 +71,9 @@ def assemble_pop(
         config = core.config
         return config.default_message_request_mode, config.default_pop_share_queue_num
 
-    # Asked anew at each use: both options may change while the broker runs.
+    # A function, because both options may change while the broker runs.
     modes = RequestModes(default_mode)
-    # Pop needs timers for its records (K-70): 4.9 has neither.
+    # Pop needs timers for its records (K-70), and 4.9 has neither.
     if not core.profile.broker.arbitrary_delay:
         return Pop(progress=progress, orders=orders, modes=modes)
     revive_topic = REVIVE_TOPIC_PREFIX + config.cluster_name
@@ -97,7 +97,6 @@ def assemble_pop(
     expressions = PopExpressions(filters.message_filters)
     pops = PopProcessor(core, checks, popper, points, expressions)
     notifications = NotificationProcessor(core, checks, popper, expressions)
-    # Behind pops: an ordered ack wakes those that wait for the queue.
     acks = AckProcessor(
         core, checks, revive_log, offsets.table, progress, orders, pops.waiting, merges
     )
@@ -109,13 +108,13 @@ def assemble_pop(
         progress,
         storing,
         (revive_topic, config.revive_queue_num),
-        # Until the timers have delivered all that was due, an ack may still be on its way (K-82).
+        # Until the timers have delivered all that was due, some acks may be missing (K-82).
         lambda: timers.service.is_caught_up,
     )
 
     def group_deleted(group: str, with_offsets: bool) -> None:
         progress.forget_group(group, with_offsets=with_offsets)
-        # One that keeps its offsets goes on where it is, behind what is out.
+        # A group that keeps its offsets goes on behind what was handed out.
         if with_offsets:
             orders.forget_group(group)
 
@@ -123,8 +122,7 @@ def assemble_pop(
     core.signals.topic_deleted.connect(orders.forget_topic)
     core.signals.group_deleted.connect(group_deleted)
 
-    # As a slave this broker hands nothing out; what it had in memory another one delivers again
-    # (K-104).
+    # A slave hands nothing out; the new master delivers again what was only in memory (K-104).
     def role_changed() -> None:
         if not core.role.leads:
             progress.forget()
@@ -132,8 +130,7 @@ def assemble_pop(
 
     core.signals.role_changed.connect(role_changed)
 
-    # Just before each save, and only some of them: a table of many queues is gone through by and
-    # by.
+    # Called before each save; cleans only some queues each time, as the table may be large.
     def cleaned() -> OrderTable:
         orders.clean(
             lambda topic: known.read_queue_nums if (known := topics.configs.get(topic)) else None,
@@ -173,8 +170,7 @@ def assemble_pop(
             pops.waiting,
             notifications.waiting,
             OrderService(core.clock, orders, pops.waiting),
-            # Only the master delivers again: a slave has the same log, and would store everything
-            # twice.
+            # Only the master delivers again; with a slave, every message would be stored twice.
             core.role.while_leading(revive),
             merges,
         ),

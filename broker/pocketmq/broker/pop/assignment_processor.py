@@ -49,15 +49,13 @@ class AssignmentProcessor:
     def query(self, peer: Peer, request: Command) -> Reply:
         """The client's queues of a topic; None while the name servers are asked for its route."""
         body = decode_request_body(request, QueryAssignmentBody)
-        # The usual case answers within the turn; only the first question for a topic waits for a
-        # name server.
+        # Usually the route is known; only the first question for a topic waits for a name server.
         if self._routes.known(body.topic) is not None:
             return self._answer(request, body)
         task = self._routes.ask(body.topic)
         task.add_done_callback(
             lambda done: (
-                # A route that cannot be fetched is answered like an unknown one: the client keeps
-                # what it has (K-22).
+                # If the route could not be fetched, the client is told to keep what it has (K-22).
                 None if done.cancelled() else peer.reply(request, self._answer(request, body))
             )
         )
@@ -98,8 +96,7 @@ class AssignmentProcessor:
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, "subscription group does not exist"
             )
         self._modes.set(body)
-        # Answered when the mode is on the disk: a tool that is told of success will not set it
-        # again.
+        # Answer when the mode is on the disk: after a success, a tool does not set it again.
         self._saved.when_saved(lambda: peer.reply(request, request.reply()))
         return None
 

@@ -60,7 +60,7 @@ class RequestModes:
         if known is not None:
             return known
         default_mode, default_share = self._default()
-        # A retry topic is pulled unless told otherwise: pop reads it by itself (K-20, K-33).
+        # Retry topics are pulled by default, because pop reads them by itself (K-20, K-33).
         mode: RequestMode = "PULL" if is_retry(topic) else default_mode
         share = default_share if mode == "POP" else 0
         return RequestModeBody(
@@ -78,7 +78,7 @@ class RequestModes:
 
     def replace(self, master: MessageRequestModes) -> None:
         """Become a copy of the master's."""
-        # Compared before it is taken over: each change writes the file again.
+        # Only if it differs, because each change writes the file.
         if master.message_request_mode_map != self._modes:
             self.load(master)
             self.changed.emit()
@@ -126,13 +126,12 @@ def assign(
         members: client ids of the group; None when there is no such group.
         balancing: False gives every member all queues.
     """
-    # "No assignment" and an empty one are two things to a client: keep, and give up (K-22).
+    # None makes the client keep its queues, an empty list makes it give them up (K-22).
     if queues is None:
         return None
     if question.broadcasting or not balancing:
         return _as_assignments(queues, mode.mode)
     make = STRATEGIES.get(question.strategy)
-    # A strategy that a broker does not know, or a group without members: nothing can be shared.
     if not members or make is None:
         return None
     try:
@@ -155,18 +154,17 @@ def _allocate(
     if mode.mode == "PULL":
         return own(question.client_id)
     share = mode.pop_share_queue_num
-    # A share that reaches round means that every member pops every queue: one entry for each broker
-    # (K-24).
+    # With a share this large, every member pops all queues: one entry for each broker (K-24).
     if share <= 0 or share >= len(members) - 1:
         return [MessageQueue(queue.topic, queue.broker_name, ANY_QUEUE) for queue in queues]
-    # A client without a heartbeat here yet: nothing is its own (K-25).
+    # A client without a heartbeat here has no queues yet (K-25).
     if question.client_id not in members:
         return ()
     index = members.index(question.client_id)
-    # Fewer queues than members: each gets one of them alone, and several share it (K-24).
+    # Fewer queues than members: each member gets one queue, which several share (K-24).
     if len(members) > len(queues):
         return [queues[index % len(queues)]] if queues else ()
-    # Its own queues and those of the next members, round the list (K-24).
+    # Its own queues and those of the next members in the ring (K-24).
     sharing = [members[(index + step) % len(members)] for step in range(share + 1)]
     return [queue for client_id in sharing for queue in own(client_id)]
 

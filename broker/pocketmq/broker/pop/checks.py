@@ -39,16 +39,15 @@ class PopChecks:
             RequestRefusedError: with the code of the first check that failed.
         """
         name = self._core.config.name
-        # A pop that came late is not answered any more by the client: reading for it would hide
-        # messages for nothing.
+        # The client does not wait for a late pop any more; the answer would hide messages for
+        # nothing.
         if now_ms - born_ms - header.poll_time > LATE_MS:
             raise RequestRefusedError(
                 ResponseCode.POLLING_TIMEOUT,
                 f"the broker[{name}] pop message is timeout too much; do its clock and the "
                 "client's agree?",
             )
-        # In RocketMQ's order: the code that a client gets depends on what is looked at first
-        # (K-30).
+        # RocketMQ's order, because the first check that fails decides the answer's code (K-30).
         self._readable_broker()
         if header.max_msg_nums > MOST_MESSAGES:
             raise RequestRefusedError(
@@ -56,7 +55,7 @@ class PopChecks:
                 f"the broker[{name}] pop message's num is greater than {MOST_MESSAGES}",
             )
         config = self._core.store.config
-        # Check points are timer messages; without the wheel they would never come back (K-70).
+        # Check points are timer messages; without the wheel they would never become due (K-70).
         if not config.timer_wheel_enable:
             raise RequestRefusedError(
                 ResponseCode.SYSTEM_ERROR,
@@ -89,7 +88,7 @@ class PopChecks:
                 f"queueId[{queue_id}] is illegal, topic:[{topic}] has "
                 f"{counted(config.read_queue_nums, 'read queue')}",
             )
-        # Last, because it may make the group: a pop of a topic that is not there must not.
+        # Last, because it may create the group.
         self.group(group, now_ms)
         return config
 
@@ -143,8 +142,7 @@ class PopChecks:
         """
         low = self._core.store.min_offset(topic, queue_id)
         high = self._core.store.max_offset(topic, queue_id)
-        # RocketMQ takes an ack of the end, which no message has, and refuses a change of it (K-50,
-        # K-54).
+        # Like RocketMQ, accept the end of the queue for an ack only (K-50, K-54).
         if offset < low or offset > high or (offset == high and not end_passes):
             raise RequestRefusedError(
                 ResponseCode.NO_MESSAGE,

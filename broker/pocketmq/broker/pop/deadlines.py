@@ -25,12 +25,12 @@ class Deadlines(Generic[KeyT]):
 
     def set(self, key: KeyT, at_ms: int) -> None:
         """The key is due then, and no more when it was before."""
-        # The usual call renews a time that has not changed: no entry more in the heap for it.
+        # Often the time has not changed: add no further entry.
         if self._at.get(key) == at_ms:
             return
         self._at[key] = at_ms
         heappush(self._heap, (at_ms, self._next, key))
-        # The number keeps equal times in order, and keeps the heap from comparing keys.
+        # The number orders equal times, so that keys are never compared.
         self._next += 1
         self._tidy()
 
@@ -42,8 +42,7 @@ class Deadlines(Generic[KeyT]):
     def first_ms(self) -> int | None:
         """When the first is due; None when there is none."""
         heap = self._heap
-        # Outdated entries are dropped when they come to the top: a heap cannot give one up in the
-        # middle.
+        # A heap cannot remove from its middle, so outdated entries are dropped at its top.
         while heap and self._at.get(heap[0][2]) != heap[0][0]:
             heappop(heap)
         return heap[0][0] if heap else None
@@ -56,8 +55,7 @@ class Deadlines(Generic[KeyT]):
         """Remove and return all that are due, the earliest first."""
         due: list[KeyT] = []
         while (first_ms := self.first_ms()) is not None and first_ms <= now_ms:
-            # The heap's top is one that is due, because `first_ms` has thrown away what is
-            # outdated.
+            # `first_ms` has dropped outdated entries, so the top one is due.
             key = heappop(self._heap)[2]
             del self._at[key]
             due.append(key)
@@ -66,11 +64,11 @@ class Deadlines(Generic[KeyT]):
 
     def _tidy(self) -> None:
         """Let go of outdated entries when they are the most, so that they hold no memory."""
-        # Without keys all entries are outdated; the numbers may begin again.
         if not self._at:
             self._heap.clear()
             self._next = 0
-        # Twice as many entries as keys: the copy costs as much as what has been thrown away since.
+        # Rebuild when half of the entries are outdated, so that the cost is paid by what is
+        # dropped.
         elif len(self._heap) > 2 * len(self._at) + _SPARE:
             known = self._at
             self._heap = [entry for entry in self._heap if known.get(entry[2]) == entry[0]]

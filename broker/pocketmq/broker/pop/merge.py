@@ -105,12 +105,12 @@ class PopMerge:
         queue = point.group, point.topic, point.queue_id
         return (
             limits.enabled
-            # One that is due soon is written at once: its acks would otherwise miss it (K-100).
+            # A check point that is due soon would be written at once anyway (K-100).
             and point.revive_time_ms - now_ms >= limits.before_due_ms + MARGIN_MS
             and len(self._in_memory) < limits.max_points
-            # Bounded by queue too: one queue must not take the memory of all.
+            # A limit for each queue, so that one queue cannot use up the memory of all.
             and len(self._order.get(queue, ())) < limits.max_points_of_queue
-            # Two check points of one name would share their acks (K-74).
+            # Acks could not tell two check points with the same key apart (K-74).
             and point.key not in self._in_memory
         )
 
@@ -118,8 +118,7 @@ class PopMerge:
         """A check point was handed out; `in_memory`: and is not written."""
         if in_memory:
             self.keep(held)
-        # Also for those that are written: the group's offset follows in the order of the pops
-        # (K-103).
+        # Written ones too: the group's offset follows the order of the pops (K-103).
         self._order.setdefault(held.queue, deque()).append(held)
 
     def acknowledge(self, key: MergeKey, offsets: Iterable[int], now_ms: int) -> Held | None:
@@ -129,8 +128,7 @@ class PopMerge:
         """
         held, limits = self._in_memory.get(key), self._limits()
         if (
-            # The margin leaves time for the record: an ack taken here too late would be forgotten
-            # with its check point.
+            # Keep a margin: too late, the check point may be written without this ack.
             held is None
             or held.point.revive_time_ms - now_ms < limits.before_due_ms + MARGIN_MS
             or now_ms - held.since_ms > limits.stay_ms - MARGIN_MS
@@ -139,8 +137,7 @@ class PopMerge:
         for offset in offsets:
             held.point.acknowledge(offset)
         if held.point.is_done:
-            # Nothing of it is stored any more: its messages were acknowledged before it was due
-            # (K-102).
+            # All acknowledged before it was due: nothing is written (K-102).
             self.take(key)
         return held
 
@@ -162,13 +159,13 @@ class PopMerge:
             now_ms: the time; infinite when all must be written.
         """
         limits, leaving = self._limits(), self._leaving
-        # Options were changed: when each leaves is counted by the new ones.
+        # The options have changed: compute all times anew.
         if limits != self._limits_of_leaving:
             self._limits_of_leaving = limits
             for key, held in self._in_memory.items():
                 leaving.set(key, _leaves_ms(held, limits))
         first_ms = leaving.first_ms()
-        # Switched off: everything leaves at once, whatever its time.
+        # Switched off: every check point is due.
         if first_ms is None or (limits.enabled and first_ms > now_ms):
             return None
         first = leaving.first()
@@ -182,11 +179,10 @@ class PopMerge:
         """The offset that the group reaches now; None when the first pop is still open (K-103)."""
         order = self._order.get(queue)
         offset: int | None = None
-        # The first open one holds the rest back, or a group would pass messages that nobody has
-        # (K-103).
+        # The first open pop holds the others back, or the group could skip its messages (K-103).
         while order and (order[0].is_safe or order[0].point.is_done):
             offset = order.popleft().next_offset
-        # Empty orders go, so that `is_on` ends with the last one of them.
+        # Remove empty queues, so that `is_on` becomes false when none is left.
         if order is not None and not order:
             del self._order[queue]
         return offset
@@ -202,5 +198,5 @@ class PopMerge:
 def _leaves_ms(held: Held, limits: MergeLimits) -> int:
     """When a check point must be written."""
     stays_until_ms = held.since_ms + limits.stay_ms
-    # One ms later, because `next_due` wants a time that is over.
+    # Plus 1 ms, because the limits themselves still count as in time.
     return min(stays_until_ms, held.point.revive_time_ms - limits.before_due_ms) + 1

@@ -67,14 +67,12 @@ class MergeService(Service):
 
         Offsets are saved after this: they have to be past what was handed out.
         """
-        # First, so that no scan writes beside this.
+        # First, so that no scan writes at the same time.
         await self._service.stop()
-        # All at once, however long they may still stay: after this nobody writes them any more
-        # (K-104).
+        # Write them all, because nobody else does after this (K-104).
         while self._write(math.inf):
             await self._core.clock.sleep(0)
-        # On the disk before offsets are saved: a power cut could otherwise lose messages below
-        # them.
+        # Flush before the offsets are saved: otherwise a power cut could lose messages below them.
         await self._core.store.flush()
         self._ask_again()
 
@@ -90,20 +88,20 @@ class MergeService(Service):
     def follow(self, queue: QueueOf) -> None:
         """Move the group's offset past the pops that are settled."""
         offset = self.merge.settled(queue)
-        # Nothing is settled in front of the queue: the offset stays where it is (K-103).
+        # The first pop of the queue is still open (K-103).
         if offset is None:
             return
-        # Its topic, or group, was deleted since: a new one must not begin behind what was popped.
+        # The topic or group was deleted: a new one must not begin at this offset.
         if not self._progress.is_handed_out(queue, offset):
             return
         if self._offsets.pending_reset(*queue) is None:
             self._offsets.commit(*queue, offset, self._core.clock.time_ms())
-        # A pending reset decides the offset; what was handed out is settled all the same.
+        # Even when a pending reset decides the offset, these pops are settled.
         self._progress.committed(queue, offset)
 
     def records(self, held: Held) -> list[StoredMessage]:
         """What is written of one: the check point, and an ack for each message acknowledged."""
-        # One record for the check point and one for each ack: RocketMQ's readers know no bits in it
+        # Acks get their own records, because RocketMQ ignores the bits in a check point's record
         # (K-71).
         point = held.point
         acked = [
@@ -140,7 +138,7 @@ class MergeService(Service):
                 return
             for held in stored:
                 held.is_safe = True
-            # Each queue once: several check points of it may be safe together.
+            # Each queue once, even if several of its check points became safe.
             for queue in dict.fromkeys(held.queue for held in stored):
                 self.follow(queue)
 
@@ -152,11 +150,10 @@ class MergeService(Service):
             self.when_safe([held for held, _ in late], max(end for _, end in late))
 
     def _scan(self) -> float | Awaitable[float | None] | None:
-        # The time of one scan is one of RocketMQ's figures, so it is taken over the turns too.
         began_at = self._core.clock.monotonic()
         self._ask_again()
         if self._write(self._core.clock.time_ms()):
-            # There is more: other work goes on in between, and the rest follows in the same scan.
+            # There is more: let other work run, and go on in the same scan.
             return self._go_on(began_at)
         return self._scanned(began_at)
 
@@ -193,7 +190,7 @@ class MergeService(Service):
                 log.warning("pop.check_point_not_stored", topic=held.point.topic)
                 return False  # it stays in memory, and the next scan tries again
             written += len(results)
-            # Out of the merge, but its queue's order keeps it until its record is safe.
+            # The queue's order keeps it until its records are safe.
             self.merge.written(held)
             self.when_safe([held], results[-1].physical_offset + results[-1].size)
         return False

@@ -32,7 +32,7 @@ class OrderService(Service):
         self._service = PeriodicService(
             "free ordered queues", clock, LONGEST_WAIT_S, self._run, initial_delay_s=0
         )
-        # A note that was changed may free a queue earlier than the sleep ends.
+        # A change may free a queue before the present sleep ends.
         orders.changed.connect(self._service.wakeup)
 
     async def start(self) -> None:
@@ -49,7 +49,7 @@ class OrderService(Service):
             return 0.0  # go on in the next turn
         next_ms = self._orders.next_free_ms()
         if next_ms is None:
-            # No queue is blocked: a new note wakes the service again.
+            # No queue is blocked; the next change wakes the service.
             return AT_REST
-        # Not longer than 5 s: the wall clock may be set forward, and waiting is by that clock.
+        # Wait 5 s at most, because a change of the wall clock does not shorten a sleep.
         return min(LONGEST_WAIT_S, max(1, next_ms - now_ms) / 1000)

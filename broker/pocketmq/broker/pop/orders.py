@@ -79,8 +79,6 @@ class OrderInfo(
         As long as any open message is invisible, the queue is blocked; the moment returned is the
         first at which that may change.
         """
-        # As long as one open message is invisible, later ones may not be handed out before it
-        # (K-112).
         times = [at for offset in self.open_offsets() if (at := self.visible_ms(offset)) > now_ms]
         return min(times, default=None)
 
@@ -150,27 +148,25 @@ class ConsumerOrders:
         )
         if before is not None:
             counts = before.counts or {}
-            # The same attempt: its answer may have been lost, so nothing counts as handed out once
-            # more (K-111).
+            # The same attempt again, whose answer may have been lost: do not count it twice
+            # (K-111).
             if before.attempt_id is not None and before.attempt_id == attempt_id:
                 info.counts = counts
             else:
-                # Of the messages that come again, and only of those: new ones were never handed
-                # out.
+                # Count only messages that were handed out before.
                 known = set(before.absolute())
                 info.counts = {o: counts.get(o, 0) + 1 for o in offsets if o in known}
-        # One note for each queue: only the newest hand-out of it is open (K-111).
+        # The latest pop replaces the queue's previous record (K-111).
         queues[queue_id] = info
         self._changed(key)
         counted = info.counts or {}
-        # RocketMQ says one count for a queue, if all of its messages have one (K-37).
+        # RocketMQ adds a count for the whole queue only if all its messages have one (K-37).
         smallest = min(counted.values(), default=0) if len(counted) == len(offsets) else 0
         return list(order_count_info((0, queue_id), sorted(counted.items()), smallest))
 
     def is_blocked(self, key: tuple[str, str, int], attempt_id: str | None, now_ms: int) -> bool:
         """Whether nothing of the queue may be handed out now (K-112)."""
         info = self._get(key)
-        # A queue without a note, or one that says nothing, is free: nothing of it is out.
         if info is None or not info.offsets:
             return False
         if info.attempt_id is not None and info.attempt_id == attempt_id:
@@ -185,18 +181,18 @@ class ConsumerOrders:
     def acknowledge(self, key: tuple[str, str, int], offset: int, pop_time_ms: int) -> int:
         """Acknowledge a message; returns the offset to commit, or `STALE`, or `ILLEGAL` (K-113)."""
         info = self._get(key)
-        # Without a note the offset is all that is known: the group moves behind it (K-113).
+        # Nothing is recorded for the queue: move behind the acknowledged message (K-113).
         if info is None:
             return offset + 1
         offsets = info.absolute()
         if not offsets:
             return ILLEGAL
-        # Of an earlier hand-out: the message was given to somebody else in between.
+        # An ack of an earlier pop: the messages were handed out again since.
         if info.pop_time_ms != pop_time_ms:
             return STALE
         if offset not in offsets:
             return ILLEGAL
-        # By place and not by offset: a note has at most the messages of one answer.
+        # Bits stand for positions in the list, not for offsets.
         info.acknowledged |= 1 << offsets.index(offset)
         self._changed(key)
         return info.next_offset()
@@ -214,7 +210,6 @@ class ConsumerOrders:
     def clear(self, key: tuple[str, str, int]) -> None:
         """Forget the queue's unacknowledged messages: its offset was reset."""
         topic, group, queue_id = key
-        # Only a queue that had a note is worth a look and a save.
         if self._table.get((topic, group), {}).pop(queue_id, None) is not None:
             self._changed(key)
 
@@ -243,7 +238,7 @@ class ConsumerOrders:
             most: queues to look at; while `is_looking` after it, the next call goes on behind them.
         """
         freed = []
-        # What came due is looked at like what changed: both may have freed a queue.
+        # Look at queues whose time has come and at queues that have changed.
         self._to_look_at.update(dict.fromkeys(self._blocked.take_due(now_ms)))
         for _ in range(int(min(len(self._to_look_at), most))):
             key, _none = self._to_look_at.popitem(last=False)
@@ -266,7 +261,7 @@ class ConsumerOrders:
 
     def _changed(self, key: tuple[str, str, int]) -> None:
         self.unsaved.note()
-        # Noted for the next look, not searched now: an ack must not go through all queues.
+        # Queue it for the next look, so that an ack need not go through all queues.
         self._to_look_at[key] = None
         self.changed.emit()
 
@@ -276,8 +271,7 @@ class ConsumerOrders:
         """Take over what the file holds."""
         for name, queues in stored.table.items():
             topic, separator, group = name.partition("@")
-            # A name without a separator is of no queue of ours: an operator may have edited the
-            # file.
+            # Skip names without a separator; the file may have been edited.
             if separator:
                 self._table[topic, group] = dict(queues)
                 for queue_id in queues:
@@ -298,7 +292,7 @@ class ConsumerOrders:
             now_ms: the time.
             most: queues to look at, or a few more; the next call goes on behind them.
         """
-        # Where the last call stopped: thousands of queues are cleaned over many saves.
+        # Go on where the last call stopped: thousands of queues are cleaned over many saves.
         if not self._to_clean:
             self._to_clean.extend(self._table)
         looked_at = 0
@@ -310,7 +304,7 @@ class ConsumerOrders:
             keep = {
                 queue_id: info
                 for queue_id, info in queues.items()
-                # A queue beyond the topic's, a group that is gone, or one nobody has used for a day
+                # Forget queues beyond the topic's number, queues of deleted groups, and idle ones
                 # (K-110).
                 if count is not None
                 and queue_id < count

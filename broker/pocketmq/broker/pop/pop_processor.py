@@ -81,18 +81,17 @@ class PopProcessor:
         for index, (peer, request) in enumerate(zip(peers, requests, strict=True)):
             try:
                 header = request.header(PopMessageRequestHeader)
-                # The client's clock counts: it gives up by its own (K-130).
+                # Count from the client's time, because the client gives up by its own clock
+                # (K-130).
                 deadline_ms = (header.born_time or self._clock.time_ms()) + header.poll_time
                 pop = self._take(peer, request, header, deadline_ms)
             except Exception as exc:  # noqa: BLE001 - one bad pop, and the others go on
                 replies[index] = error_reply(peer, request, exc)
                 continue
-            # A pop that was refused has its answer; the others wait for their check points.
             if isinstance(pop, _Pop):
                 pops.append((index, pop))
             else:
                 replies[index] = pop
-        # One append for the check points of all pops of this turn: they share one flush.
         stored = self._points.store([pop.out for _, pop in pops])
         for (index, pop), out in zip(pops, stored, strict=True):
             replies[index] = self._answer(pop, out)
@@ -122,8 +121,7 @@ class PopProcessor:
             offset = self._popper.position(group, topic, queue_id)
             found = self._core.store.get_message(topic, queue_id, offset, header.max_msg_nums)
             if found.count and count < header.max_msg_nums:
-                # Shown to one request only, as far as it asks; what is left is counted in any case
-                # (K-65).
+                # Show as many as were asked for; the rest is only counted (K-65).
                 records += found.records
                 count += found.count
             rest += max(0, found.max_offset - offset)
@@ -138,7 +136,7 @@ class PopProcessor:
     def _again(self, pop: WaitingPop[PopMessageRequestHeader]) -> Reply:
         """Run the whole pop once more (K-131); it waits on when it finds nothing."""
         taken = self._take(pop.peer, pop.request, pop.header, pop.deadline_ms)
-        # Refused now though it was not before: its topic, group or permission may be gone since.
+        # Refused this time: the topic, the group or its permission may have changed.
         if not isinstance(taken, _Pop):
             return taken
         [out] = self._points.store([taken.out])
@@ -148,8 +146,6 @@ class PopProcessor:
         self, peer: Peer, request: Command, header: PopMessageRequestHeader, deadline_ms: int
     ) -> _Pop | Command:
         """Take messages whose check points are still to be stored; or the answer that refuses."""
-        # The header is read before the code is looked at, so a refusal carries one too (K-1,
-        # K-171).
         now_ms = self._clock.time_ms()
         try:
             config = self._checks.pop(header, deadline_ms - header.poll_time, now_ms)
@@ -182,19 +178,17 @@ class PopProcessor:
         if out.count:
             self._count(want, out)
             if out.rest > 0:
-                # Somebody else waits for what is left: woken now, as nobody else will be (K-36,
-                # K-134).
+                # Wake a pop that waits for the rest, as nothing else would (K-36, K-134).
                 self.waiting.wake(want.topic, want.group, want.queue_id)
             return self._found(request, header, out)
         key = (want.topic, want.group, want.queue_id if want.queue_id >= 0 else -1)
         code: ResponseCode | None = ResponseCode.POLLING_TIMEOUT  # the client pops again at once
         may_wait = header.poll_time > 0 and not request.is_oneway
-        # A filter may have used up what it may cost: then the client asks again at once, instead of
-        # waiting.
+        # If the filter's limit is used up, the client asks again at once instead of waiting.
         if may_wait and out.filter_bytes_left > 0:
             code = self.waiting.table.refusal(key, pop.deadline_ms, out.pop_time_ms)
         if code is None:
-            # Kept for the next run: an expression is parsed once, not at each wake.
+            # Keep the parsed filter for later wakes.
             accept = want.filter.accept
             waiting = WaitingPop(pop.peer, request, header, key, pop.deadline_ms, accept)
             self.waiting.hold(waiting, header.text_bytes)
@@ -206,8 +200,6 @@ class PopProcessor:
             rest_num=out.rest,
             start_offset_info="",
             msg_offset_info="",
-            # Empty and not absent: a 5.x client of an ordered pop reads the field in any case
-            # (K-37).
             order_count_info="" if header.order else None,  # there, and empty (K-37)
         )
         return request.reply(answer, code=code, remark="NO_MESSAGE_IN_QUEUE")
@@ -215,8 +207,7 @@ class PopProcessor:
     def _count(self, want: PopRequest, out: HandOut) -> None:
         """Count what was handed out, by where it comes from."""
         meters, again = self._core.stats.meters, (out.retried, out.retried_bytes)
-        # Of the two topics apart: a retry counts for the group, not for the topic that was asked
-        # for.
+        # Count retries separately: they belong to the group's retry topic.
         if out.retried:
             meters.popped_out(want.topic, want.group, *again, retry=True)
         if out.count > out.retried:
@@ -305,8 +296,7 @@ class NotificationProcessor:
         now_ms = self._clock.time_ms()
         config = self._checks.read(header.topic, header.queue_id, header.consumer_group, now_ms)
         chosen = ALL
-        # Up to 5.4 a notification has no expression of its own, and messages of any tag count
-        # (K-66).
+        # Up to 5.4, notifications carry no expression, so messages of any tag count (K-66).
         if self._knows_expressions and self._core.config.use_message_filter_for_notification:
             chosen = self._expressions.filter(header.topic, header.exp, header.exp_type)
         want = PopRequest(
@@ -323,7 +313,7 @@ class NotificationProcessor:
         if self._popper.has_message(want, config.read_queue_nums, now_ms):
             return request.reply(NotificationResponseHeader(has_msg=True))
         key = (want.topic, want.group, want.queue_id if want.queue_id >= 0 else -1)
-        # Not waiting: the answer says that nothing is there, and the client asks again at once.
+        # Without waiting, the answer is that nothing is there, and the client asks again.
         code: ResponseCode | None = ResponseCode.POLLING_TIMEOUT
         if header.poll_time > 0 and not request.is_oneway:
             code = self.waiting.table.refusal(key, deadline_ms, now_ms)

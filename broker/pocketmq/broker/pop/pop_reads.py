@@ -112,8 +112,7 @@ class Popper:
         try:
             self._take_from_all(out, want, queues)
         except BaseException:
-            # Whatever goes wrong, what was taken may be had again: nobody would ever acknowledge
-            # it.
+            # Let others have what was taken, since this pop will not acknowledge it.
             take_back(self._progress, [out])
             raise
         return out
@@ -122,16 +121,13 @@ class Popper:
         lot = randrange(100)
         by_priority = not want.ordered and self._priorities.hold(want.group, want.topic, lot)
         for topic, count in self._topics_in_turn(want, queues, lot, by_priority=by_priority):
-            # A pop that is full does not look at the retry topic, and does not count it in
-            # `restNum` (K-33).
             if topic != want.topic and out.count >= want.max_count:
                 break  # it comes last then, and is not looked at: `restNum` does not count it
-            # The retry topic is read whole, even where one queue was asked for: retries have queues
-            # of their own (K-33).
+            # Read all queues of the retry topic, even if one queue of the topic was asked for
+            # (K-33).
             if count and (topic != want.topic or want.queue_id < 0):
                 for queue_id in self._queues(count, lot, by_priority=by_priority):
-                    # The filter has cost what it may: the rest is left to the next pop, so the loop
-                    # stays short.
+                    # The filter's limit is used up: leave the rest to the next pop.
                     if topic == want.topic and out.filter_bytes_left <= 0:
                         break
                     self._read(out, want, topic, queue_id)
@@ -147,8 +143,7 @@ class Popper:
         for topic, count in topics:
             one = topic == want.topic and want.queue_id >= 0
             for queue_id in [want.queue_id] if one else range(count):
-                # An ordered queue that is blocked has nothing for this one, however many messages
-                # it holds (K-112).
+                # A blocked queue has nothing for this group, whatever it holds (K-112).
                 if want.ordered and self._orders.is_blocked(
                     (want.topic, want.group, queue_id), want.attempt_id, now_ms
                 ):
@@ -156,7 +151,7 @@ class Popper:
                 begin = self.position(want.group, topic, queue_id)
                 if self._store.max_offset(topic, queue_id) <= begin:
                     continue
-                # Without a filter one message is enough: nothing has to be read.
+                # Without a filter, any message will do: read none.
                 if want.filter is ALL:
                     return True
                 found = self._get(want, topic, queue_id, begin, 1, left)
@@ -168,8 +163,7 @@ class Popper:
     def position(self, group: str, topic: str, queue_id: int) -> int:
         """Where the group's next pop of a queue would begin, or the queue itself."""
         committed = self._offsets.query(group, topic, queue_id)
-        # Without a committed offset the minimum stands for it, whatever `initMode` the next pop
-        # brings.
+        # Without a committed offset, count from the minimum, whatever the next pop's `initMode`.
         begin = self._store.min_offset(topic, queue_id) if committed is None else committed
         return self._progress.begin((group, topic, queue_id), begin)
 
@@ -178,7 +172,7 @@ class Popper:
         core = self._core
         goes_down = core.profile.broker.pop_ring_goes_down and core.config.priority_order_asc
         steps = reversed(range(count)) if goes_down else range(count)
-        # By priority the highest queue comes first, so the ring begins there (V-3).
+        # By priority, begin with the first queue of this order (V-3).
         start = 0 if by_priority else lot
         return ((start + step) % count for step in steps)
 
@@ -192,7 +186,7 @@ class Popper:
             yield own
             return
         retries = self._retry_topics(want)
-        # V1 and V2 are never read in one pop, so they take turns (K-38).
+        # A pop reads only one of the two names, chosen at random (K-38).
         retry = retries[0] if lot % 2 else retries[-1]
         again = (retry, self._queue_count(retry))
         share = config.pop_from_retry_probability
@@ -207,7 +201,7 @@ class Popper:
         if not config.enable_retry_topic_v2:
             return [v1]
         v2 = pop_retry_topic(want.topic, want.group, v2=True)
-        # V1 ones are read as well while they may hold what came before the option was set (K-13).
+        # V1 topics may still hold messages from before the option was set (K-13).
         return [v2, v1] if config.retrieve_message_from_pop_retry_topic_v1 else [v2]
 
     def _queue_count(self, topic: str) -> int:
@@ -221,27 +215,25 @@ class Popper:
         store = self._store
         key = (want.group, topic, queue_id)
         begin = self._begin(want, topic, queue_id)
-        # Before anything is read: a blocked queue hands out nothing, and counts 0 in `restNum`
-        # (K-112, K-116).
+        # A blocked queue hands out nothing and adds nothing to `restNum` (K-112, K-116).
         if want.ordered and self._orders.is_blocked(
             (topic, want.group, queue_id), want.attempt_id, out.pop_time_ms
         ):
             return
         wanted = want.max_count - out.count
         config = self._core.config
-        # The pop is full, or consumers have too much of this queue in flight.
+        # The pop is full, or too many of the queue's messages are in flight.
         if wanted <= 0 or (
             config.enable_pop_message_threshold
             and self._progress.in_flight(key) > config.pop_inflight_message_threshold
         ):
-            # Counted although nothing was read, so that the client knows that there is more (K-36).
+            # Count the messages, so that the client knows that there are more (K-36).
             out.rest += max(0, store.max_offset(topic, queue_id) - begin)
             return
         found = self._get(want, topic, queue_id, begin, wanted, out.filter_bytes_left)
-        # The queue was cut or deleted from below: the group goes on where its messages are now
-        # (B-59).
+        # The queue no longer has this offset: go on where its messages are now (B-59).
         if found.status in _MOVED:
-            # What was handed out of it is gone too: its check points move no offset any more.
+            # The messages handed out are gone, so their check points must not move the offset.
             self._merge.reset(key)
             self._offsets.commit(*key, found.next_begin_offset, out.pop_time_ms)
             self._progress.reset(key)
@@ -250,7 +242,7 @@ class Popper:
         out.filter_bytes_left -= found.filtered_bytes
         if found.count:
             self._take(out, want, topic, queue_id, begin, found)
-        # Only when nothing of it is out: an offset may never pass a message that nobody has yet.
+        # While check points are unsafe, the offset must not move beyond them.
         elif found.status in _PASSED and not self._progress.is_ahead(key):
             # Filtered out, or deleted: the group's offset moves past them.
             self._offsets.commit(*key, found.next_begin_offset, out.pop_time_ms)
@@ -265,15 +257,15 @@ class Popper:
         begin: int,
         found: GetResult,
     ) -> None:
-        # The usual case: all entries matched, so their offsets are the numbers in between.
+        # Nothing was filtered out, so the offsets are consecutive.
         if found.next_begin_offset - begin == found.count:  # nothing was passed over
             taken: Sequence[int] = range(begin, found.next_begin_offset)
         else:
-            # A filter took some out: their numbers must be read from the records.
+            # The filter left some out: read the offsets from the records.
             taken = [offset for view in found.records for offset in queue_offsets(view)]
         mark = retry_mark(topic)
-        # Ordered: no check point, and the offset stays at the first of them until it is
-        # acknowledged (K-114).
+        # An ordered pop has no check point; the offset stays at its first message until the acks
+        # (K-114).
         if want.ordered:
             key = (topic, want.group, queue_id)
             out.order_counts += self._orders.handed_out(
@@ -291,11 +283,11 @@ class Popper:
                 owner, taken, out.pop_time_ms, want.invisible_ms, suspended=suspended
             )
             key = (want.group, topic, queue_id)
-            # Remembered as it was before: a put that fails has to leave the queue as it is.
+            # Remember the earlier state, in case the check point cannot be stored.
             ahead = self._progress.ahead(key)
             out.taken.append(Taken(point, found.next_begin_offset, ahead))
             self._progress.handed_out(key, found.next_begin_offset, found.count)
-        # A client acknowledges by the topic that it asked for, so the copies carry that name and a
+        # Clients acknowledge by the topic that they asked for, so copies carry its name and a
         # receipt (K-35).
         if mark and not self._core.config.pop_response_return_actual_retry_topic:
             messages = decode_records(b"".join(found.records))
@@ -345,9 +337,9 @@ class Popper:
             retry_mark(topic),
             self._core.config.name,
             message.queue_id,
-            # The message may carry a receipt of its own, from an earlier retry: it is kept (K-47).
             message.queue_offset,
         )
+        # Keep the receipt of an earlier retry, if the message has one (K-47).
         properties.setdefault(names.POP_CK, str(handle))
         return encode_record(
             topic=want.topic.encode(),
@@ -375,8 +367,7 @@ class Popper:
         count: int,
         most_filtered_bytes: int,
     ) -> GetResult:
-        # The filter belongs to the topic that was asked for: everything of the retry topic matched
-        # once.
+        # The filter is for the topic itself; messages of the retry topic have passed it already.
         chosen = want.filter if topic == want.topic else ALL
         return self._store.get_message(
             topic,
@@ -395,8 +386,7 @@ class Popper:
         """Where the group reads on in a queue (K-34)."""
         group, now_ms = want.group, self._core.clock.time_ms()
         key = (group, topic, queue_id)
-        # A tool reset the group: the offset is taken from there, and what is out counts no more
-        # (K-147).
+        # A tool reset the offset: forget what was handed out (K-147).
         reset = self._offsets.take_reset(group, topic, queue_id)
         if reset is not None:
             self._orders.clear((topic, group, queue_id))
@@ -405,7 +395,7 @@ class Popper:
             self._offsets.commit(*key, reset, now_ms)
             return reset
         committed = self._offsets.query(group, topic, queue_id)
-        # A new group: its first offset is committed before its first check point is stored.
+        # A new group: commit its first offset before its first check point is stored.
         if committed is None:
             committed = self._first(want, topic, queue_id)
             self._offsets.commit(*key, committed, now_ms)
@@ -414,11 +404,10 @@ class Popper:
     def _first(self, want: PopRequest, topic: str, queue_id: int) -> int:
         store = self._store
         low = store.min_offset(topic, queue_id)
-        # A group that wants the newest begins at the end; a retry topic is always read from its
-        # beginning (K-34).
+        # Start at the end only if asked to; a retry topic is read from its beginning (K-34).
         if topic != want.topic or not want.from_last:
             return low
-        # Message 0 is still in memory, so the queue is young: it is read from there (K-34).
+        # While message 0 is still in memory, the queue is young: read it from the beginning (K-34).
         if low <= 0 and self._core.config.init_pop_offset_by_check_msg_in_mem:
             first = store.get_message(topic, queue_id, 0, 1)
             if first.count and not first.suggest_pulling_from_slave:

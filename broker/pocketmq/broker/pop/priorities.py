@@ -28,11 +28,11 @@ class Priorities:
         """Whether a pop with this lot, 0 to 99, reads queue after queue by priority."""
         if not self._enabled:
             return False
-        # Only a topic of priority messages has queues that mean something in order (V-3).
+        # Only in priority topics does the order of queues mean something (V-3).
         config = self._topics.get(topic)
         if config is None or config.attributes.get(MESSAGE_TYPE) != PRIORITY:
             return False
         known = self._groups.get(group)
         factor = "100" if known is None else known.attributes.get(PRIORITY_FACTOR, "100")
-        # A share that is no number counts as all: an operator may have written anything.
+        # Treat text that is no number as 100.
         return lot < (int(factor) if factor.isdecimal() else 100)

@@ -22,7 +22,7 @@ class PopProgress:
 
     def begin(self, key: QueueOf, committed: int) -> int:
         """Where to read from."""
-        # The later of the two: what was handed out must not be handed out again (K-34).
+        # Never hand out again what is handed out already (K-34).
         return max(committed, self._ahead.get(key, committed))
 
     def is_ahead(self, key: QueueOf) -> bool:
@@ -45,7 +45,6 @@ class PopProgress:
             ahead: what `ahead` said before.
             count: of the messages.
         """
-        # Taken back as it was: another pop may have been ahead of this one.
         if ahead is None:
             self._ahead.pop(key, None)
         else:
@@ -54,19 +53,18 @@ class PopProgress:
 
     def handed_out(self, key: QueueOf, next_offset: int, count: int) -> None:
         """Messages below `next_offset` were handed out."""
-        # A pop may come back after another one: the later of the two counts.
+        # The offset must not move back.
         self._ahead[key] = max(next_offset, self._ahead.get(key, 0))
         self._in_flight[key] = self._in_flight.get(key, 0) + count
 
     def committed(self, key: QueueOf, offset: int) -> None:
         """The group's committed offset has reached it."""
-        # Only when the committed offset has reached it; a later pop may be ahead still.
         if self._ahead.get(key, offset) <= offset:
             self._ahead.pop(key, None)
 
     def returned(self, key: QueueOf, popped_ms: int, count: int = 1) -> None:
         """Messages of a pop at that time were acknowledged, or are delivered again (K-146)."""
-        # Of before the start: what was handed out then was never counted here (K-146).
+        # Messages popped before the broker started were never counted (K-146).
         if popped_ms < self._since_ms:
             return
         left = self._in_flight.get(key, 0) - count

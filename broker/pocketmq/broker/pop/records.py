@@ -100,10 +100,10 @@ class CheckPoint(
     def index_of(self, offset: int) -> int | None:
         """Which message the offset means; None for one that it does not hold (K-73)."""
         distance = offset - self.start_offset
-        # Distances name messages that a filter let through; without them they lie in a row (K-72).
+        # With distances, messages need not be consecutive (K-72).
         if self.distances:
             return self.distances.index(distance) if distance in self.distances else None
-        # Old brokers wrote the number only: then they lie in a row.
+        # Old brokers wrote only the number of consecutive messages.
         return distance if 0 <= distance < self.count else None
 
     def offset_of(self, index: int) -> int:
@@ -126,8 +126,8 @@ class CheckPoint(
         self.revive_time_ms = min(self.revive_time_ms, stored_ms + LONGEST_AHEAD_MS)
 
     def acknowledge_all(self, offsets: Iterable[int]) -> None:
-        # Unique first: an ack of a client may name one offset many times.
         """`acknowledge` each, however many there are."""
+        # Remove duplicates: a client's ack may name one offset many times.
         named = frozenset(offsets)
         if len(named) == 1:  # nearly all acks that are not batches
             self.acknowledge(*named)
@@ -176,7 +176,7 @@ class CheckPoint(
         return cls(
             broker_name=broker_name,
             group=group,
-            # RocketMQ writes the distances of neighbours too.
+            # RocketMQ writes distances even for consecutive messages.
             distances=list(range(len(offsets)))
             if offsets[-1] - start == len(offsets) - 1
             else [offset - start for offset in offsets],
@@ -255,7 +255,7 @@ def record_key(
 ) -> str:
     """UNIQ_KEY of a record in the revive topic (K-70)."""
     key = f"{topic}@{queue_id}@{what}@{group}@{pop_time_ms}"
-    # Without a broker's name in it, the key ends with the tag, as in old releases (K-72).
+    # In old releases, the key has no broker name and ends with the tag (K-72).
     return f"{key}@{tag}" if broker is None else f"{key}@{broker}@{tag}"
 
 
@@ -267,8 +267,7 @@ def decode_check_point(body: bytes | memoryview) -> CheckPoint:
     """
     point = _decode(body, CheckPoint)
     distances = point.distances or ()
-    # A body is what any client may send to this topic: numbers outside of Java's long would fail
-    # later.
+    # Any client may send to this topic: refuse numbers beyond Java's long, which would fail later.
     if not (
         point.queue_id >= 0
         and (not distances or point.count <= len(distances))
@@ -288,7 +287,7 @@ def decode_ack(body: bytes | memoryview) -> Ack:
     try:
         return _decode(body, Ack)
     except BadRequestError:
-        # Older brokers wrote long names; only a body that fails is read a second time (K-72).
+        # Older brokers wrote long names, so a body that fails is read a second time (K-72).
         fields = _decode(body, dict[str, object])
         renamed = {_SHORT.get(name, name): value for name, value in fields.items()}
         try:
@@ -317,7 +316,7 @@ _encode = msgspec.json.encode
 
 
 def _decode(body: bytes | memoryview, cls: type[RecordT]) -> RecordT:
-    # Length first: parsing is what a long body would make expensive.
+    # Check the length before the expensive parsing.
     if len(body) > MAX_BODY_BYTES:
         raise BadRequestError(f"no record of the revive topic: {len(body)} bytes")
     try:

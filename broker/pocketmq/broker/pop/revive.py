@@ -48,7 +48,7 @@ class RevivePlanner:
     def check_point(self, offset: int, point: CheckPoint) -> None:
         """A check point was read."""
         self.next_offset = offset + 1
-        # Records of old brokers name no broker: their acks then name ours (K-74).
+        # Old brokers left out the broker's name; acks name this broker (K-74).
         point.broker_name = point.broker_name or self._own_broker
         same_key = self._by_key.setdefault(point.key, {})
         earlier = same_key.get(_messages(point))
@@ -75,8 +75,7 @@ class RevivePlanner:
             now_ms: up to when every record that is due has been read.
         """
         for offset, point in self._open.items():
-            # Acks need until now to arrive; a check point that is due is left alone until then
-            # (K-83).
+            # Leave time for acks to arrive after the check point is due (K-83).
             if now_ms - point.revive_time_ms > GRACE_MS:
                 return offset, point
             return None

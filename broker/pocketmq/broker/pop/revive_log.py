@@ -57,7 +57,7 @@ class ReviveLog:
 
     def check_point(self, point: CheckPoint, queue_id: int) -> StoredMessage:
         """The message that stores a check point."""
-        # A second before its acks: a check point that comes later would not find them (K-70, K-82).
+        # A second before its acks, which are ignored if they come first (K-70, K-82).
         due_ms = point.revive_time_ms - AHEAD_MS
         return self._message(queue_id, CHECK_POINT_TAG, point.encode(), point.uniq_key, due_ms)
 
@@ -92,21 +92,21 @@ class ReviveLog:
         self, queue_id: int, tag: str, body: bytes, key: str, due_ms: int
     ) -> StoredMessage:
         now_ms = self._core.clock.time_ms()
-        # Not due any more: it goes into the revive topic at once, as any timer message would.
+        # None if it is due already: then it goes straight into the revive topic.
         out_ms = self._rules.out_ms_of(due_ms, now_ms)
         properties = (
             f"{names.TIMER_DELIVER_MS}\x01{due_ms}\x02{names.UNIQ_KEY}\x01{key}\x02"
             f"{names.TAGS}\x01{tag}\x02"
         )
         topic, queue = self.topic, queue_id
-        # A timer message says where it belongs; the timers put it there when it is due (K-70).
+        # The timers put it into the revive topic when it is due (K-70).
         if out_ms is not None:
             properties += (
                 f"{names.TIMER_OUT_MS}\x01{out_ms}\x02{names.REAL_TOPIC}\x01{topic}\x02"
                 f"{names.REAL_QUEUE_ID}\x01{queue_id}\x02"
             )
             topic, queue = TIMER_TOPIC, 0
-        # A key that holds a separator would cut the text of the properties in two.
+        # A separator in the key would break the encoded properties.
         if "\x01" in key or "\x02" in key:
             encode_properties({names.UNIQ_KEY: key})  # says why it is refused
         stored = properties.encode()

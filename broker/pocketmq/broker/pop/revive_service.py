@@ -109,8 +109,7 @@ class ReviveService(Service):
         for queue_id in range(self._queues):
             committed = self._offsets.query(REVIVE_GROUP, self._topic, queue_id)
             planner = RevivePlanner(-1 if committed is None else committed, self._core.config.name)
-            # A queue whose records expired begins behind them: they are of messages that expired
-            # too (S-73).
+            # Skip expired records; their messages have expired too (S-73).
             planner.next_offset = max(
                 planner.next_offset, self._store.min_offset(self._topic, queue_id)
             )
@@ -143,7 +142,6 @@ class ReviveService(Service):
         """Read all new records and settle check points; returns seconds until the next is due."""
         while True:
             now_ms = self._clock.time_ms()
-            # Before timers have delivered all that is due, an ack may still be on its way (K-82).
             complete = self._caught_up()
             busy = False
             for queue_id, planner in enumerate(self._planners):
@@ -153,8 +151,7 @@ class ReviveService(Service):
                 if complete and not read:
                     outcome = self._settle(queue_id, planner, now_ms)
                     if outcome is None:
-                        # Nothing can be stored now; the whole round comes again, from where it
-                        # stopped.
+                        # The store refuses now: go on from here later.
                         return AFTER_FAILURE_S
                     busy = busy or outcome
                     if outcome:
@@ -175,7 +172,7 @@ class ReviveService(Service):
 
     def _read(self, queue_id: int, planner: RevivePlanner) -> int:
         found = self._store.get_message(self._topic, queue_id, planner.next_offset, BATCH)
-        # Records that expired: the queue begins behind them, and no message is waiting there.
+        # Records have expired: go on where the queue begins now.
         if not found.count:
             if found.status is GetStatus.OFFSET_TOO_SMALL:
                 planner.next_offset = found.next_begin_offset
@@ -200,7 +197,6 @@ class ReviveService(Service):
             except BadRequestError as exc:
                 log.warning("revive.unreadable", queue_id=queue_id, offset=offset, reason=str(exc))
                 planner.skip(offset)
-        # Counted by group and topic: an operator sees what a group leaves unacknowledged.
         for (group, topic, what), count in read.items():
             self._meters.add(POP_REVIVE_READ, group, topic, str(queue_id), what, count=count)
         return found.count
@@ -215,14 +211,12 @@ class ReviveService(Service):
                 break
             offset, point = due
             done += max(1, len(point.open_offsets()))
-            # A message that cannot be stored now holds up all behind it: they are due, and not
-            # lost.
+            # If a message cannot be stored now, this and all later check points wait.
             if not self._revive(point):
                 break
             committed = planner.settled(offset)
         else:
-            # The loop ended by its own number and not by `due`: more may be settled in the next
-            # turn.
+            # The batch is full: more may be due, without a failure.
             due = None
         if committed is not None:
             self._commit_when_safe(queue_id, committed)
@@ -240,14 +234,13 @@ class ReviveService(Service):
                 now_ms = self._clock.time_ms()
                 self._offsets.commit(REVIVE_GROUP, self._topic, queue_id, committed, now_ms)
 
-        # Behind everything that this call wrote: after a power cut nothing may be missing below the
-        # offset.
+        # The offset must not become durable before everything that this call wrote.
         self._when_kept(self._store.commit_log.max_offset, flushed)
 
     def _revive(self, point: CheckPoint) -> bool:
         """Store unacknowledged messages again; False when one could not be stored now."""
         wanted = user_topic(point.topic, point.group)
-        # The topic or group is gone: nobody would ever read the messages (K-83).
+        # The topic or group is gone: nobody would read the messages (K-83).
         if self._topics.get(wanted) is None or self._groups.get(point.group) is None:
             return True
         for offset in point.open_offsets():
@@ -257,7 +250,7 @@ class ReviveService(Service):
             message = self._retry(point, record)
             [result] = self._store.put_messages([message])
             self._meters.add(POP_RETRIED, point.group, point.topic, result.status.name)
-            # Nothing that a put refuses for its own sake can be put later; the others must go on.
+            # A message that can never be stored must not hold up the others.
             if result.status.is_of_message:
                 log.error("revive.undeliverable", topic=point.topic, offset=offset)
                 continue
@@ -271,7 +264,7 @@ class ReviveService(Service):
     def _message(self, topic: str, queue_id: int, offset: int) -> MessageExt | None:
         physical = self._store.physical_offset(topic, queue_id, offset)
         view = None if physical is None else self._store.lookup(physical)
-        # The log may have been cut, or the entry be older than its record: the message is gone.
+        # The log was cut, or the record has expired.
         if view is None:
             return None
         [record] = decode_records(view)
@@ -282,8 +275,7 @@ class ReviveService(Service):
         known = self._topics.get(topic)
         separate = self._core.config.use_separate_retry_queue
         if known is not None:
-            # Options may have changed since: the topic that is there decides how many queues it has
-            # (V-5).
+            # An existing topic decides the number of queues, as options may have changed (V-5).
             return max(1, known.write_queue_nums) if separate else 1
         source = self._topics.get(user_topic(point.topic, point.group))
         count = max(1, source.read_queue_nums) if separate and source is not None else 1
@@ -291,7 +283,7 @@ class ReviveService(Service):
             topic_name=topic, read_queue_nums=count, write_queue_nums=count, perm=Perm.RW
         )
         self._topics.put(config, now_ms)
-        # In each queue the group begins at 0, as a new topic has no messages before (K-16).
+        # The group reads the new retry topic from its beginning (K-16).
         for queue_id in range(count):
             if self._offsets.query(point.group, topic, queue_id) is None:
                 self._offsets.commit(point.group, topic, queue_id, 0, now_ms)
@@ -306,18 +298,18 @@ class ReviveService(Service):
         now_ms = self._clock.time_ms()
         queues = self._retry_queues(topic, point, now_ms)
         properties, least = revived_properties(record.properties)
-        # Only at the first time: a message that comes again keeps what its first pop said (K-90).
+        # Keep the time of the first pop when the message comes again (K-90).
         if record.reconsume_times == 0 or names.FIRST_POP_TIME not in properties:
             properties[names.FIRST_POP_TIME] = str(point.pop_time_ms)
         if self._names_group:
             properties[names.ORIGIN_GROUP] = point.group
-        # The extra names may make the properties too long; then the message comes without them.
+        # If the added properties are too long, leave them out.
         if len(encode_again(properties).encode()) > MAX_PROPERTIES_BYTES:
             properties, least = revived_properties(record.properties)
         host = self._core.address.packed
         message = StoredMessage(
             topic=topic,
-            # A retry topic may have fewer queues than the topic it came from (V-5).
+            # The retry topic may have fewer queues than the original topic (V-5).
             queue_id=min(record.queue_id, queues - 1),
             body=record.raw_body,
             properties=encode_again(properties, least).encode(),
@@ -326,17 +318,15 @@ class ReviveService(Service):
             born_timestamp_ms=record.born_timestamp_ms,
             born_host=host,
             store_host=host,
-            # Suspended: the client asked for more time, which is no try (K-57).
+            # Suspended means that the client asked for more time, which is no attempt (K-57).
             reconsume_times=min(record.reconsume_times + (not point.suspended), INT32_MAX),
             tags_code=tags_code(properties.get(names.TAGS)),
             uniq_key=properties.get(names.UNIQ_KEY),
             keys=properties.get(names.KEYS),
-            # Nobody waits for the copy itself; the offset waits for all of the log
-            # (`_commit_when_safe`).
+            # No put waits for the flush: `_commit_when_safe` waits for the whole log.
             wait_store_ok=False,
         )
-        # A message that was delayed by level waits for its level once more, because its properties
-        # say so (K-92).
+        # A message with a delay level waits for that level once more (K-92).
         if names.DELAY in properties:
             try:
                 if self._rewrites.apply(message, properties, now_ms):

@@ -57,7 +57,7 @@ class RouteCache(Service):
     async def stop(self) -> None:
         await self._service.stop()
         for task in list(self._asking.values()):
-            # A task under way must not answer into a client that is closed below.
+            # The tasks use the client that is closed below.
             task.cancel()
         await asyncio.gather(*self._asking.values(), return_exceptions=True)
         await self._client.close()
@@ -72,7 +72,6 @@ class RouteCache(Service):
     def ask(self, topic: str) -> asyncio.Task[None]:
         """Fetch the topic's queues; concurrent callers for one topic share one request."""
         task = self._asking.get(topic)
-        # One question for a topic, however many clients ask at the same time.
         if task is None:
             task = asyncio.get_running_loop().create_task(self._ask(topic), name=f"route {topic}")
             self._asking[topic] = task
@@ -86,7 +85,7 @@ class RouteCache(Service):
                 await self._ask(topic)
             else:
                 self._queues.pop(topic, None)
-        # Nothing is known: the service ends until somebody asks.
+        # No routes are known: the service ends until somebody asks.
         return None if self._queues else AT_REST
 
     async def _ask(self, topic: str) -> None:
@@ -94,19 +93,19 @@ class RouteCache(Service):
         for nameserver in self._nameservers:
             try:
                 reply = await self._client.call(nameserver, header, timeout_s=TIMEOUT_S)
-                # The topic is gone: what was known of its queues must not be handed out (K-21).
+                # The topic is gone: do not hand out its old queues (K-21).
                 if reply.code == ResponseCode.TOPIC_NOT_EXIST:
                     self._queues.pop(topic, None)
                     return
                 if reply.code != ResponseCode.SUCCESS:
-                    # The next name server may know it, or be reachable.
+                    # Try the next name server.
                     log.warning("route.refused", topic=topic, code=reply.code, remark=reply.remark)
                     continue
                 route = decode_body(reply.body_view, TopicRouteData, reply.encoding)
             except (PeerError, BadRequestError) as exc:
                 log.warning("route.failed", topic=topic, nameserver=nameserver, reason=str(exc))
                 continue
-            # Rare, and the rest comes back as it is asked for: bounded is what counts here.
+            # At the limit, drop all routes: those still needed are fetched again.
             if len(self._queues) >= MAX_TOPICS and topic not in self._queues:
                 self._queues.clear()
             self._queues[topic] = readable_queues(topic, route)

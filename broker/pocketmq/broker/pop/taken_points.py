@@ -62,7 +62,7 @@ class HandOut(msgspec.Struct, kw_only=True):
 
 def take_back(progress: PopProgress, outs: Sequence[HandOut]) -> None:
     """What was taken can be had again."""
-    # Backwards, as each of them may have moved the same queue further.
+    # In reverse order, because several pops may have moved the same queue.
     for out in reversed(outs):
         for taken in reversed(out.taken):
             progress.taken_back(taken.queue, taken.ahead, taken.point.count)
@@ -100,11 +100,8 @@ class TakenPoints:
 
         When they cannot be stored, nothing is handed out.
         """
-        # Nothing is answered before the check points are safe: an answer without one could not come
-        # again.
         if self._store_points(outs):
             return outs
-        # What nobody was told of can be handed out again.
         take_back(self._progress, outs)
         return [
             HandOut(
@@ -117,7 +114,7 @@ class TakenPoints:
 
     def _store_points(self, outs: Sequence[HandOut]) -> bool:
         """Store the check points, and move the groups on once they are safe (K-103)."""
-        # With the buffer on, those that may stay in memory are not written (K-100).
+        # With the buffer on, some check points may stay in memory (K-100).
         if self._merge.is_on:
             return self._keep_points(outs)
         log, now_ms = self._revive_log, self._core.clock.time_ms()
@@ -132,17 +129,15 @@ class TakenPoints:
         results = log.put(messages)
         if results is None:
             return False
-        # Counted when they are in the log, not when they are asked for.
         for (group, topic, _), _ in moves:
             self._core.stats.note_check_points(topic, group)
 
         def flushed(status: PutStatus) -> None:
             if status is not PutStatus.PUT_OK:
                 return
-            # Only now may the group pass them: a power cut could have taken the check points
-            # (K-103).
+            # Commit only now: a power cut could have taken the check points before (K-103).
             for key, next_offset in moves:
-                # A reset, or a topic or group that was deleted: it must not move on from there.
+                # The offset was reset, or the topic or group was deleted: do not move it.
                 if not self._progress.is_handed_out(key, next_offset):
                     continue
                 if self._offsets.pending_reset(*key) is None:
@@ -164,7 +159,8 @@ class TakenPoints:
                 point = taken.point
                 each = Held(point, out.revive_queue_id, taken.next_offset, now_ms)
                 held.append(each)
-                # Of two of one name only one may be in memory: acks find it by its name (K-74).
+                # Acks find check points in memory by key, so only one with each key may be there
+                # (K-74).
                 if point.key not in keys and self._merge.takes(point, now_ms):
                     keys.add(point.key)
                     kept.add(id(each))
@@ -177,7 +173,7 @@ class TakenPoints:
         if results is None:
             return False
         for each in held:
-            # In the order of the pops, whether they are written or not (K-103).
+            # In the order of the pops, written or not (K-103).
             self._merge.add(each, in_memory=id(each) in kept)
         self._merges.resume()
         if results:

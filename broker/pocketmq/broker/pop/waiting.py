@@ -90,7 +90,7 @@ class WaitingPops(Generic[HeaderT]):
         """Why a request cannot wait: POLLING_FULL (209) or POLLING_TIMEOUT (210) (K-130)."""
         if self.total >= self._most:
             return ResponseCode.POLLING_FULL
-        # A pop with no time left is answered instead of being held and answered 50 ms later.
+        # With less than 50 ms left, answer at once instead of waiting.
         if now_ms >= deadline_ms - EARLY_MS:
             return ResponseCode.POLLING_TIMEOUT
         if self.count(key) > self._most_per_key:  # RocketMQ compares so: one more may wait
@@ -107,19 +107,18 @@ class WaitingPops(Generic[HeaderT]):
         topic, group, queue_id = pop.key
         waiting = self._waiting.get(pop.key)
         if waiting is None:
-            # A new key: its topic and group have to be found again, from the topic and from its
-            # retry topic.
+            # For a new key, register the topic, the group and both names of its retry topic.
             waiting = self._waiting[pop.key] = []
             self._groups.setdefault(topic, {}).setdefault(group, {})[queue_id] = None
             for v2 in (False, True):
                 self._retries[pop_retry_topic(topic, group, v2=v2)] = (topic, group)
-        # Sorted by deadline, so that the first in line is the one that waits longest (K-132).
+        # The pop with the earliest deadline is woken first (K-132).
         insort(waiting, pop, key=_DEADLINE)
         self._deadlines.set(pop, pop.deadline_ms)
         size_bytes = WAITING_BYTES + extra_bytes
         self._of_peer.setdefault(pop.peer, {})[pop] = size_bytes
         self.total += 1
-        # A waiting pop counts as its peer's memory: one client may not hold the broker's.
+        # Count it as its peer's memory, which is limited.
         pop.peer.keep(size_bytes)
 
     def arrived(self, topic: str, queue_id: int, codes: Sequence[int]) -> list[WaitingPop[HeaderT]]:
@@ -134,8 +133,7 @@ class WaitingPops(Generic[HeaderT]):
         groups = self._groups.get(topic)
         if groups is None:
             return []
-        # One for each group: the message is enough for one pop, which wakes the next if more is
-        # left.
+        # One for each group: it wakes the next one if it leaves messages.
         found = (self.wake(topic, group, queue_id, codes) for group in list(groups))
         return [pop for pop in found if pop is not None]
 
@@ -150,7 +148,7 @@ class WaitingPops(Generic[HeaderT]):
             queue_id: of the messages; None wakes all that wait for the topic.
             codes: their tag hashes; empty: wake without comparing tags.
         """
-        # Those for any queue first, as RocketMQ has it (K-132).
+        # Pops of any queue first, as in RocketMQ (K-132).
         keys: list[WaitKey] = [(topic, group, -1)]
         if queue_id is None:
             of_group = self._groups.get(topic, {}).get(group, ())
@@ -166,7 +164,7 @@ class WaitingPops(Generic[HeaderT]):
 
     def due(self, now_ms: int) -> list[WaitingPop[HeaderT]]:
         """Remove and return the requests whose time is up."""
-        # A little early: answering takes time, and a client's own time is over then (K-130).
+        # Answer a little early, before the client gives up (K-130).
         late = self._deadlines.take_due(now_ms + EARLY_MS)
         for pop in late:
             self._remove(pop)
@@ -201,7 +199,6 @@ class WaitingPops(Generic[HeaderT]):
         if not own:
             del self._of_peer[pop.peer]
         self.total -= 1
-        # Others wait under the same key: the topic and the group must stay findable.
         if waiting:
             return
         del self._waiting[pop.key]
@@ -218,7 +215,7 @@ class WaitingPops(Generic[HeaderT]):
 
 
 def _wants(pop: WaitingPop[HeaderT], codes: Sequence[int]) -> bool:
-    # A closed connection waits for nothing: its place is taken by the next one.
+    # A closed connection must not use up the wake.
     if not pop.peer.is_open:
         return False
     return pop.accept is None or not codes or any(map(pop.accept, codes))

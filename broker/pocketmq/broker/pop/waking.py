@@ -66,11 +66,11 @@ class WakingPops(Service, Generic[HeaderT]):
         pop.request.body = b""
         if not self._listens:
             self._listens = True
-            # Only while somebody waits: a broker that nobody pops from is spared each arrival.
+            # Listen only while somebody waits: other brokers need not handle each arrival.
             self._arrivals.connect(self._arrived)
         first = self.table.next_deadline_ms()
         self.table.hold(pop, extra_bytes)
-        # Its deadline is earlier than the one that the service sleeps for.
+        # The service sleeps until a later deadline.
         if first is None or pop.deadline_ms < first:
             self._service.wakeup()
 
@@ -88,7 +88,7 @@ class WakingPops(Service, Generic[HeaderT]):
         self._soon(self.table.release_topic(topic))
 
     def _soon(self, pops: Sequence[WaitingPop[HeaderT]]) -> None:
-        # In the next turn: whoever stored the message has to be done first.
+        # In the next turn, after the caller that stored the message.
         if pops:
             if not self._woken:
                 defer(self._answer_woken)
@@ -118,6 +118,6 @@ class WakingPops(Service, Generic[HeaderT]):
             reply = self._answer_again(pop)
         except Exception as exc:  # noqa: BLE001 - the topic or group may be gone; the peer is told
             reply = error_reply(peer, request, exc)
-        # None: it waits on, as nothing was there after all.
+        # None: it found nothing and waits again.
         if reply is not None:
             peer.reply(request, reply)
