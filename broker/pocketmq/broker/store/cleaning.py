@@ -99,45 +99,42 @@ class Cleaner:
 
     def run(self, now_ms: int) -> Round:
         """One round."""
-        # One look at space and options for the whole round: levels that change in a pause of it are
-        # those of the next one.
+        # Read space and options once: changes during this round apply to the next one.
         usage, config = self._disk.usage(self._root), self._config()
         self._note_level(usage, config)
         if len(self._log.files.files) < 2:  # the last file never goes, so the hour does not matter
             self._manual_rounds = max(0, self._manual_rounds - 1)
             return None
-        # Age does not count above the forcible level: a log that ran full would stop all producers,
-        # which is worse than to lose messages that nobody has read (B-164).
+        # Above the forcible level age does not count: a full log would stop all producers, which is
+        # worse than losing unread messages (B-164).
         forced = usage.used_ratio > config.forcible_ratio and config.clean_file_forcibly_enable
         is_due = (
-            # RocketMQ goes by local time: operators choose an hour in which their brokers are idle.
+            # Local time, as in RocketMQ: operators choose an hour in which their brokers are idle.
             datetime.fromtimestamp(now_ms / 1000).astimezone().hour in config.delete_hours()
             or usage.used_ratio > config.max_used_ratio
             or self._manual_rounds > 0
         )
-        # A manual round counts even if it finds nothing to delete, as in RocketMQ: `delete_soon`
-        # ends after 20 rounds.
+        # A manual round counts even if it deletes nothing, as in RocketMQ.
         self._manual_rounds = max(0, self._manual_rounds - 1)
         if not is_due and not forced:
             return None
         doomed = self._doomed(now_ms, forced=forced)
         if not doomed:
             return None
-        # Order of the three steps: an entry must never lead to a record that is gone. Hide the
-        # entries, then delete the records, then the files of the entries.
+        # An entry must never lead to a deleted record: hide the entries, then delete the records,
+        # and the files of the entries last.
         log_min = doomed[-1].end
         yield from self._begin_at(log_min)
         yield from self._delete_below(log_min, now_ms, forced=forced)
         yield from self._follow_log()
-        # More may be due than one round takes: the next one comes at once, not in 10 s (S-71).
+        # If one round cannot delete all that is due, the next one follows at once (S-71).
         return _PAUSE_S if len(doomed) == _FILES_PER_ROUND else None
 
     def _note_level(self, usage: DiskUsage, config: StoreConfig) -> None:
         """Take no more messages above the warning level, and take them again with space (B-166)."""
-        # A level for "full" and a lower one for "has space": with one for both, each put near the
-        # level would turn the store off or on (B-166).
+        # With only one level for both, puts near it would switch the store off and on (B-166).
         if usage.used_ratio > config.warning_ratio:
-            # Once for each time it is full: this is asked every 10 s.
+            # Log it once, as this runs every 10 s.
             if DISK_FULL not in self._readiness.reasons:
                 log.error("disk.full", used_ratio=round(usage.used_ratio, 3), path=self._root)
             self._readiness.block(DISK_FULL)
@@ -150,8 +147,7 @@ class Cleaner:
     def _doomed(self, now_ms: int, *, forced: bool) -> list[MappedFile]:
         """The first log files, as far as they may go (S-71); the last one never may."""
         found: list[MappedFile] = []
-        # The last file never goes: the next append writes into it, and its name says where the log
-        # ends.
+        # The last file stays: the next append goes there, and its name shows where the log ends.
         for file in self._log.files.files[:-1][:_FILES_PER_ROUND]:
             if file.flushed < file.wrote:
                 break  # a worker may be syncing it now
@@ -159,8 +155,7 @@ class Cleaner:
                 # A power cut would take the entries, and nothing would be left to make them again
                 # from: the queue would begin anew at offset 0, far behind its consumers.
                 break
-            # The modification time is that of the last append, so a file counts from its newest
-            # message (S-71).
+            # A file was last modified by its newest message (S-71).
             if not forced and self._age_ms(file, now_ms) < (
                 self._config().file_reserved_time_h * _HOUR_MS
             ):
@@ -173,7 +168,7 @@ class Cleaner:
 
     def _begin_at(self, log_min: int) -> Steps:
         """Hide messages that stand before it (S-34)."""
-        # A copy of the list: in a pause a topic may be made or deleted.
+        # Copy the list, because queues may come and go during a pause.
         for number, queue in enumerate(list(self._queues), 1):
             if self._log.max_offset < log_min:
                 return  # a replica's log was cut in a pause
@@ -183,7 +178,7 @@ class Cleaner:
 
     def _delete_below(self, log_min: int, now_ms: int, *, forced: bool) -> Steps:
         row = self._log.files
-        # Asked anew at each step: a worker deletes the files meanwhile, and the log may be cut.
+        # Check at each step: the log may be cut while a worker deletes a file.
         while len(row.files) > 1 and row.files[0].end <= log_min:
             if self._log.max_offset < log_min:
                 return  # cut, as above: what would go is now the log's end
@@ -196,8 +191,7 @@ class Cleaner:
         """Delete what leads only to records that are gone (S-73)."""
         log_min = self._log.min_offset
         if self._index is not None:
-            # Behind the log, so that a crash between leaves entries that lead nowhere, which are
-            # passed over when read; never records that cannot be found.
+            # After the log: a crash in between leaves entries without records, which readers skip.
             yield from self._index.take_before(log_min)
         for number, queue in enumerate(list(self._queues), 1):
             while _first_file_is_old(queue, log_min):
@@ -213,7 +207,7 @@ def cleaning_service(
     """Runs a cleaner, first a minute after the start; `wakeup` begins a round at once."""
 
     async def one_round() -> float | None:
-        # Made when the first file goes: most rounds delete nothing, and need no thread.
+        # Start the worker for the first deletion; most rounds delete nothing.
         worker: DiskWorker | None = None
         steps = cleaner.run(clock.time_ms())
         try:
@@ -224,16 +218,14 @@ def cleaning_service(
                     wait_s: float | None = ended.value
                     return wait_s
                 if job is None:
-                    # A portion of queues was looked at: requests that came meanwhile have their
-                    # turn.
+                    # After each portion of queues, let other requests run.
                     await clock.sleep(0)
                 else:
                     worker = worker or disk.start_worker("delete files")
                     await run_on(worker, job)
         finally:
             if worker is not None:
-                # Waits for a deletion under way, so that none of them runs on when the store is
-                # closed.
+                # Wait for a running deletion, so that none goes on after the store is closed.
                 worker.close()
             steps.close()  # not before: a file that could not be deleted comes back now
 
@@ -251,7 +243,6 @@ def _first_file_is_old(queue: ConsumeQueue, log_min: int) -> bool:
     if len(queue.files.files) < 2:
         return False
     first = queue.files.files[0]
-    # Entries point ever further into the log, so the last one of a full file speaks for all of
-    # them.
+    # Entries ascend by log offset, so the last one of a full file is the newest.
     physical: int = ENTRY.unpack_from(first.view(), first.size - ENTRY_SIZE)[0]
     return physical < log_min

@@ -164,13 +164,12 @@ class OsDisk(OsTextFiles):
 
     def create_file(self, path: str, size: int) -> None:
         with explained(path):
-            # O_EXCL: a file that is there may hold messages, and must not be taken for a new one.
+            # O_EXCL: an existing file may hold messages and must not be reused.
             descriptor = FOR_FILES.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
             try:
                 os.ftruncate(descriptor, size)
             finally:
-                # The descriptor is not kept: a mapping needs none, and a store has thousands of
-                # files.
+                # A mapping needs no descriptor, and a store has thousands of files.
                 os.close(descriptor)
 
     def resize_file(self, path: str, size: int) -> None:
@@ -198,8 +197,8 @@ class OsDisk(OsTextFiles):
             descriptor = FOR_FILES.open(path, flags)
             try:
                 length = os.fstat(descriptor).st_size
-                # A mapping reaches over the file's end without an error; the first touch there
-                # would be a SIGBUS.
+                # A mapping may go beyond the end of the file; touching that part would raise
+                # SIGBUS.
                 if length < size:
                     raise StoreFileError(
                         path,
@@ -240,8 +239,8 @@ class OsDisk(OsTextFiles):
         with explained(path), open(path, "wb", opener=FOR_FILES.open) as file:
             file.write(content)
 
-    # What is gone already is as wanted: a deletion may be tried again after a crash.
     def remove_file(self, path: str) -> None:
+        # A missing file is no error: a deletion may be repeated after a crash.
         with explained(path), contextlib.suppress(FileNotFoundError):
             os.unlink(path)
 
@@ -269,7 +268,7 @@ class OsDisk(OsTextFiles):
                 if exc.errno in (errno.EACCES, errno.EAGAIN):
                     raise StoreLockedError(os.path.dirname(path)) from exc
                 raise
-            # RocketMQ writes this word there too; the lock itself is on the first byte.
+            # RocketMQ writes this word too; the lock is on the first byte.
             os.pwrite(descriptor, b"lock", 0)
             return _OsFile(path, descriptor)
 
@@ -334,18 +333,18 @@ class _OsFile:
 
     def reserve(self, start: int, length: int) -> None:
         if hasattr(os, "posix_fallocate"):  # macOS has none: there a full disk stays a SIGBUS
-            # posix_fallocate and not ftruncate: a hole gets its block at the first write, through a
-            # mapping, and a disk that is full then is a SIGBUS and no error.
+            # Unlike ftruncate, this allocates blocks: writing into a hole of a mapping on a full
+            # disk would raise SIGBUS.
             with explained(self._path):
                 os.posix_fallocate(self._descriptor, start, length)
 
     def sync(self) -> None:
         with explained(self._path):
-            # fdatasync leaves out only what reading does not need, such as times.
+            # fdatasync leaves out only metadata that reading does not need, such as times.
             _fdatasync(self._descriptor)
 
     def verify(self, start: int, expected: memoryview) -> None:
-        # O_DIRECT goes past the page cache, which would only show what we wrote ourselves. It wants
+        # O_DIRECT bypasses the page cache, which would only show what this process wrote. It needs
         # offset, length and address in whole blocks.
         first = start // _BLOCK * _BLOCK
         with mmap.mmap(-1, _VERIFY_BYTES) as buffer, explained(self._path):  # O_DIRECT: aligned
@@ -359,7 +358,8 @@ class _OsFile:
                 while first < start + len(expected):
                     count = os.preadv(descriptor, [buffer], first)
                     low, high = max(start, first), min(start + len(expected), first + count)
-                    # Only the overlap is compared: the first and last block hold bytes of others.
+                    # Compare only the overlap: the first and the last block contain other bytes
+                    # too.
                     if buffer[low - first : high - first] != expected[low - start : high - start]:
                         raise DiskError(self._path, f"what was synced at {low} does not read back")
                     first += count

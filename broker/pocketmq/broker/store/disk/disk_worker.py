@@ -57,14 +57,14 @@ class ThreadWorker:
     def submit(self, job: Job, done: Done) -> None:
         self._jobs.put((job, done))
 
-    # None ends the thread behind all jobs that were submitted before it.
     def close(self) -> None:
+        # None ends the thread after all jobs submitted before.
         self._jobs.put(None)
         self._thread.join()
 
     def _run(self) -> None:
-        # Jobs of one worker never overtake each other: a checkpoint must not reach the disk before
-        # the queues that it speaks of.
+        # Jobs run in the order of submission: a checkpoint must not reach the disk before its
+        # queues.
         while (item := self._jobs.get()) is not None:
             job, done = item
             failure: Exception | None = None
@@ -72,8 +72,7 @@ class ThreadWorker:
                 job()
             except Exception as exc:  # noqa: BLE001 - whatever it is, the loop decides what follows
                 failure = exc
-            # The outcome is delivered on the loop, where all state is kept; so nothing needs a
-            # lock.
+            # Report on the loop, which owns all state, so that no locks are needed.
             self._loop.call_soon_threadsafe(done, failure)
 
 

@@ -110,12 +110,12 @@ class FaultDisk(OsDisk):
     def is_due(self, operation: str, path: str) -> bool:
         """Count a call; returns whether the fault applies to it."""
         fault = self._fault
-        # What the fault does not name is not counted, so that `eio@2:sync` is the second sync.
+        # Count only calls that the fault names, so that `eio@2:sync` means the second sync.
         if fault is not None and (
             (fault.operation and fault.operation != operation) or fault.path_part not in path
         ):
             return False
-        # Workers call from threads of their own; a call counted twice would move the crash point.
+        # Several threads call this; a wrong count would move the crash point.
         with self._counting:
             self.calls += 1
             number = self.calls
@@ -140,7 +140,7 @@ class FaultDisk(OsDisk):
             DiskError: of the kind that was asked for.
         """
         if fault.kind == "kill":
-            # SIGKILL and not an exception: nothing may be cleaned up, as in a crash.
+            # SIGKILL prevents any cleanup, as in a real crash.
             os.kill(os.getpid(), signal.SIGKILL)
         number = _ERRNO[fault.kind]
         with explained(path):
@@ -188,7 +188,7 @@ class FaultDisk(OsDisk):
             return super().read_file(path)
 
     def write_file(self, path: str, content: bytes) -> None:
-        # Half of the content first: that is what a crash in the middle of a write leaves.
+        # Write half of the content, as a crash in the middle of a write would.
         if self.is_due("write_file", path):
             super().write_file(path, content[: len(content) // 2])
             self.meet(path)

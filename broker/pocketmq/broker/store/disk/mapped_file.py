@@ -35,14 +35,12 @@ class Mappings:
         ring.move_to_end(file)  # it may be there: unmapped, and mapped again
         while len(ring) > self.max_open:
             oldest, _ = ring.popitem(last=False)
-            # CLOCK: a file that was used since it came by gets one more round; each round takes its
-            # mark away, so that the loop ends.
+            # CLOCK: a file used since the last round stays for one more; its mark is removed.
             if oldest.recently_used and oldest.is_mapped:
                 oldest.recently_used = False
                 ring[oldest] = None
             else:
-                # Only the mapping goes. Readers that hold slices of it keep them; the file is
-                # mapped again when it is needed.
+                # Readers that hold slices keep the mapping alive; it is made again when needed.
                 oldest.unmap()
 
     def forget(self, file: MappedFile) -> None:
@@ -111,8 +109,7 @@ class MappedFile:
         """
         view = self._view
         if view is None:
-            # A mapping for writing would allocate a page of tmpfs for each hole that a reader looks
-            # at.
+            # On tmpfs, reading a hole through a writable mapping would allocate a page.
             how = self.disk.map_file if self._is_written else self.disk.map_for_reading
             view = self._view = how(self.path, self.size)
             if self._mappings is not None:
@@ -124,8 +121,7 @@ class MappedFile:
         """All bytes of the file, to be written where blocks are known to be there."""
         if not self._is_written:
             self._is_written = True
-            # The view was for reading only; who still holds it goes on reading, the next one may
-            # write.
+            # Readers keep the read-only mapping; the next one is writable.
             if self._view is not None and self._view.readonly:
                 self.unmap()
         return self.view()
@@ -143,14 +139,13 @@ class MappedFile:
         Raises:
             DiskFullError: there are not that many blocks; nothing was changed.
         """
-        # A small window for small files, because most queues stay short; a large one for files that
-        # grow, because each call costs a system call.
+        # A small window for small files, because most queues stay short; a large one for growing
+        # files, to save system calls.
         window = min(high, max(low, self.reserved))
         target = min(self.size, -(-(end + window) // PAGE) * PAGE)
-        # After a start nothing is known of blocks: reserve anew from the page that is written next.
+        # After a start, allocated blocks are unknown: reserve from the next page to be written.
         start = self.reserved or self.wrote // PAGE * PAGE
         self.handle().reserve(start, target - start)
-        # Behind the call: when the disk is full nothing is noted, and the next append asks again.
         self.reserved = target
 
     def handle(self) -> DiskFile:
@@ -169,7 +164,7 @@ class MappedFile:
         """Write at the end; the caller has reserved the place."""
         wrote = self.wrote
         end = wrote + len(data)
-        # The usual case without a call: a busy log comes here for each put.
+        # Avoid a call in the usual case, because a busy log does this for each put.
         view = self._view if self._is_written else None
         if view is None:
             view = self.writable_view()
@@ -186,16 +181,14 @@ class MappedFile:
         Raises:
             DiskError: they are not read any more, and may still be in the file: cut once more.
         """
-        # A mapping that reaches behind the cut would fault at its first touch between the two
-        # resizes.
+        # Unmap first: touching the mapping between the two resizes could raise SIGBUS.
         self.unmap()
         self.wrote = position
         self.flushed = min(self.flushed, position)
         self.reserved = 0
-        # Set before the first resize: if the second one fails, the file stays short, and nobody may
-        # map all of it.
+        # Until both resizes have worked, the file is too short to be mapped.
         self._is_short = True
-        # Shorter, then longer again: the file system gives back the blocks and shows zeros there.
+        # Shrinking and growing again frees the blocks and leaves zeros.
         self.disk.resize_file(self.path, position)
         self.disk.resize_file(self.path, self.size)
         self._is_short = False
@@ -207,12 +200,12 @@ class MappedFile:
         """
         if self._is_short:
             return True
-        # After a write the view may be one that allocates; the look itself must not fill holes.
+        # A writable mapping could allocate the holes that are read here.
         view = self.disk.map_for_reading(self.path, self.size) if self._is_written else self.view()
         at: int | None = position
         length = 2 * PAGE  # as many blocks as a short queue has
         while at is not None and at < self.size:
-            # In whole pages, growing: most files end shortly behind, a log may hold a lot there.
+            # Whole pages in growing steps: most files end soon, but a log may go on for long.
             end = min(self.size, at - at % PAGE + length)
             if bytes(view[at:end]) != bytes(end - at):
                 return True
@@ -227,10 +220,9 @@ class MappedFile:
     def take_out(self) -> Job:
         """Let go of the file; the result deletes it. For 1 GiB that takes 0.3 s: use a worker."""
         self.release()
-        # A file that is gone must not keep its place among the mappings, nor be unmapped later.
         self.unmap()
         if self._mappings is not None:
             self._mappings.forget(self)
-        # The job holds no file, only a path: the worker must not touch state of the loop.
+        # The job must not use state that belongs to the loop.
         disk, path = self.disk, self.path
         return lambda: disk.remove_file(path)

@@ -74,8 +74,7 @@ class MappedFiles:
         Raises:
             StoreFileError: another file has a wrong length, or one in the middle is missing.
         """
-        # Other names, as of an editor's backup, are passed over: RocketMQ takes each name for a
-        # number and would not start.
+        # Skip other names, such as an editor's backups; RocketMQ would not start with them.
         names = [each for each in self.disk.list_directory(self.directory) if _is_offset(each)]
         self.files = []
         for index, name in enumerate(names):
@@ -85,13 +84,11 @@ class MappedFiles:
             if length == 0 and is_last:
                 self.disk.remove_file(path)
                 continue
-            # A crash between the two resizes of a cut leaves the last file short; what was cut is
-            # gone, and zeros are what it should hold.
+            # A crash during a cut left the file short; zeros replace what was cut.
             if length < self.file_size and is_last:
                 self.disk.resize_file(path, self.file_size)
             elif length != self.file_size:
-                # In the middle, or too long: another file size was configured. To resize it would
-                # destroy messages.
+                # Another file size was configured; resizing the file would destroy messages.
                 raise StoreFileError(
                     path,
                     f"the file has {length} bytes and not {self.file_size}; it ends",
@@ -99,15 +96,14 @@ class MappedFiles:
                     advice="start with the file size that the store was written with",
                 )
             start = int(name)
-            # A hole means lost records: offsets are found by division, so all that is behind would
-            # be misread.
+            # Offsets are found by division, so a missing file would shift all later ones.
             if self.files and start != self.files[-1].end:
                 missing = self.next_path()
                 raise StoreFileError(
                     missing, "the file is missing; the row breaks", advice="restore it from a copy"
                 )
             file = MappedFile(self.disk, path, start, self.file_size, self._mappings)
-            # As full for the present (S-3): recovery finds the true end, and pulls these back.
+            # Treat files as full at first (S-3); recovery then finds the true end.
             file.wrote = file.flushed = file.size
             self.files.append(file)
 
@@ -130,8 +126,8 @@ class MappedFiles:
         return self.files[-1] if self.files else None
 
     def find(self, offset: int) -> MappedFile | None:
-        # Arithmetic in place of a search: all files have one length and there is no gap.
         """The file that holds byte `offset`; None when it is gone or not yet there."""
+        # Files have equal lengths and no gaps, so the index can be computed.
         files = self.files
         if not files:
             return None
@@ -148,7 +144,7 @@ class MappedFiles:
             return None
         file = files[index]
         position = offset - file.start
-        # Written bytes only: what lies behind is zeros, or a record that is half copied.
+        # Bytes beyond `wrote` are zeros or an unfinished record.
         if position + size > file.wrote:
             return None
         return file.view()[position : position + size]
@@ -171,12 +167,12 @@ class MappedFiles:
             self.disk.resize_file(path, self.file_size)
         self.directory_synced = False
         file = MappedFile(self.disk, path, start, self.file_size, self._mappings)
-        # Before the first byte is in it: a power cut that takes this name but keeps a later one
-        # would leave a hole, and the store would not open.
+        # Make the name durable before the file is used: if a power cut took it but kept a later
+        # file, the store could not be opened.
         if self._lasting:
             file.handle().sync()
             self.disk.sync_directory(self.directory)
-            # The folder's own name is new with its first file.
+            # The first file may also bring a new directory.
             if not self.files:
                 self.disk.sync_directory(os.path.dirname(self.directory))
         self.files.append(file)
@@ -195,18 +191,17 @@ class MappedFiles:
         Raises:
             DiskError: none of them is read any more, and some may be there: truncate once more.
         """
-        # From the end backwards, so that a crash between leaves a row without a hole.
+        # From the end, so that a crash in between leaves no gap.
         while len(self.files) > 1 and self.files[-1].start >= offset:
-            # First, so that nobody reads of it what is to go, even if the deletion fails.
+            # First, so that readers stop seeing the file even if its deletion fails.
             self.files[-1].wrote = 0
-            # The file leaves the list only when it is gone from the disk; else the next truncate
-            # tries again.
+            # Remove it from the list only after the deletion, so that a failed one can be repeated.
             self._take(self.files[-1])()
             self.files.pop()
         if self.files:
             last = self.files[-1]
-            # A file that begins behind `offset`, the only one left, is emptied and not removed: its
-            # name keeps the place where the log goes on.
+            # The only file left stays even if it begins behind `offset`: its name shows where the
+            # log goes on.
             last.cut(min(last.size, max(0, offset - last.start)))
 
     def remove_first(self) -> None:
@@ -225,8 +220,7 @@ class MappedFiles:
         try:
             yield self._take(first)
         finally:
-            # The next file may have gone meanwhile; with this one put back the row would have a
-            # hole.
+            # If the next file has gone too, putting this one back would make a gap.
             is_next = not self.files or self.files[0].start == first.end
             if is_next and self.disk.file_size(first.path) is not None:
                 self.files.insert(0, first)
@@ -237,7 +231,7 @@ class MappedFiles:
         A power cut could bring it back without that one, and a row with a hole is not opened.
         """
         remove, disk, directory = file.take_out(), self.disk, self.directory
-        # A name has gone: until the folder is synced a power cut may bring it back.
+        # Until the directory is synced, a power cut may bring the name back.
         self.directory_synced = False
 
         def delete() -> None:

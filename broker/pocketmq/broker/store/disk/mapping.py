@@ -55,9 +55,9 @@ def _view_of(address: int, size: int) -> memoryview:
     array_type = _array_types.get(size)
     if array_type is None:
         array_type = _array_types[size] = ctypes.c_ubyte * size
-    # `from_address` takes no reference to anything: the finalizer below is what ends the mapping.
+    # `from_address` keeps nothing alive, so the finalizer below ends the mapping.
     owner = array_type.from_address(address)
-    # Each view and each slice of one holds `owner`: it dies with the last reader.
+    # All views and slices hold `owner`, which dies with the last reader.
     unmap = weakref.finalize(owner, _libc.munmap, address, size)
     unmap.atexit = False  # at exit the kernel unmaps; we must not, under a thread that still reads
     return memoryview(owner).cast("B")
@@ -65,7 +65,7 @@ def _view_of(address: int, size: int) -> memoryview:
 
 def map_readable(descriptor: int, size: int) -> memoryview:
     """Map a file to be read; writable only where reading allocates nothing anyway."""
-    # An empty mapping is an error of the system, whichever way it is made.
+    # `map_shared` also reports empty files, which cannot be mapped.
     if size == 0 or not _allocates_when_read(os.fstat(descriptor).st_dev):
         return map_shared(descriptor, size)
     return _map_data(descriptor, size)
@@ -83,7 +83,7 @@ def _map_data(descriptor: int, size: int) -> memoryview:
     # Zeros first, which take no memory as long as they are only read; then the file's data on top.
     address = _mmap(None, size, mmap.PROT_READ, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
     view = _view_of(address, size)
-    # MAP_FIXED puts the file's own pages in place of the zeros there.
+    # MAP_FIXED replaces the zeros with the file's pages.
     for start, end in _data_ranges(descriptor, size):
         flags = mmap.MAP_SHARED | _MAP_FIXED
         _mmap(address + start, end - start, mmap.PROT_READ, flags, descriptor, start)
@@ -127,13 +127,12 @@ def _is_over_one(options: str) -> bool:
 
     In a container the folder below is somewhere outside; then it may be one.
     """
-    # mountinfo gives them as `key=value,flag,...`; a flag is a key without value here.
+    # mountinfo lists options as `key=value,flag,...`.
     named = dict(each.partition("=")[::2] for each in options.split(","))
     try:
         return _allocates_when_read(os.stat(named["upperdir"]).st_dev)
     except (KeyError, OSError):
-        # Taken for one that allocates: that costs a few calls for each mapping, the contrary a
-        # SIGBUS.
+        # If unknown, assume yes: that costs a few calls, while a wrong no could raise SIGBUS.
         return True
 
 
@@ -143,8 +142,7 @@ def _mount_of(device: str) -> tuple[str, str]:
         with open(_MOUNTS, encoding="utf-8", errors="replace") as mounts:
             for line in mounts:
                 fields = line.split()
-                # Field 2 is the device; type and options stand behind a lone "-", whose place
-                # varies.
+                # Field 2 is the device; type and options follow a lone "-", whose place varies.
                 if fields[2] == device:
                     at = fields.index("-")
                     return fields[at + 1], fields[at + 3]
@@ -160,14 +158,14 @@ def _data_ranges(descriptor: int, size: int) -> Iterator[tuple[int, int]]:
         try:
             start = os.lseek(descriptor, at, os.SEEK_DATA)
         except OSError as exc:
-            # ENXIO is how the system says that no data follows.
+            # ENXIO means that no more data follows.
             if exc.errno == errno.ENXIO:
                 return
             raise
         if start >= size:
             return
         is_last = number == _MOST_RANGES - 1
-        # After many stretches the rest is mapped as one: its holes may be allocated when read.
+        # Map everything after many stretches as one; reading its holes may allocate them.
         end = size if is_last else min(size, os.lseek(descriptor, start, os.SEEK_HOLE))
         yield start // mmap.PAGESIZE * mmap.PAGESIZE, end
         at = end

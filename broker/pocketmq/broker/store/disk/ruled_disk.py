@@ -33,10 +33,10 @@ class RuledDisk(FaultDisk):
 
     def is_due(self, operation: str, path: str) -> bool:
         """Whether the call fails; a slow one is slow in here."""
-        # Asked at each call: without a rule a broker must not pay for a lock.
+        # Without rules, avoid the lock.
         if not self._book.has_disk_rules:
             return False
-        # A rule that counts down is used up by one of two threads, not by both.
+        # Two threads must not use up the same count.
         with self._asking:
             rule = self._book.meets_disk(operation, path)
         if rule is None:
@@ -44,14 +44,13 @@ class RuledDisk(FaultDisk):
         if rule.do == "slow-fsync":
             self._never.wait(rule.delay_ms / 1000)  # real time: a medium is on no clock
             return False
-        # Kept for this thread alone: between here and `meet` another thread may meet another rule.
+        # Kept for each thread, because another one may meet another rule before `meet`.
         self._meeting.fault = _FULL if rule.do == "disk-full" else _BROKEN
         return True
 
     def usage(self, path: str) -> DiskUsage:
         found = super().usage(path)
-        # The cleaner looks at space by itself; it has to see the disk full too, or it would accept
-        # again.
+        # The cleaner must see the full disk too, or it would let the store accept messages again.
         if self._book.fills_disk():
             return DiskUsage(found.total_bytes, found.total_bytes)
         return found

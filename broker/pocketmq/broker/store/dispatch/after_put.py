@@ -46,11 +46,9 @@ class AfterPut:
 
     def look(self) -> None:
         """The log has grown."""
-        # One turn at most is waiting; what is added before it runs is written by it too.
         if self._index.waiting >= ENOUGH_MESSAGES and not self._is_due and self._loop is not None:
             self._is_due = True
-            # Not at once: this is called inside of a put, and its producers wait for the end of
-            # this turn.
+            # In the next turn, because the put's producers wait for this one to end.
             self._loop.call_soon(self._run)
 
     def _run(self) -> None:
@@ -61,6 +59,6 @@ class AfterPut:
         try:
             self._index.flush()
         except DiskError as exc:
-            # Nothing is lost: entries wait in memory, and after a crash recovery reads their
-            # records again.
+            # Nothing is lost: entries stay in memory, and after a crash recovery reads their
+            # records.
             log.error("index.write_failed", error=str(exc))  # tried again after the next put

@@ -115,12 +115,11 @@ class LogScan:
             offset = file.start + position
             if position < file.size:
                 break
-        # What is left has no record behind it that could disagree; it is taken at its word.
+        # These last records have none behind them that could contradict, so accept them.
         for queue, record in self._anew.items():
             self._begin_anew(queue, record)
         for queue, record in self._leapt.items():
             self._add(queue, record)
-        # Behind `_leapt`, so that what was gathered and what was just added go out together.
         self._dispatch(offset)
         self._finish_index()
         return offset
@@ -129,14 +128,14 @@ class LogScan:
         """Read in one file; its size if reading goes on in the next, else where records stop."""
         view = file.view()
         while position < limit:
-            # The fast path reads only the head; it stops at whatever is new, odd or damaged, and
-            # the slow path below decides what that is.
+            # The fast path stops at records that are new, unusual or damaged; the code below
+            # handles them.
             position = self._skip_known(view, file.start, position, limit)
             if position >= limit:
                 break
             checked = check_record(view, position, limit, check_crc=self._check_crc)
             if checked.kind is RecordKind.BLANK:
-                # A blank says that the file ends here; its length is the rest (S-14).
+                # A blank covers the rest of the file (S-14).
                 return file.size
             if checked.message is not None:
                 problem = implausible(checked.message, file.start + position)
@@ -144,7 +143,7 @@ class LogScan:
                     self._gather(checked.message)
                     position += checked.size
                     continue
-                # A head that lies is treated as a bad body: neither may put entries anywhere.
+                # Treat an implausible head like a damaged body.
                 checked = Checked(RecordKind.CORRUPT, reason=problem)
             following = self._after_damage(file, position, checked.reason)
             if following is None:
@@ -160,7 +159,7 @@ class LogScan:
         1 us a record of 1 KiB, 0.4 of it CRC.
         """
         index = self._queue_dispatcher.index
-        # Without an index nothing can be missing from one.
+        # Without an index, no entry can be missing from it.
         indexed_to = NEVER if index is None else index.end_physical
         unpack, known, check_crc = _HEAD.unpack_from, self._known, self._check_known
         last = limit - _BODY_AT - 3
@@ -170,8 +169,8 @@ class LogScan:
             topic_at = body_at + body_size + 1
             end = position + size
             if (
-                # Every doubt leads to the slow path: other layouts (V2, IPv6), lengths that do not
-                # fit, and a record that says it stands elsewhere.
+                # Unusual layouts (V2, IPv6), lengths that do not fit, and wrong places go the slow
+                # way.
                 magic != MAGIC_V1
                 or flags & _V6
                 or physical != base + position
@@ -181,12 +180,12 @@ class LogScan:
                 or topic_at + 2 > end
             ):
                 return position
-            # The topic's length is a byte of V1 records; the two bytes behind the topic are the
-            # length of the properties.
+            # A V1 record has one byte for the topic's length; two bytes after the topic hold the
+            # properties' length.
             topic_end = topic_at + view[topic_at - 1]
             if topic_end + 2 > end:
                 return position
-            # The topic as bytes: of records that are known nothing has to be decoded.
+            # Compare the topic as bytes, to avoid decoding it.
             queue = known.get((bytes(view[topic_at:topic_end]), queue_id))
             if (
                 queue is None
@@ -194,8 +193,7 @@ class LogScan:
                 or view[topic_end] << 8 | view[topic_end + 1] != end - topic_end - 2
             ):
                 return position
-            # After a mere kill the page cache is complete, and CRCs are looked at when messages are
-            # read.
+            # A kill leaves the page cache complete, so CRCs can wait until messages are read.
             if check_crc and crc32(view[body_at : topic_at - 1]) & 0x7FFFFFFF != crc:
                 return position
             self.records += 1
@@ -205,13 +203,13 @@ class LogScan:
     def _gather(self, record: MessageExt) -> None:
         """Have a record dispatched, together with its neighbours."""
         self.records += 1
-        # Below it the queues are complete, so a record that no queue knows is of a deleted topic.
+        # Queues are complete below this offset, so a record that they lack is of a deleted topic.
         if record.commit_log_offset < self._queues_from:
             self._index_alone(record)
             return
         queue = self._queues.get_or_create(record.topic, record.queue_id)
         self._known[queue.topic_bytes, queue.queue_id] = queue
-        # Prepared and rolled back records have no offset of their own to compare (S-13).
+        # Prepared and rolled back records have no queue offset (S-13).
         if record.sys_flag & _TRANSACTION in UNCOUNTED or self._follows(queue, record):
             self._add(queue, record)
 
@@ -226,39 +224,35 @@ class LogScan:
             self._index_alone(record)  # its entry is there (S-32), or its topic was deleted
             return False
         offset = record.queue_offset
-        # Now the second opinion on an earlier leap is here: offsets that go on behind it prove that
-        # it was no flipped bit.
+        # Later offsets that go on behind a leap confirm it.
         leapt = self._leapt.pop(queue, None)
         if leapt is not None:
             if offset > leapt.queue_offset:
                 self._add(queue, leapt)
                 self._next[queue] = leapt.queue_offset + 1
             else:
-                # The queue goes on below the leap, so the leap's own offset is wrong; its message
-                # cannot be placed.
+                # Offsets go on below the leap, so the leaping record's own offset is wrong.
                 _misplaced(queue, leapt)
         first = self._anew.pop(queue, None)
-        # What the queue should get next: behind the last record seen here, else behind its last
-        # entry.
+        # Go on behind the last record read here, or else behind the queue's last entry.
         following = self._next.get(queue, queue.max_offset)
         if offset > following:
             self._index_alone(record)
-            # Held back: one record alone that leaps is more often a flipped bit than a lost
-            # stretch. `run` believes it if nothing comes behind.
+            # Hold a single leaping record back: a flipped bit is likelier than a lost stretch.
+            # `run` accepts it if the queue has no later record.
             self._leapt[queue] = record
             return False
         if offset < following:
-            # 0 and then 1: the topic was deleted and made again, and this is its second life.
+            # 0 followed by 1: the topic was deleted and made again.
             if first is not None and offset == 1:
                 self._begin_anew(queue, first)
             elif offset == 0:
-                # Maybe the first of a second life; the next record of the queue decides.
+                # This may be a topic made again; the queue's next record decides.
                 self._index_alone(record)
                 self._anew[queue] = record
                 return False
             else:
-                # An offset that was given already, and no new beginning: two records cannot have
-                # one place.
+                # This offset is already in use.
                 self._index_alone(record)
                 _misplaced(queue, record)
                 return False
@@ -267,7 +261,7 @@ class LogScan:
 
     def _begin_anew(self, queue: ConsumeQueue, record: MessageExt) -> None:
         """Forget the entries of a topic that was deleted before `record` came."""
-        # What waits belongs to the queue's first life and has to be in it before that is forgotten.
+        # Waiting records belong to the earlier queue: enter them before it is cleared.
         self._dispatch(record.commit_log_offset)
         log.warning("queue.begun_anew", topic=queue.topic, queue_id=queue.queue_id)
         queue.restart()
@@ -279,7 +273,7 @@ class LogScan:
             self._dispatch(record.commit_log_offset)  # the index is written in the log's order
         if record.sys_flag & _TRANSACTION != _ROLLBACK:
             index = self._queue_dispatcher.index
-            # Reading the tag costs a look into the properties; only releases from 5.4 on index it.
+            # Reading the tag takes time, and only releases from 5.4 on index it.
             tag = record.tags if index is not None and index.tags else None
             hashes = hashes_of(record.topic, record.uniq_key, record.keys, tag)
             self._keys.add(hashes, record.commit_log_offset, record.store_timestamp_ms)
@@ -290,7 +284,7 @@ class LogScan:
         """Have those indexed that need nothing else."""
         index = self._queue_dispatcher.index
         if index is not None and self._keys.hashes:
-            # 0 bytes: `_MOST_KEYS` bounds these columns already.
+            # 0 bytes, because `_MOST_KEYS` already limits these columns.
             index.add(self._keys, len(self._keys.hashes), 0)
         self._keys = KeyColumns([], [], [])
 
@@ -315,12 +309,12 @@ class LogScan:
                 record.store_timestamp_ms,
             )
         )
-        # In batches: one append to a queue for all its neighbours, and bounded memory.
+        # Batches save appends to queues, and limit memory.
         if len(self._results) >= _BATCH:
             self._dispatch(record.commit_log_offset + record.store_size)
 
     def _dispatch(self, end: int) -> None:
-        # First the keys that wait: they lie before these records in the log.
+        # Waiting keys first: they come before these records in the log.
         self._add_keys()
         self._queue_dispatcher.dispatch(
             StoredBatch(end, self._messages, self._of_queues, self._results)
@@ -329,7 +323,7 @@ class LogScan:
 
     def _after_damage(self, file: MappedFile, position: int, reason: str) -> int | None:
         """Where reading goes on behind a bad record; None when the log ends before it."""
-        # Behind a power cut nothing after a bad record may survive: a hole would give offsets
+        # After a power cut, records behind a bad one must not survive: offsets could be given
         # twice.
         if file.start + position >= self._torn_from:
             return None
@@ -337,12 +331,11 @@ class LogScan:
         if following is None:
             # Nothing sound in the rest of this file; it is damage only if the next one goes on.
             after = self._log.files.find(file.end)
-            # A zero stretch to the file's end and nothing in the next one is where the log ends.
+            # Nothing sound follows here or in the next file: the log ends here.
             if after is None or not is_sound(after, 0):
                 return None
             following = file.size
         self.lost.append((file.start + position, following - position, reason or "zeros"))
-        # Told with its place and length: these are messages that a producer believes stored.
         log.error(
             "record.lost", at=file.start + position, bytes=following - position, reason=reason
         )
@@ -390,13 +383,13 @@ def walk(commit_log: CommitLog, start: int) -> tuple[int, int]:
         view, base = file.view(), file.start
         last = file.size - _STEP.size
         while offset - base <= last:
-            # V1 alone: V2 records are rare, and the caller looks at them record by record.
+            # The caller examines rarer V2 records one by one.
             size, magic, physical, flags = unpack(view, offset - base)
             if magic != MAGIC_V1 or physical != offset or size <= 0:
                 break
             counted += flags & _TRANSACTION not in UNCOUNTED
             offset += size
-        # A size may lead beyond the file: then it was no record, and the file's end is the bound.
+        # A size that leads beyond the file was not a record's.
         if offset > file.end or check_record(view, offset - base).kind is not RecordKind.BLANK:
             return min(offset, file.end), counted
         offset = file.end
@@ -410,15 +403,14 @@ def sound_records(commit_log: CommitLog, start: int, end: int) -> Iterator[Messa
         position = offset - file.start
         while position < file.size and file.start + position < end:
             checked = check_record(file.view(), position, file.size)
-            # The offset in the record must be the one it stands at: old bytes behind a cut hold
-            # another.
+            # A record left over from before a cut may name another offset.
             if checked.message is not None and checked.physical_offset == file.start + position:
                 yield checked.message
                 position += checked.size
             elif checked.kind is RecordKind.BLANK:
                 break
             else:
-                # Search for the next magic: lengths behind a damaged record cannot be trusted.
+                # Lengths behind a damaged record are unreliable, so search for the next magic.
                 position = next(sound_positions(file, position + 1), file.size)
         offset = file.end
 
@@ -428,7 +420,7 @@ def sound_positions(file: MappedFile, position: int) -> Iterator[int]:
     view = file.view()
     at = file.disk.next_data(file.path, position)
     step = _NEAR  # the first one is mostly not far, and often the only one that is wanted
-    # `next_data` passes over holes: the sparse end of a file is neither read nor allocated.
+    # Skip holes, which would be allocated by reading them.
     while at is not None:
         end = min(file.size, at + step)
         step = MIB
@@ -457,7 +449,7 @@ def _occurrences(data: bytes, wanted: bytes) -> Iterator[int]:
 def message_of(record: MessageExt) -> StoredMessage:
     """A record as a message, as far as dispatching needs it: of its properties the tag."""
     tag = record.tags
-    # The body is left out: dispatch needs none, and recovery reads gigabytes of them.
+    # Dispatching needs no body, and recovery may read gigabytes of them.
     return StoredMessage(
         topic=record.topic,
         queue_id=record.queue_id,

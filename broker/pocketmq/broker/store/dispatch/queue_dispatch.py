@@ -72,12 +72,11 @@ class QueueDispatcher:
         else:
             runs, count = [self._batch_run(batch)], len(batch.result.physical_offsets)
         for run in runs:
-            # First, because a put that fails may have written files before the one that is full.
+            # Before the put, which may write some files before it fails.
             self.dirty.add(run.queue)
             run.queue.put(run.first, b"".join(run.entries), run.end)
         if self.index is not None and count:
-            # Behind the queues: if those fail, the batch is dispatched again, and the index would
-            # be asked to take it twice.
+            # After the queues: if they fail, the whole batch is dispatched again.
             self.index.add(batch, count, max(0, batch.end - self.offset))
         # Behind all that may fail: what is not below it is dispatched again.
         if batch.end > self.offset:
@@ -101,8 +100,7 @@ class QueueDispatcher:
         open_runs: dict[ConsumeQueue, _Run] = {}
         pack = ENTRY.pack
         for message, queue, result in zip(batch.messages, batch.queues, batch.results, strict=True):
-            # Refused messages have no record; half and rolled back ones have one that no consumer
-            # may see (S-22).
+            # Refused messages have no record; half and rolled back ones must not be visible (S-22).
             if result.status is not _OK or message.sys_flag & _TRANSACTION in UNCOUNTED:
                 continue
             code = message.tags_code
@@ -110,8 +108,8 @@ class QueueDispatcher:
                 code = self.entry_code(queue, message, result.store_timestamp_ms)
             offset, physical_offset, size = result.queue_offset, result.physical_offset, result.size
             run = open_runs.get(queue)
-            # Neighbours go into the queue in one write. A batch may hold messages of many queues in
-            # turn.
+            # Consecutive entries of a queue are written together; a batch may alternate between
+            # queues.
             if run is None or run.next_offset != offset:
                 run = open_runs[queue] = _Run(queue, offset)
                 runs.append(run)
@@ -126,13 +124,12 @@ class QueueDispatcher:
         result, codes = placed.result, placed.batch.tags_codes
         run = _Run(placed.queue, result.queue_offset)
         begins = result.physical_offsets
-        # Records of equal length: entries differ in their offsets only, and are packed without a
-        # list of sizes.
+        # With equal sizes, entries can be packed without a list of sizes.
         if placed.batch.is_uniform:
             size = (result.end - begins[0]) // len(begins)
             run.entries = [QUEUE_ENTRY.pack_numbered(begins, size, codes[0])]
         else:
-            # A record ends where the next begins: a batch lies in one stretch (S-14).
+            # The records of a batch are contiguous (S-14).
             sizes = list(map(sub, [*begins[1:], result.end], begins))
             run.entries = [QUEUE_ENTRY.pack_columns(begins, sizes, codes)]
         run.codes = codes
@@ -141,12 +138,11 @@ class QueueDispatcher:
 
     def entry_code(self, queue: ConsumeQueue, message: StoredMessage, stored_ms: int) -> int:
         """Tags code of a message's entry: of a delayed one the time at which it is due (B-91)."""
-        # Delivered messages of a delay topic, which have no level, keep the code of their tag.
+        # Delivered messages have no delay level, and keep their tag's code.
         if not queue.is_schedule or message.delay_level <= 0:
             return message.tags_code
         levels = self._delay_levels_ms
-        # A level beyond the last counts as the last: the table may have been shortened since
-        # (B-91).
+        # The level may be beyond the table, which may have been shortened since (B-91).
         return stored_ms + levels[min(message.delay_level, len(levels) - 1)]
 
 

@@ -38,8 +38,7 @@ class StoreEvents:
     def stored(self, batch: StoredBatch) -> None:
         """Messages were appended to the log; those that were refused are left out."""
         mask = self.sink.mask(MessageStored, len(batch.messages))
-        # Which unique keys cannot be in the sample is seen by their last digits, without a hash of
-        # each.
+        # The last digits show which keys cannot be in the sample, without a hash.
         low = _zeros(mask)
         counters: dict[ConsumeQueue, Counted] = {}
         for message, queue, result in zip(batch.messages, batch.queues, batch.results, strict=True):
@@ -137,8 +136,7 @@ class StoreEvents:
     def _counted(self, topic: str, queue_id: int) -> tuple[Counted, Counted]:
         found = self._counters.get((topic, queue_id))
         if found is None:
-            # Topics can be made without end by those who send; dropping all is simple, and costs
-            # only a counter made anew.
+            # Senders may use any number of topics; at the limit, drop all counters and start anew.
             if len(self._counters) >= MOST_KEPT:
                 self._counters.clear()
             place = Place(topic, queue_id, self._broker)

@@ -55,8 +55,8 @@ class StoredBatch(msgspec.Struct, gc=False):
         messages, results = self.messages, self.results
         count, topic = len(messages), messages[0].topic
         uniq_keys = [message.uniq_key for message in messages]
-        # The usual batch has one topic, unique keys alone and nothing refused: then hashes of all
-        # keys are made together, at a sixth of the time.
+        # In the usual batch (one topic, only unique keys, nothing refused) all keys are hashed
+        # together, in a sixth of the time.
         if (
             [message.topic for message in messages].count(topic) == count
             and [message.keys for message in messages].count(None) == count
@@ -76,7 +76,7 @@ class StoredBatch(msgspec.Struct, gc=False):
             )
             return
         for message, result in zip(messages, results, strict=True):
-            # A refused message has no place; a rolled back one must not be found by key (S-22).
+            # Refused messages have no place, and rolled back ones must not be found (S-22).
             if result.status is not _OK or message.sys_flag & _TRANSACTION == _ROLLBACK:
                 continue
             tag = tag_of(message.properties) if tags else None
@@ -107,7 +107,7 @@ class PlacedBatch(msgspec.Struct, gc=False):
         batch, places = self.batch, self.result.physical_offsets
         topic, stored_ms = batch.topic, self.result.store_timestamp_ms
         own_tags: list[str | None] = [None] * len(places)
-        # Batches of one producer are mostly alike: the tag is read once for all.
+        # The messages of a uniform batch have the same tag.
         if tags and batch.is_uniform:
             own_tags = [tag_of(batch.properties[0])] * len(places)
         elif tags:
@@ -146,7 +146,7 @@ def _add_unique_keys(
         columns.physical_offsets.extend(physical_offsets)
         columns.times_ms.extend(times_ms)
     elif all(tags):
-        # Key and tag of a message stand next to each other: an index file ascends by log offset.
+        # Keep a message's key and tag together, because index entries ascend by log offset.
         of_tags = [tag_hash(topic, tag) for tag in tags if tag]
         twice = chain.from_iterable
         columns.hashes.extend(twice(zip(hashes, of_tags, strict=True)))
