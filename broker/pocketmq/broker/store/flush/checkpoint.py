@@ -68,7 +68,7 @@ class StoreCheckpoint:
     def load(self) -> None:
         """Read what an earlier process left; all zero when there is nothing readable."""
         content = self._disk.read_file(self.path)
-        # RocketMQ's own file has 40 bytes of numbers; a shorter one was torn at its first writing.
+        # RocketMQ's own file has 40 bytes of numbers; a shorter one is incomplete.
         if content is None or len(content) < 40:
             return
         content = content.ljust(SIZE, b"\0")
@@ -83,12 +83,10 @@ class StoreCheckpoint:
             self.boot_id,
             self.durable_offset,
         ) = _FIELDS.unpack_from(content)
-        # RocketMQ rewrites its own fields and leaves ours: the CRC no longer fits, and our promise
-        # is void.
+        # RocketMQ leaves our fields unchanged: then the CRC no longer fits, and they do not count.
         self.is_ours = _has_crc(content, _FIELDS.size)
         if not self.is_ours:
-            # All below is RocketMQ's to tell then: times, from which recovery finds a file to begin
-            # with (S-63).
+            # RocketMQ's times remain, by which recovery finds the file to begin with (S-63).
             self.durable_offset = 0
             self._load_older(content)
 
@@ -99,20 +97,19 @@ class StoreCheckpoint:
             return
         self.is_ours = True
         self.durable_entries, self.boot_id, offset = _OLD_OURS.unpack_from(content, _OURS_AT)
-        # In the oldest layout our promise stood where RocketMQ has the confirm offset.
+        # The oldest layout had our offset in the place of RocketMQ's confirm offset.
         self.durable_offset = offset if has_durable_offset else self.confirm_phy_offset
 
     def write(self) -> None:
         """Write the numbers into the file; `sync` makes them durable."""
         if self._view is None:
-            # A file of another length is a torn one; made anew, because mappings need its full
-            # length.
+            # Make a file of another length anew, because the mapping needs its full length.
             if self._disk.file_size(self.path) != SIZE:
                 self._disk.remove_file(self.path)
                 self._disk.create_file(self.path, SIZE)
             file = self._disk.open_file(self.path)
             try:
-                # Blocks before the first write: a full disk must be an error here, not a SIGBUS
+                # Allocate the blocks first: a full disk must cause an error here, not a SIGBUS
                 # below.
                 file.reserve(0, SIZE)
             finally:
@@ -124,8 +121,8 @@ class StoreCheckpoint:
             self.index_msg_timestamp,
             self.master_flushed_offset,
             self.confirm_phy_offset,
-            # An offset here would make RocketMQ 5.5 skip the records before it (S-63): 0 makes it
-            # go by time.
+            # 0 makes RocketMQ 5.5 use the times; it would skip records before another offset
+            # (S-63).
             0,  # of the queues we promise nothing to RocketMQ but the times
             self.durable_entries,
             self.boot_id,

@@ -78,10 +78,9 @@ class LogFlusher:
 
     def cut(self, end: int) -> None:
         """Take note that the log was cut at `end`."""
-        # A pass under way may finish with a target beyond the cut, of bytes that are written anew
-        # since.
+        # A pass that is running may end beyond the cut, whose bytes are written anew.
         self._cuts += 1
-        # What follows has not been synced, even where bytes of the same offsets once were.
+        # Bytes written after the cut are not synced, even at offsets that were.
         self.flushed_offset = min(self.flushed_offset, end)
 
     @property
@@ -94,7 +93,7 @@ class LogFlusher:
         if self.dirty_bytes <= 0:
             return False
         last = self._log.files.last
-        # RocketMQ flushes a full file at once, however few pages are left of it.
+        # Like RocketMQ, flush a full file at once.
         crossed_file = last is not None and self.flushed_offset < last.start
         return crossed_file or self.dirty_bytes // PAGE >= least_pages
 
@@ -104,16 +103,14 @@ class LogFlusher:
         if end <= self.flushed_offset:
             callback(PutStatus.PUT_OK)
             return
-        # No sync can prove anything until `restore`; to let it wait for its time would only delay
-        # the answer.
+        # Until `restore`, no sync proves anything, so waiting would be useless.
         if self.failed:
             callback(PutStatus.FLUSH_DISK_TIMEOUT)
             return
-        # Ends ascend by themselves, as the log does, so the first one waits for the least.
+        # Ends ascend as the log grows, so the first waits for the least.
         self._waiting.append((end, self._clock.monotonic() + self._timeout_s, callback))
         self._arm()
-        # Begins a pass if none is running; else the pass that follows covers this message: group
-        # commit.
+        # If a pass is running, the next one covers this message together with others.
         self.flush()
 
     async def reached(self, end: int) -> PutStatus:
@@ -136,7 +133,7 @@ class LogFlusher:
         if self._running or self.failed or self._worker is None or self.dirty_bytes <= 0:
             return
         self._running = True
-        # Noted before the worker begins: what is appended meanwhile may or may not be synced by it.
+        # Taken before the job begins: it need not cover what is appended meanwhile.
         target, cuts = self._log.max_offset, self._cuts
         job = flush_job(self._log, self.flushed_offset)
         self._worker.submit(job, lambda failure: self._passed(target, cuts, failure))
@@ -144,15 +141,13 @@ class LogFlusher:
     def _passed(self, target: int, cuts: int, failure: Exception | None) -> None:
         self._running = False
         if cuts != self._cuts:
-            # Proves nothing beyond the cut, but its outcome still counts below.
+            # Its success proves nothing beyond the cut; its failure still counts.
             target = min(target, self.flushed_offset)
         if failure is not None:
-            # Once failed, pages may be marked clean that are not on the disk: no later sync can be
-            # believed.
+            # Pages that failed may now be marked clean, so later syncs cannot be trusted.
             self.failed = True
             self._log.files.directory_synced = False
-            # Those who wait learn it now; RocketMQ's clients take FLUSH_DISK_TIMEOUT as stored
-            # (H-54).
+            # RocketMQ's clients take FLUSH_DISK_TIMEOUT as stored (H-54).
             self._answer_all(PutStatus.FLUSH_DISK_TIMEOUT)
             self._on_failure(failure)
             return
@@ -161,10 +156,9 @@ class LogFlusher:
         if target > before and self._events.sink.is_on:
             self._events.flushed(before, target)
         waiting = self._waiting
-        # In order of their ends: the first that is not reached ends the loop.
         while waiting and waiting[0][0] <= target:
             waiting.popleft()[2](PutStatus.PUT_OK)
-        # They came while the pass ran: the next group goes at once, without a timer.
+        # These came while the pass ran: begin the next one at once.
         if waiting:
             self.flush()
         self._on_flushed()  # last, so that those that waited come first
@@ -173,13 +167,13 @@ class LogFlusher:
         """Take note that the log is on the disk up to `target`."""
         self.flushed_offset = max(self.flushed_offset, target)
         files = self._log.files
-        # From the newest back, to the first that is known to be whole: O(files that were dirty).
+        # From the newest back to the first file that is completely flushed.
         for file in reversed(files.files):
             if file is not files.last and file.flushed == file.size:
                 break
             file.flushed = max(file.flushed, min(file.size, target - file.start))
             if file is not files.last:
-                # Nobody syncs it again; its descriptor is given back.
+                # A full, flushed file is never synced again.
                 file.release()
 
     def restore(self, then: Callable[[], None]) -> None:
@@ -203,7 +197,7 @@ class LogFlusher:
             self.failed = False
             self.mark_flushed(target)
             self._on_flushed()
-            # Puts are taken again only when the old bytes are known to be on the disk.
+            # Only now can puts be accepted again.
             then()
 
         self._worker.submit(job, done)
@@ -214,7 +208,7 @@ class LogFlusher:
         It is not cancelled when nobody waits: the next send would have to make another.
         """
         if self._timer is None and self._waiting and self._worker is not None:
-            # One timer for all: waits have one length, so that the oldest one ends first.
+            # One timer is enough: all wait equally long, so the oldest one ends first.
             self._timer = self._clock.call_at(self._waiting[0][1], self._expire)
 
     def _expire(self) -> None:
@@ -235,18 +229,18 @@ def flush_job(commit_log: CommitLog, flushed_offset: int) -> Job:
     row = commit_log.files
     handles = [file.handle() for file in _dirty(commit_log, flushed_offset)]
     directory = None if row.directory_synced else row.directory
-    # Noted as synced before it is; if the job fails, `_passed` takes it back.
+    # Set in advance; `_passed` takes it back if the job fails.
     row.directory_synced = True
     disk = row.disk
 
     def job() -> None:
         for handle in handles:
-            # Files in their order: after a power cut the log may end in a file, but not lack one
+            # In order: after a power cut the log may end early, but must not lack a file in
             # between.
             handle.sync()
         if directory is not None:
             disk.sync_directory(directory)
-            # The folder itself is new at the first start, and lies in the store's root.
+            # At the first start, the directory itself is new in the store's root.
             disk.sync_directory(os.path.dirname(directory))
 
     return job
@@ -262,7 +256,7 @@ def restore_job(commit_log: CommitLog, flushed_offset: int, *, is_whole: bool = 
     """
     row = commit_log.files
     if row.files:  # a store that was killed at its first start may not have the folder yet
-        # Names of new files are part of what the failed sync had to bring to the disk.
+        # The failed sync may have lost names of new files too.
         row.directory_synced = False
     stretches = []
     for file in _dirty(commit_log, flushed_offset):
@@ -274,13 +268,12 @@ def restore_job(commit_log: CommitLog, flushed_offset: int, *, is_whole: bool = 
     def job() -> None:
         for file, view, start, _ in stretches:
             if is_whole:
-                # Nothing may be written to the disk that is no whole record: memory may be at fault
-                # as well.
+                # Write only whole records, because the bytes in memory may be damaged too.
                 _test_records(file, view, start)
             for at in range(start, len(view), MIB):
                 view[at : at + MIB] = bytes(view[at : at + MIB])  # makes its pages dirty again
         sync()
-        # Behind the sync of all: before it the medium need not have them.
+        # After the sync, because before it the disk need not have the bytes.
         for _, view, start, handle in stretches:
             handle.verify(start, view[start:])
 
@@ -288,8 +281,8 @@ def restore_job(commit_log: CommitLog, flushed_offset: int, *, is_whole: bool = 
 
 
 def _dirty(commit_log: CommitLog, flushed_offset: int) -> list[MappedFile]:
-    # Newest first: in a long log only the last file or two are dirty.
     """The files that hold bytes from `flushed_offset` on, in their order. O(those files)."""
+    # Newest first, because usually only the last one or two files are dirty.
     newest_first = reversed(commit_log.files.files)
     found = list(takewhile(lambda file: file.start + file.wrote > flushed_offset, newest_first))
     return found[::-1]

@@ -116,19 +116,16 @@ class QueueFlusher:
         self._cuts += 1
         self._file_cuts += 1
         self._unconfirmed = None
-        # A promise beyond the cut would make the next start count entries that are gone, and then
-        # read the whole log.
+        # A count beyond the cut would make the next start read the whole log.
         checkpoint = self._checkpoint
         if checkpoint.durable_offset > end:
             checkpoint.durable_offset, checkpoint.durable_entries = end, entries
-        # At once, not with the next pass: the cut itself is synced, and must not be promised
-        # beyond.
+        # Save at once, because the checkpoint must not go beyond the cut.
         self.save_checkpoint()
 
     def doubt(self, paths: Iterable[str]) -> None:
         """Their next sync writes them once more, and reads them back."""
-        # Queue files may be dirty though our marks say they are flushed: a process before us has
-        # failed.
+        # Marked as flushed, although the sync of an earlier process may have failed.
         self._doubtful.update(paths)
 
     @property
@@ -143,13 +140,13 @@ class QueueFlusher:
 
     def forget(self, queues: Iterable[ConsumeQueue]) -> None:
         """They were deleted, with their files; what was counted with their entries is void."""
-        # Entries went without a cut of the log: the sum that is to be confirmed counts them still.
+        # The unconfirmed count includes entries that are gone.
         self._cuts += 1
         self._unconfirmed = None
         for queue in queues:
             self._dirty.discard(queue)
             self._few.discard(queue)
-            # The worker may be syncing one of them: its outcome must not make it dirty again.
+            # The worker may be syncing one of them: a failure must not make it dirty again.
             if self._syncs:
                 self._gone.add(queue)
 
@@ -162,7 +159,7 @@ class QueueFlusher:
             return
         written = list(self._dirty)
         chosen = [queue for queue in written if queue.dirty_pages() >= self._least_pages]
-        # Few pages wait for the thorough pass, so that the next look need not count them again.
+        # Queues with few dirty pages wait for the thorough pass.
         self._few.update(written)
         self._dirty.clear()
         if chosen:
@@ -170,12 +167,11 @@ class QueueFlusher:
 
     def flush_thoroughly(self, progress: Progress) -> None:
         """Begin a pass over all dirty queues, and move the checkpoint to `progress` after it."""
-        # The log first: entries that are confirmed must not lead behind the log's flushed end.
+        # The log first: entries are confirmed only up to its flushed end.
         self._log_flusher.flush()
-        # A pass under way chose its queues before `progress` was counted, so it proves nothing of
-        # it.
+        # A pass that is running has chosen its queues before, and proves nothing about `progress`.
         if not self._running and self._worker is not None:
-            # Also the few: a checkpoint may promise only what no queue lacks.
+            # Include queues with few dirty pages, or the checkpoint would promise too much.
             self._begin(self._dirty | self._few, progress)
 
     def _begin(self, chosen: Iterable[ConsumeQueue], progress: Progress | None) -> None:
@@ -196,8 +192,7 @@ class QueueFlusher:
             self._goes_on = False
         if not self._syncs:
             self._running = False
-            # A queue that was deleted or cut meanwhile makes the counted sum wrong: nothing is
-            # confirmed then.
+            # A cut or a deletion meanwhile has made the count wrong: confirm nothing.
             if self._progress is not None and self._cuts_before == self._cuts:
                 self._unconfirmed = self._progress
                 self.confirm()
@@ -207,11 +202,10 @@ class QueueFlusher:
         portion = [self._left.popleft() for _ in range(min(PORTION, len(self._left)))]
         # Those that are in neither set were deleted while their turn had not come.
         chosen = [queue for queue in portion if queue in self._dirty or queue in self._few]
-        # Not dirty any more before the worker begins: entries written meanwhile make it dirty
-        # again.
+        # Clear the marks before the job, because new entries make a queue dirty again.
         self._dirty.difference_update(chosen)
         self._few.difference_update(chosen)
-        # How far each file is written now; the sync covers at least that.
+        # The sync covers at least the bytes written by now.
         marks = [(file, file.wrote) for queue in chosen for file in dirty_files(queue)]
         try:
             doubtful = {
@@ -221,8 +215,7 @@ class QueueFlusher:
             }
         except Exception:  # no descriptor or memory may be left for a mapping
             log.exception("queues.flush_failed", queues=len(chosen))
-            # Not lost: they are dirty again, and the next look takes them. The pass confirms
-            # nothing.
+            # Dirty again, for the next look; this pass confirms nothing.
             self._dirty.update(chosen)
             self._left.clear()
             self._progress = None
@@ -233,10 +226,9 @@ class QueueFlusher:
 
         def job() -> None:
             for file, _ in marks:
-                # A file that is gone cannot be synced, nor does it have to be.
                 if disk.file_size(file.path) is not None:  # its topic may be deleted by now
                     sync_file(disk, file.path, doubtful.get(file.path))
-            # Behind the files: a name is worth nothing before what it names.
+            # Sync the files before their names.
             for directory in directories:
                 try:
                     disk.sync_directory(directory)
@@ -251,12 +243,11 @@ class QueueFlusher:
                 log.error("queues.flush_failed", error=str(failure), queues=len(chosen))
                 left = [queue for queue in chosen if queue not in gone]
                 self._dirty.update(left)
-                # The system may have marked their pages clean: the next sync writes them once more
-                # and reads back.
+                # The pages may have been marked clean: the next sync must write and verify them.
                 self._doubtful.update(file.path for file, _ in marks)
                 for queue in left:
                     queue.files.directory_synced = False
-                # The rest of this pass may meet the same disk; the next tick begins a new one.
+                # Stop this pass, as it would meet the same disk; the next tick begins a new one.
                 self._left.clear()
                 self._progress = None
             elif self._file_cuts != cuts:
@@ -274,16 +265,14 @@ class QueueFlusher:
     def confirm(self) -> None:
         """Move the checkpoint if a thorough pass has waited for the log; call when that moved."""
         progress = self._unconfirmed
-        # The log may be on the disk before the queues or after them; whichever comes last moves the
-        # checkpoint.
+        # The log must be flushed up to here too; its flush calls this again.
         if progress is None or progress.offset > self._log_flusher.flushed_offset:
             return
         self._unconfirmed = None
         checkpoint = self._checkpoint
         checkpoint.durable_offset = progress.offset
         checkpoint.durable_entries = progress.entries
-        # One time for both: what is dispatched is confirmed together, so neither can be older
-        # (S-63).
+        # Log and queues are confirmed together, so one time serves both (S-63).
         checkpoint.physic_msg_timestamp = progress.stored_ms
         checkpoint.logics_msg_timestamp = progress.stored_ms
         self.save_checkpoint()
@@ -291,7 +280,7 @@ class QueueFlusher:
     def save_checkpoint(self) -> None:
         """Write the checkpoint now, and bring it to the disk soon (S-53)."""
         self._checkpoint.write()
-        # The queue's worker, behind the syncs of which the checkpoint tells: jobs keep their order.
+        # On the queues' worker, after the syncs that the checkpoint relies on.
         if self._worker is not None:
             self._worker.submit(self._checkpoint.sync, _report_checkpoint)
 
@@ -300,13 +289,13 @@ class QueueFlusher:
         found: set[str] = set()
         for queue in queues:
             if not queue.files.directory_synced:
-                # The names from a queue's folder up to the root may all be new with it.
+                # All directories from the queue's up to the root may be new.
                 queue.files.directory_synced = True
                 path = queue.files.directory
                 while len(path) >= len(self._root):
                     found.add(path)
                     path = path.rpartition("/")[0]
-        # The deepest first: a folder's entry comes after what is in it.
+        # The deepest first: sync what a directory contains before its own name.
         return sorted(found, key=len, reverse=True)
 
 
@@ -335,7 +324,7 @@ class IndexFlusher:
         end_ms = file.end_ms
 
         def job() -> None:
-            # Content, then name: a full index file that is named in the checkpoint must be whole.
+            # The content before the name: an index file that the checkpoint covers must be whole.
             sync_file(disk, file.path)
             disk.sync_directory(file.directory)
 
@@ -344,7 +333,7 @@ class IndexFlusher:
                 log.error("index.flush_failed", path=file.path, error=str(failure))
                 self.failed = True
             elif end_ms > checkpoint.index_msg_timestamp:
-                # Only when it is on the disk; after a power cut later files are made again (S-65).
+                # Only after the sync; a power cut removes later files, which are made again (S-65).
                 checkpoint.index_msg_timestamp = end_ms
 
         self._worker.submit(job, done)
@@ -367,7 +356,7 @@ def dirty_files(queue: ConsumeQueue) -> list[MappedFile]:
     They are its last ones, apart from an empty one behind them.
     """
     found: list[MappedFile] = []
-    # Written and not dirty: all files before it were flushed when they were full.
+    # A written file that is not dirty: all earlier ones are flushed too.
     for file in reversed(queue.files.files):
         if file.flushed < file.wrote:
             found.append(file)
@@ -393,8 +382,7 @@ def sync_file(disk: Disk, path: str, doubtful: DoubtfulPart | None = None) -> No
     try:
         if doubtful is not None:
             view, start = doubtful
-            # Equal bytes, and yet a write: the kernel takes the pages for dirty and writes them at
-            # the sync.
+            # Equal bytes, but the write makes the pages dirty, so that they are synced again.
             view[start:] = bytes(view[start:])  # makes its pages dirty again
         file.sync()
         if doubtful is not None:

@@ -121,13 +121,12 @@ class FlushService:
 
     async def stop(self) -> None:
         """End the passes; those under way are waited for."""
-        # In this order: a pass begins a job on its worker, and no pass may begin when that is
-        # closed.
+        # The passes first, because they need their workers.
         await self._log_passes.stop()
         await self._queue_passes.stop()
         self._log_worker.close()
         self._queue_worker.close()
-        # From now on without threads: `flush_everything` runs where no loop turns any more.
+        # From here on inline: `flush_everything` runs without an event loop.
         inline = self._log_worker = self._queue_worker = InlineWorker()
         self._log_flusher.start(inline)
         self._queue_flusher.start(inline)
@@ -145,21 +144,21 @@ class FlushService:
 
     def flush_log(self) -> float | None:
         """One periodic pass over the log (S-50); none follows while nothing is dirty."""
-        # While the log is not to be trusted each pass tries to mend it; puts are refused meanwhile.
+        # After a failed sync, each pass tries to repair the log, and puts are refused.
         if self._log_flusher.failed:
             self._log_flusher.restore(lambda: self._readiness.unblock(SYNC_FAILED))
             return None
         now = self._clock.monotonic()
         config = self._config()
         pages = config.flush_commit_log_least_pages
-        # 10 s by the clock and not 20 passes: the period may be changed while the broker runs.
+        # By the clock, not by the number of passes, whose period may change.
         waited_ms = (now - self._log_thorough_at) * 1000
         if waited_ms >= config.flush_commit_log_thorough_interval_ms:
             self._log_thorough_at = now
             pages = 0
         if self._log_flusher.is_due(pages):
             self._log_flusher.flush()
-        # Half a file ahead of time: the worker has that long to make the next one.
+        # Early, so that the worker has time to create the next file.
         self._prepare_next_file()
         return AT_REST if self._log_flusher.dirty_bytes <= 0 else None
 
@@ -168,7 +167,7 @@ class FlushService:
 
         No further pass follows once the checkpoint covers all that was dispatched.
         """
-        # What is confirmed must be in the index too, or a power cut would lose keys for good.
+        # Index first: a power cut could otherwise lose keys of confirmed messages.
         is_indexed = self._finish_index()
         now, config = self._clock.monotonic(), self._config()
         unconfirmed = self._queue_dispatcher.offset - self._queue_flusher.confirmed
@@ -177,7 +176,7 @@ class FlushService:
             unconfirmed != 0
             and (
                 waited_ms >= config.flush_consume_queue_thorough_interval_ms
-                # 64 MiB: a restart reads at most so much, whatever time a busy broker needs for it.
+                # A restart reads at most this much, however busy the broker was.
                 or unconfirmed >= config.confirm_distance_bytes
             )
         )
@@ -205,7 +204,6 @@ class FlushService:
         Not while a pass runs: entries of 80,000 queues take 5 ms to count, and of many topics that
         are deleted each would count them.
         """
-        # Many topics deleted one after the other count all entries once, not once each.
         if self._queue_flusher.is_running or not self._finish_index():
             self._is_confirm_wanted = True
         else:
@@ -215,7 +213,7 @@ class FlushService:
 
     def flush_everything(self) -> bool:
         """Flush everything before returning; returns whether that worked. Call when stopped."""
-        # The services have stopped, and workers with them: these calls run at once.
+        # Restart the flushers with inline workers, whose calls run at once.
         self._log_flusher.start(self._log_worker)
         self._queue_flusher.start(self._queue_worker)
         if not self._finish_index():
@@ -227,16 +225,16 @@ class FlushService:
         self._queue_flusher.flush_thoroughly(progress)
         confirmed = self._queue_flusher.confirmed
         return (
-            # All three the same: else something is not on the disk, and `abort` has to stay (S-60).
+            # Otherwise something is not on the disk, and `abort` must stay (S-60).
             confirmed == progress.offset == self._log.max_offset and not self._index_flusher.failed
         )
 
     def cut(self, end: int) -> None:
         """Take note that log, queues and index were cut at `end`."""
-        # The cut took entries from many queues: their sum is counted anew.
+        # Count the entries anew, because the cut took some from many queues.
         entries = sum(queue.max_offset for queue in self._queues)
         self._queue_flusher.cut(end, entries)
-        # The next file may have been removed by the cut: it is made again ahead of time.
+        # The cut may have removed the file that was made in advance.
         self._prepared_behind = -1
 
     def read_back(
@@ -256,12 +254,10 @@ class FlushService:
         if is_same_boot:
             # A sync may have failed before the last process died: the system counts such pages
             # as clean, so the next sync alone would pass them over and prove nothing.
-            # Records were tested by recovery already, so they are only rewritten, synced and
-            # compared.
+            # Recovery has tested the records: only rewrite, sync and verify them.
             restore_job(self._log, confirmed, is_whole=False)()
             self._queue_flusher.doubt(doubtful)
-        # Also where nothing failed: what recovery has read, consumers will see, so no power cut may
-        # take it.
+        # Even if nothing failed: consumers will see these records, so make them durable.
         flush_job(self._log, scanned_from)()
 
     def all_flushed(self, stored_ms: int) -> None:
@@ -298,12 +294,12 @@ class FlushService:
         disk, path, size = self._disk, row.next_path(), row.file_size
 
         def job() -> None:
-            # The append may have come first, with a file of its own.
+            # An append may have created it already.
             if disk.file_size(path) is None:
                 disk.create_file(path, size)
 
         def done(failure: Exception | None) -> None:
-            # No harm: `add_file` makes it when it is needed, at the cost of a system call.
+            # No harm: `add_file` creates it when needed.
             if failure is not None:
                 log.warning("log.next_file_failed", path=path, error=str(failure))
 

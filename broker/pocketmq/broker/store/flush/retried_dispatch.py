@@ -59,16 +59,15 @@ class Visibility:
     @property
     def limit(self) -> int:
         """Log offset up to which records may become visible."""
-        # Under SYNC_FLUSH nothing is seen before it is flushed: a power cut must not take back what
-        # a consumer has committed past.
+        # Under SYNC_FLUSH, unflushed messages stay hidden: a power cut could take back what
+        # consumers have committed.
         end = self.flusher.flushed_offset if self.sync_flush else self._log.max_offset
         return end if self.confirmed is None else min(end, self.confirmed)
 
     def take(self) -> Iterator[StoredBatch | PlacedBatch]:
         """Batches that may be seen by now, in order; they do not wait any more."""
         limit = self.limit
-        # In the log's order: a batch that may be seen waits behind one that may not, as its queue
-        # entries must not overtake.
+        # In the log's order: queue entries must not overtake each other.
         while self.hidden and self.hidden[0].end <= limit:
             yield self.hidden.popleft()
 
@@ -117,7 +116,7 @@ class RetriedDispatch:
 
     async def stop(self) -> None:
         """Try no more, and put nothing off any more."""
-        # Before anything else may be put off: no turn of the loop comes after a stop.
+        # First, because later turns of the loop will not run.
         self._is_stopping = True
         self.show()
         await self._service.stop()
@@ -125,13 +124,11 @@ class RetriedDispatch:
     def appended(self, batch: StoredBatch | PlacedBatch) -> None:
         """Make a batch visible: now, or once it is flushed and confirmed (S-20, S-24, H-144)."""
         visibility = self._visibility
-        # Also while nothing hides it any more: batches before it may still wait, and queues are
-        # filled in order.
+        # Even if nothing is hidden now: earlier batches may still wait, and the order must hold.
         if visibility.hides or visibility.hidden:
             visibility.hidden.append(batch)
             if visibility.sync_flush:
-                # The flush makes it visible; without one the batch would wait for the periodic
-                # pass.
+                # Otherwise the batch would wait for the next periodic pass.
                 visibility.flusher.flush()
         else:
             self._dispatch(batch)
@@ -149,8 +146,7 @@ class RetriedDispatch:
         for batch in self._visibility.take():
             self._dispatch(batch)
             shown += batch.count
-            # A listener runs for each message shown: 50,000 of them at once would keep all others
-            # waiting.
+            # Each message has a listener to run, so too many at once would block the loop.
             if shown >= SHOWN_AT_ONCE and not (at_once or self._is_stopping):
                 if not self._scheduled:
                     self._scheduled = True
@@ -163,7 +159,7 @@ class RetriedDispatch:
 
     def _dispatch(self, batch: StoredBatch | PlacedBatch) -> None:
         """Enter a batch into its queues and the index; later, if the disk is full now."""
-        # Dispatching goes on from the log, in order: a batch must not pass one that failed.
+        # An earlier batch failed: this one must not overtake it.
         if BEHIND in self._readiness.reasons:
             self._behind_end = batch.end
             return
@@ -181,8 +177,7 @@ class RetriedDispatch:
         """Dispatch from the log what could not be dispatched when it came."""
         if BEHIND not in self._readiness.reasons:
             return AT_REST
-        # Batches that became visible since the failure only move `_behind_end`; the scan below
-        # enters them.
+        # This only moves `_behind_end`; the scan below dispatches from the log.
         self.show(at_once=True)  # notes how far that is; what is beyond is dispatched when seen
         scan = LogScan(
             self._commit_log, self._consume_queues, self._queue_dispatcher, check_crc=False
@@ -191,8 +186,6 @@ class RetriedDispatch:
             scan.run(self._queue_dispatcher.offset, self._behind_end)
         except DiskError as exc:
             log.warning("dispatch.failed", error=str(exc), offset=self._queue_dispatcher.offset)
-            # Still no room: the store goes on refusing messages, and the next try is one second
-            # away.
             return None
         log.info("dispatch.caught_up", records=scan.records)
         self._readiness.unblock(BEHIND)

@@ -40,7 +40,7 @@ def hashes_of(
     """
     hashes = [] if uniq_key is None else [unique_key_hash(topic, uniq_key)]
     if keys:
-        # RocketMQ splits KEYS by single spaces, and passes over what is empty between two of them.
+        # Like RocketMQ, split by single spaces and skip empty keys.
         hashes += [key_hash(topic, key) for key in keys.split(" ") if key]
     if tag:
         hashes.append(tag_hash(topic, tag))
@@ -87,10 +87,10 @@ def _ascending(columns: KeyColumns) -> KeyColumns:
     left = KeyColumns([], [], [])
     last, seen = -1, set[int]()
     for hashed, physical_offset, time_ms in zip(*columns, strict=True):
-        # A record that comes once more was indexed at its first time; later messages hide it.
+        # Skip messages that come again after later ones: they are indexed already.
         if physical_offset > last:
             last, seen = physical_offset, set()
-        # Keys of one message may be equal by hash, or be added by recovery and again by dispatch.
+        # A message's keys may have equal hashes, or be added by both recovery and dispatch.
         if physical_offset == last and hashed not in seen:
             seen.add(hashed)
             left.add([hashed], physical_offset, time_ms)
@@ -99,7 +99,7 @@ def _ascending(columns: KeyColumns) -> KeyColumns:
 
 def _unknown(columns: KeyColumns, file: IndexFile, known: int) -> KeyColumns:
     """What is behind the messages that a file has already; `known` is its last one."""
-    # Of the last message known some keys may be missing: its file was full in the middle.
+    # The last known message may lack some keys, because the file before was full.
     left = [
         entry
         for entry in zip(*columns, strict=True)
@@ -154,7 +154,7 @@ class IndexService:
     def end_physical(self) -> int:
         """Log offset of the last message indexed; -1 when there is none."""
         last = self.files[-1] if self.files else None
-        # A fresh file has `end_physical` of the one before, which is not its own.
+        # A fresh file holds the previous file's `end_physical`.
         return -1 if last is None or last.next_entry <= 1 else last.end_physical
 
     def load(self, *, safe_until_ms: int | None) -> int:
@@ -173,8 +173,7 @@ class IndexService:
                 self._disk, os.path.join(self.directory, name), self._slots, self._entries
             )
             length = self._disk.file_size(file.path)
-            # Another number of slots or entries was configured: positions would be wrong. It is
-            # derived, so it is made anew from the log.
+            # Other numbers of slots or entries were configured: rebuild the index from the log.
             if length != file.size:
                 log.warning("index.removed", path=file.path, length=length, expected=file.size)
                 self._disk.remove_file(file.path)
@@ -186,8 +185,8 @@ class IndexService:
                 file.remove()
                 removed += 1
                 continue
-            # After a power cut a header may be newer than the pages it counts: only what the
-            # checkpoint names is whole (S-65).
+            # After a power cut, pages may be missing: only full files that the checkpoint covers
+            # are whole (S-65).
             if safe_until_ms is not None and (file.end_ms > safe_until_ms or not file.is_full):
                 log.warning("index.removed", path=file.path, end_ms=file.end_ms, safe=safe_until_ms)
                 file.remove()
@@ -210,8 +209,7 @@ class IndexService:
         Raises:
             DiskFullError: these are not added; those before them stay and are tried again.
         """
-        # Before it is added and not after: what cannot be written then is all older than this
-        # source.
+        # Before it is added: if writing fails, only older sources are waiting.
         if self.waiting >= _MOST_WAITING or self._waiting_bytes >= _MOST_WAITING_BYTES:
             self.flush()
         self._waiting.append(source)
@@ -224,10 +222,9 @@ class IndexService:
         Raises:
             DiskFullError: some of it is in the index; the next flush goes on.
         """
-        # Most calls of a query find nothing waiting.
         if not self._waiting:
             return
-        # The header last: what it does not count yet is written once more by the next flush.
+        # The header last: the next flush writes again what it does not count.
         self._write(self._gathered())
         self.save()
         self._waiting.clear()
@@ -240,8 +237,8 @@ class IndexService:
         for source in self._waiting:
             at = len(offsets)
             source.add_keys_to(columns, tags=self.tags)
-            # Strictly between two sources: a record that was dispatched twice has equal offsets
-            # there.
+            # Strictly ascending across sources, because a record dispatched twice has equal
+            # offsets.
             is_ascending &= not 0 < at < len(offsets) or offsets[at - 1] < offsets[at]
         is_ascending = is_ascending and sorted(offsets) == offsets
         return columns if is_ascending else _ascending(columns)
@@ -256,7 +253,7 @@ class IndexService:
         Raises:
             DiskFullError: some of it is in the index.
         """
-        # What waits lies before these in the log, and a file's entries ascend.
+        # Waiting entries first: they come before these in the log.
         self.flush()
         hashes, offsets = [hashed for hashed, _ in keys], [offset for _, offset in keys]
         self._write(KeyColumns(hashes, offsets, [store_ms] * len(keys)))
@@ -266,7 +263,7 @@ class IndexService:
             return
         file = self.files[-1] if self.files else self._add_file(columns.times_ms[0])
         known = file.end_physical
-        # The 0 of a first, empty file means nothing: a record may stand at 0.
+        # In the first file, empty yet, `known` is 0 by default: a record may be at 0.
         if columns.physical_offsets[0] <= known and (file.next_entry > 1 or len(self.files) > 1):
             columns = _unknown(columns, file, known)
         hashes, offsets, times_ms = columns
@@ -276,8 +273,7 @@ class IndexService:
                 if file.is_full:
                     file = self._add_file(times_ms[at])
                 file.reserve(count - at)
-            # As much as there is room for: the rest goes into the next file, at the price of one
-            # loop.
+            # What does not fit goes into the next file.
             end = at + file.room_until - file.next_entry
             file.put(hashes[at:end], offsets[at:end], times_ms[at:end])
             at = end
@@ -289,7 +285,7 @@ class IndexService:
 
     def _add_file(self, now_ms: int) -> IndexFile:
         self._disk.make_directory(self.directory)
-        # Two files made in one millisecond would have one name.
+        # Names must differ, even of files made in the same millisecond.
         while self._disk.file_size(path := self._path(now_ms)) is not None:
             now_ms += 1
         file = IndexFile(self._disk, path, self._slots, self._entries)
@@ -300,7 +296,7 @@ class IndexService:
             file.begin_ms = file.end_ms = last.end_ms
             file.begin_physical = file.end_physical = last.end_physical
             last.save_header()
-            # Behind its last header: the flusher notes its last time in the checkpoint (S-49).
+            # After its header is saved; the flusher then notes its last time (S-49).
             if self._on_full is not None:
                 self._on_full(last)
         self.files.append(file)
@@ -322,7 +318,7 @@ class IndexService:
         for file in reversed(self.files):
             if file.overlaps(begin_ms, end_ms):
                 yield from file.find(hashed, begin_ms, end_ms, walk)
-            # Files before this one are older still.
+            # All earlier files are older still.
             if file.begin_ms < begin_ms:
                 return
 
@@ -337,8 +333,7 @@ class IndexService:
             try:
                 yield first.take_out()
             finally:
-                # The deletion failed, or was not begun: a row without it would search less than it
-                # has.
+                # The deletion failed or never began: keep the file in the list.
                 if self._disk.file_size(first.path) is not None:
                     self.files.insert(0, first)
 
@@ -348,7 +343,6 @@ class IndexService:
             left = self._gathered()
             count = bisect_left(left.physical_offsets, log_end)
             self._waiting = [KeyColumns(*(column[:count] for column in left))]
-        # Newest first, as entries ascend over the files.
         while self.files and self.files[-1].end_physical >= log_end:
             last = self.files[-1]
             if last.next_entry > 1 and last.begin_physical < log_end:
