@@ -104,12 +104,12 @@ class MessageStore(QueueReads):
         now: Callable[[], StoreConfig] | None = None,
         events: StoreEvents = NO_STORE_EVENTS,
     ) -> None:
-        # Absolute: a process may change its folder, and paths are compared as texts.
+        # Absolute, because the process may change its directory.
         root = os.path.abspath(os.path.expanduser(config.store_path_root_dir))
         self.root = root
         """Directory of the store."""
         self._now = now or (lambda: config)
-        # Under SYNC_FLUSH the log is written in small pieces, each synced: the kernel is told.
+        # Under SYNC_FLUSH, the log is written and synced in small pieces.
         synced_often = config.flush_disk_type is FlushDiskType.SYNC_FLUSH
         commit_log = CommitLog(
             disk,
@@ -123,7 +123,6 @@ class MessageStore(QueueReads):
             disk, root, config.queue_file_bytes, config.max_open_queue_files
         )
         self.checkpoint = StoreCheckpoint(disk, root)
-        # Before the index, which tells it of each file that is full.
         index_flusher = IndexFlusher(disk, self.checkpoint)
         self.index = (
             IndexService(
@@ -137,7 +136,6 @@ class MessageStore(QueueReads):
             if config.message_index_enable
             else None
         )
-        # Shared by all that dispatch: puts, recovery, replication, and the retry after a full disk.
         self.queue_dispatcher = QueueDispatcher(
             config.delay_levels_ms(), self.index, on_arrival, events
         )
@@ -165,7 +163,6 @@ class MessageStore(QueueReads):
             events,
         )
         self._events = events
-        # What consumers may see depends on the flusher, so it comes behind it.
         self._visibility = Visibility(self.commit_log, self._log_flusher, sync_flush=self._sync)
         queue_flusher = QueueFlusher(
             disk,
@@ -227,7 +224,6 @@ class MessageStore(QueueReads):
         )
         self._cleaning = cleaning_service(self._cleaner, disk, clock, lambda: self.config)
         self._after_put = AfterPut(self.index) if self.index is not None else None
-        # Without an index no entries wait, and nothing has to be looked after.
         if self._after_put is not None:
             self.grew.connect(self._after_put.look)
 
@@ -246,7 +242,7 @@ class MessageStore(QueueReads):
             StoreFileError: a commit-log file is missing or has a wrong length.
             DiskError: what was recovered could not be synced, or DLedger wrote the log.
         """
-        # 5.x writes the process id into `abort`, 4.9 leaves it empty.
+        # 5.x writes the process id into `abort`, 4.9 nothing.
         pid = str(os.getpid()) if self._profile.pid_in_abort_file else ""
         recovery = self._opening.load(check_crc=self.config.check_crc_on_recover, abort_text=pid)
         log.info("store.loaded", **msgspec.to_builtins(recovery), queues=len(self.consume_queues))
@@ -262,11 +258,11 @@ class MessageStore(QueueReads):
 
     async def close(self) -> None:
         """Stop, flush everything, and leave the files so that the next load has nothing to do."""
-        # First: nothing may come into the log behind the flush that ends it.
+        # First, so that nothing is appended after the last flush.
         self.readiness.block(SHUT_DOWN)
         if self._after_put is not None:
             self._after_put.stop()
-        # What is still hidden is shown first; then nothing dispatches any more.
+        # This first shows what is still hidden.
         await self._dispatch.stop()
         await self._cleaning.stop()
         await self._flush.stop()
@@ -303,17 +299,17 @@ class MessageStore(QueueReads):
         except IllegalPathError:
             return self._put_legal(messages)  # rare: so names are not looked at one by one before
         now_ms = self._clock.time_ms()
-        # The flush passes rest while nothing is dirty: this wakes them.
+        # This wakes the flush passes, which rest while nothing is dirty.
         self._flush.appended(now_ms)
         results = self.commit_log.append(messages, queues, now_ms)
-        # The end of the log and not of the last result: blanks belong to what is dispatched.
+        # Up to the end of the log, because blanks count as dispatched too.
         batch = StoredBatch(self.commit_log.files.max_offset, messages, queues, results)
         if self._events.sink.is_on:
             self._events.stored(batch)  # before the dispatch, whose events come after it
         # From here on consumers see them, unless they have to wait for the disk or for replicas.
         # A disk that refuses the queues' entries changes no result: the log has the messages.
         self._dispatch.appended(batch)
-        # Replication and waiting acknowledgements go on from here.
+        # Replication and waiting acknowledgements are connected to this.
         self.grew.emit()
         return results
 
@@ -331,7 +327,7 @@ class MessageStore(QueueReads):
 
         PUT_OK means what it means for `put_messages`; pass the result's `end` to `when_flushed`.
         """
-        # As in `put_messages`: a lease that is over must not take one batch more.
+        # As in `put_messages`, because a lease may have ended.
         self.about_to_put.emit()
         if self.readiness.reasons:
             return BatchResult(PutStatus.SERVICE_NOT_AVAILABLE)
@@ -342,7 +338,6 @@ class MessageStore(QueueReads):
         now_ms = self._clock.time_ms()
         self._flush.appended(now_ms)
         result = self.commit_log.append_batch(batch, queue, now_ms)
-        # A batch that was refused left nothing to show; the log has not grown.
         if result.status is PutStatus.PUT_OK:
             placed = PlacedBatch(batch, queue, result)
             if self._events.sink.is_on:
@@ -374,10 +369,8 @@ class MessageStore(QueueReads):
         return await self._log_flusher.reached(self.commit_log.max_offset)
 
     def _flushed(self) -> None:
-        # With SYNC_FLUSH and no replicas each producer is told in this pass, so all of it is shown
-        # now.
+        # With SYNC_FLUSH and no replicas, producers are answered in this pass, so show it all now.
         self._show(at_once=self._sync and not self.is_confirmed)
-        # The checkpoint may have waited for the log (S-53).
         self._flush.log_flushed()
         if self._sync and self.replica.is_following:
             self._log_flusher.flush()  # what came meanwhile: its master waits for it
@@ -390,7 +383,7 @@ class MessageStore(QueueReads):
         """
         self._visibility.confirmed = offset
         if offset is not None:
-            # Kept in the checkpoint for a restart, which shows consumers no more than that (H-146).
+            # Saved for the next start, which shows consumers no more than this (H-146).
             self.checkpoint.confirm_phy_offset = offset
         self._show()
 
@@ -412,7 +405,7 @@ class MessageStore(QueueReads):
 
     def _show(self, *, at_once: bool = False) -> None:
         """Dispatch what may be visible by now."""
-        # A slave dispatches from the log's bytes; it has no batches in memory.
+        # A slave dispatches from the log, as it has no batches in memory.
         if self.replica.is_following:
             self.replica.dispatch_soon()
         else:
@@ -420,16 +413,14 @@ class MessageStore(QueueReads):
 
     def _flush_failed(self, failure: Exception) -> None:
         log.error("log.flush_failed", error=str(failure))
-        # Refused until a restore has proved what is on the disk: RocketMQ logs such an error and
-        # goes on.
+        # Refuse puts until a restore has proved what is on the disk; RocketMQ only logs the error.
         self.readiness.block(SYNC_FAILED)
 
     # -- by place and by key ---------------------------------------------------------------------
 
     def lookup(self, physical_offset: int) -> memoryview | None:
         """The record at a physical offset; None if no readable one begins there."""
-        # Beyond what consumers may see: the record may be half copied, or be taken back by a power
-        # cut.
+        # Not visible yet: it may be incomplete, or be lost in a power cut.
         if physical_offset >= self.queue_dispatcher.offset:
             return None
         return self.commit_log.record_at(physical_offset)
@@ -456,7 +447,7 @@ class MessageStore(QueueReads):
         """
         if self.index is None:
             return QueryResult()
-        # A client may ask for less than the broker's limit, never for more (S-48).
+        # A client may ask for less than the broker's limit, but not for more (S-48).
         count = min(max_count, self.config.max_msgs_num_batch)
         wanted = MessageQuery(topic, key, count, begin_ms, end_ms, by_tag)
         return query_messages(self.index, self.commit_log, wanted)
@@ -466,7 +457,7 @@ class MessageStore(QueueReads):
     def delete_topic(self, topic: str) -> int:
         """Remove a topic's queues; its records stay in the log until they expire."""
         gone = self.consume_queues.delete_topic(topic)
-        # Dropped from the flush before the checkpoint counts: their entries are no longer there.
+        # Forget the queues before the entries are counted.
         self._flush.forget(gone)
         self._flush.confirm_soon()
         return len(gone)

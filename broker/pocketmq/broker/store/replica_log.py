@@ -140,25 +140,24 @@ class ReplicaLog:
             DiskError: no space, or no file could be made; what was written before stays. Or a cut
                 that had failed fails again; nothing was written.
         """
-        # An empty frame is a heartbeat and moves nothing.
         if not data:
             return
-        # A connection may bring one more frame after the roles have changed.
+        # One more frame may arrive after the roles have changed.
         if not self.is_following:
             raise NotFollowingError
-        # A cut that failed half way is finished before a byte comes behind it.
+        # Complete a failed cut before new bytes follow it.
         self._end_cut()
         end = self._log.max_offset
-        # A gap would make the log a mixture of two (F-2): the slave asks again from its end.
+        # A gap would mix two logs (F-2), so the slave asks again from its end.
         if self._log.files.files and offset != end:
             raise ReplicaGapError(offset, end)
         self._log.append_raw(offset, data)
         self._grew = True
-        # With the store time of the last record, as the master's clock wrote it.
+        # Time of the last record dispatched, by the master's clock.
         self._flush.appended(self._flush.stored_ms)
         if self._visibility.sync_flush:
             self._flusher.flush()
-        # Not in this turn: a slave acknowledges its frame first, and the master waits for that.
+        # In a later turn, because the master is waiting for the acknowledgement.
         self.dispatch_soon()
 
     # -- roles ------------------------------------------------------------------------------------
@@ -185,16 +184,16 @@ class ReplicaLog:
             DiskError: queues, index or the cut could not be written; it still follows.
         """
         await self._flushed()
-        # An unfinished cut must not be followed by messages of our own.
+        # Complete an unfinished cut before this broker's own messages follow.
         self._end_cut()
         visibility = self._visibility
-        # As D-13 says: what the old master sent and nobody confirmed becomes this master's log.
+        # What the old master sent counts as confirmed (D-13).
         if is_confirmed:
             visibility.confirmed = None
         visibility.hidden.clear()
         await self._turns_ended()
         self.dispatch_all()
-        # The next message goes behind what consumers can see of each queue.
+        # New messages follow what consumers can see of each queue.
         for queue in self._queues:
             queue.next_offset = queue.max_offset
         whole = max(self._dispatcher.offset, self._log.min_offset)
@@ -202,12 +201,11 @@ class ReplicaLog:
         while (batch := self._read(whole, self._log.max_offset, 1)) is not None:
             unconfirmed.append(batch)
             whole = batch.end
-        # Half a record of the old master cannot be completed: this master writes the next one
-        # (H-140).
+        # Nobody will complete half a record of the old master, so cut it (H-140).
         if whole < self._log.max_offset:
             await self._cut(whole)
         for batch in unconfirmed:
-            # Hidden until replicas have it, and its queue offsets are taken all the same (H-147).
+            # Hidden until replicas have it, but its queue offsets are in use (H-147).
             visibility.hidden.append(batch)
             for queue, result in zip(batch.queues, batch.results, strict=True):
                 queue.next_offset = max(queue.next_offset, result.queue_offset + 1)
@@ -222,12 +220,11 @@ class ReplicaLog:
         offset = max(self._checkpoint.confirm_phy_offset, self._log.min_offset)
         offset = min(offset, self._log.max_offset)
         self._visibility.confirmed = offset
-        # Nothing was dispatched beyond it: the queues are as they should be.
         if self._dispatcher.offset <= offset:
             return
         self._cut_derived(offset)
         whole = max((queue.max_physical for queue in self._queues), default=0)
-        # The queues were cut to the confirmed offset, so dispatching goes on there.
+        # Go on dispatching where the queues were cut.
         self._dispatcher.offset = max(whole, self._log.min_offset)
         self._flush.cut(self._dispatcher.offset)
 
@@ -269,14 +266,14 @@ class ReplicaLog:
         self._end_cut()
         if offset >= self._log.max_offset:
             return 0
-        # A point in the middle of a record means that the logs differ before it (H-136).
+        # Inside a record, the two logs must differ before this offset (H-136).
         self._check_boundary(offset)
         return await self._cut(offset)
 
     async def _cut(self, offset: int) -> int:
         end = self._log.max_offset
         await self._flushed()
-        # Set before the first byte goes: a failure below leaves work that the next call finishes.
+        # Set it first, so that the next call can complete a cut that fails.
         self._cut_to = offset
         self._end_cut()
         log.warning("replica.truncated", offset=offset, bytes=end - offset)
@@ -288,15 +285,15 @@ class ReplicaLog:
         if offset < 0:
             return
         row = self._log.files
-        # Log first: after a crash recovery cuts the queues to the log; from a log that is still
-        # long it would fill them again.
+        # The log first: after a crash, recovery cuts the queues to the log; if it were still long,
+        # they would be filled again.
         row.truncate(offset)
         self._cut_derived(offset)
         self._dispatcher.offset = min(self._dispatcher.offset, offset)
-        # The flusher must not prove anything of what was cut and written anew.
+        # Earlier flushes prove nothing about bytes written after the cut.
         self._flusher.cut(offset)
         checkpoint = self._checkpoint
-        # A restart would otherwise show consumers records that are no longer there (H-146).
+        # Otherwise, a restart would count records as confirmed that are gone (H-146).
         checkpoint.confirm_phy_offset = min(checkpoint.confirm_phy_offset, offset)
         self._flush.cut(offset)
         visibility = self._visibility
@@ -305,7 +302,8 @@ class ReplicaLog:
             visibility.confirmed = min(visibility.confirmed, offset)
         last = row.last
         if last is not None:
-            # Before the cut counts as done: a power cut must not bring the old bytes back (W-4).
+            # Sync before the cut counts as done, so that a power cut cannot bring the bytes back
+            # (W-4).
             last.handle().sync()
         self._cut_to = -1
 
@@ -324,7 +322,7 @@ class ReplicaLog:
     def _check_boundary(self, offset: int) -> None:
         file = self._log.files.find(offset)
         if file is None or offset < self._log.min_offset:
-            # The point that both share lies before this log's beginning: nothing of it can be kept.
+            # The two logs agree only before this log's beginning, so nothing can be kept.
             raise StoreFileError(
                 self._log.files.directory,
                 f"no byte of the log is at offset {offset}: it cannot be cut there",
@@ -366,7 +364,7 @@ class ReplicaLog:
             log.error("replica.dispatch_failed", error=str(exc), offset=self._dispatcher.offset)
             # Nothing is lost: the next append or tick tries again.
         except Exception as exc:
-            # Nobody waits for it, so it has to be seen: a listener's error is a fault of the
+            # Nobody awaits this turn: raise it, because a listener's error is a fault of the
             # broker.
             if self._ended is None or self._ended.done():
                 raise
@@ -387,8 +385,7 @@ class ReplicaLog:
     def _portion(self) -> int:
         """How many records to dispatch in this turn."""
         grew, self._grew = self._grew, False
-        # A slave in catch-up dispatches less at a time: the master waits for its reports, not for
-        # its queues.
+        # While catching up, dispatch less at a time: the master waits for this slave's reports.
         if grew and _NEAR_BYTES < self.undispatched_bytes < _FAR_BYTES:
             return _RECORDS_WHILE_CATCHING_UP
         return _RECORDS_PER_TURN
@@ -398,7 +395,7 @@ class ReplicaLog:
         # An empty slave begins in the middle (H-26).
         start = max(self._dispatcher.offset, self._log.min_offset)
         batch = self._read(start, self._visibility.limit, most)
-        # The same end twice: half a record is there, whose rest has not come.
+        # No progress: the rest of a record has not arrived.
         if batch is None or batch.end == self._dispatcher.offset:
             return False
         self._dispatcher.dispatch(batch)
@@ -423,8 +420,7 @@ class ReplicaLog:
             checked = check_record(view, position, last, check_crc=False)
             record = checked.message
             if checked.kind is RecordKind.BLANK:
-                # A blank that ends the file; one that is cut off is half of one and has to be
-                # waited for.
+                # A blank counts only when it has arrived completely.
                 is_blank = file.wrote == file.size
                 break
             problem = checked.reason
@@ -433,8 +429,7 @@ class ReplicaLog:
             if record is None or problem:
                 is_torn = checked.kind is RecordKind.TORN
                 is_torn = is_torn or _comes_in_part(file, position, last, checked)
-                # Fewer than a head's bytes are not looked at: all of them may be zeros of the
-                # master's own.
+                # A shorter rest is not judged: it may be the beginning of a record.
                 if not is_torn and last - position >= _HEAD_BYTES:
                     self._tell_broken(file.start + position, problem or "zeros")
                 break
@@ -445,8 +440,7 @@ class ReplicaLog:
                 log.info("queue.begun_anew", topic=queue.topic, queue_id=queue.queue_id)
                 queue.restart()
             if record.sys_flag & _TRANSACTION not in UNCOUNTED:
-                # Counted while gathering: the queue has these messages only when they are
-                # dispatched.
+                # Counted here, because the queue has these messages only after the dispatch.
                 following[queue] = record.queue_offset + 1
             messages.append(message_of(record))
             of_queues.append(queue)

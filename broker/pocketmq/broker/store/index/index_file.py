@@ -78,15 +78,14 @@ class IndexFile:
         Raises:
             DiskFullError: there is no space for them; no file remains.
         """
-        # The file must not be made sparse under the slots: a key's slot is anywhere, and a full
-        # disk would show as a SIGBUS in the middle of a put.
+        # Allocate all slots: a put hits them at random, and a hole on a full disk would raise
+        # SIGBUS.
         file = self._file
         file.disk.create_file(self.path, file.size)
         try:
             file.reserve(self._entries_at, low=_WINDOW_LOW, high=_WINDOW_LOW)
         except BaseException:
-            # No file remains without its blocks: the next start would take it for one to be
-            # written.
+            # Without its blocks, the next start would use the file as it is.
             file.remove()
             raise
 
@@ -100,8 +99,7 @@ class IndexFile:
             self.used_slots,
             next_entry,
         ) = HEADER.unpack_from(self._file.view())
-        # The number comes from a file that a crash may have torn: it bounds every loop over
-        # entries.
+        # The file may be damaged, and this number limits loops.
         self.next_entry = max(1, min(next_entry, self.max_entries))
         # Which blocks exist is not known: reserve anew from the last entry's page on.
         self._file.wrote = self._entries_at + self.next_entry * ENTRY.size
@@ -130,10 +128,10 @@ class IndexFile:
         end = min(self.size, self._entries_at + (self.next_entry + count) * ENTRY.size)
         if end > self._file.reserved:
             self._file.reserve(end, low=_WINDOW_LOW, high=_WINDOW_HIGH)
-            # Reserved once in 50,000 entries: not worth a descriptor of its own.
+            # Reserving is rare, so do not keep a descriptor.
             self._file.release()
         reserved = (self._file.reserved - self._entries_at) // ENTRY.size
-        # Blocks are given in pages, so the last entry may have only a part of its bytes there.
+        # Reserved pages may end within an entry, which does not count.
         self.room_until = min(self.max_entries, reserved)
 
     def put(
@@ -151,27 +149,28 @@ class IndexFile:
         view = self._file.writable_view()
         count, first, slot_count = len(hashes), self.next_entry, self.slots
         slots = [hashed % slot_count for hashed in hashes]
-        # As machine integers, turned round together, in place of a struct call for each slot.
+        # Read slots as machine integers, swapped together, which is faster than a struct call for
+        # each.
         cells = view[HEADER.size : self._entries_at].cast("I")
         words = array("I", [cells[slot] for slot in slots])
         if _SWAPS:
             words.byteswap()
         older = words.tolist()
-        # The slot of a crash points to an entry that the header does not count; `_newest` finds
-        # what that one replaced.
+        # After a crash, a slot may lead to an entry that the header does not count: find the older
+        # one.
         if max(older) >= first:  # also of a negative one
             older = [self._newest(view, HEADER.size + slot * SLOT_SIZE) for slot in slots]
         if len(set(slots)) < count:  # some follow others of this call
             newest: dict[int, int] = {}
-            # Within one call a chain goes on through entries that are not in the file yet.
+            # Entries of this call are not in the file yet, so link them here.
             for at, slot in enumerate(slots):
                 older[at] = newest.get(slot, older[at])
                 newest[slot] = first + at
-        # Read before the slots are written, as 0 tells a slot that nobody used.
+        # Count before the slots are written: 0 marks an unused slot.
         self.used_slots += older.count(0)
         seconds = self._seconds_of(times_ms, physical_offsets[0])
         entries = INDEX_ENTRY.pack_columns(hashes, physical_offsets, seconds, older)
-        # Entries first, then slots: a chain that leads to an entry must find it there.
+        # Entries before slots, so that a slot never leads to a missing entry.
         view[self.entry_at(first) : self.entry_at(first + count)] = entries
         numbers = array("I", range(first, first + count))
         if _SWAPS:
@@ -188,14 +187,13 @@ class IndexFile:
             times_ms: store times of their messages.
             physical_offset: of the first message.
         """
-        # The very first entry of a file: RocketMQ counts it from what the header said before it,
-        # the end of the file before (S-47).
+        # Like RocketMQ, count a file's first entry from the end of the file before (S-47).
         before = self._seconds(times_ms[0])
         is_first = self.next_entry <= 1
         if is_first:
             self.begin_physical, self.begin_ms = physical_offset, times_ms[0]
         least = self._seconds(min(times_ms))
-        # Most calls put messages of one second: then nothing is computed for each.
+        # Usually all are of the same second.
         if self._seconds(max(times_ms)) == least:
             seconds = [least] * len(times_ms)
         else:
@@ -206,11 +204,10 @@ class IndexFile:
 
     def _seconds(self, store_ms: int) -> int:
         """A store time as entries hold it, counted from the file's first message (S-47)."""
-        # Of an empty header: the first message sets the begin, and counts 0.
+        # The file is empty: its first message counts 0.
         if self.begin_ms <= 0:
             return 0
-        # Clamped as in RocketMQ: a clock that was put back gives 0, one far ahead the most that
-        # fits.
+        # Limited as in RocketMQ, in case the clock was set back or far ahead.
         return min(max((store_ms - self.begin_ms) // 1000, 0), _INT32_MAX)
 
     def _newest(self, view: memoryview, slot_at: int) -> int:
@@ -221,11 +218,11 @@ class IndexFile:
         """
         (number,) = _INT32.unpack_from(view, slot_at)
         while number >= self.next_entry:
-            # Not a number of this file: a torn slot, or of another store. Nothing is found then.
+            # The slot is damaged.
             if number >= self.max_entries:
                 return 0
             older = ENTRY.unpack_from(view, self._entries_at + number * ENTRY.size)[3]
-            # A chain must fall, or a damaged file would lead round for ever.
+            # A chain must descend, or a damaged file could loop for ever.
             if older >= number:
                 return 0
             number = older
@@ -238,10 +235,9 @@ class IndexFile:
         between leaves what a second call takes back.
         """
         view = self._file.writable_view()
-        # Entries ascend by log offset, so the first to go is found by bisection.
+        # Entries ascend by log offset.
         first = bisect_left(range(self.next_entry), log_end, lo=1, key=self._physical_offset)
-        # From the newest back: each slot gets what its entry replaced, in the reverse order of the
-        # puts.
+        # From the newest back, so that each slot gets the entry before.
         for number in range(self.next_entry - 1, first - 1, -1):
             hashed, _, _, older = ENTRY.unpack_from(view, self.entry_at(number))
             _INT32.pack_into(view, self.slot_at(hashed % self.slots), older)
@@ -279,19 +275,18 @@ class IndexFile:
         walk = Walk() if walk is None else walk
         view = self._file.view()
         number = self._newest(view, HEADER.size + hashed % self.slots * SLOT_SIZE)
-        # Keys can be chosen so that all fall into one slot; the bound keeps a query from holding
-        # the loop.
+        # Keys can be chosen to share one slot, so limit the search.
         while number > 0 and walk.entries_left > 0:
             walk.entries_left -= 1
             at = self._entries_at + number * ENTRY.size
             found, physical_offset, seconds, older = ENTRY.unpack_from(view, at)
-            # No entry has negative seconds: what follows was never written, or is damaged.
+            # Negative seconds are damage, or an entry that was never written.
             if seconds < 0:
                 return
             time_ms = self.begin_ms + seconds * 1000
             if found == hashed and begin_ms <= time_ms <= end_ms:
                 yield physical_offset
-            # Times fall along the chain, as messages were stored in order: nothing older can match.
+            # Times descend along the chain, so older entries cannot match.
             if older >= number or time_ms < begin_ms:
                 return
             number = older
@@ -303,7 +298,7 @@ class IndexFile:
         while number > 0:
             at = self._entries_at + number * ENTRY.size
             found, offset, _, older = ENTRY.unpack_from(view, at)
-            # Chains fall by log offset: behind an older message this one cannot come.
+            # Chains descend by log offset, so the entry cannot follow.
             if offset < physical_offset:
                 return False
             if found == hashed and offset == physical_offset:

@@ -40,7 +40,7 @@ def unique_key_hash(topic: str, key: str) -> int:
 
     A fourth of the time for a client's unique keys; right for every key.
     """
-    # Java counts UTF-16 units; only of ASCII is a character one unit, one byte and one number.
+    # Java hashes UTF-16 units, which equal characters and bytes only in ASCII.
     if len(key) < 2 or not key.isascii():
         return key_hash(topic, key)
     return _positive(_start_hash(topic, key[:-2]) + 31 * ord(key[-2]) + ord(key[-1]))
@@ -49,17 +49,17 @@ def unique_key_hash(topic: str, key: str) -> int:
 def unique_key_hashes(topic: str, keys: Sequence[bytes]) -> list[int]:
     """`unique_key_hash` of each key, as UTF-8; a sixth of the time for the keys of one batch."""
     count, key_len = len(keys), len(keys[0])
-    # The quick way needs keys of one length: then all of them are cut by one `struct`.
+    # With equal lengths, one `struct` call splits all keys.
     if key_len > 2 and count <= _MOST_ALIKE and list(map(len, keys)).count(key_len) == count:
         joined = b"".join(keys)
-        # Of other characters one may be several bytes, and one or two of Java's units.
+        # Only in ASCII do bytes equal Java's characters.
         if joined.isascii():
             starts = _starts(count, key_len).unpack(joined)
             before_last, last = joined[key_len - 2 :: key_len], joined[key_len - 1 :: key_len]
-            # Keys of one producer's turn differ in their counter alone: one hash for all of them.
+            # The keys of one producer often differ only at the end: hash their beginning once.
             if starts.count(starts[0]) == count:
                 return _hashes(topic, starts[0], zip(before_last, last, strict=True))
-            # More starts than pairs: hashing starts apart would cost more than hashing the keys.
+            # With so many different beginnings, hashing each key alone is faster.
             if 2 * len(set(starts)) > count:
                 return _hashes_apart(topic, keys)
             hashes: list[int] = []
@@ -78,10 +78,10 @@ def tag_hash(topic: str, tag: str) -> int:
 def _hashes(topic: str, start: bytes, ends: Iterable[tuple[int, int]]) -> list[int]:
     """Of keys that begin alike, by their last two characters."""
     before = _start_hash(topic, start.decode())
-    # No sum of these ends leaves the range: no mask and no test for each key.
+    # No sum leaves the range, so no key needs a mask.
     if before + _MOST <= _INT32_MAX:
         return [before + 31 * high + low for high, low in ends]
-    # All sums are negative as Java integers: the absolute value is a subtraction.
+    # All sums are negative in Java, so one subtraction gives the absolute value.
     if _2_31 < before <= _MASK - _MOST:
         negated = _2_32 - before
         return [negated - 31 * high - low for high, low in ends]
@@ -111,7 +111,7 @@ def _positive(value: int) -> int:
     value &= _MASK
     if value > _INT32_MAX:
         value = _2_32 - value
-    # Java's Math.abs of the least integer is negative; RocketMQ takes 0 for it.
+    # Java's Math.abs leaves the least integer negative; RocketMQ then uses 0.
     return 0 if value > _INT32_MAX else value
 
 

@@ -133,8 +133,7 @@ class CommitLog:
                 self._fill_file(messages, queues, now_ms, results)
         except DiskError as exc:
             missing = len(messages) - len(results)
-            # What stands in `results` was written by an earlier round, into the file before: it
-            # stays.
+            # Results from earlier rounds stay: their messages are in the file before.
             results += [PutResult(_failed(exc, missing))] * missing
         return results
 
@@ -147,24 +146,24 @@ class CommitLog:
             now_ms: store timestamp of all of them.
         """
         lengths = batch_lengths(batch, queue.topic_field)
-        # Judged before a byte is written: a batch is all or nothing (S-14).
+        # Check the whole batch before anything is written (S-14).
         if (refusal := self._batch_refusal(lengths, queue)) is not None:
             return BatchResult(refusal)
         size = lengths.total
-        # Read before the write, and moved only behind it: a disk that refuses uses up no offset.
+        # `next_offset` moves only after the write, so that a failed one uses no offsets.
         first = queue.next_offset
         try:
             file = self._writable_file()
-            # In no file, however empty: a batch is never split.
+            # It fits in no file, and a batch is never split.
             if size > file.size - BLANK_SIZE:
                 return BatchResult(PutStatus.MESSAGE_ILLEGAL)
             if file.wrote + size > file.size - BLANK_SIZE:
-                # The blank goes in although the batch may fail in the next file: the log then goes
-                # on there.
+                # Close this file even though the batch may still fail: the log then goes on in the
+                # next one.
                 self._end_file(file)
                 file = self._writable_file()
             begin = file.start + file.wrote
-            # With their own places in them, which only now are known (S-5).
+            # The records contain their own places, which are known only now (S-5).
             offsets, records = batch_records(
                 batch, lengths, queue.topic_field, first, begin, now_ms
             )
@@ -183,9 +182,9 @@ class CommitLog:
 
     def _end_file(self, file: MappedFile) -> None:
         """Cover the rest of a file; the next record begins another."""
-        # A blank tells readers to go on in the next file (S-14).
+        # A blank sends readers to the next file (S-14).
         self._write(file, encode_blank(file.size - file.wrote))
-        # It may be longer than what was written of it: only its 8 bytes of head are there.
+        # Only the blank's head of 8 bytes is written; the rest of the file counts as used.
         file.wrote = file.size
 
     def _fill_file(
@@ -205,7 +204,7 @@ class CommitLog:
         is_full = False
         most_bytes = self._config().max_message_size
         for message, queue in zip(messages[first:], queues[first:], strict=True):
-            # One look at lengths for the usual case; the topic is looked at only if it is long.
+            # A quick test first; only long messages need `_refusal`.
             if (
                 len(message.body) > most_bytes
                 or len(message.properties) > MAX_PROPERTIES_BYTES
@@ -220,14 +219,14 @@ class CommitLog:
             size, record = record_parts(
                 message, queue.topic_field, queue_offset, base + position, now_ms
             )
-            # 8 bytes stay: a blank has to fit behind the last record (S-14).
+            # Keep 8 bytes for a blank behind the last record (S-14).
             if position + size > room:
                 if size > room:  # in no file of this size, however empty
                     results.append(PutResult(PutStatus.MESSAGE_ILLEGAL))
                     continue
                 is_full = True
                 break
-            # Answered as stored before the write below; `_take_back` undoes it if the disk refuses.
+            # Noted before the write; `_take_back` removes it if the disk refuses.
             results.append(PutResult(_OK, queue_offset, base + position, size, now_ms))
             parts += record
             position += size
@@ -237,7 +236,7 @@ class CommitLog:
             # One copy into the mapping for all of them: it costs less than one for each.
             if parts:
                 self._write(file, b"".join(parts))
-            # Behind the records, so that a crash between leaves a file that simply goes on.
+            # After the records: a crash in between leaves a file that can go on.
             if is_full:
                 self._end_file(file)
         except DiskError:
@@ -255,8 +254,7 @@ class CommitLog:
         """Whether a queue's topic has a longer name than records may hold (S-11)."""
         if len(queue.topic_bytes) <= MAX_TOPIC_BYTES_V1:
             return False
-        # 5.x allows 255 bytes for retry topics, whose names have a group's and a topic's in them
-        # (S-10).
+        # 5.x allows 255 bytes for retry topics, which contain two names (S-10).
         limit = (
             self._retry_topic_max if queue.topic.startswith(_RETRY_PREFIX) else MAX_TOPIC_BYTES_V1
         )
@@ -270,7 +268,7 @@ class CommitLog:
         first: int,
     ) -> None:
         """Free the queue offsets of what was not written after all."""
-        # Only those of this file: what went into earlier ones is in the log and stays.
+        # Only messages of this file; earlier ones are in the log.
         for index in range(first, len(results)):
             counted = messages[index].sys_flag & _TRANSACTION not in UNCOUNTED
             if counted and results[index].status is _OK:
@@ -279,11 +277,10 @@ class CommitLog:
 
     def _write(self, file: MappedFile, data: bytes | memoryview) -> None:
         end = file.wrote + len(data)
-        # A system call once in a window, not for each put.
+        # Reserve ahead, to save a system call for each put.
         if end > file.reserved:
             file.reserve(end, low=_WINDOW_LOW, high=_WINDOW_HIGH)
-            # Once a window: what lies before it is only read from now on, and may be read ahead
-            # again.
+            # Once for each window: earlier bytes are only read from now on.
             if self._synced_often:
                 self.files.disk.expect_small_writes(file.writable_view(), file.wrote)
         file.append(data)
@@ -297,13 +294,12 @@ class CommitLog:
             DiskError: part of it may be written; `max_offset` says how much.
         """
         at = 0
-        # A piece may end a file and go on in the next: the master's blanks come as bytes (W-22).
+        # The bytes may cross the end of a file, and include the master's blanks (W-22).
         while at < len(data):
             last = self.files.last
             if last is None:
                 last = self.files.add_file(offset)
-                # It begins in the middle: what lies before it was never here and is not flushed
-                # either.
+                # The log begins in the middle of this file: earlier bytes do not exist here.
                 last.wrote = last.flushed = offset - last.start
             elif last.wrote == last.size:
                 last = self.files.add_file()
@@ -323,12 +319,12 @@ class CommitLog:
 
     def record_at(self, physical_offset: int) -> memoryview | None:
         """The record that begins at `physical_offset`; None if none plausibly does."""
-        # Head first: its length says how much has to be there.
+        # The head gives the record's length.
         head = self.files.read(physical_offset, FIXED_SIZE)
         if head is None:
             return None
         size, magic, offset = _SIZE_MAGIC_OFFSET.unpack_from(head)
-        # Offsets come from clients (B-80, B-102) and from entries: the bytes there may be anything.
+        # Offsets may come from clients (B-80, B-102), so test what is there.
         if magic not in (MAGIC_V1, MAGIC_V2) or size < FIXED_SIZE or offset != physical_offset:
             return None
         return self.files.read(physical_offset, size)
@@ -342,5 +338,5 @@ class CommitLog:
 def _failed(error: DiskError, messages: int) -> PutStatus:
     """What messages get that could not be written."""
     log.error("append.failed", error=str(error), messages=messages)
-    # A full disk is told as such, so that a producer goes to another broker (B-111).
+    # A producer then tries another broker (B-111).
     return _NO_SPACE if isinstance(error, DiskFullError) else _NO_FILE

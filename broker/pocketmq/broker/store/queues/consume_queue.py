@@ -102,17 +102,16 @@ class ConsumeQueue:
         """
         if offset != self.max_offset:
             if offset < self.max_offset:
-                # Left alone but for fillers: the entry of a record never changes.
+                # Only fillers are replaced: the entry of a record never changes.
                 self._fill_holes(offset, entries)
                 entries = entries[(self.max_offset - offset) * ENTRY_SIZE :]
             else:
                 self._fill_up_to(offset)
         self._append(entries)
-        # Behind the entries: with the end moved first, a failed write would look done to recovery
-        # (S-32).
+        # After the entries: otherwise a failed write would look complete to recovery (S-32).
         if max_physical > self.max_physical:
             self.max_physical = max_physical
-        # Recovery and replication put without having asked for an offset.
+        # Recovery and replication put without taking an offset first.
         if self.max_offset > self.next_offset:
             self.next_offset = self.max_offset
 
@@ -121,8 +120,7 @@ class ConsumeQueue:
         known = min(len(entries) // ENTRY_SIZE, self.max_offset - offset)
         for index in range(known):
             view = self.entries(offset + index, 1)
-            # A filler stands where a record was not dispatched before its successors, as at a
-            # recovery.
+            # A filler marks a record that was not dispatched before its successors.
             if view is not None and view == FILLER:
                 view = self.writable_entry(offset + index)
                 assert view is not None
@@ -145,18 +143,18 @@ class ConsumeQueue:
             end = file.wrote + len(chunk)
             if end > file.reserved:
                 file.reserve(end, low=_WINDOW_LOW, high=_WINDOW_HIGH)
-                # Descriptors are few and queues many: none is kept.
+                # Queues are many and descriptors few, so keep none.
                 file.release()
             file.append(chunk)
             at += len(chunk)
-            # In each round: a full disk in a later file leaves what was written counted.
+            # In each round, so that a later failure does not lose the count.
             self.max_offset += len(chunk) // ENTRY_SIZE
 
     def _fill_up_to(self, offset: int) -> None:
         if self.max_offset == 0:
             # A queue may begin anywhere: then its first file begins at that file's boundary (S-33).
             per_file = self.files.file_size // ENTRY_SIZE
-            # From the file's boundary on, because entries are found by division (S-33).
+            # From the start of the file, because entries are found by division (S-33).
             self.max_offset = offset - offset % per_file
             self.min_offset = offset
         else:
@@ -168,7 +166,7 @@ class ConsumeQueue:
                 missing=offset - self.max_offset,
             )
         while self.max_offset < offset:
-            # In runs: a gap may be millions of entries long.
+            # In portions, because a gap may be millions of entries long.
             self._append(FILLER * min(_FILLER_RUN, offset - self.max_offset))
 
     def entries(self, offset: int, max_count: int) -> memoryview | None:
@@ -204,13 +202,13 @@ class ConsumeQueue:
 
     def next_file_offset(self, offset: int) -> int:
         """Number of the first entry in the file after the one that should hold `offset` (B-59)."""
-        # A whole file is missing: the next entry that can be read is the first of the next one.
+        # The whole file is missing, so go on with the next one.
         per_file = self.files.file_size // ENTRY_SIZE
         return offset - offset % per_file + per_file
 
     def dirty_pages(self) -> int:
         """Pages of the last file that a power cut could take; a full file counts as many."""
-        # The last two: a file that has just been filled waits for its flush behind a new one.
+        # A file that has just been filled may still wait for its flush.
         return sum(_dirty_pages(file) for file in self.files.files[-2:])
 
 
@@ -262,8 +260,7 @@ class ConsumeQueues:
         """
         topics = self._topics
         try:
-            # All queues are known, but for the first message of each: an exception costs less than
-            # a look.
+            # Queues are nearly always known, and an exception then costs less than a test.
             return [topics[message.topic][message.queue_id] for message in messages]
         except KeyError:
             return [self.get_or_create(message.topic, message.queue_id) for message in messages]
@@ -282,17 +279,17 @@ class ConsumeQueues:
     def find_on_disk(self, topic: str) -> Iterator[ConsumeQueue]:
         """Queue objects, their files not yet loaded, for every directory of a topic's queue."""
         for name in self._disk.list_directory(child(self.directory, topic)):
-            # Other names are not queues: what an operator leaves there must not stop a start.
+            # Ignore other names: they must not prevent a start.
             if name.isdigit():
                 yield self.get_or_create(topic, int(name))
 
     def delete_topic(self, topic: str) -> list[ConsumeQueue]:
         """Remove a topic's queues and their files; the queues that are gone."""
-        # Out of the table first: a put that comes next makes the queue anew, with files of its own.
+        # First, so that the next put makes the queue anew.
         gone = list(self._topics.pop(topic, {}).values())
         for queue in gone:
             queue.files.remove_all()
-        # With what else is in it, so that the topic does not come back at the next start.
+        # Remove the whole directory, or the topic would come back at the next start.
         self._disk.remove_directory(child(self.directory, topic))
         return gone
 

@@ -64,12 +64,12 @@ class Boundary(Enum):
 
 def outside(offset: int, min_offset: int, max_offset: int) -> tuple[GetStatus, int]:
     """Status and next offset of a pull from where the queue has nothing to read (B-59)."""
-    # Without a message nothing can be said about offsets: the client goes on at 0.
+    # An empty queue tells nothing about offsets: the client goes on at 0.
     if max_offset == 0:
         return GetStatus.NO_MESSAGE_IN_QUEUE, 0
     if offset < min_offset:
         return GetStatus.OFFSET_TOO_SMALL, min_offset
-    # Where all is read: the only status in which the broker holds the pull (B-70).
+    # Everything is read: only in this status does the broker hold the pull (B-70).
     if offset == max_offset:
         return GetStatus.OFFSET_OVERFLOW_ONE, offset
     return GetStatus.OFFSET_OVERFLOW_BADLY, max_offset
@@ -88,8 +88,7 @@ def offset_by_time(
     `stored_at(offset)` gives a message's store time, which never falls along a queue. LOWER beyond
     the last message gives `high`; UPPER before the first gives `low` (S-41).
     """
-    # Bisection: store times never fall along a queue, because they are set under the log's lock
-    # (S-12).
+    # Bisection works because store times never fall along a queue (S-12).
     first, last = low, high
     if boundary is Boundary.LOWER:
         while first < last:
@@ -105,8 +104,7 @@ def offset_by_time(
             first = middle + 1
         else:
             last = middle
-    # Before the first message there is nothing at or before the time: the minimum is the answer
-    # (S-41).
+    # All messages are later than the time: the answer is the minimum (S-41).
     return max(low, first - 1)
 
 
@@ -115,7 +113,7 @@ def offset_nearest_time(time_ms: int, low: int, high: int, stored_at: Callable[[
     if low >= high:
         return low
     right = offset_by_time(time_ms, low, high, stored_at)
-    # The time is later than all messages: 4.9 answers the last message, not the end (S-40).
+    # The time is later than all messages: 4.9 answers with the last message, not the end (S-40).
     if right == high:
         return high - 1
     if right == low or stored_at(right) == time_ms:

@@ -45,7 +45,7 @@ class Mender:
         if self._is_true(queue, offset, physical, size):
             return physical, size
         place = (queue.topic, queue.queue_id, offset)
-        # Told and searched once: a consumer may ask for the same entry at each pull.
+        # Search and log only once, as a consumer may ask again and again.
         if place in self._lost:
             return None
         facts = {"topic": queue.topic, "queue_id": queue.queue_id, "offset": offset}
@@ -58,7 +58,7 @@ class Mender:
         return found
 
     def _is_true(self, queue: ConsumeQueue, offset: int, physical: int, size: int) -> bool:
-        # No record has such a place: the entry is torn, or a bit of it has flipped.
+        # No record has such a place: the entry is damaged.
         if size <= 0 or physical < 0:
             return False
         record = self._log.read(physical, size)
@@ -67,7 +67,7 @@ class Mender:
     def _search(self, queue: ConsumeQueue, offset: int) -> tuple[int, int] | None:
         """Find the record in the log, and correct the entry."""
         start, end = self._between(queue, offset)
-        # Bounded, as a search reads each record: between two sound neighbours there is rarely more.
+        # Limit the search, which reads every record.
         for message in sound_records(self._log, start, min(end, start + _SEARCH_BYTES)):
             if (
                 message.queue_offset == offset
@@ -75,12 +75,11 @@ class Mender:
                 and message.topic == queue.topic
             ):
                 physical, size = message.commit_log_offset, message.store_size
-                # What a consumer filters by is corrected with it, the time of a delayed message too
-                # (B-91).
+                # Correct the tags code too, which is the due time of a delayed message (B-91).
                 code = self._queue_dispatcher.entry_code(
                     queue, message_of(message), message.store_timestamp_ms
                 )
-                # Mended in the file, so that the next read and the next start find it right.
+                # Correct the file, for later reads and the next start.
                 view = queue.writable_entry(offset)
                 if view is not None:
                     view[:] = ENTRY.pack(physical, size, code)
@@ -91,10 +90,10 @@ class Mender:
     def _between(self, queue: ConsumeQueue, offset: int) -> tuple[int, int]:
         """The stretch of log between the nearest sound entries on both sides."""
         start, end = self._log.min_offset, self._log.max_offset
-        # Entries ascend by log offset: the record lies between its neighbours' records.
+        # Entries ascend by log offset, so the record is between its neighbours' records.
         for before in range(offset - 1, max(queue.min_offset, offset - _NEIGHBOURS) - 1, -1):
             physical, size, _ = self._entry(queue, before)
-            # Neighbours may be wrong as well, so they are tested in the same way.
+            # Neighbours may be wrong too.
             if self._is_true(queue, before, physical, size):
                 start = physical + size
                 break

@@ -59,7 +59,7 @@ def query_messages(index: IndexService, commit_log: CommitLog, wanted: MessageQu
     if max_count <= 0:
         return QueryResult()
     times_named = _is_tagged if by_tag else _times_named
-    # The newest entries wait in memory until the put's answer is out: whoever asks wants them.
+    # Index what still waits in memory, so that the newest messages are found.
     _finish(index)
     found: list[tuple[int, memoryview]] = []
     left: dict[int, int] = {}
@@ -68,23 +68,21 @@ def query_messages(index: IndexService, commit_log: CommitLog, wanted: MessageQu
     for physical_offset in index.find(topic, key, begin_ms, end_ms, by_tag=by_tag):
         again = left.get(physical_offset)
         if again == 0:  # indexed once more by a recovery, or under another key of the same hash
-            # Read once and counted: an index may name a message twice, and a hash stands for many
-            # keys.
             continue
         record = commit_log.record_at(physical_offset)
         if again is None:
             checked_bytes += 0 if record is None else len(record)
-            # The real key decides: of two keys with one hash only one belongs here (S-48).
+            # Several keys may share a hash, so compare the real key (S-48).
             message = None if record is None else check_record(record, 0).message
             named = 0 if message is None or message.topic != topic else times_named(message, key)
             again = left[physical_offset] = named
         if again and record is not None:
             left[physical_offset] = again - 1
             found.append((physical_offset, record))
-            # Newest first, so the newest are those that remain of too many.
+            # The newest messages come first, and are the ones to keep.
             if len(found) >= max_count:
                 break
-        # A key whose hash is shared by thousands would otherwise read the whole log in one turn.
+        # Many messages may share a hash, so limit what one query reads.
         if checked_bytes > MOST_CHECKED_BYTES:
             break
     # RocketMQ leaves both numbers at 0 when nothing is found (S-48).

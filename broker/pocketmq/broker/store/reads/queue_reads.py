@@ -61,9 +61,9 @@ class PullLimits:
 
     @classmethod
     def of(cls, config: StoreConfig, machine_memory_bytes: int) -> PullLimits:
-        # A percentage of the machine's memory stands for the page cache, which no broker can ask
-        # (B-61).
         """The limits that a configuration sets on this machine."""
+        # A share of the machine's memory stands for the page cache, whose content is unknown
+        # (B-61).
         return cls(
             machine_memory_bytes * config.access_message_in_memory_max_ratio // 100,
             config.max_transfer_bytes_on_message_in_memory,
@@ -85,7 +85,7 @@ class LimitsNow:
     def __call__(self) -> PullLimits:
         """The limits of the next pull."""
         config = self._config()
-        # By identity: options are replaced as a whole when one of them changes.
+        # Compare by identity: every change of options makes a new object.
         if config is not self._made_of:
             self._made_of = config
             self._limits = PullLimits.of(config, self._memory_bytes)
@@ -144,7 +144,7 @@ class QueueReads:
             most_filtered_bytes: what `accept_record` may cost in all; one record is always read.
         """
         queue = self.consume_queues.get(topic, queue_id)
-        # The queue is made by the first message, not by the first question (S-36).
+        # Only a message makes a queue, not a read (S-36).
         if queue is None:
             return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
         return get_messages(
@@ -174,7 +174,6 @@ class QueueReads:
     def store_time(self, topic: str, queue_id: int, offset: int) -> int:
         """When a message was stored, in epoch milliseconds; -1 when it cannot be read."""
         queue = self.consume_queues.get(topic, queue_id)
-        # Through the entry: a queue knows no times, only places in the log.
         entry = None if queue is None else queue.entry(offset)
         return -1 if entry is None else self.commit_log.store_time(entry[0])
 
@@ -254,10 +253,8 @@ def get_messages(
     log_start, log_end = log.files.min_offset, log.files.max_offset
     # Data older than this has probably left the page cache, and costs the disk a seek.
     memory_from = log_end - limits.memory_bytes
-    # Without one of its own the request asks for all that the broker allows.
     byte_limit = _MAX_BATCH_BYTES if max_bytes is None else max_bytes
     records: list[memoryview] = []
-    # In one pass through the entries: status, limits and filters cost a look at each only once.
     count = total = last_physical = 0
     run_start = run_end = -1  # the stretch of log that is being gathered; never crosses a file
     next_offset = offset
@@ -288,10 +285,10 @@ def get_messages(
         if current < checked_below:  # from before the last start: it may be wrong (mend.py)
             place = true_place(queue, current, physical, size)
             if place is None:
-                # Deleted behind the log's beginning: what is missing says why (B-59).
+                # If its record expired, the status says that messages are being removed (B-59).
                 missing = missing or physical < log_start
                 continue
-            # The same record by its true place: the entry was wrong and has been mended.
+            # The entry was wrong; this is the record's true place.
             physical, size = place
         elif physical < log_start:  # deleted; its entry goes a little later
             missing = True
@@ -301,7 +298,7 @@ def get_messages(
                 next_offset = current  # not looked at: the next pull begins with it
                 break
             record = _view(log, physical, physical + size)
-            # Of a record a filter reads the properties: at most so many bytes.
+            # The filter reads the properties, which are at most this long.
             filtered_bytes += record_weight + min(size, MAX_PROPERTIES_BYTES)
             if not accept_record(record):
                 continue
@@ -309,14 +306,14 @@ def get_messages(
         if physical == run_end:
             run_end += size
         else:
-            # A run that ends becomes one view of the log, however many messages it holds.
+            # Each contiguous run becomes one view of the log.
             if count:
                 records.append(_view(log, run_start, run_end))
             run_start, run_end = physical, physical + size
         total += size
         count += 1
         last_physical = physical
-    # Counted whether they matched or not: looking at an entry is what it costs.
+    # Count all entries looked at, whether they matched or not.
     if accept is not None:
         filtered_bytes += _TAG_BYTES * (next_offset - offset)
     if count:
@@ -334,7 +331,7 @@ def get_messages(
         records,
         count,
         total,
-        # Slow means that the data left memory: the answer then suggests a slave (B-62, B-63).
+        # The message is probably no longer in memory, so the answer suggests a slave (B-62, B-63).
         log_end - last_physical > limits.memory_bytes if count else False,
         filtered_bytes,
     )

@@ -19,12 +19,11 @@ def ledger_folder(disk: Disk, root: str) -> str | None:
         path: names
         for name in disk.list_directory(root)
         if name.startswith(FOLDER_PREFIX)
-        # A folder without files is no ledger: nothing was ever written there.
+        # A directory without files is no ledger.
         and (names := disk.list_directory(path := os.path.join(root, name, "data")))
     }
     if not found:
         return None
-    # Two ledgers, or a plain log that overlaps one: taken together they would be read twice.
     try:
         return ledger_of(disk.list_directory(os.path.join(root, "commitlog")), found)
     except ValueError as exc:

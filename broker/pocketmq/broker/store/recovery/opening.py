@@ -59,10 +59,10 @@ class StoreOpening:
         Raises:
             StoreLockedError, StoreFileError, DiskError: as `MessageStore.load`.
         """
-        # Lasting: without it a power cut could take the root, and with it all that is synced below.
+        # Durable, because a power cut that took the root would take everything in it.
         self._disk.make_directory(self._root, lasting=True)
         refuse_ledger(self._disk, self._root)
-        # Before anything is read: two processes on one store would cut each other's tail.
+        # Before anything is read: two processes would damage each other's files.
         self._lock = self._disk.lock(os.path.join(self._root, "lock"))
         try:
             recovery = self._recover(check_crc)
@@ -75,11 +75,11 @@ class StoreOpening:
         return recovery
 
     def _recover(self, check_crc: bool) -> Recovery:
-        # Only the absence of `abort` says that the last process closed all files (S-60).
+        # Only a missing `abort` proves that the last process closed all files (S-60).
         clean = self._disk.file_size(self._abort) is None
         self._checkpoint.load()
         boot_id = self._disk.boot_id()
-        # A kill keeps the page cache, so entries of the same boot are whole even unsynced.
+        # A kill keeps the page cache, so entries from the same boot are whole even if never synced.
         is_same_boot = self._checkpoint.is_ours and self._checkpoint.boot_id == boot_id
         recoverer = Recoverer(
             self._commit_log,
@@ -91,7 +91,7 @@ class StoreOpening:
             check_crc=check_crc,
         )
         recovery = recoverer.run()
-        # After a clean stop there is nothing to read back: all was flushed then.
+        # After a clean stop, everything was flushed.
         if not clean:
             self._flush.read_back(
                 recovery.confirmed,
@@ -99,9 +99,9 @@ class StoreOpening:
                 recoverer.doubtful,
                 is_same_boot=is_same_boot,
             )
-        # Recovery read to the end, so all of it is known to be sound up to there.
+        # Recovery has read the log to its end.
         self._flush.all_flushed(self._checkpoint.physic_msg_timestamp)
-        # Before anything is put: a crash in the first second begins where this one did.
+        # Save it before the first put, so that a crash soon after need not begin earlier.
         self._checkpoint.write()
         self._checkpoint.sync()
         return recovery
@@ -111,9 +111,8 @@ class StoreOpening:
         if self._lock is None:
             return
         if self._flush.flush_everything():
-            # Only when all was flushed: else the next start has to look at what was not (S-60).
             self._disk.remove_file(self._abort)  # else the next load must look (S-60)
-        # Descriptors and mappings, so that the lock below is the last thing to go.
+        # Release all files before the lock.
         self._commit_log.files.close()
         self._consume_queues.close()
         if self._queue_dispatcher.index is not None:

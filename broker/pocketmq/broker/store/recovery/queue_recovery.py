@@ -36,15 +36,14 @@ def load_queue(queue: ConsumeQueue, commit_log: CommitLog, confirmed: int, limit
     row = queue.files
     try:
         row.load()
-        # The queue's beginning is gone though the log has its records: without it offsets would be
-        # wrong.
+        # The queue lacks its first file although the log is complete: offsets would be wrong.
         if row.min_offset > 0 and commit_log.min_offset == 0:
             raise StoreFileError(
                 row.files[0].path,
                 "the log is whole and the queue's first file is missing; it begins",
                 advice="the queue is made again from the log",
             )
-        # Whole files behind the end go first: the end is sought in the last one.
+        # Remove whole files behind the end, so that the end is in the last one.
         while len(row.files) > 1 and not _is_live(row.files[-1].view(), 0, limit):
             row.files.pop().remove()
         last = row.last
@@ -52,29 +51,28 @@ def load_queue(queue: ConsumeQueue, commit_log: CommitLog, confirmed: int, limit
             return 0
         data = last.view()
         live = _live(data, limit)
-        # Bisection assumes ascending entries; one damaged entry would end it early.
+        # Bisection assumes ascending entries, and a damaged one would end it early.
         if _holds_entries(data, live, limit):
             raise _damaged(last, live, "more entries follow the one that looks like the last")
-        # From the end back, as a kill can only have torn what was appended last.
+        # From the end, because a kill can only damage what was appended last.
         count = _sound_entries(queue, last, data, live, commit_log, confirmed)
         first = last.start // ENTRY_SIZE
-        # The usual case: the file that was written last reaches over the confirmed offset.
+        # Usually the last file reaches beyond the confirmed offset.
         if limit == confirmed or (count and _points_below(data, count - 1, confirmed)):
             entries = first + count
         else:
             entries = _entries_below(row.files, data, confirmed)
     except StoreFileError as exc:
-        # Not an error of the store: the log has all records, and the queue is filled from it.
+        # No error of the store: the queue is rebuilt from the log.
         log.warning("queue.rebuilt", topic=queue.topic, queue_id=queue.queue_id, error=str(exc))
         row.remove_all()
         return -1
     last.wrote = last.flushed = count * ENTRY_SIZE
-    # An empty queue without files is as good as one that was never written.
+    # Remove the files of an empty queue.
     if count == 0 and len(row.files) == 1:
         row.remove_all()
         return 0
-    # Older entries are tested when a consumer reads them (mend.py): a whole queue at start would
-    # cost seconds.
+    # Older entries are checked when they are read (mend.py), because it would take seconds here.
     queue.max_offset = queue.checked_below = first + count
     if count:
         queue.max_physical = _record_end(data, count - 1)
@@ -110,7 +108,6 @@ def _live(data: memoryview, limit: int) -> int:
     total = len(data) // ENTRY_SIZE
     low, high = 0, 1
     while high <= total and _is_live(data, high - 1, limit):
-        # Doubling first: of 10,000 queues most have a few entries, and each page costs a fault.
         low, high = high, high * 2  # most queues are short: few pages are touched
     high = min(high - 1, total)
     while low < high:
@@ -140,7 +137,7 @@ def _entries_below(files: list[MappedFile], last: memoryview, limit: int) -> int
 def _holds_entries(data: memoryview, count: int, limit: int) -> bool:
     """Whether an entry of a record below `limit` is near behind the first `count`."""
     behind = bytes(data[count * ENTRY_SIZE : (count + _LOOK_BEHIND) * ENTRY_SIZE])
-    # Zeros behind the end are what is expected: they are compared as bytes, without unpacking.
+    # Usually only zeros follow, which need no unpacking.
     return behind != bytes(len(behind)) and any(
         size > 0 and 0 <= where < limit for where, size, _ in ENTRY.iter_unpack(behind)
     )
@@ -158,15 +155,13 @@ def _sound_entries(
     while count:
         physical, size, _ = ENTRY.unpack_from(data, (count - 1) * ENTRY_SIZE)
         offset = file.start // ENTRY_SIZE + count - 1
-        # A filler, or a record that was deleted: nothing can be compared, and there is nothing to
-        # tear.
+        # A filler or an expired record: nothing can be compared.
         if size == FILLER_SIZE or physical < commit_log.min_offset:
             break
         record = commit_log.read(physical, size)
         if record is not None and tells_the_truth(queue, offset, record, check_crc=False):
             break
-        # Below the confirmed offset entries were synced, so a wrong one there is damage of the
-        # disk.
+        # Confirmed entries were synced, so a wrong one is damage.
         if physical < confirmed:
             raise _damaged(file, count - 1, "the entry does not fit its record")
         count -= 1  # torn by a kill; the log will tell what it should have been
@@ -204,7 +199,7 @@ def zero_behind_end(queue: ConsumeQueue) -> None:
 def cut_at(queue: ConsumeQueue, log_end: int) -> None:
     """Drop the entries of records that the log no longer has (S-64)."""
     row = queue.files
-    # An entry above the log's end leads nowhere; consumers would wait for it for ever (S-64).
+    # Entries beyond the log's end would make consumers wait for ever (S-64).
     while queue.max_physical > log_end:
         last = row.last
         if last is None:
@@ -214,7 +209,6 @@ def cut_at(queue: ConsumeQueue, log_end: int) -> None:
             row.files.pop()
             last = row.files[-1]
         count = min(last.wrote // ENTRY_SIZE, _live(last.view(), log_end))
-        # By its end: an acknowledgement or a cut may fall into the middle of a record.
         if count and not _ends_by(last, count - 1, log_end):
             count -= 1  # `log_end` lies inside its record: acknowledgements know no records
         last.wrote = count * ENTRY_SIZE

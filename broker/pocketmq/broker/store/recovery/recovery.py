@@ -122,19 +122,18 @@ class Recoverer:
             StoreFileError: a commit-log file is missing or has a wrong length.
         """
         self._log.files.load()
-        # Without any file there is no log: what queues and index say leads nowhere (S-64).
+        # Without a log, queues and index mean nothing (S-64).
         if not self._log.files.files:
             self._forget_all()
             return Recovery(self._clean)
         confirmed = self._confirmed_offset()
         with _without_collection():
             complete, entries = self._load_queues(confirmed)
-        # A queue that is not there, or wrong, is filled from the log's beginning; S-32 passes the
-        # rest over.
+        # If a queue is missing or wrong, read the whole log; entries that exist are skipped (S-32).
         start = confirmed if complete else self._log.min_offset
         start = min(start, self._load_index(confirmed))
         unread, stepped = start, 0
-        # Only then is it certain that no page of the log is missing.
+        # Only then is it certain that the log lacks no page.
         if complete and not self._power_cut:
             unread, stepped = self._first_undispatched(start, entries)
         scan = LogScan(
@@ -146,12 +145,12 @@ class Recoverer:
             check_known=self._check_crc and self._power_cut,
             queues_from=confirmed if complete else 0,
         )
-        # The scan decides where the log ends; queues and index are then cut to it (S-61, S-64).
+        # The scan finds the log's end, to which queues and index are cut (S-61, S-64).
         end = scan.run(unread)
         self._end_log(end, cut=not self._clean or bool(scan.end_reason))
         for queue in self._queues:
             self._finish(queue, end)
-        # Behind the scan, which filled it: entries of records that the log lost must go.
+        # After the scan, which may have added to the index.
         if self._queue_dispatcher.index is not None:
             self._queue_dispatcher.index.truncate(end)
         self._queue_dispatcher.offset = end
@@ -163,19 +162,18 @@ class Recoverer:
         """Make a queue agree with the log, which ends at `end`."""
         cut_at(queue, end)
         if not self._clean:
-            # A clean stop leaves zeros behind the end; a crash may leave entries there.
+            # A clean stop leaves zeros behind the end, but a crash may leave entries.
             zero_behind_end(queue)
         correct_min_offset(queue, self._log.min_offset)
         if not self._clean:
             found = max(0, self._found.get(queue, 0))
             self._doubt(queue, found)
-        # What recovery has dispatched is what the next message goes on from (S-66).
+        # The next message follows what recovery has dispatched (S-66).
         queue.next_offset = queue.max_offset
 
     def _forget_all(self) -> None:
         """Without a log, queues and index mean nothing (S-64)."""
         for topic in self._queues.topics_on_disk():
-            # Made anew from nothing, so that a start never serves what no log backs.
             if any(self._queues.find_on_disk(topic)):
                 self._queues.delete_topic(topic)
         self._load_index(0)
@@ -189,11 +187,11 @@ class Recoverer:
         low = self._log.min_offset
         if checkpoint.is_ours:
             return max(low, min(checkpoint.durable_offset, files[-1].end))
-        # RocketMQ's own rule: 3 s before what its checkpoint knows (S-63).
+        # RocketMQ's own rule: 3 s before the times in its checkpoint (S-63).
         known_ms = min(checkpoint.physic_msg_timestamp, checkpoint.logics_msg_timestamp)
         for file in reversed(files):
             first = check_record(file.view(), 0, check_crc=False)
-            # A file that does not begin with a record was made ahead of time, or is not filled yet.
+            # Skip files that do not begin with a record, such as one made in advance.
             if first.message is None or first.physical_offset != file.start:
                 continue
             if first.store_timestamp_ms <= known_ms - _CHECKPOINT_SLACK_MS:
@@ -202,7 +200,7 @@ class Recoverer:
 
     def _load_queues(self, confirmed: int) -> tuple[bool, int]:
         """Load each queue up to the confirmed offset; whether all is there, and how much."""
-        # After a power cut entries above the confirmed offset may be of pages that never came down.
+        # After a power cut, pages above the confirmed offset may be missing.
         limit = confirmed if self._power_cut else NEVER
         complete = True
         entries = 0
@@ -211,7 +209,7 @@ class Recoverer:
                 found = self._found[queue] = load_queue(queue, self._log, confirmed, limit)
                 complete &= found >= 0
                 entries += max(0, found)
-        # A queue that is missing shows only in the sum: nothing else knows that it existed.
+        # Only the sum reveals a missing queue.
         if self._checkpoint.is_ours and entries != self._checkpoint.durable_entries:
             expected = self._checkpoint.durable_entries
             log.warning("queues.incomplete", entries=entries, expected=expected)
@@ -235,8 +233,8 @@ class Recoverer:
                 self._queue_dispatcher.dirty.add(queue)
 
     def _torn_from(self, confirmed: int, *, complete: bool) -> int:
-        # Pages may be missing above it, so a bad record there is the log's end and no damage.
         """Log offset from which on a bad record was never whole, and ends the log."""
+        # After a power cut, pages may be missing above this offset.
         if self._power_cut or self._is_complete:
             return confirmed
         if not complete:
@@ -251,11 +249,11 @@ class Recoverer:
         No page is missing, so if the queues have as many entries more as the log has records,
         they have them all. A kill in the middle of a batch is what makes them fewer.
         """
-        # Lengths alone, without a look at each record: 0.4 us each, where a kill leaves gigabytes.
+        # By lengths alone, because a kill may leave gigabytes to go through.
         end, counted = walk(self._log, start)
         if sum(queue.max_offset for queue in self._queues) != entries + counted:
             return start, 0
-        # The index may be behind the queues: its records have to be read once more.
+        # The index may be behind the queues: read those records again.
         index = self._queue_dispatcher.index
         if index is not None and index.end_physical < end:
             end = max(start, index.end_physical)
@@ -266,8 +264,7 @@ class Recoverer:
         index = self._queue_dispatcher.index
         if index is None:
             return confirmed
-        # Its pages may be missing too after a power cut: then it is rebuilt as far as the
-        # checkpoint says.
+        # After a power cut, index pages may be missing too: trust only what the checkpoint covers.
         safe_until_ms = self._checkpoint.index_msg_timestamp if self._power_cut else None
         removed = index.load(safe_until_ms=safe_until_ms)
         if removed == 0:

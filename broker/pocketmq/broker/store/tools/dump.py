@@ -33,13 +33,13 @@ def read_queue(
         )
     log_min = store.log.files[0].start if store.log.files else 0
     for number in range(max(offset, queue.first), queue.end):
-        # Read one by one: a tool may be asked for 10 of 10 million messages.
+        # One by one, as only a few of many messages may be wanted.
         entry = queue.row.read(number * ENTRY_SIZE, ENTRY_SIZE)
         if entry is None:
             yield queue_problem(queue, number, f"entry {number} is missing")
             continue
         physical, size, _ = ENTRY.unpack(entry)
-        # Its record was deleted, which is no fault (S-73).
+        # Its record has expired, which is no fault (S-73).
         if size == FILLER_SIZE or 0 <= physical < log_min:
             continue
         record = store.log.read(physical, size)

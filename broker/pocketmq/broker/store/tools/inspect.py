@@ -98,13 +98,13 @@ def inspect_store(store: StoppedStore) -> StoreFacts:
         store.shape,
         log_min,
         end,
-        # -1: of another's checkpoint nothing can be relied on.
+        # -1: RocketMQ wrote this checkpoint last.
         store.checkpoint.durable_offset if store.checkpoint.is_ours else -1,
         [
             FileFacts(
                 os.path.relpath(file.path, root),
                 disk.file_size(file.path) or 0,
-                # A file ahead of time is empty, and one that is written ends where the log does.
+                # A file made in advance is empty, and the last one ends where the log does.
                 max(0, min(file.end, end) - file.start),
             )
             for file in store.log.files
@@ -132,13 +132,13 @@ def inspect_store(store: StoppedStore) -> StoreFacts:
 
 
 def _queue_facts(store: StoppedStore, queue: StoppedQueue, log_min: int) -> QueueFacts:
-    # Messages before it are deleted: their entries are still there.
+    # Entries before it lead to expired messages.
     low = queue.end - count_live(queue, log_min)
     total = 0
     for file in queue.row.files:
         start = max(0, low * ENTRY_SIZE - file.start)
         end = min(file.size // ENTRY_SIZE * ENTRY_SIZE, queue.end * ENTRY_SIZE - file.start)
-        # Only the part of the file that holds entries: the rest is zeros.
+        # The rest of the file is zeros.
         if start < end:
             sizes = ENTRY.iter_unpack(file.view()[start:end])
             total += sum(size for _, size, _ in sizes if size != FILLER_SIZE)
@@ -151,6 +151,5 @@ def _store_ms(store: StoppedStore, queue: StoppedQueue, offset: int) -> int:
     if entry is None:
         return 0
     physical, size, _ = ENTRY.unpack(entry)
-    # Behind an entry of a deleted message there is no record to read.
     record = store.log.read(physical, size)
     return 0 if record is None else max(0, check_record(record, 0).store_timestamp_ms)

@@ -91,18 +91,16 @@ class Rebuild:
             StoreLockedError: a broker has opened the store in the meantime.
             DiskError: the disk is full or refuses; run it again later.
         """
-        # Where the log ends is known only when recovery has cut it: without that, old bytes would
-        # count as records.
+        # Recovery must cut the log first, or old bytes behind its end would count as records.
         if not self._is_clean:
             store = self._open()
             store.load()
             store.close_files()
         disk, root = self._disk, self._root
-        # Locked again for the deletion: the recovery above has given the lock back.
+        # Lock again, because the recovery above has released the lock.
         lock = disk.lock(os.path.join(root, "lock"))
         try:
-            # The checkpoint first: a kill in the middle of this leaves a log without queues, which
-            # the next start rebuilds.
+            # The checkpoint first: after a kill, the next start rebuilds the queues.
             self._forget_queues()
             disk.remove_directory(os.path.join(root, "consumequeue"))
             disk.remove_directory(os.path.join(root, "index"))
@@ -110,7 +108,7 @@ class Rebuild:
             lock.close()
         recovery = self._store.load()
         self.lost = recovery.lost
-        # Flushed here, so that a power cut after the tool's last line does not ask for another run.
+        # Flush, so that a power cut afterwards does no harm.
         self._store.close_files()
         return recovery
 
@@ -119,7 +117,7 @@ class Rebuild:
         checkpoint = StoreCheckpoint(self._disk, self._root)
         checkpoint.load()
         checkpoint.durable_offset = self.end_offset
-        # No count fits: recovery then takes every queue for missing and reads the whole log.
+        # No count can match, so recovery reads the whole log.
         checkpoint.durable_entries = -1
         checkpoint.boot_id = self._disk.boot_id()
         checkpoint.write()
@@ -147,8 +145,7 @@ def _shape_to_build(store: StoppedStore, queue_file_size: int | None) -> StoreSh
     log, queue, slots, entries = store.shape
     if store.index_paths and not entries:
         path = store.index_paths[-1]
-        # What nobody can tell from the files has to be said: a wrong length would make an index of
-        # nonsense.
+        # The files do not show the number of slots, and a wrong one would make a useless index.
         raise StoreFileError(
             path,
             "the index file has not four entries to each slot; it ends",

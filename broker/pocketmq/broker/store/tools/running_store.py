@@ -119,7 +119,7 @@ def open_store(disk: Disk, root: str, *, index_slots: int | None = None) -> Stop
     except StoreLockedError:
         return RunningStore(os.path.abspath(root), index_slots=index_slots)
     except DiskError as exc:
-        # Read-only media have no lock, and no broker either. Everything else is a real error.
+        # Read-only media allow no lock and no broker; other errors are real.
         if not isinstance(exc.__cause__, OSError) or exc.__cause__.errno != errno.EROFS:
             raise
         return UnwritableStore(os.path.abspath(root), index_slots=index_slots)

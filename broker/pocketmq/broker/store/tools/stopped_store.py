@@ -87,8 +87,7 @@ class Row:
                 if len(name) != 20 or not name.isdigit():
                     continue
                 path = os.path.join(folder, name)
-                # Length 0: a crash came between creating and sizing, and the next start removes the
-                # file (S-3).
+                # Length 0: a crash came before the file was sized; the next start removes it (S-3).
                 length = disk.file_size(path) or 0
                 if self.unborn is not None:
                     self._empty.append(self.unborn)
@@ -102,7 +101,7 @@ class Row:
 
     def find(self, offset: int) -> MappedFile | None:
         """The file that holds byte `offset`."""
-        # Gaps are kept, not repaired: where a file is missing, offsets have no file.
+        # Files may be missing, so search by name instead of dividing.
         index = bisect_right(self._starts, offset) - 1
         if index < 0 or offset >= self.files[index].end:
             return None
@@ -121,7 +120,7 @@ class Row:
         for file in self.files:
             if file.start < offset:
                 size = min(file.size, offset - file.start)
-                # A shorter copy, so that nothing behind the end is read even by mistake.
+                # Shorten it, so that nothing behind the end is read.
                 if size < file.size:
                     file = MappedFile(file.disk, file.path, file.start, size, self._mappings)
                     file.wrote = size
@@ -247,8 +246,7 @@ class StoppedStore:
         known = [self.log_start]
         for queue in self.queues:
             entry = queue.row.read((queue.end - 1) * ENTRY_SIZE, ENTRY_SIZE) if queue.end else None
-            # The last entry of a queue, and only when its record is there: a broker writes the
-            # record first.
+            # Count the last entry only if its record exists.
             if entry is not None:
                 physical, size, _ = ENTRY.unpack(entry)
                 record = self.log.read(physical, size)
@@ -260,14 +258,14 @@ class StoppedStore:
         """Where records end: at `known_end`, or behind records that follow there."""
         offset = self.known_end()
         while (file := self.log.find(offset)) is not None:
-            # In a DLedger log entries and blanks stand between the records (D-222, D-232).
+            # A DLedger log has its own entries and blanks between the records (D-222, D-232).
             if self.is_ledger:
                 place = record_place(file.view(), offset - file.start, offset)
                 offset = file.end if place == REST_OF_FILE else file.start + place
                 if place == REST_OF_FILE:
                     continue
             checked = check_record(file.view(), offset - file.start)
-            # Only a whole record or a blank: behind that the log ends, and padding follows.
+            # At anything else the log ends.
             if checked.kind not in (RecordKind.RECORD, RecordKind.BLANK):
                 break
             offset += checked.size
@@ -374,7 +372,7 @@ def _is_store(disk: Disk, path: str) -> bool:
     return (
         "commitlog" in names
         or any(name.startswith(FOLDER_PREFIX) for name in names)
-        # A lock alone may be anybody's.
+        # A lock file alone could belong to anything.
         or ("lock" in names and any(mark in names for mark in _MARKS))
     )
 
@@ -387,7 +385,7 @@ def _file_size(rows: Sequence[Row]) -> int:
         for left, right in zip(row.files, row.files[1:], strict=False):
             distances[right.start - left.start] += 1
         lengths.update(file.size for file in row.files if file.size)
-    # Distances first: a last file may be short, and the distance of two names cannot be.
+    # Prefer distances between names, because the last file may be short.
     found = distances or lengths
     return found.most_common(1)[0][0] if found else 0
 
@@ -399,7 +397,7 @@ def _index_shape(disk: Disk, paths: Sequence[str], slots: int | None) -> tuple[i
     length = max(disk.file_size(path) or 0 for path in paths)
     body = length - INDEX_HEADER.size
     if slots is None:
-        # RocketMQ's numbers have four entries to a slot: without that pair nothing tells the slots.
+        # RocketMQ's defaults have four entries for each slot; without that, the number is unknown.
         slots, rest = divmod(body, SLOT_SIZE + _ENTRIES_PER_SLOT * INDEX_ENTRY.size)
     else:
         rest = (body - slots * SLOT_SIZE) % INDEX_ENTRY.size

@@ -123,7 +123,7 @@ class _Verification:
         for stretch in stretches:
             result.records += stretch.records
             result.add(stretch.problems)
-            # Problems of each stretch are bounded, but their number is not.
+            # Only the first problems of a stretch are listed, but all are counted.
             result.problem_count += stretch.problem_count - len(stretch.problems)
             self._matched.update(stretch.matched)
         result.entries = self._matched.total()
@@ -161,7 +161,7 @@ class _Verification:
         spans = list(pairwise(bounds))
         found: list[Stretch] = []
         done = 0
-        # Forked: children inherit the open store, so nothing is read twice from the disk.
+        # Forked processes inherit the open store.
         if workers > 1 and total >= _PARALLEL_FROM and sys.platform == "linux":
             share = self._share(spans, workers)
         else:
@@ -182,7 +182,7 @@ class _Verification:
         last = self._store.last_log_file()
         bounds = [files[0].start]
         for file in files[: files.index(last) + 1]:
-            # Each stretch begins with a record: none may be split between two.
+            # Each stretch begins with a record, so that none is split.
             if file.start - bounds[-1] >= STRETCH_BYTES:
                 bounds.append(file.start)
             while file.end - bounds[-1] > 2 * STRETCH_BYTES:
@@ -205,7 +205,7 @@ class _Verification:
     def _share(self, spans: Sequence[Span], workers: int) -> Iterator[tuple[Stretch | None, int]]:
         """Have forked processes check; they have inherited the store with all it has open."""
         global _forked
-        # A process pool has no way to hand over an object: it is inherited, not sent.
+        # Forked processes inherit this global, as the pool cannot hand over such an object.
         _forked = self
         try:
             with ProcessPoolExecutor(workers, mp_context=get_context("fork")) as pool:
@@ -244,7 +244,6 @@ class _Verification:
         checkpoint = self._store.checkpoint
         if self._store.is_clean:
             return False
-        # What recovery will look at is no problem: the next start decides about it.
         return not checkpoint.is_ours or physical >= checkpoint.durable_offset
 
     # -- what is derived from it -----------------------------------------------------------------
@@ -256,7 +255,7 @@ class _Verification:
         behind: dict[QueueName, tuple[int, int]] = {}
         older: Counter[QueueName] = Counter()
         queueless: Counter[QueueName] = Counter()
-        # Backwards, so that the earliest stretch has the last word on `first`.
+        # Backwards, so that `first` comes from the earliest stretch.
         for stretch in reversed(stretches):
             for name, (count, first) in stretch.behind.items():
                 behind[name] = behind.get(name, (0, 0))[0] + count, first
@@ -265,8 +264,7 @@ class _Verification:
         missing: Counter[str] = Counter()
         topics = {queue.topic for queue in store.queues}
         for (topic, queue_id), count in queueless.items():
-            # A queue without files and records in the log: either its topic was deleted, or it is
-            # damage.
+            # The queue is missing: deleted with its topic, or damage.
             if topic in topics and store.is_clean:
                 path = os.path.join(store.root, "consumequeue", topic, str(queue_id))
                 result.add(
@@ -288,7 +286,7 @@ class _Verification:
                 count, first = behind[name]
                 ends = f"the queue ends {counted(count, 'record')} before the log"
                 what = f"{ends}, at log offset {first}"
-                # Recovery makes the entries for what follows, so none is lost.
+                # Recovery adds the missing entries.
                 if self._is_unfinished(first):
                     result.notes.append(f"{queue.row.directory}: {what}")
                 else:
@@ -296,7 +294,7 @@ class _Verification:
                     at = queue.end * ENTRY_SIZE - files[-1].start if files else 0
                     path = files[-1].path if files else queue.row.directory
                     result.add([Problem(path, at, what)])
-            # Fewer than the files have: some entry leads nowhere, and which one is told.
+            # Some entries matched no record: find out which.
             if count_live(queue, log_min) != self._matched[name]:
                 result.add(wrong_entries(store, queue, end, will_be_cut=self._is_unfinished(end)))
 
@@ -314,7 +312,7 @@ class _Verification:
         end = result.log_end
         will_be_cut = self._is_unfinished(end)
         total = sum(file.next_entry - 1 for file in files)
-        # Entries that no record accounts for: only then is the index walked once more.
+        # Only if some entries matched no record, walk through the index.
         if total != result.index_entries:
             for file in files:
                 result.add(lost_index_entries(store, file, end, will_be_cut=will_be_cut))
@@ -330,7 +328,7 @@ class _Verification:
         result, store = self._result, self._store
         checkpoint = store.checkpoint
         length = store.disk.file_size(checkpoint.path)
-        # No checkpoint is a slow start, not a damage.
+        # A missing checkpoint only makes the start slow.
         if length is None:
             if store.log.files:
                 result.notes.append("there is no checkpoint; a start has to read the whole log")
@@ -342,13 +340,13 @@ class _Verification:
         if not checkpoint.is_ours:
             return
         confirmed, end = checkpoint.durable_offset, result.log_end
-        # More than there is: it would make the next start read behind the log's end.
+        # The next start would read behind the log's end.
         if confirmed > end and store.log.files:
             what = f"it says that {confirmed} bytes of the log are safe, and there are {end}"
             result.add([Problem(checkpoint.path, 32, what)])
         elif store.is_clean:
             entries = sum(queue.end for queue in store.queues)
-            # A clean stop: what the checkpoint counted must be there exactly.
+            # After a clean stop, the count must match exactly.
             if confirmed == end and entries != checkpoint.durable_entries:
                 wanted = checkpoint.durable_entries
                 what = f"it says that the queues have {wanted} entries, they have {entries}"
@@ -379,8 +377,7 @@ def _config_problems(store: StoppedStore) -> Iterator[Problem]:
         problem = _json_problem(store.disk, path)
         if problem is not None:
             has_spare = _json_problem(store.disk, path + ".bak") is None
-            # A file that is being replaced stands for a moment without its name: the `.bak` is
-            # there.
+            # A file that is being replaced is missing for a moment, while its `.bak` exists.
             if has_spare and store.is_running:
                 continue  # it is being replaced
             extra = "; its .bak can be read" if has_spare else ""

@@ -90,14 +90,14 @@ class QueueCursor:
         """Compare entry `offset` with what its record wants there; go on with the one after it."""
         found = next(self.entries, None) if offset == self.next else None
         if found is None:
-            # A message of another queue came between: the entry is looked up again.
+            # Records of this queue are not consecutive here: find the entry again.
             self.seek(offset)
             found = next(self.entries, None)
         self.next = offset + 1
         if found == expected:
             self.matched += 1
             return Outcome.MATCHED, None
-        # From before the topic was deleted: it was made again since.
+        # The record is older than the queue, whose topic was made again.
         if self._queue.first == 0 and expected[0] < first_physical(self._store, self._queue):
             return Outcome.OLDER, None
         if offset >= self._queue.end:
@@ -136,7 +136,7 @@ def _first_physical(store: StoppedStore, queue: StoppedQueue, end: int) -> int:
             ENTRY.iter_unpack(view[: file.size // ENTRY_SIZE * ENTRY_SIZE]),
             file.start // ENTRY_SIZE,
         ):
-            # Bounded: a queue of garbage must not be read to its end for this.
+            # Limit the search in a queue full of garbage.
             if number >= end or tried > _MOST_TRIED:
                 return NEVER
             if size == FILLER_SIZE or physical < low:
@@ -188,7 +188,7 @@ class IndexCursor:
 
     def seek(self, physical: int) -> None:
         """Go to the first entry for a record at or behind a log offset."""
-        # Entries ascend by log offset, over all files: one bisection finds the file, one the place.
+        # Entries ascend by log offset over all files: bisect the files, then the entries.
         self._file = bisect_left(self._files, physical, key=lambda file: file.end_physical)
         if self._file < len(self._files):
             file = self._files[self._file]
@@ -249,10 +249,10 @@ class IndexCursor:
                 at = file.entry_at(self.number)
                 problems.append(Problem(file.path, at, f"entry {self.number} {problem}"))
             self.step()
-        # Before the index began: it was made later, and that is no fault.
+        # The index may have been started later, which is no fault.
         if not missing or physical < self._files[0].begin_physical:
             return problems, False
-        # Behind its end: recovery would fill it, so it is counted and told once.
+        # Behind the index's end: recovery would add it, so it is only counted.
         if all(file.end_physical < physical for file in self._files):
             return problems, True
         for hashed in missing:

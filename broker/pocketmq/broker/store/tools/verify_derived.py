@@ -39,7 +39,7 @@ def count_live(queue: StoppedQueue, log_min: int) -> int:
     while low < high:
         middle = (low + high) // 2
         entry = queue.row.read(middle * ENTRY_SIZE, ENTRY_SIZE)
-        # A filler counts as deleted: it stands for no message.
+        # A filler stands for no message, so it counts as deleted.
         physical, size, _ = ENTRY.unpack(entry) if entry is not None else (0, FILLER_SIZE, 0)
         if size == FILLER_SIZE or physical < log_min:
             low = middle + 1
@@ -67,7 +67,7 @@ def wrong_entries(
         if will_be_cut and physical >= log_end:
             return
         problem = _wrong(store, queue, number, physical, size, log_end)
-        # Entries ascend by log offset; equal or falling ones cannot both be right.
+        # Entries ascend by log offset.
         if problem is None and physical <= last:
             problem = f"leads to {physical}, the one before it to {last}"
         if problem is None:
@@ -107,11 +107,11 @@ def index_file_problems(file: IndexFile) -> Iterator[Problem]:
         INDEX_ENTRY.iter_unpack(file.entries(1)), 1
     ):
         slot = hashed % slots
-        # A chain must lead to the entry before it in its slot: this is what a reader follows.
+        # A chain must lead to the entry before it in its slot.
         if older != newest[slot]:
             what = f"names {older} as the older entry of its slot, that is {newest[slot]}"
             yield _index_problem(file, number, what)
-        # Entries are written in the log's order, so offsets never fall within a file.
+        # Entries follow the order of the log.
         if physical < last or hashed < 0 or seconds < 0:
             what = f"has hash {hashed}, log offset {physical} after {last}, {seconds} s"
             yield _index_problem(file, number, what)
@@ -119,11 +119,11 @@ def index_file_problems(file: IndexFile) -> Iterator[Problem]:
             last = physical
             first = physical if first < 0 else first
         newest[slot] = number
-    # The header's bounds decide which files a search looks at.
+    # Searches use the header's limits to choose files.
     if last >= 0 and (file.begin_physical, file.end_physical) != (first, last):
         said = f"{file.begin_physical} to {file.end_physical}"
         yield Problem(file.path, 16, f"the header says records {said}, entries {first} to {last}")
-    # Slots are big endian in the file: turned round once, compared as bytes.
+    # Slots in the file are big endian.
     if sys.byteorder == "little":
         newest.byteswap()
     if newest.tobytes() != file.slot_numbers():
@@ -152,7 +152,7 @@ def lost_index_entries(
     """Entries that lead to no record; arguments as of `wrong_entries`."""
     log_min = store.log.files[0].start if store.log.files else 0
     for number, (_, physical, _, _) in enumerate(INDEX_ENTRY.iter_unpack(file.entries(1)), 1):
-        # Its record was deleted: the index is cut only when a whole file is old (S-73).
+        # Its record has expired; the index is deleted in whole files only (S-73).
         if 0 <= physical < log_min:
             continue
         if will_be_cut and physical >= log_end:

@@ -135,7 +135,7 @@ class LogCheck:
                 return
             checked = check_record(view, position, limit)
             message = checked.message
-            # A blank ends the file; one in the middle is damage.
+            # A blank must cover the rest of the file.
             if checked.kind is RecordKind.BLANK and checked.size == file.size - position:
                 yield limit
                 return
@@ -149,9 +149,9 @@ class LogCheck:
                 reason = f"a blank of {checked.size} bytes where {file.size - position} are left"
             else:
                 reason = checked.reason or "zeros where a record should be"
-            # The check goes on at the next sound record: one fault is told once.
+            # Go on at the next sound record, so that one fault is reported once.
             following = next(sound_positions(file, position + 1), None)
-            # The last file may end in the middle: what follows is the end of the log, not a loss.
+            # In the last file, this is the end of the log and no loss.
             if following is None and is_last and limit == file.size:
                 self._note_rest(file, position, checked.reason)
                 return
@@ -182,7 +182,6 @@ class LogCheck:
             body_at = position + _BODY_AT
             body_end = body_at + body_size
             end = position + size
-            # All behind the body, once, to recognise records that look like others.
             tail = view[body_end:end].tobytes()
             # A known shape is also a tail whose lengths are right.
             if (key_at := tail.find(_UNIQ_KEY)) < 0:
@@ -218,7 +217,7 @@ class LogCheck:
                     break
             if cursor.next != queue_offset:
                 break
-            # The queue's next entry, or nothing: no problem is decided here.
+            # Anything unexpected is left to the thorough check.
             if next(cursor.entries, None) != (physical, size, code):
                 cursor.next = -1
                 break
@@ -235,8 +234,7 @@ class LogCheck:
                         index.hashed != tag_hash
                         or (stored_ms - index.begin_ms) // 1000 != index.seconds
                     ):
-                        # The index stands too far: put back, so that the thorough way finds it
-                        # where it was.
+                        # The index is too far: put it back for the thorough check.
                         index.seek(physical)
                         index.matched -= 1
                         cursor.next = -1
@@ -276,7 +274,7 @@ class LogCheck:
                 return
             cursor = self._cursors[key] = QueueCursor(self._store, queue)
         code = tags_code(message.tags)
-        # A delayed message waits by its level: the entry holds the time at which it is due (B-91).
+        # The entry of a delayed message holds its due time (B-91).
         if cursor.is_schedule and message.delay_level > 0:
             level = min(message.delay_level, len(self._delays) - 1)
             code = message.store_timestamp_ms + self._delays[level]
@@ -291,12 +289,12 @@ class LogCheck:
         if problem is not None:
             self._problem(problem)
         elif outcome is Outcome.MATCHED and not cursor.is_schedule and not message.keys:
-            # Remembered after it was checked thoroughly, so a shape is only ever a right one.
+            # Only records that passed the thorough check are remembered.
             self._remember_shape(message, cursor, code)
 
     def _remember_shape(self, message: MessageExt, cursor: QueueCursor, code: int) -> None:
         """Know records like this one when they come again: same queue, same properties."""
-        # Bounded: properties that differ in each message would fill memory.
+        # Limit the memory, because properties may differ in each message.
         if len(self._shapes) >= _MOST_SHAPES:
             self._shapes.clear()
         tail = bytes(message.record[_BODY_AT + message.body_size :])
@@ -307,7 +305,7 @@ class LogCheck:
             return
         stop = tail.find(_END, key_at)
         stop = len(tail) if stop < 0 else stop
-        # Only where the key is really the message's: a property may be called UNIQ_KEY by a user.
+        # A user's property may contain UNIQ_KEY, so test that this is the message's own.
         if tail[key_at + _KEY_SKIP : stop] == (message.uniq_key or "").encode():
             name = tail[:key_at], tail[stop:], stop - key_at, message.queue_id
             self._shapes[name] = cursor, code, tag_hash
