@@ -67,8 +67,7 @@ class Deadlines(Generic[KeyT]):
         if not self._at:
             self._heap.clear()
             self._next = 0
-        # Rebuild when half of the entries are outdated, so that the cost is paid by what is
-        # dropped.
+        # Rebuild only when half of the entries are outdated, as a rebuild copies all others.
         elif len(self._heap) > 2 * len(self._at) + _SPARE:
             known = self._at
             self._heap = [entry for entry in self._heap if known.get(entry[2]) == entry[0]]

@@ -105,7 +105,7 @@ class PopMerge:
         queue = point.group, point.topic, point.queue_id
         return (
             limits.enabled
-            # A check point that is due soon would be written at once anyway (K-100).
+            # A check point that is due soon has to be written soon in any case (K-100).
             and point.revive_time_ms - now_ms >= limits.before_due_ms + MARGIN_MS
             and len(self._in_memory) < limits.max_points
             # A limit for each queue, so that one queue cannot use up the memory of all.

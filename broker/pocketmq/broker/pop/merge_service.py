@@ -101,8 +101,6 @@ class MergeService(Service):
 
     def records(self, held: Held) -> list[StoredMessage]:
         """What is written of one: the check point, and an ack for each message acknowledged."""
-        # Acks get their own records, because RocketMQ ignores the bits in a check point's record
-        # (K-71).
         point = held.point
         acked = [
             point.offset_of(index) for index in range(point.count) if point.bit_map >> index & 1

@@ -133,7 +133,7 @@ class Recoverer:
         start = confirmed if complete else self._log.min_offset
         start = min(start, self._load_index(confirmed))
         unread, stepped = start, 0
-        # Only then is it certain that the log lacks no page.
+        # Without a power cut no page is missing, so records that the queues have can be skipped.
         if complete and not self._power_cut:
             unread, stepped = self._first_undispatched(start, entries)
         scan = LogScan(

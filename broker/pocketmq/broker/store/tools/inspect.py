@@ -98,7 +98,7 @@ def inspect_store(store: StoppedStore) -> StoreFacts:
         store.shape,
         log_min,
         end,
-        # -1: RocketMQ wrote this checkpoint last.
+        # -1: the checkpoint is missing, or RocketMQ wrote it last.
         store.checkpoint.durable_offset if store.checkpoint.is_ours else -1,
         [
             FileFacts(

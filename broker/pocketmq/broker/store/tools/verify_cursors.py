@@ -90,7 +90,7 @@ class QueueCursor:
         """Compare entry `offset` with what its record wants there; go on with the one after it."""
         found = next(self.entries, None) if offset == self.next else None
         if found is None:
-            # Records of this queue are not consecutive here: find the entry again.
+            # The cursor is somewhere else: find the entry again.
             self.seek(offset)
             found = next(self.entries, None)
         self.next = offset + 1
