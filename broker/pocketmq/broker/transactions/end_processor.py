@@ -194,7 +194,7 @@ class EndTransactionProcessor:
     def _decide(self, half: Half, outcome: Outcome) -> StoredMessage | None:
         """What is to be stored for a commit; None when nothing is, and all is done."""
         before = self._decided_before(half, outcome)
-        # A committed transaction cannot be rolled back, nor the other way round (X-20).
+        # Unlike RocketMQ (X-20), refuse to undo an earlier decision.
         if before is not None and before is not outcome:
             raise RequestRefusedError(
                 ResponseCode.ILLEGAL_OPERATION,

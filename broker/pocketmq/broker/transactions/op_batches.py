@@ -62,7 +62,7 @@ class OpBatches:
             for queue_id, waiting in self._queues.items()
             if waiting.text
             and (
-                # After a failed put, try again at once.
+                # After a failed put, do not wait for the interval again.
                 waiting.was_refused
                 or waiting.chars > limits.max_chars
                 or now >= waiting.written_at + limits.interval_s - EPSILON_S

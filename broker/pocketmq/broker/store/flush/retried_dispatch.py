@@ -116,7 +116,7 @@ class RetriedDispatch:
 
     async def stop(self) -> None:
         """Try no more, and put nothing off any more."""
-        # First, because later turns of the loop will not run.
+        # First: `show` must then dispatch everything, because no further turn of the loop comes.
         self._is_stopping = True
         self.show()
         await self._service.stop()
