@@ -257,7 +257,6 @@ class Popper:
         begin: int,
         found: GetResult,
     ) -> None:
-        # Nothing was filtered out, so the offsets are consecutive.
         if found.next_begin_offset - begin == found.count:  # nothing was passed over
             taken: Sequence[int] = range(begin, found.next_begin_offset)
         else:

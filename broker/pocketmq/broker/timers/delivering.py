@@ -100,7 +100,6 @@ class TimerDelivery:
         """Whether all slots that are over are delivered, and can be read where they belong."""
         if self._work is not None:
             return False
-        # Under SYNC_FLUSH a message reaches its queue only after its flush.
         if self._store.queue_dispatcher.offset < self._delivered_end:
             return False  # SYNC_FLUSH: not yet on the disk, so not yet in its queue
         next_ms = self._wheel.next_ms()

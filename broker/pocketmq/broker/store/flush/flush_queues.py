@@ -382,7 +382,6 @@ def sync_file(disk: Disk, path: str, doubtful: DoubtfulPart | None = None) -> No
     try:
         if doubtful is not None:
             view, start = doubtful
-            # Equal bytes, but the write makes the pages dirty, so that they are synced again.
             view[start:] = bytes(view[start:])  # makes its pages dirty again
         file.sync()
         if doubtful is not None:

@@ -177,7 +177,6 @@ class RetriedDispatch:
         """Dispatch from the log what could not be dispatched when it came."""
         if BEHIND not in self._readiness.reasons:
             return AT_REST
-        # This only moves `_behind_end`; the scan below dispatches from the log.
         self.show(at_once=True)  # notes how far that is; what is beyond is dispatched when seen
         scan = LogScan(
             self._commit_log, self._consume_queues, self._queue_dispatcher, check_crc=False
