@@ -98,15 +98,15 @@ def _check(config: BrokerConfig) -> None:
             split_address(address)
         except ValueError as exc:
             raise ConfigError("nameservers", str(exc)) from exc
-    # Before the folder is touched: the broker that has the port may work in it.
+    # Check before the folder is touched: the broker that has the port may be using the folder.
     check_port_free(config.host, config.port)
     folder = config.data.expanduser()
-    # A snapshot load that was cut off is finished before anything in there is opened.
+    # Finish an interrupted load of a snapshot before anything in the folder is opened.
     if restored := take_own(folder):
         log.warning("data.restored", what=restored)
     try:
         make_lasting(folder)
-        # Told now, by the folder's name: the store would fail at some file in it.
+        # Report this here, with the folder's name; the store would only fail later, at some file.
         if not os.access(folder, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as exc:

@@ -96,7 +96,7 @@ def assemble_access(core: BrokerCore) -> Access:
     accounts.changed.connect(saved.changed)
     users = [config.initial_user] if config.initial_user else []
     inner = config.inner_credentials
-    # Brokers name this user when they call each other, so each of them must know it.
+    # Brokers authenticate as this user when they call each other, so each must have it.
     if inner is not None:
         users.append((inner.access_key, inner.secret_key))
     rules = AccessRules(
@@ -111,13 +111,13 @@ def assemble_access(core: BrokerCore) -> Access:
     guard: Guard | None = None
     if rules.authentication or rules.authorization:
         guard = AccessGuard(accounts, rules)
-    # In this order: what the file holds is there before users are added to it.
+    # The order matters: the file is loaded before the configured users are added to it.
     services: list[Service] = [saved, _InitialUsers(accounts, users)]
     plain_file = config.plain_acl_file or Path(core.store.root) / "config" / "plain_acl.yml"
     if config.migrate_auth_from_v1_enabled:
         services.append(_Migration(accounts, plain_file))
-    # As in RocketMQ 5.3.3, where the option is left and nothing reads it: `acl_enable` alone
-    # protects nothing there, which nobody should learn from an open broker.
+    # As in RocketMQ 5.3.3, `acl_enable` alone protects nothing: the option exists, but nothing
+    # reads it. Warn, so that nobody takes the broker for protected.
     if config.acl_enable and not core.profile.broker.plain_acl:
         log.warning("acl.without_effect", advice="ACL 1.0 needs profile 4.9; use users and rules")
     plain_files: PlainAclFiles | None = None

@@ -48,7 +48,7 @@ def assemble_acting_master(
     if not acts:
         return Subject(processors=(ha_info, NoGroupProcessor()))
     _warn_of_settings(core)
-    # Until it has what an acting master did meanwhile, nobody is told of it (Z-9).
+    # Stay isolated until this broker has taken over what an acting master did (Z-9).
     if config.total_replicas > 1 and not config.skip_pre_online:
         core.role.isolate()
     peers = GroupPeers(

@@ -92,7 +92,7 @@ class GroupPeers:
                 log.info("group.not_asked", nameserver=nameserver, reason=str(exc))
                 continue
             known = body.broker_member_group.broker_addrs
-            # An empty answer may be of a name server that has just started.
+            # A name server that has just started may know no members: ask the next one.
             if known:
                 break
         return known

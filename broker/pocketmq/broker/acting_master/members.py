@@ -78,7 +78,7 @@ class Members(Service):
     def _changed(self, replication: str | None) -> None:
         """Act, or rest again."""
         core, view, least = self._core, self.view, self.view.least
-        # The members changed; whether this broker acts may be as before.
+        # The members changed, but perhaps not whether this broker acts as master.
         if core.role.acts != view.acts:
             core.role.act(acts=view.acts, now=core.clock.monotonic())
             core.tell_role()
@@ -86,7 +86,7 @@ class Members(Service):
                 self._offsets.note_acting(core.clock.time_ms())
             event = "master.acted_for" if view.acts else "master.acted_no_more"
             log.warning(event, broker=core.config.name, broker_id=view.own_id)
-        # The least of them is a slave: no master is there to follow.
+        # The lowest broker id is a slave's: there is no master to follow.
         if not least.is_master:
             self._roles.master_lost()
             core.signals.master_told.emit(None, None)

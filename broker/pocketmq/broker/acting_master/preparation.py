@@ -91,7 +91,7 @@ class Preparation(Service):
         await self._peers.close()
 
     async def _is_prepared(self) -> bool:
-        # Without name servers no slave can have acted for it.
+        # Without name servers no slave can have acted as master.
         if not self._peers.has_nameservers:
             return True
         members = await self._peers.members()
@@ -123,7 +123,7 @@ class Preparation(Service):
         Raises:
             RemotingError, BrokerError: it does not answer, or does not follow.
         """
-        # An earlier attempt ended after it: what it has given is not to be taken twice.
+        # An earlier attempt has already taken over this slave's offsets.
         if slave in self._done:
             return
         own = ha_info(self._core, self._replication.port)
@@ -135,7 +135,7 @@ class Preparation(Service):
                 master_address=own.master_address,
             ),
         )
-        # Before its tables are taken: until it follows, it may go on committing.
+        # Wait before reading its tables: until the slave follows, it may accept more commits.
         await self._until_followed(slave)
         answer = await self._peers.ask(slave, GetAllDelayOffsetRequestHeader())
         delays = decode_body(answer.body_view, DelayOffsetTable, answer.encoding)

@@ -49,7 +49,7 @@ def assemble_admin(
         now_ms = clock.time_ms()
         days.look(now_ms)
         is_more = stats.sample(now_ms, SAMPLED_PER_TURN)
-        # More counters than fit in one turn: the rest at once, and not in 10 s.
+        # One turn did not sample all counters: continue at once, not in 10 s.
         return 0.0 if is_more else None
 
     def group_deleted(group: str, _with_offsets: bool) -> None:
@@ -58,7 +58,8 @@ def assemble_admin(
     core.signals.topic_deleted.connect(stats.forget_topic)
     core.signals.group_deleted.connect(group_deleted)
     given = core.config.broker_config_path
-    # The file that the broker was started with takes the changes (O-7), else one beside the tables.
+    # Changed settings go to the file that the broker was started with (O-7), else to one beside the
+    # tables.
     file = (
         DurableFile(Path(core.store.root) / "config" / "broker.properties", core.disk)
         if given is None

@@ -127,7 +127,7 @@ class GroupViewsProcessor:
         committed = self._offsets.query(group, topic, queue_id)
         delay_ms = 0
         if (committed or 0) < end:
-            # The next message may be gone: then the oldest one there counts.
+            # If the next message is already deleted, the oldest remaining one counts.
             next_ms = store.store_time(topic, queue_id, committed or 0)
             delay_ms = self._core.clock.time_ms() - (oldest_ms if next_ms < 0 else next_ms)
         return QueueTimeSpan(
@@ -151,7 +151,7 @@ class GroupViewsProcessor:
             topics = [c for c in configs if c is not None and (c.order or not only_order)]
             queues += sum(config.read_queue_nums for config in topics)
             wanted.append((group, topics))
-            # Before anything is read: the answer grows with the queues.
+            # Check before anything is read: the answer grows with the number of queues.
             _check_queues(queues, "the groups here have together at least")
         tables: list[dict[str, list[ConsumeStats]]] = []
         lag = in_flight = 0
@@ -195,7 +195,7 @@ class GroupViewsProcessor:
                     {"expression": found.sub_string, "expressionType": found.expression_type}
                 ).decode()
             )
-        # As RocketMQ: SUCCESS with a remark, and no body.
+        # RocketMQ answers SUCCESS with a remark and no body.
         if not queue.min_offset <= index < queue.max_offset:
             return request.reply(remark=f"Index {index} of {queue_id}@{topic} is not exist!")
         end = min(index + min(header.count, MOST_ENTRIES), queue.max_offset)

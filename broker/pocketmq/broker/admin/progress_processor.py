@@ -78,7 +78,7 @@ class ProgressProcessor:
             table[self._key(topic, queue_id)] = TopicOffset(
                 min_offset=store.min_offset(topic, queue_id),
                 max_offset=end,
-                # The store says -1 of a message that is gone; tools show times from 0 on.
+                # The store returns -1 for a deleted message; tools expect times from 0 on.
                 last_update_timestamp=max(0, store.store_time(topic, queue_id, end - 1))
                 if end
                 else 0,

@@ -44,7 +44,7 @@ class StatsProcessor:
         if name in ("GROUP_GET_NUMS", "GROUP_GET_SIZE"):
             topic, _, group = key.partition("@")
             return stats.groups.get((topic, group))
-        # Messages and bytes are counted in one.
+        # One counter holds both messages and bytes.
         if name in ("QUEUE_PUT_SIZE", "QUEUE_GET_SIZE"):
             return stats.named.get((name.replace("_SIZE", "_NUMS"), key))
         if (name, key) in stats.named:

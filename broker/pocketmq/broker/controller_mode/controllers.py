@@ -122,7 +122,7 @@ class Controllers:
             ResponseCode.CONTROLLER_MASTER_STILL_EXIST,
             ResponseCode.CONTROLLER_ELECT_MASTER_FAILED,
         )
-        # Nobody in sync is alive: no failure, and to be asked again.
+        # No replica in sync is alive. That is no error: the caller asks again later.
         if reply.code == ResponseCode.CONTROLLER_ELECT_MASTER_FAILED:
             return None
         answer = reply.header(ElectMasterResponseHeader)
@@ -172,7 +172,7 @@ class Controllers:
                     self._client.call(leader, header, body, timeout_s=CALL_S), leader
                 )
             except RemotingError:
-                # It may be dead: the next attempt asks the others who leads.
+                # The leader may be dead: the next attempt asks all controllers who leads.
                 self._leader = None
                 if attempt == 2:
                     raise
@@ -195,7 +195,7 @@ class Controllers:
                     )
                 )
             except (RemotingError, BrokerError) as exc:
-                # Any other that answers knows the leader as well.
+                # Any other controller that answers knows the leader as well.
                 failure = exc
                 continue
             leader = reply.header(GetMetaDataResponseHeader).controller_leader_address

@@ -50,7 +50,7 @@ class IdentityFiles:
         Raises:
             DiskError: a file is another broker's, or cannot be read.
         """
-        # The lasting file first; the other one only claims an id that was not confirmed.
+        # Read the permanent file first; the other one holds a claimed id that is not confirmed.
         for file in (FILE, TEMP_FILE):
             path = f"{self._root}/{file}"
             text = await self._disk.read_text(path)

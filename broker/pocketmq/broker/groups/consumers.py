@@ -118,7 +118,7 @@ class ConsumerGroupInfo:
         if info is not None:
             self._forget_id(info.client_id)
             channel.keep(-info.size_bytes)
-            # Somebody has to be charged for the subscriptions, as long as the group is there.
+            # The subscriptions are charged to one of the members as long as the group exists.
             if self.payer is channel:
                 self.charge(next(iter(self.members), None))
         return info
@@ -129,8 +129,8 @@ class ConsumerGroupInfo:
             self.payer.keep(-self.size_bytes)
         self.payer = payer
         if payer is not None:
+            # Recount: subscriptions may have changed since the last payer was charged.
             self.size_bytes = sum(map(_size_bytes, self.subscriptions.values()))
-            # Counted anew: subscriptions may have changed since the last one paid.
             payer.keep(self.size_bytes)
 
     def rename(self, info: ClientChannelInfo, client_id: str) -> None:
@@ -143,7 +143,6 @@ class ConsumerGroupInfo:
         self.ids[client_id] = self.ids.get(client_id, 0) + 1
 
     def _forget_id(self, client_id: str) -> None:
-        # Kept for the next question: after a change every member asks for the list.
         self.id_lists.clear()
         left = self.ids[client_id] - 1
         if left:
@@ -228,14 +227,14 @@ class ConsumerManager:
         info = self._groups.get(data.group_name)
         if info is None:
             info = self._groups[data.group_name] = ConsumerGroupInfo(data.group_name)
-        # The newest heartbeat decides type, model and where to start (B-22).
+        # The newest heartbeat decides type, model and start position (B-22).
         info.consume_type = data.consume_type
         info.take_model(data.message_model)
         info.consume_from_where = data.consume_from_where
         info.fingerprint = fingerprint
         outcome = HeartbeatOutcome()
         self._see(info, channel, client_id, language, version, now, outcome)
-        # Whoever changed the subscriptions last pays for them: it is their memory.
+        # The member that last changed the subscriptions is charged for their memory.
         if self._subscribe(info, data.subscription_data_set, outcome):
             info.charge(channel)
         outcome.others = len(info.members) - 1
@@ -259,8 +258,7 @@ class ConsumerManager:
         outcome = HeartbeatOutcome()
         info = self._groups.get(data.group_name)
         if info is None:
-            # Not known here: a short heartbeat cannot make a group, so the full one is wanted
-            # (B-29).
+            # A short heartbeat cannot create a group: ask for the full one (B-29).
             return outcome, True
         self._see(info, channel, client_id, language, version, now, outcome)
         outcome.others = len(info.members) - 1
@@ -277,7 +275,7 @@ class ConsumerManager:
         outcome: HeartbeatOutcome,
     ) -> None:
         member = info.members.get(channel)
-        # A new connection is a change of the group (B-22).
+        # A new connection counts as a change of the group (B-22).
         if member is None:
             outcome.changed = True
             outcome.duplicate_client = client_id in info.ids
@@ -294,7 +292,7 @@ class ConsumerManager:
                     )
                 )
             return
-        # Another client id on the same connection is none: it is the same member, renamed (B-22).
+        # Another client id on the same connection is no change: the member is renamed (B-22).
         if member.client_id != client_id:
             outcome.duplicate_client = client_id in info.ids
             info.rename(member, client_id)
@@ -320,14 +318,15 @@ class ConsumerManager:
                 self._groups_of_topic.setdefault(data.topic, set()).add(info.group)
                 subscriptions[data.topic] = data
                 is_other = True
-            # Only a newer version replaces one, and that alone is no change of the group (B-23).
+            # A newer version replaces the subscription, but does not count as a change of the group
+            # (B-23).
             elif data.sub_version > old.sub_version:
                 if data.sub_string != old.sub_string:
                     outcome.expressions_changed.append(data.topic)
                 subscriptions[data.topic] = data
                 is_other = True
-        # What the heartbeat no longer names is gone: members with other topics keep changing the
-        # group (B-23).
+        # Topics that the heartbeat does not name are removed, so members with different topics keep
+        # changing the group (B-23).
         outcome.topics_removed = [topic for topic in subscriptions if topic not in topics]
         for topic in outcome.topics_removed:
             del subscriptions[topic]
@@ -364,7 +363,7 @@ class ConsumerManager:
     def channel_closed(self, channel: Peer) -> list[ConsumerGroupInfo]:
         """A connection ended: the groups that lost it (B-26). O(its groups)."""
         left = []
-        # Sorted, so that a close tells its groups in the same order each time.
+        # Sorted, so that a close reports its groups in the same order each time.
         for group in sorted(self._groups_of_channel.pop(channel, ())):
             info = self._groups[group]
             member = info.remove(channel)
@@ -403,7 +402,7 @@ class ConsumerManager:
             ]
             for member in late:
                 self._remove(info, member.channel)
-                # By connection: a client may be silent in several groups at once.
+                # Keyed by connection: a client may be silent in several groups at once.
                 gone[member.channel] = member
         return list(gone.values())
 
@@ -411,7 +410,6 @@ class ConsumerManager:
         if info.members:
             return
         del self._groups[info.group]
-        # Only the group knows its topics; the other table is found by topic.
         for topic in info.subscriptions:
             self._unlink_topic(info.group, topic)
 

@@ -80,8 +80,7 @@ class GroupProcessor:
             "groups of one request",
             code=self._invalid_code,
         )
-        # All are checked before the first is changed: one that is wrong must not leave half of
-        # them.
+        # Check all before changing the first: a wrong one must not leave half of them changed.
         for config in [self._checked(config) for config in body.group_config_list]:
             self._groups.put(config, self._clock.time_ms())
         return self._answer_when_saved(peer, request)
@@ -91,7 +90,8 @@ class GroupProcessor:
         try:
             if self._are_names_checked:
                 self._groups.check_name(config.group_name)
-            # 4.9 takes any name that a folder may have: its retry topic becomes one (B-40).
+            # 4.9 accepts any name that a folder may have: the group's retry topic becomes one
+            # (B-40).
             elif not is_folder_name(config.group_name):
                 raise IllegalNameError("group", config.group_name, "cannot be a folder's name")
         except IllegalNameError as exc:
@@ -108,7 +108,7 @@ class GroupProcessor:
         """Delete a group, and its offsets if the request says so."""
         header = request.header(DeleteSubscriptionGroupRequestHeader)
         self._groups.delete(header.group_name, self._clock.time_ms())
-        # Two releases have two names for it; either may ask for the offsets to go.
+        # The releases name this field differently; either one asks to remove the offsets.
         with_offsets = header.clean_offset or header.remove_offset is True
         self._deleted.emit(header.group_name, with_offsets)
         return self._answer_when_saved(peer, request)
@@ -122,7 +122,6 @@ class GroupProcessor:
     def group(self, _peer: Peer, request: Command) -> Reply:
         """One group's configuration; who asks for a group makes it, where a pull would (B-40)."""
         name = request.header(GetSubscriptionGroupRequestHeader).group
-        # As a pull would make it, where groups are made automatically (B-40).
         config = self._groups.find_or_create(name, self._clock.time_ms())
         if config is None:
             raise RequestRefusedError(

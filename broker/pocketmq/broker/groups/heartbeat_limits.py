@@ -42,7 +42,7 @@ class HeartbeatLimits:
             sum(map(len, wanted)),
             "subscriptions of the heartbeat",
         )
-        # Names are kept as keys of tables: one of any length would be kept as it is.
+        # Names become keys of tables, so their length is limited.
         self._check_names(data)
         longest = max((len(data.sub_string) for each in wanted for data in each), default=0)
         budget.check(

@@ -135,8 +135,8 @@ class MemberProcessor:
                         remote_ip=f"/{info.channel.address}",  # as Java writes a socket's address
                         language=LanguageCode(info.language).name,
                         version=info.version,
-                        # As milliseconds of now, because ages are kept by a clock that no client
-                        # knows.
+                        # Ages are kept by a monotonic clock, so they are converted to wall-clock
+                        # milliseconds.
                         last_update_timestamp=now_ms - round((now - info.last_update_at) * 1000),
                     )
                     for info in members.values()

@@ -36,12 +36,11 @@ class ProducerManager:
         """Register one producer entry of a heartbeat."""
         members = self._groups.setdefault(group, {})
         info = members.get(channel)
-        # A connection counts once for each group; its client may be in several.
         if info is None:
             info = members[channel] = ClientChannelInfo(channel, client_id, language, version, now)
             channel.keep(info.size_bytes)
             self._groups_of_channel.setdefault(channel, set()).add(group)
-            # The connection that registered last is the one that is asked (B-30).
+            # Requests to this client go over the connection that registered last (B-30).
             self._channel_of_client[client_id] = channel
         else:
             info.last_update_at = now
@@ -59,7 +58,7 @@ class ProducerManager:
         groups.discard(group)
         if not groups:
             del self._groups_of_channel[channel]
-            # Another connection of the same client may have come since: that one stays.
+            # Keep the entry if the client has registered over another connection since.
             if self._channel_of_client.get(info.client_id) is channel:
                 del self._channel_of_client[info.client_id]
         return info

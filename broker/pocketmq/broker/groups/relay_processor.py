@@ -71,13 +71,13 @@ class RelayProcessor:
                 f"group {header.consumer_group} has no client {header.client_id} here; it has "
                 + ", ".join(sorted(info.ids)),
             )
-        # Real seconds: the client is another process, and its clock is nothing to us.
+        # The timeout is in real seconds, because the client is another process with its own clock.
         future = _ask(member, header, request.body_view, RUNNING_INFO_TIMEOUT_S)
 
         def answered(future: asyncio.Future[Command]) -> None:
             try:
                 answer = future.result()
-            # A client that does not answer is told as such, whatever went wrong on the way (E-28).
+            # Whatever the cause, a client that does not answer is reported as a timeout (E-28).
             except RemotingError as exc:
                 reply = request.reply(code=ResponseCode.CONSUME_MSG_TIMEOUT, remark=str(exc))
             except Exception as exc:  # noqa: BLE001 - the tool is told of any failure
@@ -104,7 +104,7 @@ class RelayProcessor:
         if member is None:
             raise RequestRefusedError(ResponseCode.SYSTEM_ERROR, f"The Consumer {who} not online")
         header.broker_name = self._core.config.name
-        # 4.9 has no such fields, and its clients would not read them.
+        # 4.9 has no such fields.
         if self._core.profile.broker.pulls_tell_sys_flags:
             self._add_sys_flags(header)
         future = _ask(member, header, record, DIRECT_TIMEOUT_S)
@@ -165,7 +165,7 @@ class RelayProcessor:
         futures = [_ask(member, header, b"", STATUS_TIMEOUT_S, code=code) for member in members]
 
         def answered(gathered: asyncio.Future[list[Command | BaseException]]) -> None:
-            # Members that do not answer are left out: the tool sees the others (E-29).
+            # Members that do not answer are left out (E-29).
             table = {}
             for member, answer in zip(members, gathered.result(), strict=True):
                 if isinstance(answer, Command) and answer.code == 0:
@@ -189,7 +189,6 @@ class RelayProcessor:
 def _relayed(request: Command, answer: Command, body_type: type[BodyStruct]) -> Command:
     """A client's answer as ours; it used its own encoding, so a structured body is encoded anew."""
     body = answer.body_view
-    # Bodies of another encoding are read and written anew; equal ones go through as they are.
     if body and answer.encoding is not request.encoding:
         body = encode_body(decode_body(body, body_type, answer.encoding), request.encoding)
     return request.reply(body=body, code=answer.code, remark=answer.remark)

@@ -47,7 +47,7 @@ class SubscriptionGroupManager:
         self.changed: Signal[[str]] = Signal() if changed is None else changed
         """(group): created, changed or deleted."""
         self._max_name_chars = max_name_chars
-        # The groups that every broker knows from the start, as RocketMQ's table has them.
+        # RocketMQ's system groups exist from the start.
         self._table = {
             name: self._whole(SubscriptionGroupConfig(group_name=name))
             for name in sorted(SYSTEM_GROUPS)
@@ -68,12 +68,12 @@ class SubscriptionGroupManager:
             OverBudgetError: there are too many groups to create one automatically.
         """
         config = self._table.get(group)
-        # Made automatically, or always for the system's own groups (B-40).
+        # Create it only if that is allowed, or if it is a system group (B-40).
         if config is not None or not (self.auto_create() or is_system_group(group)):
             return config
         if self._illegal(group):
             return None
-        # Before it is made: a client that names ever new groups would fill the table and its file.
+        # Check first: a client that names ever new groups would fill the table and its file.
         self._budget().check(
             "records",
             len(self._table) + 1,
@@ -120,7 +120,7 @@ class SubscriptionGroupManager:
     def put(self, config: SubscriptionGroupConfig, now_ms: int) -> bool:
         """Create or replace a group; False when nothing would change."""
         config = self._whole(config)
-        # The same again is no change: nothing is saved and nobody is told.
+        # An equal configuration is no change: nothing is saved and nobody is notified.
         if self._table.get(config.group_name) == config:
             return False
         self._table[config.group_name] = config
@@ -137,7 +137,7 @@ class SubscriptionGroupManager:
     def replace(self, master: SubscriptionGroupWrapper) -> list[str]:
         """Become a copy of the master's table, its version included; the groups that changed."""
         changed = become(self._table, master.subscription_group_table)
-        # The master's version too: a later comparison must not find them different.
+        # Take the version too, so that a later comparison finds the tables equal.
         self.data_version = master.data_version
         for name in changed:
             self.changed.emit(name)

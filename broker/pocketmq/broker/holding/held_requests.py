@@ -97,10 +97,8 @@ class HeldRequests(Service, Generic[HELD]):
             OverBudgetError: its connection has as many waiting as it may.
         """
         request = held.request
-        # A oneway request has no answer, so nothing may wait for one.
         if request.is_oneway:
             return
-        # May raise: the connection has as many waiting as it may, and this one is answered at once.
         self.table.hold(held, extra_bytes)
         # The frame's bytes stay alive with the request; the header is all that is needed of it.
         request.ext = request.remark = None
@@ -119,10 +117,10 @@ class HeldRequests(Service, Generic[HELD]):
         looked at all.
         """
         now = self._clock.monotonic()
-        # A portion of them: a table of 100,000 held pulls must not keep the loop.
+        # Look at a portion only: going through 100,000 held pulls would block the event loop.
         due = self.table.due(now, self._max_offset, LOOKED_AT_PER_TURN)
         self._answer_soon(due, "deadline")
-        # Not all of them were looked at: the rest follows in the next turn.
+        # The rest follows in the next turn.
         if self.table.is_looking:
             return 0.0
         return None if self.table else AT_REST
@@ -139,7 +137,7 @@ class HeldRequests(Service, Generic[HELD]):
         self._answer_soon(self.table.release_all(), "master-returned")
 
     def _answer_soon(self, woken: Sequence[HELD], trigger: Woken) -> None:
-        # In the next turn: `arrived` is called inside the append that its messages came from.
+        # Answer in the next turn, because `arrived` is called inside the append of the messages.
         if woken:
             if self._core.events.is_on and self._on_woken is not None:
                 for held in woken:
@@ -158,13 +156,13 @@ class HeldRequests(Service, Generic[HELD]):
 
     def _answer(self, held: HELD) -> None:
         peer, request = held.peer, held.request
-        # Its connection closed while it waited: nobody reads the answer.
+        # The connection closed meanwhile: nobody reads the answer.
         if not peer.is_open:
             return
         try:
             reply = self._answer_again(held)
         except Exception as exc:  # noqa: BLE001 - the topic or group may be gone; the peer is told
             reply = error_reply(peer, request, exc)
-        # None would mean that it waits again, and it may wait only once (B-72).
+        # None means that the request would wait again, but it may wait only once (B-72).
         if reply is not None:
             peer.reply(request, reply)

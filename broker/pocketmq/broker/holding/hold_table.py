@@ -107,7 +107,7 @@ class HoldTable(Generic[HeldT]):
                 code=ResponseCode.SYSTEM_BUSY,
             )
         size_bytes = HELD_REQUEST_BYTES + extra_bytes
-        # It counts as memory of its connection until it is answered: a peer may hold thousands.
+        # Charged to the connection until the request is answered: a peer may hold thousands.
         held.peer.keep(size_bytes)
         topic, queue_id = held.queue
         self._held.setdefault(topic, {}).setdefault(queue_id, {})[held] = size_bytes

@@ -88,7 +88,7 @@ class ConsumerFilters:
                 del self._entries[key]
                 self.unsaved.note()
             elif key not in alive and not entry.dead:
-                # Not before its birth, even if the clock was set back.
+                # Never earlier than its birth, even if the clock was set back.
                 entry.dead_time, entry.dead = max(now_ms, entry.born_time), True
                 self.unsaved.note()
         for key in self._wrong.keys() - alive:
@@ -100,7 +100,7 @@ class ConsumerFilters:
         version = subscription.sub_version
         if old is not None and not old.dead and version <= old.client_version:
             return
-        # Refused before: it is parsed again only when it changes.
+        # Rejected before: parse it again only when it changes.
         if subscription == self._wrong.get(key):
             return
         if not self._understands(subscription):
@@ -110,7 +110,7 @@ class ConsumerFilters:
             subscription.sub_string,
             subscription.expression_type,
         )
-        # The same expression again: the entry lives on, with its age.
+        # The expression is the same: keep the entry and its age.
         if old is not None and same:
             old.client_version, old.dead_time, old.dead = version, 0, False
         else:

@@ -87,8 +87,7 @@ class LockProcessor:
         names += [name for queue in body.mq_set for name in (queue.topic, queue.broker_name)]
         budget = self._budget()
         budget.check("name_chars", max(map(len, names)), "characters of a name")
-        # Cheaper to count what is asked for than what is not known yet: the exact number only near
-        # the limit.
+        # Counting all requested queues is cheap; the new ones are counted only near the limit.
         if self._locks.count + len(body.mq_set) > budget.queue_locks:
             locked = self._locks.count + self._locks.unknown(body.consumer_group, body.mq_set)
             budget.check("queue_locks", locked, "locks of queues")

@@ -47,8 +47,6 @@ class RebalanceLockManager:
         granted = []
         for queue in queues:
             lock = locks.get(queue)
-            # A queue is free when nobody has it, when it is the caller's own, or when its time is
-            # over (B-46).
             if lock is None:
                 locks[queue] = QueueLock(client_id, now)
                 self.count += 1
@@ -56,7 +54,7 @@ class RebalanceLockManager:
                 lock.client_id = client_id
                 lock.renewed_at = now
             else:
-                # Another one holds it: the answer leaves it out, and the client waits (B-46).
+                # Another client holds the lock: the answer leaves the queue out (B-46).
                 continue
             granted.append(queue)
         if locks:
@@ -79,7 +77,6 @@ class RebalanceLockManager:
     def holder(self, group: str, queue: MessageQueue, now: float) -> str | None:
         """The client id that holds the queue's unexpired lock; None when nobody does."""
         lock = self._table.get(group, {}).get(queue)
-        # An expired lock counts as none, though it is still in the table (B-50).
         if lock is None or now - lock.renewed_at > self.lifetime_s:
             return None
         return lock.client_id
@@ -95,7 +92,6 @@ class RebalanceLockManager:
         """Forget expired locks, so that groups long gone take no memory."""
         for group in list(self._table):
             locks = self._table[group]
-            # Only to save memory: what has expired never counted.
             for queue in [q for q, k in locks.items() if now - k.renewed_at > self.lifetime_s]:
                 del locks[queue]
                 self.count -= 1

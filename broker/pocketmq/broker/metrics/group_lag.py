@@ -94,7 +94,7 @@ class LagReader:
         left = MOST_QUEUES
         for lag, configs, pops in self._wanted():
             left -= sum(config.write_queue_nums for config in configs)
-            # No part of a group: half of its lag would look like progress.
+            # Leave out a whole group, not a part of it: half of its lag would look like progress.
             if left < 0:
                 return
             for config in configs:
@@ -109,7 +109,7 @@ class LagReader:
             info = self._consumers.get(group)
             online = info is not None and bool(info.subscriptions)
             pops = info is not None and info.consume_type == POP
-            # Members tell what a group reads; without any, its offsets do.
+            # The members' subscriptions say what a group reads; without members, its offsets do.
             topics = info.subscriptions if info is not None and online else None
             for topic in sorted(self._offsets.topics_of(group) if topics is None else topics):
                 config = self._topics.get(topic)

@@ -49,7 +49,7 @@ class MetricsProcessor:
             except Exception as exc:  # noqa: BLE001 - the peer is told, as by the dispatcher
                 reply = error_reply(peer, request, exc)
             if reply is None:
-                # The next part in another turn, so that requests are served between.
+                # Continue in another turn, so that requests are served in between.
                 defer(go_on)
             else:
                 peer.reply(request, reply)

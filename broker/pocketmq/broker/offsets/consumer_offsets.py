@@ -72,7 +72,7 @@ class ConsumerOffsetManager:
             self._count += 1
         queues[queue_id] = offset
         self._commits += 1
-        # RocketMQ counts its version up once in 500 commits; slaves compare by it (B-32, Z-10).
+        # As in RocketMQ, 500 commits raise the version once; slaves compare versions (B-32, Z-10).
         if self._commits % COMMITS_PER_VERSION == 0:
             self.data_version = self.data_version.next_version(now_ms)
         elif before == offset:
@@ -100,7 +100,7 @@ class ConsumerOffsetManager:
 
     def query(self, group: str, topic: str, queue_id: int) -> int | None:
         """The stored offset; None when there is none, also for a stored negative one."""
-        # A negative offset is none: some clients commit -1 for a queue they have not read.
+        # Some clients commit -1 for a queue that they have not read.
         offset = self._committed.get((topic, group), _NONE).get(queue_id, -1)
         return offset if offset >= 0 else None
 
@@ -126,7 +126,6 @@ class ConsumerOffsetManager:
 
     def note_pull(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Remember up to where the group last pulled; kept in memory only (B-35)."""
-        # In memory only: what was pulled says nothing of what was consumed (B-35).
         key = (topic, group)
         queues = self._pulled.get(key)
         if queues is None:
@@ -154,8 +153,8 @@ class ConsumerOffsetManager:
         """
         key = (topic, group)
         self._resets.setdefault(key, {})[queue_id] = offset
-        # Also what is committed: a client that asks before it pulls must find the reset.
-        # A client that is away asks for its offset when it comes back, and pulls only then.
+        # Set the committed offset too: a client that was away asks for its offset before it pulls,
+        # and must get that of the reset.
         queues = self._committed.get(key)
         if queues is None:
             queues = self._add(key)
@@ -165,7 +164,7 @@ class ConsumerOffsetManager:
 
     def pending_reset(self, group: str, topic: str, queue_id: int) -> int | None:
         """The offset that the next pull of the queue is moved to, if any."""
-        # Most brokers have none, and this is asked at every pull and commit.
+        # Resets are rare, and this is called at every pull and commit.
         if not self._resets:
             return None
         return self._resets.get((topic, group), _NONE).get(queue_id)
@@ -198,7 +197,6 @@ class ConsumerOffsetManager:
     def forget(self, group: str, topic: str) -> None:
         """Remove all offsets of the group in the topic."""
         key = (topic, group)
-        # Of all three tables: an offset that was reset belongs to the group as well.
         self._count -= len(self._committed.get(key, ()))
         for table in (self._committed, self._pulled, self._resets):
             table.pop(key, None)
@@ -216,7 +214,6 @@ class ConsumerOffsetManager:
         Args:
             is_subscribed: whether (group, topic) has a member.
         """
-        # Committed ones stay: their offset is what the group has, whoever pulls.
         for topic, group in [key for key in self._pulled if key not in self._committed]:
             if not is_subscribed(group, topic):
                 del self._pulled[topic, group]
@@ -250,7 +247,7 @@ class ConsumerOffsetManager:
             if (queues := self._committed.get((topic, group))) is not None
             and SEPARATOR not in group
             and not is_subscribed(group, topic)
-            # At or below the minimum, and the queue does not begin at 0: its messages are gone
+            # At or below the minimum, in queues that no longer begin at 0: the messages are gone
             # (B-36).
             and all(offset <= min_offset(topic, q) != 0 for q, offset in queues.items())
         ]
@@ -268,7 +265,7 @@ class ConsumerOffsetManager:
     def load(self, stored: ConsumerOffsetTable) -> None:
         """Take over what `consumerOffset.json` holds."""
         for name, queues in stored.offset_table.items():
-            # A name without a separator is of no group: an operator may have written it.
+            # An operator may have edited the file: without a separator the name has no group.
             topic, separator, group = name.partition(SEPARATOR)
             if separator:
                 known = self._add((topic, group))
@@ -291,7 +288,7 @@ class ConsumerOffsetManager:
                 mine.clear()
                 mine.update(queues)
                 self.unsaved.note()
-        # The master's version: this table is a copy of its own.
+        # Take the version too, because this table is a copy of the master's.
         self.data_version = master.data_version
 
     def note_acting(self, now_ms: int) -> None:
@@ -317,11 +314,11 @@ class ConsumerOffsetManager:
             if not separator:
                 continue
             mine = self._committed.get((topic, group), _NONE)
-            # The broker's own groups keep their offsets: their work goes on here and not at the
+            # Groups of the broker itself keep their offsets: their work continues here, not on the
             # slave (Z-9).
             wins = is_newer and not group.startswith(SYSTEM_GROUP_PREFIX)
             for queue_id, theirs in queues.items():
-                # Never beyond this log: a slave may have had more of a log that was cut (Z-9).
+                # Never beyond the end of this log, which may be shorter than the slave's was (Z-9).
                 offset = min(theirs, max_offset(topic, queue_id))
                 before = mine.get(queue_id)
                 if offset == before or (before is not None and offset < before and not wins):
@@ -344,7 +341,7 @@ class ConsumerOffsetManager:
         for (topic, group), queues in self._committed.items():
             for queue_id, offset in queues.items():
                 end = max_offset(topic, queue_id)
-                # A power cut may have taken what consumers had already committed (F-25).
+                # A power cut may have lost messages whose offsets were already committed (F-25).
                 if offset > end:
                     fallen.append((topic, group, queue_id, offset))
                     queues[queue_id] = end

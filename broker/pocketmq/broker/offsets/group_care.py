@@ -61,7 +61,7 @@ class GroupCare:
         threshold_bytes = self._stop_behind_bytes()
         if threshold_bytes is not None:
             self._stop_slow_groups(threshold_bytes)
-        # Once for each period, behind the portions: this looks at all of them.
+        # Once per period, after the last portion, because this looks at all groups.
         self._offsets.forget_pulls(self._is_subscribed)
         return None
 

@@ -75,14 +75,14 @@ class OffsetProcessor:
         """The group's committed offset; 0 in a young queue; or QUERY_NOT_FOUND (22) (B-34)."""
         header = request.header(QueryConsumerOffsetRequestHeader)
         group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
-        # A reset comes first: the client must begin where the tool put it (B-34).
+        # A pending reset comes first: the client must begin where the tool put it (B-34).
         offset = self._offsets.pending_reset(group, topic, queue_id)
         if offset is None:
             offset = self._offsets.query(group, topic, queue_id)
-        # A young queue is answered with 0, so that a new group misses nothing (B-34.3).
+        # In a young queue the answer is 0, so that a new group misses nothing (B-34.3).
         if offset is None and header.set_zero_if_not_found is not False:
             offset = self._offset_of_young_queue(topic, queue_id)
-        # The client then goes by its own `consumeFromWhere` (C-33).
+        # After this answer the client goes by its own `consumeFromWhere` (C-33).
         if offset is None:
             raise RequestRefusedError(
                 ResponseCode.QUERY_NOT_FOUND,
@@ -93,14 +93,14 @@ class OffsetProcessor:
     # behaviour 22
     def _offset_of_young_queue(self, topic: str, queue_id: int) -> int | None:
         """0 where the queue still begins with a first message that is in memory."""
-        # It does not begin at 0 any more: its first messages are gone.
+        # The queue's first messages are gone.
         if self._store.min_offset(topic, queue_id) > 0:
             return None
         first = self._store.get_message(topic, queue_id, 0, 1)
-        # An empty queue counts as in memory in 4.9 and not in 5.x (B-34.3).
+        # 4.9 treats an empty queue as in memory, and 5.x does not (B-34.3).
         if first.status is not GetStatus.FOUND:
             return 0 if self._profile.offset_of_empty_queue == "zero" else None
-        # Out of memory already: the client decides where to start (B-34.3).
+        # If the first message is no longer in memory, the client decides where to start (B-34.3).
         return None if first.suggest_pulling_from_slave else 0
 
     def start_offset(self, topic: str, queue_id: int) -> int:
@@ -113,13 +113,13 @@ class OffsetProcessor:
         """Commit; a smaller offset is accepted with a warning (B-32, B-33)."""
         header = request.header(UpdateConsumerOffsetRequestHeader)
         group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
-        # 4.9 checks nothing: whatever a client commits is kept (B-33).
+        # 4.9 keeps whatever a client commits (B-33).
         if self._profile.check_offset_commits and self._groups.get(group) is None:
             raise RequestRefusedError(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"group {group} does not exist here"
             )
         self._check_queue(topic, queue_id)
-        # Only a new queue costs memory; a known one is replaced.
+        # Only the first commit in a queue takes memory.
         if queue_id not in self._offsets.queues(group, topic):
             budget = self._budget()
             budget.check("name_chars", len(group), "characters of the group's name")
@@ -129,7 +129,7 @@ class OffsetProcessor:
                 "offsets of groups in queues",
                 advice="delete groups that nobody needs, or raise it",
             )
-        # A commit must not undo a tool's reset before it is read (B-33).
+        # A commit must not undo a tool's reset that the group has not seen yet (B-33).
         if self._offsets.pending_reset(group, topic, queue_id) is not None:
             return request.reply(remark="the queue is being reset; the commit is ignored")
         before = self._offsets.commit(
@@ -151,7 +151,7 @@ class OffsetProcessor:
                 ResponseCode.TOPIC_NOT_EXIST, f"topic {topic} does not exist here"
             )
         queues = max(config.read_queue_nums, config.write_queue_nums)
-        # A queue that was shrunk away still has messages, and its offset must stay.
+        # A queue that was removed by shrinking the topic may have messages, and so progress.
         if 0 <= queue_id < queues or self._store.max_offset(topic, queue_id) > 0:
             return
         raise RequestRefusedError(

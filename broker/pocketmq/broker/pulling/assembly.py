@@ -46,7 +46,7 @@ def assemble_pulling(
 ) -> Pulling:
     """Listens to `message_arrived`, `topic_deleted` and `channel_closed`."""
     config, profile, clock = core.config, core.profile.broker, core.clock
-    # 5.x notes them, 4.9 does not; an option may say otherwise (B-36).
+    # By default 5.x notes offsets of broadcasting members, and 4.9 does not (B-36).
     note_broadcasts = config.enable_broadcast_offset_store
     if note_broadcasts is None:
         note_broadcasts = profile.note_broadcast_offsets
@@ -71,7 +71,7 @@ def assemble_pulling(
         core.events,
         config.name,
         groups.consumers,
-        # 4.9 stores a message about each offset it moves, and 5.x no longer does (B-65).
+        # Only 4.9 stores a message about each offset that it moves (B-65).
         moved=OffsetMovedEvents(storing.puts, core.address, clock, config.name)
         if profile.write_offset_moved_event
         else None,

@@ -89,7 +89,7 @@ class BroadcastOffsets:
         That is where the group shares its queues, where its members pull by themselves and not
         under a listener, and where the connection has sent no heartbeat for it.
         """
-        # A proxy says whose pull it is: its own connection belongs to nobody (B-36).
+        # A proxy names the client, because its own connection belongs to none of them (B-36).
         if header.request_source == RequestSource.PROXY_FOR_BROADCAST:
             client_id = header.proxy_froward_client_id
             return BroadcastPuller(client_id, via_proxy=True) if client_id else None
@@ -106,14 +106,14 @@ class BroadcastOffsets:
         """
         group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
         client = self._table.get((topic, group), {}).get(puller.client_id)
-        # A client that has never pulled is taken for whatever asks now.
+        # A client without an entry is taken to be connected as it is now.
         was_via_proxy = puller.via_proxy if client is None else client.via_proxy
         asks = was_via_proxy and header.queue_offset < 0
         if not asks and was_via_proxy == puller.via_proxy:
             return None
         offset = None if client is None else client.offsets.get(queue_id)
         if offset is None:
-            # The smallest offset of the group: what any of them has still to get.
+            # Without an offset of its own the client gets the smallest one of the group.
             offset = self._offsets.query(broadcast_group(group), topic, queue_id)
         return self._start_offset(topic, queue_id) if offset is None else offset
 
@@ -130,7 +130,7 @@ class BroadcastOffsets:
         client.pulled_at = now
         client.via_proxy = puller.via_proxy
         queue_id = header.queue_id
-        # Never back: two clients of one id may pull at once.
+        # The offset never falls: two clients with the same id may pull at once.
         client.offsets[queue_id] = max(offset, client.offsets.get(queue_id, offset))
         if was_empty:
             self.began.emit()
@@ -150,7 +150,7 @@ class BroadcastOffsets:
                 del self._table[topic, group]
             name = broadcast_group(group)
             for queue_id, offset in smallest.items():
-                # Written only when it changed: this runs every few seconds for each queue.
+                # Commit only changes: this runs every few seconds for each queue.
                 if self._offsets.query(name, topic, queue_id) != offset:
                     self._offsets.commit(name, topic, queue_id, offset, now_ms)
 
@@ -161,11 +161,11 @@ class BroadcastOffsets:
         for client_id, client in list(clients.items()):
             age_s = now - client.pulled_at
             connected = info is not None and client_id in info.ids
-            # A client that is gone counts for a while, so that its messages are not skipped.
+            # A disconnected client counts for a while, so that its messages are not skipped.
             if connected or age_s < self._expire_s:
                 for queue_id, offset in client.offsets.items():
                     smallest[queue_id] = min(offset, smallest.get(queue_id, offset))
-            # Connected and silent for long: it has nothing to hold back any more.
+            # A connected client is dropped only after a longer silence.
             if age_s >= (self._expire_max_s if connected else self._expire_s):
                 del clients[client_id]
         return smallest

@@ -48,7 +48,7 @@ class OffsetMovedEvents:
             topic=OFFSET_MOVED_TOPIC,
             queue_id=0,
             body=msgspec.json.encode(event),
-            # Tag and key are the group: that is what 4.9 writes and what people search by (B-65).
+            # 4.9 writes the group as tag and key (B-65).
             properties=f"TAGS\x01{group}\x02KEYS\x01{group}\x02".encode(),
             flag=0,
             sys_flag=0,
@@ -57,7 +57,7 @@ class OffsetMovedEvents:
             store_host=self._address.packed,
             tags_code=tags_code(group),
             keys=group,
-            # Nobody waits for this message; the pull was answered long before.
+            # Nobody waits until this message is stored.
             wait_store_ok=False,
         )
         self._puts.put(message)

@@ -148,7 +148,7 @@ class PullChecks:
                 ForbiddenType.BROKER,
                 f"broker {self._broker_name} may not be read: its own permission lacks the bit",
             )
-        # Known groups are found without a call; an unknown one may be made (B-40).
+        # Most groups are in the table; one that is not may be created (B-40).
         group = self._groups.table.get(header.consumer_group)
         if group is None:
             group = self._groups.find_or_create(header.consumer_group, now_ms)
@@ -174,7 +174,8 @@ class PullChecks:
                 ForbiddenType.TOPIC,
                 f"topic {header.topic} may not be read: its permission is {Perm.text(config.perm)}",
             )
-        # Read queues: a topic that is shrunk is still read where its messages are.
+        # Read queues count here: while a topic is being shrunk, it has more of them than write
+        # queues.
         if not 0 <= header.queue_id < config.read_queue_nums:
             raise RequestRefusedError(
                 self._invalid_code,
@@ -186,7 +187,7 @@ class PullChecks:
         try:
             wanted = self._filters.of(subscription)
         except FilterError as exc:
-            # The pull brought its subscription, so it is the client's text that cannot be read.
+            # The pull carries its own subscription, so the client's text is at fault.
             if header.sys_flag & PullSysFlag.SUBSCRIPTION:
                 raise RequestRefusedError(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(exc)) from exc
             raise RequestRefusedError(  # the heartbeat was accepted (Q-22, Q-23)
@@ -206,7 +207,7 @@ class PullChecks:
         group: SubscriptionGroupConfig,
         info: ConsumerGroupInfo | None,
     ) -> SubscriptionData:
-        # A pull may say what it wants itself; otherwise the group's heartbeat says it (B-56).
+        # A pull may carry its own subscription; otherwise the group's heartbeat decides (B-56).
         if header.sys_flag & PullSysFlag.SUBSCRIPTION:
             return self._filters.parse(
                 header.topic, header.subscription, header.sub_version, header.expression_type
@@ -223,7 +224,7 @@ class PullChecks:
                 f"group {header.consumer_group} may not consume by broadcast",
             )
         data = info.subscriptions.get(header.topic)
-        # The topic is new to the group, or members differ in what they subscribe to (B-23).
+        # The topic is new to the group, or its members subscribe to different topics (B-23).
         if data is None:
             raise RequestRefusedError(
                 ResponseCode.SUBSCRIPTION_NOT_EXIST,
@@ -332,13 +333,13 @@ class HeldPull:
 
     def wants(self, first_offset: int, codes: Sequence[int]) -> bool:
         """Whether any of these messages, the first at `first_offset`, may be for this pull."""
-        # Messages before the pull's offset do not count: it has seen them, or will never.
+        # Messages before the pull's offset do not count.
         skip = self.header.queue_offset - first_offset
         if skip >= len(codes):
             return False
         if self._matches is None:
             return True
-        # Any of them is enough: the pull is run again with all its checks.
+        # One match is enough: the pull then runs again with all its checks.
         return any(map(self._matches, codes[skip:] if skip > 0 else codes))
 
     def is_behind(self, max_offset: int) -> bool:

@@ -125,7 +125,7 @@ class PullReader:
             # Run again after waiting, it would commit an offset from before the wait (B-35).
             self._commit(header, now_ms)
         broadcasts, puller, members = self._broadcasts, None, plan.members
-        # Only where offsets of broadcasting members are noted, and only for those groups.
+        # Offsets are noted only for broadcasting groups and for pulls through a proxy.
         if broadcasts is not None and (
             header.request_source or (members is not None and members.is_broadcasting)
         ):
@@ -162,10 +162,10 @@ class PullReader:
             slow=result.suggest_pulling_from_slave,
         )
         code = verdict.code
-        # How far the group has pulled is a figure, and not what it has consumed (B-35).
+        # This is a statistic, and not the group's progress (B-35).
         self._offsets.note_pull(group, topic, queue_id, verdict.next_begin_offset)
         if broadcasts is not None and puller is not None:
-            # Moved, the client pulls from where it was moved to.
+            # A client that was moved pulls next from its new offset.
             pulled = result.next_begin_offset if code == MOVED else offset
             broadcasts.note(header, puller, pulled, self._clock.monotonic())
         # Held before it is counted: it is counted when it is answered.
@@ -174,7 +174,7 @@ class PullReader:
                 self._reports.held(peer, header)
             hold(peer, request, header, plan.subscription)
             return None
-        # 4.9 leaves a message about an offset that it moved, for people to find (B-65).
+        # 4.9 stores a message about each offset that it moves (B-65).
         if code == MOVED and self._reports.moved is not None:
             self._reports.moved.note(header, result.next_begin_offset)
         done_at = self._clock.monotonic()
@@ -191,7 +191,7 @@ class PullReader:
         )
         if code == FOUND and self._reports.events.is_on:
             self._reports.found(peer, header, result)
-        # Only a found answer has a body: other codes tell where to go on (B-59).
+        # Other codes have no body: they only say where to continue (B-59).
         body = result.records if code == FOUND else b""
         return request.reply(answer, body, code=code, remark=result.status.name)
 
@@ -201,7 +201,7 @@ class PullReader:
 
     def _commit(self, header: PullMessageRequestHeader, now_ms: int) -> None:
         group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
-        # A tool's reset waits: the client would set the offset back that it does not know of.
+        # Ignore the commit while a reset is pending: the client does not know of the reset yet.
         if self._offsets.pending_reset(group, topic, queue_id) is None:
             self._offsets.commit(group, topic, queue_id, header.commit_offset, now_ms)
 
@@ -246,7 +246,8 @@ class PullProcessor:
         subscription: SubscriptionData,
     ) -> None:
         options = self._options()
-        # Without long polling a pull waits a second, however long the client would (B-70).
+        # Without long polling the broker's own short time applies, whatever the client asked
+        # (B-70).
         held_ms = (
             header.suspend_timeout_millis
             if options.long_polling_enable
@@ -255,7 +256,6 @@ class PullProcessor:
         deadline_at = self._clock.monotonic() + max(0, held_ms) / 1000
         self._held.hold(
             HeldPull(peer, request, header, subscription, deadline_at),
-            # What the request keeps alive: its header's texts, and what the subscription was parsed
-            # into.
+            # The memory that the request keeps: the header's texts and the parsed subscription.
             BYTES_PER_CHAR * len(subscription.sub_string) + header.text_bytes,
         )

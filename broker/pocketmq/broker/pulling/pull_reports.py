@@ -104,7 +104,7 @@ class PullReports:
         key = (kind, header.consumer_group, header.topic, header.queue_id)
         found = self._counters.get(key)
         if found is None:
-            # Queues come and go; all counters together cost less than finding which one to drop.
+            # Clearing all counters is cheaper than finding out which one to drop.
             if len(self._counters) >= MOST_KEPT:
                 self._counters.clear()
             place = Place(header.topic, header.queue_id, self._broker, header.consumer_group)

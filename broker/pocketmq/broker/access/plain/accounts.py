@@ -96,7 +96,7 @@ class PlainAccount:
         for name, needed in needs.items():
             is_group = name.startswith(RETRY_PREFIX)
             owned = self.perms.get(name, self.group_perm if is_group else self.topic_perm)
-            # DENY is a bit of its own, and wins over the others.
+            # DENY is a separate bit, and it overrides the others.
             if owned & Perm.DENY or not owned & needed:
                 what = f"group:{name[len(RETRY_PREFIX) :]}" if is_group else f"topic:{name}"
                 raise PlainAclError(f"No default permission for {what}")

@@ -70,7 +70,8 @@ def change_account(files: Contents, default: Path, told: Mapping[str, Any]) -> P
     """
     key, secret = told.get("accessKey"), told.get("secretKey")
     if not key or not secret or min(len(key), len(secret)) < MIN_KEY_CHARS:
-        # RocketMQ's words have the secret; a refusal may come into a log.
+        # RocketMQ's text also contains the secret. It is left out here because refusals may be
+        # logged.
         raise PlainAclError(
             f"The accessKey={key} and its secretKey cannot be null and length should longer "
             f"than {MIN_KEY_CHARS - 1}"

@@ -183,7 +183,7 @@ def _parsed(yaml: Any, path: Path, content: bytes) -> Mapping[str, Any]:
     try:
         data = yaml.safe_load(content)
     except (yaml.YAMLError, ValueError, RecursionError) as exc:  # 2024-13-45 is no date
-        # PyYAML's text quotes the line, which may be one with a secret.
+        # PyYAML's message quotes the line, which may contain a secret.
         mark = getattr(exc, "problem_mark", None)
         at = "" if mark is None else f", line {mark.line + 1}"
         raise PlainAclError(f"{path} is no YAML{at}") from None

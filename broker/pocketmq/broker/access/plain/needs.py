@@ -43,7 +43,7 @@ def plain_needs(request: Command, fields: Mapping[str, object]) -> dict[str, Per
     if code in _SENDS:
         of_topic, of_group = _SENDS[RequestCode(code)]
         topic = _text(fields, of_topic)
-        # It goes back to whom it was delivered to: the group has to be one that may read.
+        # A send to a retry topic returns a delivered message: the group needs permission to read.
         if topic is not None and topic.startswith(RETRY_PREFIX):
             need(_retry(_text(fields, of_group)), Perm.SUB)
         else:

@@ -93,8 +93,8 @@ class PlainGuard:
         account = self.acl.accounts.get(name)
         if account is None:
             raise PlainAclError(f"No acl config for {name}")
-        # An account's own addresses need no key, so who comes from there is an admin only if the
-        # account is: else it could make itself one.
+        # A request from one of the account's own addresses skips all checks. Changes of accounts
+        # are excepted, unless the account is an admin: it could otherwise make itself one.
         is_for_admins = is_own or (request.code in ACCOUNT_CODES and not account.is_admin)
         if not is_for_admins and account.is_white(address):
             return
