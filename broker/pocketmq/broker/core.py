@@ -90,7 +90,7 @@ class BrokerCore:
         )
         return cls(
             options=options,
-            # A partial and not a function: it is asked at each request.
+            # A partial is cheaper than a function, and this is called at each request.
             config_now=partial(options.by_class.__getitem__, BrokerConfig),
             profile=profile,
             clock=clock,
@@ -146,7 +146,8 @@ def _role_at_start(config: BrokerConfig) -> RoleState:
     """What the options say; with controllers a slave of nobody, until they have spoken."""
     if not config.enable_controller_mode:
         return RoleState(config.broker_role, config.broker_id)
-    # Half the time after which controllers elect another: it has ended long before (W-2).
+    # Half of the time after which controllers elect another master: the lease ends well before
+    # (W-2).
     lease_s = config.controller_heart_beat_timeout_mills / 2000
     lease = MasterLease(lease_s if config.master_lease_enable else 0)
     return RoleState(BrokerRole.SLAVE, UNKNOWN_ID, lease)

@@ -101,7 +101,7 @@ class ReplicaManager(Service):
         )
         self._disk = SickDisk()
         self._lease = core.role.lease
-        # Polls renew the lease, so they come more often than it ends.
+        # Polls renew the lease, so they must come more often than it expires.
         poll_s = min(rules.poll_s, LEASE_POLL_S) if self._lease.is_wanted else rules.poll_s
         self._polls = PeriodicService("controller poll", clock, poll_s, self._poll)
         self._leases = PeriodicService("master lease", clock, LEASE_CHECK_S, self._check_lease)
@@ -127,7 +127,7 @@ class ReplicaManager(Service):
             except (PeerError, RemotingError, BrokerError) as exc:
                 log.warning("controller.not_joined", reason=str(exc), retry_s=RETRY_S)
             await self._core.clock.sleep(RETRY_S)
-        # Only now: before the join there is no id to speak for.
+        # Start these only after the join, which gives this broker its id.
         self._beats.start()
         self._polls.start()
         self._checks.start()
@@ -149,7 +149,7 @@ class ReplicaManager(Service):
         self._who = await self._identity()
         self._replication.sync.named(self._who.broker_id)
         verdict = await self._controllers.register(self._who, str(self._core.address))
-        # Before an election, in which only brokers count whose heartbeat has come.
+        # Send a heartbeat before the election, which only counts brokers that have sent one.
         await self._send_heartbeat()
         if verdict.master_id is None:
             elected = await self._controllers.elect(self._who)
@@ -170,14 +170,13 @@ class ReplicaManager(Service):
             return found
         if found is None:
             number = await self._controllers.next_id(cluster, name)
-            # Unlike that of any other broker or start: by it the controllers know who claimed the
-            # id.
+            # Unique for this broker and start: by it the controllers know who claimed the id.
             code = f"{self._core.address};{self._core.clock.time_ms()}"
             found = Identity(cluster, name, number, code)
-            # Written before it is asked for: after a crash the same id is claimed, and no other.
+            # Save the claim before sending it: after a crash this broker claims the same id again.
             await self._files.claim(found)
         if not await self._controllers.claim(found):
-            # Another broker has it; the next attempt asks for a new one.
+            # Another broker has the id; the next attempt asks for a new one.
             self._files.refused()
             raise BrokerError(
                 ResponseCode.CONTROLLER_BROKER_ID_INVALID, f"id {found.broker_id} was taken"
@@ -197,13 +196,13 @@ class ReplicaManager(Service):
         """Become what the controllers say, unless it is older than what this broker is."""
         async with self._changing:
             role, sync = self._core.role, self._replication.sync
-            # At the start the epoch on the disk may be the verdict's, and the role is still to be
-            # taken.
+            # After a restart the epoch on the disk may be the verdict's although no role is taken
+            # yet.
             is_new = verdict.epoch > role.epoch or self._applied is None
             if verdict.master_id is None or verdict.epoch < role.epoch:
                 return
             if not is_new:
-                # The role stays, and the set may be a newer one.
+                # The role stays; only the sync state set may be newer.
                 if role.leads and verdict.epoch == role.epoch:
                     sync.told(verdict.in_sync, verdict.set_epoch)
                     self._settle()
@@ -222,14 +221,14 @@ class ReplicaManager(Service):
             core.store.readiness.block(TOO_FEW)
         await self._replication.roles.become_master(verdict.epoch, is_confirmed=not others_count)
         start = core.store.commit_log.max_offset
-        # It was elected just now, which is as good as an answer.
+        # This broker was elected just now, which renews the lease as an answer does.
         self._renew(core.clock.monotonic())
         sync.begin(ids, verdict.set_epoch, start, core.clock.monotonic())
         self._settle()
 
     async def _follow(self, verdict: Verdict) -> None:
         self._replication.sync.end()
-        # Reasons of a master; a slave writes what its master sends.
+        # These reasons are for a master only; a slave writes what its master sends.
         self._core.store.readiness.unblock(TOO_FEW, NO_LEASE)
         where = MasterAddresses(verdict.master_address, None)
         await self._replication.roles.become_slave(self._who.broker_id, where, verdict.epoch)
@@ -245,7 +244,7 @@ class ReplicaManager(Service):
         try:
             if self._lease.is_wanted:
                 await self._send_heartbeat()  # so that who answers has heard of us
-            # The lease counts from the question: the answer may have been under way for long.
+            # The lease counts from the question: the answer may have been on its way for long.
             asked_at = self._core.clock.monotonic()
             verdict = await self._controllers.master_of(self._who.name)
             if verdict.master_id is None:
@@ -260,7 +259,7 @@ class ReplicaManager(Service):
         role = self._core.role
         if (verdict.master_id, verdict.epoch) == (self._who.broker_id, role.epoch) and role.leads:
             self._renew(asked_at)
-        # No proposal came between, so the answer tells what became of the last one.
+        # No proposal was made meanwhile, so this answer shows the outcome of the last one.
         if is_unsure and proposals == self._proposals:
             self._is_unsure = False
             if verdict.epoch == self._core.role.epoch:
@@ -313,7 +312,7 @@ class ReplicaManager(Service):
             return
         self._settle()
         if self._wanted() is not None:
-            # At once, and not at the next look: producers may wait for who has left.
+            # Check at once: producers may be waiting for a slave that has left.
             self._checks.wakeup()
 
     def _wanted(self) -> frozenset[int] | None:
@@ -328,7 +327,7 @@ class ReplicaManager(Service):
             end = store.commit_log.max_offset
             store.confirm(sync.confirm_offset(store.confirmed_offset, end))
         else:
-            # Nobody else counts, so consumers see all that is stored.
+            # No other replica counts, so consumers see all that is stored.
             store.confirm(None)
         if len(sync.members) < self._rules.min_in_sync:
             store.readiness.block(TOO_FEW)
@@ -352,7 +351,7 @@ class ReplicaManager(Service):
             await self._hand_over()
         sync = self._replication.sync
         wanted = self._wanted()
-        # A proposal that got no answer is made again: it may have been taken.
+        # A proposal without an answer is repeated: it may have been accepted.
         if wanted is None and not sync.is_asking:
             return
         ids = wanted or sync.ids
@@ -363,7 +362,7 @@ class ReplicaManager(Service):
         try:
             reply = await self._controllers.alter(self._who, epoch, ids, sync.set_epoch)
         except (PeerError, RemotingError, BrokerError) as exc:
-            # It may have been taken, so both sets go on counting.
+            # It may have been accepted, so both sets still count.
             log.warning("sync_state.unknown", wanted=sorted(ids), reason=str(exc))
             return
         # The answer is about an epoch that is over.

@@ -87,7 +87,7 @@ class RoleProcessor:
             EpochEntry(
                 epoch=each.epoch,
                 start_offset=each.start,
-                # The present term has no end yet.
+                # The current term has no end yet.
                 end_offset=INT64_MAX if each == table.last else table.end_of(each, log_end),
             )
             for each in table.entries

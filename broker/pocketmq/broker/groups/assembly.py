@@ -55,8 +55,8 @@ def assemble_groups(
     )
     saved = SavedTable("groups", file.save, clock, file.load)
     signals.group_changed.connect(saved.changed)
-    # Changes are gathered and told in the loop's next turn, so a hundred consumers cause one round
-    # (B-24).
+    # Changes are collected and sent in the loop's next turn, so that a hundred consumers cause one
+    # round (B-24).
     notices = ConsumerNotices(
         ConsumerChanges(
             configs,

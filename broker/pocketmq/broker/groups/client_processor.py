@@ -92,13 +92,13 @@ class ClientProcessor:
     @handles(RequestCode.HEART_BEAT)
     def heartbeat(self, peer: Peer, request: Command) -> Reply:
         """Register all groups of a client (B-21)."""
-        # Before it is decoded: a heartbeat that waited too long is told so at no cost (B-161).
+        # Before it is decoded: a heartbeat that waited too long is refused at little cost (B-161).
         self._limits.check_waited()
         data = decode_request_body(request, HeartbeatData)
         self._limits.check(data)
         outdated = False
         for consumer in data.consumer_data_set:
-            # Any of the groups may want the client's subscriptions anew (B-29).
+            # One group is enough to ask for all subscriptions again (B-29).
             outdated |= self._consumer(peer, request, data, consumer)
         now = self._clock.monotonic()
         for producer in data.producer_data_set:
@@ -110,7 +110,7 @@ class ClientProcessor:
                 version=request.version,
                 now=now,
             )
-        # 4.9 answers a heartbeat with nothing (B-29).
+        # 4.9's answer has no fields (B-29).
         if not self._profile.heartbeat_v2:
             return request.reply()
         return request.reply(
@@ -127,11 +127,11 @@ class ClientProcessor:
         """One consumer entry; whether the broker wants the client's subscriptions anew."""
         group = consumer.group_name
         config = self._groups.find_or_create(group, self._clock.time_ms())
-        # The group may not be made: RocketMQ answers success and does nothing (B-40).
+        # If the group may not be created, RocketMQ answers success and does nothing (B-40).
         if config is None:
             self._refused(group, data.client_id)
             return False
-        # Even before anything fails: a send back finds its topic, and 5.x registers it early
+        # Created before anything fails, as 5.x does: the first send-back then finds its topic
         # (B-21).
         self._topics.ensure_retry_topic(
             group,
@@ -142,8 +142,8 @@ class ClientProcessor:
         )
         outdated = False
         now = self._clock.monotonic()
-        # A short heartbeat: the broker has the subscriptions already, if the fingerprint is the
-        # same (B-29).
+        # A short heartbeat: with the same fingerprint the broker has the subscriptions already
+        # (B-29).
         if data.heartbeat_fingerprint and data.without_sub:
             outcome, outdated = self._consumers.heartbeat_without_subscriptions(
                 consumer,
@@ -200,7 +200,7 @@ class ClientProcessor:
                 changed=outcome.expressions_changed,
                 advice="all members of a group must subscribe to the same topics and tags",
             )  # fmt: skip
-        # A new member or topic has the members share the queues anew; the newcomer is told too
+        # After a new member or topic all members share the queues anew, the newcomer included
         # (B-24).
         if outcome.changed:
             info = self._consumers.get(group)
@@ -225,10 +225,10 @@ class ClientProcessor:
 
     def peer_closed(self, peer: Peer) -> None:
         """A connection ended: its client is removed from all groups at once (B-26)."""
-        # Producers too: a transaction must not be asked of a connection that is gone (B-30).
+        # Producers too: no transaction may be checked over a closed connection (B-30).
         self._producers.channel_closed(peer)
         lost = self._consumers.channel_closed(peer)
-        # A line for some of them: a client with a thousand groups would fill the log.
+        # Log some of the groups only: a client with a thousand of them would fill the log.
         for info in lost[:_LOGGED_GROUPS]:
             log.info("consumer.lost", group=info.group, peer=peer.address)
         if len(lost) > _LOGGED_GROUPS:

@@ -31,18 +31,18 @@ class ConsumerChanges:
 
     def note_heartbeat(self, info: ConsumerGroupInfo) -> bool:
         """A heartbeat changed the group; returns whether members are to be notified (B-24)."""
-        # By heartbeat the group's own switch counts, and broadcasting groups are told by 4.9 only
+        # For heartbeats the group's switch counts, and only 4.9 notifies broadcasting groups
         # (B-24).
         return self._is_wanted(info) and self._may_tell(info) and self._note(info)
 
     def note_unregistered(self, info: ConsumerGroupInfo) -> bool:
         """A member left with UNREGISTER_CLIENT; broadcasting groups are notified too (B-25)."""
-        # Of a broadcasting group too: RocketMQ asks the group's switch alone here (B-25).
+        # RocketMQ looks only at the group's switch here (B-25).
         return self._is_wanted(info) and self._note(info)
 
     def note_closed(self, info: ConsumerGroupInfo) -> bool:
         """A member's connection ended; members are notified whatever the group's setting (B-26)."""
-        # And here not the switch, but whether the group broadcasts (B-26).
+        # RocketMQ looks only at whether the group broadcasts here (B-26).
         return self._may_tell(info) and self._note(info)
 
     def take(self) -> list[str]:
@@ -60,7 +60,6 @@ class ConsumerChanges:
         return self._notify_broadcast or not info.is_broadcasting
 
     def _note(self, info: ConsumerGroupInfo) -> bool:
-        # Nobody is left to be told.
         if not self._enabled or not info.members:
             return False
         self._pending[info.group] = None

@@ -86,7 +86,7 @@ class ConsumerNotices:
             self._notify_soon()
 
     def _notify_soon(self) -> None:
-        # One round is under way already: what changes until it runs is told with it.
+        # A round that is scheduled includes all changes until it runs.
         if self._notifying:
             return
         self._notifying = True
@@ -95,13 +95,13 @@ class ConsumerNotices:
             return
         late_s = self._clock.monotonic() - self._first_batch_at
         batches = 0 if late_s <= 0 else math.ceil(late_s / BATCH_PERIOD_S)
-        # Not at once by option: then in steps of 15 s, as RocketMQ's own timer (B-24).
+        # By option notices are sent in steps of 15 s, as by RocketMQ's timer (B-24).
         self._clock.call_at(self._first_batch_at + batches * BATCH_PERIOD_S, self._notify)
 
     def _notify(self) -> None:
         """Tell the members of each group that changed in this turn of the loop (B-24)."""
         self._notifying = False
-        # A round that has not come to its end takes what is new along.
+        # A round that has not finished takes the new groups along.
         is_under_way = bool(self._to_tell)
         self._to_tell += self._changes.take()
         if not is_under_way:
@@ -111,7 +111,7 @@ class ConsumerNotices:
         notices = 0
         while self._to_tell and notices < NOTICES_A_TURN:
             info = self._consumers.get(self._to_tell.popleft())
-            # The group may be empty by now: its members left before they were told.
+            # The group's members may all have left meanwhile.
             if info is not None:
                 self._notify_members(info)
                 notices += len(info.members)
@@ -123,7 +123,8 @@ class ConsumerNotices:
         for channel, member in info.members.items():
             if self._events.is_on:
                 self._tell(info.group, member.client_id)
-            # Oneway and never repeated: a member that misses it looks by itself within 20 s (C-20).
+            # Oneway and never repeated: a member that misses it checks by itself within 20 s
+            # (C-20).
             channel.oneway(header)
 
     def _tell(self, group: str, client_id: str) -> None:

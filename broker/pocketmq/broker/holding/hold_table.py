@@ -128,7 +128,7 @@ class HoldTable(Generic[HeldT]):
         waiting = None if queues is None else queues.get(queue_id)
         if waiting is None:
             return []
-        # Of the first message that arrived: what lies before it was there when the pull was held.
+        # The offset of the first message that arrived.
         first = max_offset - len(codes)
         return self._release([held for held in waiting if held.wants(first, codes)])
 
@@ -146,7 +146,7 @@ class HoldTable(Generic[HeldT]):
             most: requests to look at, or a few more: those of a queue belong together. While
                 `is_looking` after it, the next call goes on behind them.
         """
-        # All looked at: the next round begins with what waits now.
+        # All were looked at: begin the next round.
         if not self._to_look_at:
             self._to_look_at.extend(
                 (topic, queue_id) for topic, queues in self._held.items() for queue_id in queues
@@ -184,7 +184,7 @@ class HoldTable(Generic[HeldT]):
         return [held for topic in list(self._held) for held in self.release_topic(topic)]
 
     def _release(self, requests: Iterable[HeldT]) -> list[HeldT]:
-        # A list first: releasing changes the tables that the requests were found in.
+        # Copy first: releasing changes the tables that the requests come from.
         released = list(requests)
         for held in released:
             topic, queue_id = held.queue

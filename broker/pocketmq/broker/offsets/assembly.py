@@ -55,7 +55,7 @@ def assemble_offsets(core: BrokerCore, topics: Topics, groups: Groups) -> Offset
                     core.signals.topic_deleted.emit(retry)
         table.forget_topic(topic)
 
-    # By profile: 4.9 keeps the offsets of a deleted topic.
+    # 4.9 keeps the offsets of a deleted topic.
     if profile.deleted_topics_take_offsets:
         core.signals.topic_deleted.connect(topic_deleted)
     core.signals.group_deleted.connect(group_deleted)
@@ -104,7 +104,7 @@ def assemble_offsets(core: BrokerCore, topics: Topics, groups: Groups) -> Offset
                 clock,
                 config.flush_consumer_offset_interval_ms / 1000,
             ),
-            # Behind the table, which is loaded before the store is known.
+            # Starts when the table is loaded and the store is recovered.
             _Clamp(table, store),
             Periodically(PeriodicService("look after groups", clock, CARE_S, care.run)),
         ),

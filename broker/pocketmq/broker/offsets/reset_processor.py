@@ -96,7 +96,7 @@ class ResetProcessor:
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
                 f"group {header.group} does not exist here",
             )
-        # One queue alone, which 5.x's tools may ask for (E-29).
+        # 5.x's tools may ask for one queue only (E-29).
         if header.queue_id >= 0:
             if header.queue_id not in queue_ids:
                 raise _out_of_range(f"queue {header.queue_id} of {header.topic} does not exist")
@@ -104,13 +104,13 @@ class ResetProcessor:
         table = {}
         for queue_id in queue_ids:
             offset = header.offset
-            # By time, unless the request names an offset of one queue.
+            # Look up by time, unless the request gives an offset for a single queue.
             if offset in (None, -1) or header.queue_id < 0:
                 offset = self._offset_at(header.topic, queue_id, header.timestamp)
             low = self._store.min_offset(header.topic, queue_id)
             high = self._store.max_offset(header.topic, queue_id)
-            # Refused before anything is changed: an offset outside of the queue would be moved at
-            # the next pull.
+            # Refuse before anything is changed: the next pull would move an offset outside the
+            # queue.
             if not low <= offset <= high:
                 raise _out_of_range(
                     f"offset {offset} is outside queue {queue_id} of {header.topic}, "
@@ -125,7 +125,7 @@ class ResetProcessor:
         table = {}
         for queue_id in queue_ids:
             committed = self._offsets.query(header.group, header.topic, queue_id)
-            # 4.9 pushes new offsets to consumers, so each of them has to have an old one (E-30).
+            # 4.9 pushes new offsets to consumers, and each queue must have an old one (E-30).
             if committed is None:
                 raise RequestRefusedError(
                     ResponseCode.SYSTEM_ERROR,
@@ -165,7 +165,6 @@ class ResetProcessor:
 
 def _pushed_body(queues: dict[MessageQueue, int], encoding: Encoding) -> bytes:
     """Offsets for a consumer; in JSON with objects as keys, or Go clients misread it."""
-    # Objects as keys are RocketMQ's own JSON; its Go client reads nothing else (E-60).
     if encoding is Encoding.MSGPACK:
         body = ResetOffsetBody(offset_table={mq_key(queue): o for queue, o in queues.items()})
         return encode_body(body, encoding)

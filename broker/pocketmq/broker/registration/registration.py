@@ -154,7 +154,7 @@ class BrokerRegistration(Service):
         """Unregister everywhere (B-10)."""
         if not self._nameservers:
             return
-        # First: a round under way would register this broker again.
+        # Stop first: a round under way would register this broker again.
         await self._service.stop()
         identity = self.identity
         header = UnregisterBrokerRequestHeader(
@@ -164,10 +164,10 @@ class BrokerRegistration(Service):
             broker_id=identity.broker_id,
         )
         for address in self._nameservers:
-            # The others forget it on their own, once it is silent.
             try:
                 expect(await self._client.call(address, header, timeout_s=UNREGISTER_TIMEOUT_S))
             except PeerError as exc:
+                # A name server that cannot be reached forgets a silent broker by itself.
                 log.info("nameserver.not_told", nameserver=address, reason=str(exc))
 
     def topic_changed(self, _topic: str) -> None:
@@ -232,8 +232,7 @@ class BrokerRegistration(Service):
         """Register what is due; returns seconds until the next full registration."""
         changed, waiting = self._announcements.take()
         try:
-            # The time counts also when an earlier one was asked for: a full round is due soon
-            # after.
+            # A full round that was asked for does not postpone the periodic one.
             is_time = self._clock.monotonic() >= self._full_at
             if self._take_again() or is_time:
                 if self._rules.force or changed or await self._anybody_needs_it():
@@ -241,9 +240,9 @@ class BrokerRegistration(Service):
                 if is_time:
                     self._full_at = self._clock.monotonic() + self._rules.period_s
             elif changed:
-                # 5.x tells what changed alone, 4.9 mostly everything (B-6).
+                # 5.x registers only what changed, 4.9 mostly everything (B-6).
                 await self.register(changed if self._rules.incremental else None)
-                # A name server refused them, for it knows nothing of this broker yet.
+                # A name server refused them because it does not know this broker yet.
                 if self._take_again():
                     await self.register()
         finally:
@@ -264,7 +263,7 @@ class BrokerRegistration(Service):
             cluster_name=identity.cluster_name,
             ha_server_addr=identity.ha_address,
             broker_id=identity.broker_id,
-            # Java's CRC without its sign.
+            # Java's CRC has no sign bit.
             body_crc32=crc32(body) & 0x7FFFFFFF,
             heartbeat_timeout_millis=self._rules.timeout_ms,
             enable_acting_master=self._rules.enable_acting_master,
@@ -298,12 +297,12 @@ class BrokerRegistration(Service):
             response = expect(await self._clock.peer_answer(calling, address, QUERY_TIMEOUT_S))
             if response.header(QueryDataVersionResponseHeader).changed:
                 return True
-            # As RocketMQ: another version in the answer counts, whatever the flag says.
+            # As in RocketMQ, a different version in the answer counts, whatever the flag says.
             body = response.body_view
             return bool(body) and decode_body(body, DataVersion, response.encoding) != version
         except (PeerError, BrokerError, TimeoutError) as exc:
             log.info("data_version.unknown", nameserver=address, reason=str(exc))
-            # Once too often does no harm: a broker that is not known gets no clients.
+            # Register when in doubt: a broker that is not known gets no clients.
             return True
 
     def _take_master(self, answer: Command) -> None:

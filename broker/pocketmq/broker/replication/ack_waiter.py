@@ -57,7 +57,7 @@ class AckWaiter:
         wanted = rules.in_sync_replicas
         if rules.refuse_without_slave:
             wanted = 2  # 4.9 asks for one slave, whichever
-            # Without a slave at all, or with one that is 256 MiB behind, 4.9 refuses at once
+            # 4.9 refuses at once without any slave, or when the furthest one is 256 MiB behind
             # (B-140).
             furthest = max(acks, default=-1)
             if furthest < 0 or end - furthest >= rules.max_gap_bytes:
@@ -71,25 +71,23 @@ class AckWaiter:
     def acked(self, acks: Sequence[int]) -> None:
         """A slave has more, or one has come or gone: call back those that need no more."""
         waiting = self._waiting
-        # In the order of the log: whoever waits behind has the larger end, and cannot be satisfied
-        # earlier.
+        # In the order of the log: later ones wait until those before them are done.
         while waiting and _replicas(acks, waiting[0].end) >= waiting[0].wanted:
             waiting.popleft().callback(PutStatus.PUT_OK)
 
     def expired(self, acks: Sequence[int], now: float) -> None:
         """Call back those whose time is over; who has its replicas by now is told so (W-7)."""
-        # Acknowledgements first, deadlines second: RocketMQ fails a put that has its replicas by
-        # now (F-26).
+        # Acknowledgements come before deadlines, so that a put with enough replicas succeeds.
+        # RocketMQ fails it (F-26).
         self.acked(acks)
         while self._waiting and self._waiting[0].deadline <= now:
             self._waiting.popleft().callback(PutStatus.FLUSH_SLAVE_TIMEOUT)
-            # The next one may wait for fewer, or have been acknowledged while it stood behind this
-            # one.
+            # The next one may need fewer replicas, or have got them while it stood behind this one.
             self.acked(acks)
 
     def give_up(self) -> None:
         """This broker is no master any more: nobody may be told OK (I-17)."""
-        # Emptied first: a callback may put another message, which must not be told of here.
+        # Emptied first: a callback may put another message, which must not fail here.
         waiting, self._waiting = self._waiting, deque()
         for each in waiting:
             each.callback(PutStatus.FLUSH_SLAVE_TIMEOUT)

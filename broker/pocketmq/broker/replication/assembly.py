@@ -48,7 +48,6 @@ class Replication(Subject):
 def assemble_replication(core: BrokerCore, network: Network) -> Replication:
     """Emits `role_changed`; listens to `master_told`."""
     config, store, role, clock = core.config, core.store, core.role, core.clock
-    # Before anything is built: a role that does not fit must not open a store.
     check_role(config)
     rules = HaRules(
         batch_bytes=config.ha_transfer_batch_size,
@@ -64,8 +63,7 @@ def assemble_replication(core: BrokerCore, network: Network) -> Replication:
     )
     epochs = EpochFile(store.root, core.disk)
     sync = SyncState(config.ha_max_time_slave_not_catchup / 1000)
-    # The three choices below are the two streams: with a controller frames name their epoch
-    # (H-100).
+    # With controllers the stream's frames name their epoch; `by_controller` chooses (H-100).
     by_controller = config.enable_controller_mode
     ha = HaService(
         store,
@@ -93,7 +91,7 @@ def assemble_replication(core: BrokerCore, network: Network) -> Replication:
         ha,
         role,
         AckRules(
-            # Two stand for all: `acks` below gives one number, what the slowest of the set has.
+            # 2 stands for all in sync: `acks` below then returns one number, that of the slowest.
             in_sync_replicas=2 if all_in_sync else config.in_sync_replicas,
             timeout_s=config.slave_timeout / 1000,
             refuse_without_slave=core.profile.broker.sync_master_needs_slave,
@@ -119,15 +117,15 @@ def assemble_replication(core: BrokerCore, network: Network) -> Replication:
         return isinstance(connection, EpochSlaveConnection) and connection.slave_id in sync.ids
 
     def master_told(broker: str | None, replication: str | None) -> None:
-        # Under a controller the master is what that says; a name server only adds the stream's
-        # address.
+        # Only controllers name the master where there are any; a name server then adds no more than
+        # the stream's address.
         known = roles.master.broker if by_controller else None
         if known is not None and broker != known:
             return  # name servers learn of a new master later than controllers do (F-17)
         roles.master_told(broker, config.ha_master_address or replication)
 
     core.signals.master_told.connect(master_told)
-    # Configured, it needs no name server; a master follows nobody, and `None` ends what was there.
+    # A configured address needs no name server. A master follows nobody.
     if config.ha_master_address:
         client.follow(None if role.leads else config.ha_master_address)
     return Replication(
@@ -150,8 +148,7 @@ def check_role(config: BrokerConfig) -> None:
     """
     role, broker_id = config.broker_role, config.broker_id
     if config.enable_d_leger_commit_log:
-        # DLedger's log has entries around the records: written as a plain one it would be lost
-        # (D-201).
+        # DLedger wraps its records in entries: written as a plain log it would be lost (D-201).
         raise ConfigError(
             "enable_d_leger_commit_log",
             "a commit log of DLedger cannot be written",
@@ -163,7 +160,7 @@ def check_role(config: BrokerConfig) -> None:
             raise ConfigError(
                 "controllers", "none is given", advice="add --controllers host:port;host:port"
             )
-        # The controller gives role and id, so what is configured of them is a beginning only (H-1).
+        # The controller assigns role and id.
         return
     if role is BrokerRole.SLAVE and broker_id <= MASTER_ID:
         raise ConfigError(

@@ -96,7 +96,7 @@ def encode_report(offset: int) -> bytes:
 
 def encode_master_handshake(max_offset: int, last_epoch: int, epochs: Sequence[Epoch]) -> bytes:
     """20 bytes and 12 for each epoch; the newest `MAX_EPOCHS` of them."""
-    # RocketMQ's buffer holds no more; the newest are those that two logs have in common, if any.
+    # RocketMQ's buffer holds no more; the newest epochs decide where two logs part.
     sent = epochs[-MAX_EPOCHS:]
     head = MASTER_HANDSHAKE.pack(
         LinkState.HANDSHAKE, EPOCH.size * len(sent), max_offset, last_epoch
@@ -125,15 +125,15 @@ class SlaveMessages:
         buffer += data
         while len(buffer) >= _STATE.size:
             (state,) = _STATE.unpack_from(buffer)
-            # The state word decides the length, so an unknown one leaves nothing to be cut (H-101,
-            # H-102).
+            # The state decides the length, so the stream cannot be split after an unknown one
+            # (H-101, H-102).
             layout = {LinkState.HANDSHAKE: SLAVE_HANDSHAKE, LinkState.TRANSFER: REPORT}.get(state)
             if layout is None:
                 raise HaStreamError(f"a slave's message of state {state}")
             if len(buffer) < layout.size:
                 return
             fields = layout.unpack_from(buffer)
-            # Cut before it is yielded: whoever takes it may close the connection.
+            # Cut it off before the yield: the receiver may close the connection.
             del buffer[: layout.size]
             if layout is SLAVE_HANDSHAKE:
                 _, from_last_file, async_learner, slave_id = fields
@@ -160,18 +160,18 @@ class MasterMessages:
             HaStreamError: a state, length or offset that no master sends.
         """
         buffer = self._buffer
-        # Less than one message: nothing is looked at, as frames of 32 KiB come in many reads.
+        # The message is still incomplete: frames of 32 KiB come in many reads.
         if buffer and len(buffer) + len(data) < self._wanted:
             buffer += data
             return
-        # What came is used as it is where no rest stands before it: a slave that catches up copies
-        # nothing.
+        # Without a rest from earlier reads the data is not copied, which helps a slave that catches
+        # up.
         view = memoryview(buffer + data if buffer else data)
         at, self._wanted = 0, _STATE.size + 4
         while len(view) - at >= _STATE.size + 4:
             state, size = _STATE_AND_SIZE.unpack_from(view, at)
             layout = {LinkState.HANDSHAKE: MASTER_HANDSHAKE, LinkState.TRANSFER: HEAD}.get(state)
-            # A length that no master sends would have this side wait for gigabytes.
+            # With a length that no master sends, this side would wait for gigabytes.
             if layout is None or not 0 <= size <= self._max_body_bytes:
                 raise HaStreamError(f"a master's message of state {state} with {size} bytes")
             end = at + layout.size + size
@@ -183,12 +183,12 @@ class MasterMessages:
             at = end
             if layout is MASTER_HANDSHAKE:
                 yield _handshake(fields[2], fields[3], body)
-            # -1 is a master without any log (H-100); what is below is no offset at all.
+            # -1 comes from a master without a log (H-100); anything below is no offset.
             elif fields[2] < NO_LOG:
                 raise HaStreamError(f"a frame for offset {fields[2]}")
             else:
                 yield EpochFrame(fields[2], fields[3], fields[4], fields[5], body)
-        # Copied: the view would keep the whole read alive.
+        # Copied, because the view would keep the whole read in memory.
         self._buffer = bytearray(view[at:])
 
 

@@ -40,7 +40,7 @@ class EpochFile:
         The file is synced with each epoch, and the log may be later: a power cut took all that was
         written in them. The next change writes the file.
         """
-        # One more: an epoch that begins at the very end stays, its master has written nothing yet.
+        # `+ 1` keeps an epoch that begins at the very end: its master has written nothing yet.
         if self.table.cut_suffix(log_end + 1):
             self._is_saved = False
 
@@ -55,13 +55,13 @@ class EpochFile:
             ValueError: it does not follow the last one.
             DiskError: it could not be written; the table is as before.
         """
-        # A copy, which takes the place of the table only when it is on the disk.
+        # Change a copy, which replaces the table only when it is on the disk.
         table = Epochs(self.table.entries)
         if table.append(entry):
             table.cut_prefix(log_min)
             await self._file.replace(table.text())
-            # Behind the disk: frames of an epoch that a crash forgets would belong to the one
-            # before it (F-8).
+            # Only after the write: if a crash lost the epoch, its frames would count as the earlier
+            # epoch's (F-8).
             self.table, self._is_saved = table, True
         else:
             await self._save()
@@ -73,8 +73,7 @@ class EpochFile:
             DiskError: it could not be written; the table is cut, as the log is. The next change
                 writes it.
         """
-        # The log was cut before this, so the table follows at once, whether or not the disk takes
-        # it.
+        # The log is cut already, so the table follows even if the write fails.
         if self.table.cut_suffix(offset):
             self._is_saved = False
         await self._save()

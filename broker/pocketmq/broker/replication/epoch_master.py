@@ -61,7 +61,7 @@ class EpochSlaveConnection(SlaveConnection):
         """End of the log at an earlier moment, and when that was."""
 
     def connection_lost(self, exc: Exception | None) -> None:
-        # By connection: a newer one of the same slave may be there already.
+        # The connection is named because a newer one of the same slave may exist already.
         if self.slave_id:
             self._sync.gone(self.slave_id, self)
         super().connection_lost(exc)
@@ -79,16 +79,16 @@ class EpochSlaveConnection(SlaveConnection):
             self.drop(str(exc))
             return
         self.send_soon()
-        # Once for all reports of this read: a waiting put is woken once.
+        # Once for all reports of this read, so that a waiting put is woken once.
         if grew:
             self._acked()
 
     def _shake(self, message: SlaveHandshake) -> None:
-        # Its own id, or none: a copy of a store would count as two replicas (F-30).
+        # The slave needs an id of its own: a copy of a store would count as two replicas (F-30).
         if message.slave_id <= 0 or message.slave_id == self._sync.own_id:
             raise HaStreamError(f"a slave with id {message.slave_id}: no replica of this name")
         self.slave_id = message.slave_id
-        # A new link: what an older handshake of this connection said counts no more.
+        # Start a new link: an older handshake of this connection does not count any more.
         self.link = self._link_of(self.link.address)
         self._sync.connected(self.slave_id, self)
         epochs = self._epochs()
@@ -99,16 +99,16 @@ class EpochSlaveConnection(SlaveConnection):
             )
 
     def _report(self, offset: int) -> None:
-        # Without an id it would count in a set in which nobody has its name.
+        # Without an id the report cannot be counted for any replica.
         if not self.slave_id:
             raise HaStreamError("a report before the handshake")
         now = self._clock.monotonic()
         self.link.reported(offset, super()._bounds(), now)
         log_end = self._store.commit_log.max_offset
         looked_end, looked_at = self._looked
-        # Caught up now, or at the moment at which the log ended where it is (H-153).
+        # The slave has caught up now, or had when this master last looked (H-153).
         caught_up_at = now if offset >= log_end else looked_at if offset >= looked_end else 0.0
-        # The next moment to compare with: a slave is never asked to reach an end that moves.
+        # Remember the next end to compare with, so that a slave need not reach an end that moves.
         if offset >= looked_end:
             self._looked = (log_end, now)
         self._sync.reported(self.slave_id, self, offset, caught_up_at)
@@ -117,7 +117,7 @@ class EpochSlaveConnection(SlaveConnection):
         return EpochSlaveLink(address, self._rules, self._clock.monotonic())
 
     def _head(self, piece: Slice) -> bytes:
-        # A log from before the controller has no epoch; its bytes are sent under 0 (H-116).
+        # A log from before the controller has no epochs: its bytes are sent as epoch 0 (H-116).
         epoch = self._epochs().of(piece.offset) or NO_EPOCH
         return encode_head(piece.offset, piece.size, epoch, self._store.confirmed_offset)
 
@@ -125,7 +125,8 @@ class EpochSlaveConnection(SlaveConnection):
         """Up to the end of the epoch that is being sent (H-122)."""
         log = super()._bounds()
         epochs = self._epochs()
-        # Not known before the first report, and then a frame stays within its epoch (H-122).
+        # Before the first report the offset is unknown; after it a frame stays within its epoch
+        # (H-122).
         epoch = None if self.link.next_offset == UNKNOWN else epochs.of(self.link.next_offset)
         if epoch is None:
             return log

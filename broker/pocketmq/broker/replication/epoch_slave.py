@@ -69,7 +69,7 @@ class EpochMasterConnection(MasterConnection):
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
         self._waiting.clear()
-        # Work at the disk outlives the connection: it ends by itself, and `closed` with it.
+        # Work at the disk outlives the connection; when it ends, `closed` is set.
         if self._task is None:
             super().connection_lost(exc)
 
@@ -87,8 +87,8 @@ class EpochMasterConnection(MasterConnection):
         return self._task is None
 
     def tick(self) -> None:
-        # Before the handshake is answered a report would say nothing: the master does not know us
-        # yet.
+        # The master does not know this slave before the handshake is answered, so nothing is
+        # reported.
         if self._has_begun:
             super().tick()
         elif self.link.is_silent(self._clock.monotonic()):
@@ -107,12 +107,12 @@ class EpochMasterConnection(MasterConnection):
                 if not store.replica.is_following:  # a cut would take this master's own messages
                     raise NotFollowingError
                 message = self._waiting[0]
-                # Alone at the disk: what comes behind it depends on where the log ends then.
+                # Handled alone: what to do with later messages depends on where the log ends then.
                 if isinstance(message, MasterHandshake):
                     self._at_disk(self._reconcile(self._waiting.popleft()))
                     return
-                # The epoch goes to the disk before its first byte: after a crash it would belong to
-                # the one before.
+                # Save the epoch before its first byte: after a crash that byte would count as the
+                # earlier epoch's.
                 if message.epoch > self._epochs.table.last_number:
                     entry = Epoch(message.epoch, message.epoch_start)
                     self._at_disk(self._epochs.append(entry, store.commit_log.min_offset))
@@ -127,31 +127,31 @@ class EpochMasterConnection(MasterConnection):
 
     def _take(self, frame: EpochFrame, now: float) -> None:
         store = self._store
-        # A master that sends without being asked does not know where this log ends.
+        # Without a handshake the master cannot know where this log ends.
         if not self._has_begun:
             raise HaStreamError("a frame before the handshake")
         log_end = store.commit_log.max_offset
         if self.link.framed(frame.offset, len(frame.body), log_end, now):
             store.replica.append(frame.offset, frame.body)
-        # Of the two the smaller: a slave may be behind what its master has confirmed (H-114).
+        # The smaller of the two: a slave may be behind what its master has confirmed (H-114).
         store.confirm(min(frame.confirm_offset, store.commit_log.max_offset))
 
     def _at_disk(self, work: object) -> None:
         assert asyncio.iscoroutine(work)
         if self._transport is not None:
-            # Nothing more is read meanwhile, so the buffer of frames stays small.
+            # Nothing more is read meanwhile, so that few frames pile up.
             self._transport.pause_reading()
         self._task = asyncio.get_running_loop().create_task(work, name="follow an epoch")
         self._task.add_done_callback(self._went_on)
 
     def _went_on(self, task: asyncio.Task[None]) -> None:
         self._task = None
-        # Whatever it is, the connection ends: the next one begins with a handshake.
+        # Any failure ends the connection; the next one begins with a handshake.
         if not task.cancelled() and (error := task.exception()) is not None:
             if not isinstance(error, (HaStreamError, DiskError, StoreFileError, ValueError)):
                 log.error("epoch.failed", exc_info=error)
             self.close(str(error))
-        # It was lost meanwhile, and is told only now that the disk is done.
+        # The connection was lost meanwhile; this is reported only when the disk is done.
         if self._transport is None:
             super().connection_lost(None)
             return
@@ -163,12 +163,12 @@ class EpochMasterConnection(MasterConnection):
         assert isinstance(message, MasterHandshake)
         store = self._store
         end = store.commit_log.max_offset
-        # An epoch in which nothing was written is no history (W-5).
+        # Leave out epochs in which nothing was written (W-5).
         mine = Epochs(each for each in self._epochs.table.entries if each.start < end)
-        # A log without epochs cuts nothing: it is from before the controller (H-112, H-116).
+        # A log without epochs is from before the controller: cut nothing (H-112, H-116).
         if mine.last is not None:
             point = mine.consistent_point(end, Epochs(message.epochs), message.max_offset)
-            # No common epoch: to cut to 0 would throw away a log that may be the better one.
+            # Without a common epoch the log would be cut to 0, and it may be the better one.
             if point == NO_POINT:
                 raise HaStreamError(
                     "the master's epochs and this log's have none in common: it is another"
@@ -178,11 +178,10 @@ class EpochMasterConnection(MasterConnection):
             if cut:
                 log.warning("log.diverged", cut_at=point, bytes=cut, master_end=message.max_offset)
             end = point
-        # Behind the log: an epoch beyond its end would be compared with as if it were written
-        # (H-134).
+        # After the log: an epoch beyond its end would later count as written (H-134).
         await self._epochs.cut_suffix(end)
         safe = store.shippable_offset >= store.commit_log.max_offset
-        # Acknowledged must be on the disk, under SYNC_FLUSH (W-9).
+        # With SYNC_FLUSH only what is on the disk may be acknowledged (W-9).
         if not safe and await store.flush() is not PutStatus.PUT_OK:
             raise HaStreamError("the log could not be flushed, so nothing can be acknowledged")
         now = self._clock.monotonic()

@@ -62,13 +62,13 @@ class Epochs:
         """
         last = self.last
         if last is not None:
-            # The same master once more: its term keeps the place where it began (F-32, W-5).
+            # The same master was elected again: its term keeps its start (F-32, W-5).
             if entry.epoch == last.epoch:
                 return False
-            # A smaller start would make an epoch that is already written a part of this one.
+            # With an earlier start it would claim a part of an epoch that is already written.
             if entry.epoch < last.epoch or entry.start < last.start:
                 raise ValueError(f"epoch {entry} cannot follow {last}")
-            # Nothing was written between the two: the older one is no history (W-5).
+            # Nothing was written in the older epoch, so it is dropped (W-5).
             if entry.start == last.start:
                 self._entries.pop()
         self._entries.append(entry)
@@ -76,8 +76,6 @@ class Epochs:
 
     def of(self, offset: int) -> Epoch | None:
         """The epoch that wrote `offset`; the first one also for what is older (W-5, H-121)."""
-        # What is older than the first epoch counts as part of it: the log was there before it
-        # (H-121).
         found = self._entries[0] if self._entries else None
         for entry in self._entries:
             if entry.start > offset:
@@ -118,9 +116,9 @@ class Epochs:
         Returns:
             An offset, or -1 when no epoch is common: only a person can help then.
         """
-        # Newest first: the first pair that is equal decides, however many are before it.
+        # Newest first: the first common epoch decides.
         for entry in reversed(self._entries):
-            # Number and start: of two masters with one number only one began there (F-8).
+            # Number and start are compared: two masters may have had the same number (F-8).
             if entry in theirs._entries:
                 return min(self.end_of(entry, log_end), theirs.end_of(entry, their_end))
         return NO_POINT
@@ -151,7 +149,7 @@ class Epochs:
             raise EpochsError(f"an epoch file that cannot be read: {exc}") from exc
         if len(entries) != count:
             raise EpochsError(f"{count} epochs are announced, {len(entries)} are there")
-        # RocketMQ takes 0 for "no CRC".
+        # In RocketMQ 0 means that there is no CRC.
         if crc != 0 and crc32("".join(body).encode()) & 0x7FFFFFFF != crc:
             raise EpochsError("the epochs do not fit their CRC")
         if any(a.epoch >= b.epoch or a.start >= b.start for a, b in pairwise(entries)):

@@ -62,10 +62,10 @@ class MasterConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._was_made = True
-        # Anew, with where the log ends now: while it was opened, the log may have grown.
+        # A new link, because the log may have grown while the connection was opened.
         end = self._store.commit_log.max_offset
         self.link = MasterLink(self._rules, end, self._clock.monotonic())
-        # Closed while it was being opened: the master changed, or the broker stops.
+        # It was closed while it was being opened: the master changed, or the broker stops.
         if self._is_unwanted:
             self._transport.abort()
         else:
@@ -85,17 +85,16 @@ class MasterConnection(asyncio.Protocol):
         now = self._clock.monotonic()
         try:
             for offset, body in self._reader.feed(data):
-                # A frame before it has closed the connection; those behind it are of a link that is
-                # over.
+                # An earlier frame closed the connection: ignore the frames after it.
                 if not self.is_open:
                     return
-                # A heartbeat moves nothing, and one for another place closes (H-25).
+                # A heartbeat appends nothing, but one for another offset closes the link (H-25).
                 if link.framed(offset, len(body), store.commit_log.max_offset, now):
                     store.replica.append(offset, body)
         except (HaStreamError, NotFollowingError, ReplicaGapError, DiskError) as exc:
             self.close(str(exc))
             return
-        # What is shippable, and not what is there: under SYNC_FLUSH only flushed bytes are
+        # Report the shippable end, not the log's: with SYNC_FLUSH only flushed bytes are
         # acknowledged.
         self._report(link.appended(store.shippable_offset, now))
 
@@ -105,7 +104,7 @@ class MasterConnection(asyncio.Protocol):
         While this log catches up, its master sends faster than we read, and clients read here.
         """
         self.received_bytes += size
-        # A full read says that there is more: then this connection alone could fill the turn.
+        # Only after a full read is more likely to be waiting.
         if size < FULL_READ_BYTES or not self.is_open:
             return
         assert self._transport is not None
@@ -113,7 +112,7 @@ class MasterConnection(asyncio.Protocol):
         if self._full_reads == 1:
             asyncio.get_running_loop().call_soon(self._next_turn)
         elif self._full_reads == FULL_READS_A_TURN and self._may_read:
-            # Only where reading goes on by itself: work at the disk has it paused already.
+            # Where `_may_read` is false, reading is paused already.
             self._transport.pause_reading()
 
     def _next_turn(self) -> None:
@@ -138,7 +137,7 @@ class MasterConnection(asyncio.Protocol):
     def _begin(self) -> None:
         """Tell where this log ends, and with it that it is safe so far."""
         end = self._store.commit_log.max_offset
-        # Not before it is all flushed: the first report says where this log is safe (W-9).
+        # Wait until all is flushed: the first report acknowledges the whole log (W-9).
         if self.is_open and self._store.shippable_offset >= end:
             self._has_begun = True
             self._report(end)
@@ -146,7 +145,8 @@ class MasterConnection(asyncio.Protocol):
     def tick(self) -> None:
         """Some time has passed: a report, or the end of a silent master."""
         now = self._clock.monotonic()
-        # Two silences: the master's, and that of this side, which would be dropped (H-28, H-34).
+        # Either side may be silent: the master, or this slave, which the master would drop (H-28,
+        # H-34).
         if self.link.is_silent(now):
             self.close(f"no frame for {self._rules.housekeeping_s:g} s")
         elif self._has_begun:
@@ -154,7 +154,6 @@ class MasterConnection(asyncio.Protocol):
 
     def close(self, reason: str) -> None:
         """End the connection; one that is still being opened ends as soon as it is."""
-        # A connection that is still being opened is closed as soon as it is.
         self._is_unwanted = True
         if self._transport is not None:
             self.reason = reason
@@ -222,7 +221,6 @@ class HaClient(Service):
 
     def follow(self, address: str | None) -> None:
         """Follow this master from now on; None ends following. The same address changes nothing."""
-        # Told again without a change: a connection that works stays.
         if address == self._master:
             return
         log.info("master.changed", before=self._master, now=address)
@@ -259,10 +257,10 @@ class HaClient(Service):
     async def _follow(self) -> float | None:
         """One connection, from its begin to its end."""
         address = self._master
-        # Nobody to follow: `follow` wakes the service again.
+        # `follow` wakes the service when there is a master.
         if address is None:
             return AT_REST
-        # Only a broker that ever followed is told of each append.
+        # Connected only when needed, so that brokers which never follow save a call at each append.
         if not self._listens:
             self._listens = True
             self._store.grew.connect(self._flushed)
@@ -272,7 +270,7 @@ class HaClient(Service):
                 await self._network.dial(address, connection)
         except PeerError as exc:
             log.warning("master.unreachable", address=address, reason=str(exc))
-            # 5 s later, but at once if another master was named meanwhile (H-22).
+            # Try again after 5 s, but at once if another master was named meanwhile (H-22).
             return None if address == self._master else 0
         if address == self._master:
             self._ticks.resume()
@@ -280,7 +278,7 @@ class HaClient(Service):
         with self._clock.peer_wait():
             await connection.closed
         log.warning("master.lost", address=address, reason=connection.reason)
-        # At once for a new master; else after the pause, so that a dead one is not hammered.
+        # Connect to a new master at once, but to the same one only after a pause.
         return 0 if address != self._master else None
 
     def _flushed(self) -> None:

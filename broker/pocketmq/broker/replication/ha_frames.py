@@ -94,16 +94,16 @@ class FrameReader:
             HaStreamError: a length or offset that no master sends.
         """
         buffer = self._buffer
-        # Not even the head: nothing is looked at, as a frame comes in many reads.
+        # The frame is still incomplete: it comes in many reads.
         if buffer and len(buffer) + len(data) < self._wanted:
             buffer += data
             return
-        # Without a rest the view is of what came: a body of 32 KiB is not copied.
+        # Without a rest from earlier reads the data is not copied.
         view = memoryview(buffer + data if buffer else data)
         at, self._wanted = 0, HEAD.size
         while len(view) - at >= HEAD.size:
             offset, size = HEAD.unpack_from(view, at)
-            # -1 is a master without any log; anything below, or a length that none sends, is
+            # -1 comes from a master without a log; anything below, or an impossible length, is
             # another protocol.
             if not 0 <= size <= self._max_body_bytes or offset < NO_LOG:
                 raise HaStreamError(

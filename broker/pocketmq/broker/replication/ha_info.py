@@ -9,7 +9,7 @@ from pocketmq.protocol.headers.controller import ExchangeHaInfoResponseHeader
 
 def ha_info(core: BrokerCore, port: HaPort) -> ExchangeHaInfoResponseHeader:
     """A master's addresses; a slave has none to tell."""
-    # A slave has a port too, but its log is another broker's: nobody may follow it.
+    # A slave has a port too, but nobody may follow a slave.
     if not core.role.leads:
         return ExchangeHaInfoResponseHeader()
     return ExchangeHaInfoResponseHeader(

@@ -62,14 +62,13 @@ class SlaveLink:
                 not have any more: the link cannot go on.
         """
         self._heard_at = now
-        # More than this master has: another cluster's log, or one of a master that lost its end
-        # (F-1, W-3).
+        # The slave is ahead of this master (F-1, W-3).
         if offset > log.high and self._rules.drop_reports_beyond_end:
             raise HaStreamError(
                 f"slave {self.address} has {offset} bytes of log, this master {log.high}: it is "
                 "another cluster's, or was ahead of a master that lost its end; empty its store"
             )
-        # Only the first report decides: what comes later acknowledges, and moves nothing.
+        # Only the first report decides where to begin; later ones only acknowledge.
         if self.next_offset == UNKNOWN:
             self.next_offset = self._start(offset, log)
         grew = offset > self.acked
@@ -80,7 +79,7 @@ class SlaveLink:
     def _start(offset: int, log: LogBounds) -> int:
         if offset == 0:  # it has nothing: the last file is enough (H-35, B-132)
             return max(log.low, log.high - log.high % log.file_bytes)
-        # The slave's place was deleted: what is between would be missing for ever.
+        # The slave's place was deleted here, so its log would get a gap.
         if offset < log.low:
             raise HaStreamError(
                 f"the slave's log ends at {offset}, this master's begins at {log.low}: what is "
@@ -94,18 +93,17 @@ class SlaveLink:
         if offset == UNKNOWN:
             return None
         if log.low <= offset < log.high:
-            # A frame never crosses the end of a file, so the slave writes it into one of its own
+            # A frame never crosses the end of a file, so that the slave writes it into one file
             # (H-20).
             file_end = offset - offset % log.file_bytes + log.file_bytes
-            # At most a batch, what there is, and what is left of the file.
             size = min(self._rules.batch_bytes, log.high - offset, file_end - offset)
-            # Before it is sent: what does not go out is sent again by the next connection.
+            # Advanced before it is sent: the next connection sends again what gets lost.
             self.next_offset = offset + size
             self.sent_bytes += size
             self._spoke_at = now
             return Slice(offset, size)
-        # Nothing to send, or an offset that this master does not have: heartbeats keep the link
-        # (H-37, H-39).
+        # Without anything to send, or at an offset that this master does not have, heartbeats keep
+        # the link (H-37, H-39).
         if now - self._spoke_at > self._rules.heartbeat_s:
             self._spoke_at = now
             return Slice(offset, 0)
@@ -116,8 +114,8 @@ class SlaveLink:
         return now - self._heard_at > self._rules.housekeeping_s
 
     def lag_bytes(self, end: int) -> int:
-        # Not yet heard of counts as nothing at all.
         """How much of the log it has not acknowledged."""
+        # A slave that has not reported yet counts as having nothing.
         return max(0, end - max(0, self.acked))
 
     def is_in_sync(self, end: int) -> bool:

@@ -41,7 +41,8 @@ class HaPort:
     @property
     def port(self) -> int:
         """To listen on, or where it listens."""
-        # What is configured or taken decides; else the port is the broker's own plus one (H-2).
+        # The actual or configured port comes first; by default it is the broker's port plus one
+        # (H-2).
         if self._listening or self._configured:
             return self._listening or self._configured
         return 0 if self._any_port else self._address.port + DISTANCE

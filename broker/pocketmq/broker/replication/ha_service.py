@@ -100,7 +100,7 @@ class HaService(Service):
         try:
             self._listener = await self._network.listen(where.host, where.port, self._accept)
         except PortInUseError:
-            # Configured, it must be that one; else slaves learn another from the name servers.
+            # A configured port is required; any other one slaves learn from the name servers.
             if where.is_configured:
                 raise
             self._listener = await self._network.listen(where.host, 0, self._accept)
@@ -111,7 +111,7 @@ class HaService(Service):
     async def stop(self) -> None:
         if self._listener is None:
             return
-        # No new slaves first, then those that are there: else one could come in between.
+        # Stop listening first, so that no slave connects while the others are closed.
         await self._listener.close()
         await self._ticks.stop()
         self.drop_all("the broker stops")
@@ -132,7 +132,7 @@ class HaService(Service):
         )
 
     def _opened(self, connection: SlaveConnection) -> None:
-        # A slave's own port is open, and sends nothing: its bytes are another master's (H-2, I-17).
+        # A slave's port is open but sends nothing: its log is its master's (H-2, I-17).
         if not self._role.leads:
             connection.drop("this broker is a slave itself")
         elif len(self._connections) >= self._budget().slaves:
@@ -140,12 +140,12 @@ class HaService(Service):
             connection.drop(f"there are {there} already (budget.slaves)")
         else:
             self._connections[connection] = None
-            # Only a broker that ever had a slave is told of each append.
+            # Connected only when needed, so that brokers without slaves save a call at each append.
             if not self._listens:
                 self._listens = True
                 self._store.grew.connect(self._grew)
             self._ticks.resume()
-            # It may be the one that a put waits for.
+            # A put may be waiting for this slave.
             self.acks_moved.emit()
 
     def _closed(self, connection: SlaveConnection) -> None:

@@ -39,10 +39,10 @@ class MasterLink:
         """
         self._heard_at = now
         self.master_offset = max(self.master_offset, offset + size)
-        # A heartbeat of a master without a log: its offset means nothing.
+        # A heartbeat from a master without a log: its offset means nothing.
         if offset == NO_LOG and not size:
             return False
-        # An empty log takes any place: it begins where its master says (H-26).
+        # An empty log begins wherever its master says (H-26).
         if log_end not in (0, offset):
             raise HaStreamError(
                 f"the master sent offset {offset}, but this log ends at {log_end}; if that stays "
@@ -52,14 +52,14 @@ class MasterLink:
 
     def appended(self, log_end: int, now: float) -> int | None:
         """The log has grown; the offset to report, or None."""
-        # Already told: a report of the same offset acknowledges nothing new.
+        # This offset was already reported.
         if log_end <= self.reported:
             return None
         return self._report(log_end, now)
 
     def tick(self, log_end: int, now: float) -> int | None:
         """Some time has passed; the offset to report, or None (H-24)."""
-        # The master drops a slave that says nothing for 20 s (H-34).
+        # Report now and then: the master drops a slave that is silent for 20 s (H-34).
         if now - self._spoke_at <= self._rules.heartbeat_s:
             return None
         return self._report(log_end, now)

@@ -49,8 +49,7 @@ class Replicas:
     @property
     def must_wait(self) -> bool:
         """Whether `when_replicated` may call back later, or with something else than PUT_OK."""
-        # Only a SYNC_MASTER waits, and only if the options want more than its own copy (B-141,
-        # B-143).
+        # Only a SYNC_MASTER waits, and only if more than its own copy is wanted (B-141, B-143).
         return self._waits and self.role.role is BrokerRole.SYNC_MASTER
 
     @property
@@ -70,7 +69,6 @@ class Replicas:
             callback: gets PUT_OK, FLUSH_SLAVE_TIMEOUT (12) or SLAVE_NOT_AVAILABLE (11). In all
                 three cases the message is stored here.
         """
-        # Asked for each put: without waiting nothing is taken down.
         if not self.must_wait:
             callback(PutStatus.PUT_OK)
             return
@@ -82,14 +80,14 @@ class Replicas:
         self._waiter.give_up()
 
     def _moved(self) -> None:
-        # Reports come by the thousand; with nobody waiting they mean nothing here.
+        # Reports come by the thousand; they matter only while somebody waits.
         if len(self._waiter):
             self._waiter.acked(self._acks())
 
     def _arm(self) -> None:
         """Keep one timer; it is not cancelled when nobody waits, for the next send comes soon."""
         deadline = self._waiter.next_deadline
-        # One timer for the first of them; the next one is set when it comes.
+        # The timer is for the earliest deadline; `_expire` sets the next one.
         if self._timer is None and deadline is not None:
             self._timer = self._clock.call_at(deadline, self._expire)
 

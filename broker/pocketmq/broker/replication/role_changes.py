@@ -105,10 +105,10 @@ class RoleChanges(Service):
 
     def recovered(self) -> None:
         """What the options say, from the first moment on."""
-        # Before the role: epochs behind a log that a power cut shortened would be compared with
-        # (H-134).
+        # Before the role: epochs beyond a log that a power cut shortened would be compared with the
+        # master's (H-134).
         self.epochs.recovered(self._store.commit_log.max_offset)
-        # A slave refuses puts from the first moment, even before it has found its master.
+        # A slave refuses puts from the start, even before it has found its master.
         if not self._role.leads:
             self._store.replica.follow()
 
@@ -132,11 +132,9 @@ class RoleChanges(Service):
 
         When the master is gone, the stream goes on trying its old address (H-7).
         """
-        # As a master, or while it becomes one, following would cut its own log.
+        # By following, a master would cut its own log, and so would a broker that becomes one.
         if not self._may_follow:
             return
-        # An unknown address does not undo a known one: the stream goes on trying the old master
-        # (H-7).
         self.master = MasterAddresses(broker, replication or self.master.replication)
         self._role.note_master(is_known=broker is not None)
         if replication is not None:
@@ -156,7 +154,7 @@ class RoleChanges(Service):
             return
         self.master = self.master._replace(replication=replication)
         self._client.follow(replication)
-        # It may be in the pause after a failure, and the master is there just now.
+        # The client may be pausing after a failure, but the master is there now.
         self._client.retry()
 
     @property
@@ -188,20 +186,19 @@ class RoleChanges(Service):
             DiskError: queues or the epoch file could not be written; the broker takes nothing.
         """
         async with self._changing:
-            # An older epoch comes late from another controller, or from a name server; the newer
-            # one holds.
+            # An older epoch may come late from another controller or from a name server.
             if epoch < self._role.epoch:
                 raise ValueError(f"epoch {epoch} is older than {self._role.epoch}")
             if epoch and epoch < self.epochs.table.last_number:
                 raise LaterEpochError(epoch, self.epochs.table.last_number)
-            # From here on it may not be made to follow, whoever asks: its log becomes the master's.
+            # From here on nothing may make this broker follow: its log becomes the master's.
             self._is_promoted = True
             try:
                 await self._take_over(epoch, is_confirmed=is_confirmed)
             finally:
                 self._is_promoted = False
             self.master = MasterAddresses(None, None)
-            # Only now does it answer as master: whatever failed above left it a slave.
+            # Only now does this broker answer as master: after a failure above it is still a slave.
             self._role.set(role, MASTER_ID, epoch)
             await self._role.apply()
             log.info("role.changed", role=role.value, epoch=epoch)
@@ -210,14 +207,13 @@ class RoleChanges(Service):
     async def _take_over(self, epoch: int, *, is_confirmed: bool) -> None:
         """Write the log from now on; the part of `become_master` before the role is set."""
         replica = self._store.replica
-        # Following ends first, and what the disk still does with it: a cut must not take new
-        # messages.
+        # Stop following first, including its work at the disk: a cut must not take new messages.
         self._client.follow(None)
         await self._client.stopped_following()
-        # A master that is elected again only begins an epoch, and keeps what it does (H-145).
+        # A master that is elected again only begins an epoch (H-145).
         is_new = not self._role.leads or replica.is_following
         if is_new:
-            # Slaves come again and compare epochs, so that they are cut to what this log has.
+            # Slaves connect again and compare epochs, so that they are cut to this log.
             self._ha.drop_all("this broker becomes the master")
             await replica.lead(is_confirmed=is_confirmed)
         if epoch:
@@ -225,8 +221,8 @@ class RoleChanges(Service):
             try:
                 await self.epochs.append(Epoch(epoch, commit_log.max_offset), commit_log.min_offset)
             except BaseException:  # cancelled, too; it goes on to the caller
-                # Without its epoch on the disk it is no master: two epochs would have one start
-                # (F-8).
+                # Without its epoch on the disk this broker is no master: two epochs could get the
+                # same start (F-8).
                 if is_new:
                     replica.follow()  # it is no master
                 raise
@@ -250,14 +246,14 @@ class RoleChanges(Service):
         async with self._changing:
             if epoch < self._role.epoch:
                 raise ValueError(f"epoch {epoch} is older than {self._role.epoch}")
-            # Puts are refused before the role is set: no message may be taken in between.
+            # Puts are refused before the role is set, so that no message is taken in between.
             self._store.replica.follow()
             self._role.set(BrokerRole.SLAVE, broker_id, epoch)
-            # Nobody may be told OK: what they sent may be cut by the new master's epochs (I-17).
+            # Nobody may get PUT_OK now: the new master may cut these messages (I-17).
             self._replicas.give_up()
             self._ha.drop_all("this broker becomes a slave")
             await self._role.apply()
-            # The old master's stream ends before the new one's address is taken.
+            # End the old master's stream before taking the new address.
             self._client.follow(None)
             await self._client.stopped_following()
             self.master = master

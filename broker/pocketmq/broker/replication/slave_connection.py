@@ -57,7 +57,7 @@ class SlaveConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        # More would have a slow slave hold gigabytes of the log in memory.
+        # With a larger buffer a slow slave would hold gigabytes of the log in memory.
         self._transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
         host, port = (transport.get_extra_info("peername") or ("?", 0))[:2]
         address = address_text(host, port)
@@ -73,14 +73,14 @@ class SlaveConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         try:
             offset = self._reader.feed(data)
-            # Half a report: the rest of it comes.
+            # The report is not complete yet.
             if offset is None:
                 return
             grew = self.link.reported(offset, self._bounds(), self._clock.monotonic())
         except HaStreamError as exc:
             self.drop(str(exc))
             return
-        # A report moves the slave forward, so there may be more to send.
+        # After a report there may be more to send.
         self.send_soon()
         if grew:
             self._acked()
@@ -94,7 +94,7 @@ class SlaveConnection(asyncio.Protocol):
 
     def send_soon(self) -> None:
         """Send what there is, from the loop's next turn on."""
-        # One turn at a time: reports and appends come by the thousand.
+        # Scheduled once: reports and appends come by the thousand.
         if not self._scheduled and not self._paused and self._transport is not None:
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self._send)
@@ -110,7 +110,6 @@ class SlaveConnection(asyncio.Protocol):
         """Close the connection and say why."""
         if self._transport is not None:
             log.warning("slave.dropped", slave=self.link.address, reason=reason)
-            # Aborted and forgotten: what is in its buffers goes to nobody.
             self._transport.abort()
             self._transport = None
 
@@ -120,7 +119,6 @@ class SlaveConnection(asyncio.Protocol):
         now = self._clock.monotonic()
         while self._transport is not None and not self._paused:
             piece = self.link.next_slice(self._bounds(), now)
-            # Nothing to send, or a heartbeat that was sent just now.
             if piece is None:
                 return
             head = self._head(piece)
@@ -132,10 +130,10 @@ class SlaveConnection(asyncio.Protocol):
             if body is None:
                 self.drop(f"the log has no {piece.size} bytes at {piece.offset} any more")
                 return
-            # Two buffers as they are: the head is small, the body a view of the log.
+            # Two buffers, so that the body stays a view of the log and is not copied.
             self._transport.writelines([head, body])
             sent += piece.size
-            # Other connections have their turn; the rest follows in the next one.
+            # Let other connections have their turn.
             if sent >= _BYTES_PER_TURN:
                 self.send_soon()
                 return

@@ -55,7 +55,6 @@ class StatusProcessor:
     @handles(RequestCode.RESET_MASTER_FLUSH_OFFSET)
     def reset_master_flush_offset(self, _peer: Peer, request: Command) -> Reply:
         """A slave notes the number, shows it in 907 and keeps it; a master takes nothing (Z-8)."""
-        # Only a slave notes it: a master's own number says what is on its disk (Z-8).
         if self._role.broker_id != MASTER_ID:
             header = request.header(ResetMasterFlushOffsetRequestHeader)
             self._store.checkpoint.master_flushed_offset = header.master_flush_offset
@@ -64,7 +63,6 @@ class StatusProcessor:
     def info(self) -> HARuntimeInfo:
         """Of a master its slaves, of a slave its connection."""
         end = self._store.commit_log.max_offset
-        # Of itself a slave shows one connection, to its master, and no slaves (H-41).
         if not self._role.leads:
             return HARuntimeInfo(
                 master=False,

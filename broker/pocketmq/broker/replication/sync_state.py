@@ -71,11 +71,11 @@ class SyncState:
         Slaves may have connected since it answers as master, which is a little earlier: they count.
         """
         self.ids, self.set_epoch, self._epoch_start = ids, set_epoch, epoch_start
-        # What was proposed in another term was decided there, or never.
+        # Proposals of an earlier term do not count any more.
         self._asked.clear()
-        # Only those that are connected: what others said belongs to another master's log.
+        # Keep connected slaves only: what others reported is about another master's log.
         self._slaves = {each: slave for each, slave in self._slaves.items() if slave.is_connected}
-        # Members get a whole period to come back: they were in sync a moment ago.
+        # Members get a whole period to connect again: they were in sync a moment ago.
         for each in ids - {self.own_id}:
             self._slaves.setdefault(each, _Slave()).caught_up_at = now
 
@@ -87,7 +87,6 @@ class SyncState:
 
     def told(self, ids: frozenset[int], set_epoch: int) -> bool:
         """The controller's set; an older one changes nothing (H-154). Whether it was news."""
-        # An older set, or the same: it changes nothing (H-154).
         if set_epoch <= self.set_epoch:
             return False
         self.ids, self.set_epoch = ids, set_epoch
@@ -97,7 +96,7 @@ class SyncState:
     def connected(self, slave_id: int, connection: object) -> None:
         """A slave said over a new connection who it is; an older one of it counts no more."""
         slave = self._slaves.setdefault(slave_id, _Slave())
-        # What an older connection said counts no more, and -1 until this one reports.
+        # -1 until this connection reports: reports of an older one do not count.
         slave.connection, slave.acked, slave.has_left = connection, -1, False
 
     def gone(self, slave_id: int, connection: object) -> None:
@@ -112,7 +111,6 @@ class SyncState:
         slave = self._slaves.get(slave_id)
         if slave is not None and slave.connection is connection:
             slave.acked = offset
-            # The newest moment at which it was level with this log.
             slave.caught_up_at = max(slave.caught_up_at, caught_up_at)
 
     @property
@@ -136,17 +134,16 @@ class SyncState:
             for each, slave in self._slaves.items()
             if each not in self.ids
             and slave.is_connected
-            # Confirmed and of this epoch: only then does it have all that was ever acknowledged
-            # (H-152).
+            # Only then does it have all that was ever acknowledged (H-152).
             and slave.acked >= max(confirm_offset, self._epoch_start)
         }
         ids = (self.ids - late) | joining
-        # An empty set would be nobody: it stays as it is.
+        # Without a set there is nothing to change.
         return None if ids == self.ids or not self.ids else ids
 
     def asked(self, ids: frozenset[int]) -> None:
         """A set was proposed."""
-        # The same proposal is sent again while no answer comes.
+        # The same proposal is repeated while no answer comes.
         if ids not in self._asked:
             self._asked.append(ids)
 
@@ -162,7 +159,7 @@ class SyncState:
 
     def lowest_ack(self) -> int:
         """What all other members have; `ALONE` without others, -1 while one is not connected."""
-        # Everybody who may be in the set, whether the controller has decided it or not (H-150).
+        # All who may be in the set, whether or not the controller has decided it (H-150).
         slaves = [self._slave(each) for each in self.others]
         return min((each.acked if each.is_connected else -1 for each in slaves), default=ALONE)
 

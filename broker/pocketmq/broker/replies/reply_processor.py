@@ -114,7 +114,7 @@ class ReplyProcessor:
                 self._answer(peer, request, header, queue_id, body, remark)
 
             future.add_done_callback(answered)
-            # Answered when the requester has, or when its time is over.
+            # The answer follows when the requester has answered, or when its time is over.
             return None
         self._answer(peer, request, header, queue_id, body, outcome)
         return None
@@ -163,13 +163,13 @@ class ReplyProcessor:
         As with a send, what is said to be stored is as safe as the flush mode promises; a reply
         that could not be made safe is answered as one that is not stored.
         """
-        # So answers RocketMQ for what has no place in the store (R-13).
+        # RocketMQ's values for a reply that has no place in the store (R-13).
         place = SendMessageResponseHeader(
             msg_id="0", queue_id=queue_id, queue_offset=0, region=REGION, trace=TRACE_ON
         )
         code = ResponseCode.SYSTEM_ERROR if failure else ResponseCode.SUCCESS
         answer = request.reply(place, code=code, remark=failure or None)
-        # Whatever the push said (R-13).
+        # A reply is stored whatever the outcome of its push (R-13).
         if self._store_replies():
             host = self._address.packed
             message = stored(
@@ -182,7 +182,7 @@ class ReplyProcessor:
                     place.msg_id = offset_msg_id(host, result.physical_offset)
                     place.queue_offset = result.queue_offset
                 else:
-                    # The code is the push's (R-12), so this shows in the missing place only.
+                    # The code is that of the push (R-12), so only the missing place shows this.
                     log.warning("reply.not_stored", topic=header.topic, status=status.name)
                 peer.reply(request, answer)
 
