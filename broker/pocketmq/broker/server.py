@@ -136,7 +136,7 @@ class Broker:
         """
         for service in self._services:
             await service.load()
-        # After the tables, which `recovered` then clamps to what the log still has.
+        # The store is loaded after the tables, which `recovered` then clamps to what the log has.
         self.store.load()
         for service in self._services:
             service.recovered()
@@ -150,13 +150,14 @@ class Broker:
                 on_close=self._channel_closed,
             )
         except BaseException:
-            # It gives the folder's lock back: a program may start another broker there.
+            # Closing releases the folder's lock, so that the program may start another broker
+            # there.
             await self.store.close()
             raise
-        # Asked for port 0, it listens at another, and that one is told.
+        # With port 0 the listener chooses the port, which is then announced.
         self.core.address.listens_at(self._listener.port)
         self._vip_listener = await self._listen_at_vip_port()
-        # Last, because among them is the registration, after which clients come.
+        # Services start last: one of them is the registration, after which clients come.
         for service in self._services:
             await service.start()
 
@@ -173,7 +174,7 @@ class Broker:
 
     async def _stop_all(self) -> None:
         self._stopping = True
-        # Clients are to go elsewhere before the port is closed.
+        # Unregister first, so that clients go elsewhere before the port is closed.
         for service in self._services:
             await service.leave()
         await self._grpc_door.stop()
@@ -206,7 +207,7 @@ class Broker:
 
     async def _listen_at_vip_port(self) -> Listener | None:
         """Answer at the port less 2 as well, where RocketMQ's clients up to 4.4 send."""
-        # Port 0 stands for any, and has none below it.
+        # Port 0 stands for any port, so there is no fixed one below it.
         if not self.config.vip_port_enable or self.config.port <= VIP_DISTANCE:
             return None
         port = self.config.port - VIP_DISTANCE
@@ -227,6 +228,6 @@ class Broker:
             return None
 
     def _channel_closed(self, channel: Channel) -> None:
-        # Connections that this broker closes are no clients that left: no group has to share anew.
+        # When this broker closes its connections, no client has left: groups need not share anew.
         if not self._stopping:
             self.core.signals.channel_closed.emit(channel)

@@ -46,10 +46,10 @@ class BrokerSubjects:
 
     def __init__(self, core: BrokerCore, network: Network) -> None:
         self._all: list[Subject] = []
-        # Connected first: who watches hears of a role before anything that follows from it.
+        # Connected first, so that observers learn of a role before its consequences.
         core.signals.role_changed.connect(core.tell_role)
         add = self._add
-        # The order counts: tables are loaded and services begin in it, and stop in the reverse one.
+        # The order counts: tables are loaded and services start in it, and stop in reverse.
         self.overload = add(assemble_overload(core))
         self.access = add(assemble_access(core))
         self.replication = add(assemble_replication(core, network))
@@ -134,9 +134,9 @@ class BrokerSubjects:
                 ),
             )
         )
-        # Before the registration: name servers are told of this broker once it is prepared.
+        # Before the registration, so that name servers learn of this broker when it is prepared.
         add(assemble_acting_master(core, network, self.offsets, self.delays, self.replication))
-        # Last to begin: clients are sent here when everything runs.
+        # Started last, so that clients are sent here when everything runs.
         self.registration = add(assemble_registration(core, network, self.topics, self.replication))
 
     def _add(self, subject: SubjectT) -> SubjectT:

@@ -59,7 +59,7 @@ async def serving(
     def failed(task: str, error: BaseException) -> None:
         role.request_stop(f"{task} failed: {error!r}")
 
-    # Told before the journal is touched: who has this port is this controller, running already.
+    # Before the journal is touched: this controller may be running already, at this port.
     check_port_free(*split_address(config.address))
     if restored := take_own(config.store_path.expanduser()):
         log.warning("data.restored", what=restored)

@@ -96,5 +96,5 @@ def decode(text: str) -> Command:
     try:
         return _DECODER.decode(text)
     except msgspec.MsgspecError as exc:
-        # A newer version may have decided it; nobody of this one can carry it out.
+        # A newer version may have decided it; this version cannot carry it out.
         raise BadRequestError(f"not a controller's command: {exc}") from exc

@@ -102,7 +102,7 @@ class ControllerConfig:
         Raises:
             ConfigError: the peers cannot be read, or do not name this one.
         """
-        # Alone it needs no peers: it is its own majority.
+        # A single controller needs no peers: it is its own majority.
         if not self.peers:
             return {self.self_id: address_text(self.host, self.port or DEFAULT_PORT)}
         found: dict[str, str] = {}
@@ -115,12 +115,12 @@ class ControllerConfig:
                     "peers", f"{peer!r}: {exc}", advice="write n0-host:9877;n1-host:9877"
                 ) from exc
             if not name or name in found:
-                # Ids name members in votes and in the journal: two of them would count as one.
+                # Ids name members in votes and in the journal, so no two members may share one.
                 raise ConfigError("peers", f"{peer!r} has no id of its own")
             found[name] = address
         if self.self_id not in found:
             raise ConfigError("self_id", f"{self.self_id!r} is none of {', '.join(found)}")
-        # The port stands in the peers, which every member must have alike.
+        # The peers define the port, and they are the same for every member.
         if self.port and self.port != split_address(found[self.self_id])[1]:
             raise ConfigError(
                 "port", f"{self.port} is not that of {self.self_id} in the peers: leave it out"

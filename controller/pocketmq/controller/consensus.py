@@ -116,8 +116,8 @@ class Consensus:
     def check_serving(self) -> None:
         """Raise `NotLeadingError` unless this controller serves."""
         if not self.serves:
-            # Of itself it says nothing: a leader that does not serve yet would send the asker round
-            # in circles.
+            # A leader that does not serve yet does not name itself: clients would ask it again at
+            # once.
             leader = "" if self._raft is None or self._raft.is_leader else self._raft.leader
             raise NotLeadingError(leader)
 
@@ -131,14 +131,14 @@ class Consensus:
         """
         stored = await self._storage.load()
         self._raft = Raft(self.group, stored, self._random, self._clock.monotonic())
-        # Its own task: a write takes as long as the disk, and messages wait for it.
+        # A task of its own: a write takes as long as the disk, and messages wait for it.
         self._tasks.start(self._write_on(), name="journal")
         self._pump()
 
     async def stop(self) -> None:
         """Leave without a word; who waits for a decision is told that there is none."""
         self._is_stopping = True
-        # A timer that fires now would begin an election in a controller that leaves.
+        # A timer that fires now would begin an election in a controller that stops.
         if self._timer is not None:
             self._timer.cancel()
         await self._tasks.stop()
@@ -156,7 +156,6 @@ class Consensus:
             NotLeadingError: another controller leads, or none.
             TooManyProposalsError: too many commands wait already.
         """
-        # Only a leader that serves: what another decides would be decided twice.
         self.check_serving()
         entry = self.raft.propose(commands.encode(command), self._clock.monotonic())
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
@@ -165,7 +164,6 @@ class Consensus:
             self._clock.monotonic() + DECISION_LIMIT_S, lambda: _give_up(future)
         )
         future.add_done_callback(lambda _: timer.cancel())
-        # Proposed in this turn, so that it goes out with whatever else came.
         self._pump()
         return future
 
@@ -175,13 +173,13 @@ class Consensus:
         Raises:
             RaftMessageError: no controller of this group sends that.
         """
-        # Before it is loaded it knows no term, and could vote twice in it.
+        # Before the journal is loaded this member knows no term, and could vote twice in one.
         if self._raft is None or self._is_stopping:
             return
         try:
             self._raft.receive(sender, message, self._clock.monotonic())
         except ForeignLogError as exc:
-            # Another history: to go on would overwrite what was committed here.
+            # The leader has another history: going on would overwrite what was committed here.
             log.error("controller.diverged", leader=exc.leader, index=exc.index, reason=str(exc))
             self._on_failure("consensus", exc)
             return
@@ -192,10 +190,10 @@ class Consensus:
     def _pump(self) -> None:
         """Take what the state machine wants: apply, note for the disk, set the timer."""
         step = self.raft.take()
-        # Applied before anything is sent: what is said of it may be answered at once.
+        # Apply before anything is sent, because answers may come at once.
         for each in step.applied:
             self._apply(each)
-        # A snapshot in place of thousands of commands: a journal must not grow for ever.
+        # A snapshot replaces thousands of commands, so that the journal does not grow for ever.
         if self.applied_index - self.raft.log.snapshot.index >= COMPACT_EVERY:
             self.raft.compact(self.applied_index, self.replicas.snapshot())
         if step.write is not None or step.messages:
@@ -221,25 +219,26 @@ class Consensus:
         while True:
             await self._clock.wait(self._latch, None)
             while writes := self._outlet.to_write():
-                # One write for all that waits: a slow disk makes larger groups, not longer ones.
+                # One write for all that waits: a slow disk makes larger writes, not a longer queue.
                 self._written = await self._storage.write(journal.merged(writes))
-                # Only what follows from writes that are on the disk by now.
+                # Send only messages that depend on writes which are on the disk by now.
                 self._outlet.let_go(self._written)
                 self.raft.stored(self._written.number)
                 self._pump()
-            # Nothing was to be written: what follows from no write, as heartbeats, leaves at once.
+            # Nothing is left to write; messages that depend on no write, such as heartbeats, leave
+            # at once.
             self._outlet.let_go(self._written)
 
     def _apply(self, each: Entry | Snapshot) -> None:
         self.applied_index = each.index
         if isinstance(each, Snapshot):
             self.replicas.restore(each.state)
-            # What it replaced is in it, decided or not: of these nobody knows.
+            # Whether the snapshot includes the commands that wait here is unknown.
             for index in [index for index in self._waiting if index <= each.index]:
                 self._lost(index)
             return
         outcome = Outcome()
-        # Empty is the entry with which a leader begins its term.
+        # A leader begins its term with an empty entry.
         if each.command:
             try:
                 outcome = self.replicas.apply(commands.decode(each.command))
@@ -250,12 +249,12 @@ class Consensus:
         if waiting is not None:
             term, future = waiting
             if not future.done():
-                # The same term: another leader may have put another command at this place.
+                # In another term, another leader has put a different command at this place.
                 if term == each.term:
                     future.set_result(outcome)
                 else:
                     future.set_exception(NotLeadingError(self.raft.leader))
-        # Also without a waiting request: brokers are told of an election by whoever leads.
+        # Even if no request waits: whoever leads notifies brokers of an election.
         self._on_outcome(outcome)
 
     def _lost(self, index: int) -> None:
@@ -274,7 +273,7 @@ class Consensus:
                     leader=raft.leader or None,
                 )  # fmt: skip
         was, self._was_serving = self._was_serving, self.serves
-        # It begins to serve only now: what it did not know before it knows by then (D-53).
+        # It serves only now, when it has applied everything from before its term (D-53).
         if self._was_serving and not was:
             self._on_leading()
 

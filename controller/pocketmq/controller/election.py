@@ -47,7 +47,7 @@ def elect(
         allow_unclean: If none in sync lives, take another; that loses acknowledged messages.
     """
     chosen = _best(candidates, in_sync, old_master, preferred)
-    # Nobody in sync lives: an operator may allow one that lacks messages (D-30).
+    # No replica in sync is alive: an operator may allow one that lacks messages (D-30).
     if chosen is None and allow_unclean:
         chosen = _best(candidates, candidates, old_master, preferred)
     return chosen
@@ -61,18 +61,18 @@ def _best(
 ) -> int | None:
     living = [candidates[each] for each in among if each in candidates]
     ids = {each.broker_id for each in living}
-    # A wanted one that may not be elected wins nothing: nobody else is tried (D-32).
+    # If the preferred one cannot be elected, nobody is (D-32).
     if preferred is not None:
         return preferred if preferred in ids else None
-    # A master that lives stays, whoever asks (D-31).
+    # A living master stays, whoever asks (D-31).
     if old_master in ids:
         return old_master
-    # Nobody of them is alive: no election is better than one that loses messages.
+    # No candidate is alive: without a master nothing is lost.
     if not living:
         return None
     return min(living, key=_rank).broker_id
 
 
 def _rank(candidate: Candidate) -> tuple[int, int, int, int]:
-    # Epoch before length: a longer log of an older master is not the better one (D-33).
+    # Epoch before length: the longer log of an older master is not better (D-33).
     return (-candidate.epoch, -candidate.max_offset, candidate.priority, candidate.broker_id)

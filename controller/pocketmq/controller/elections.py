@@ -80,7 +80,7 @@ class Elections:
         """A connection ended: brokers that spoke over it are dead, after their grace."""
         if not self._live.closed(channel, self._clock.monotonic()):
             return
-        # After the grace, when the broker may have come back; else at once (W-11).
+        # Scan after the grace time, in which the broker may come back; without one, at once (W-11).
         if self._live.close_grace_s:
             when = self._clock.monotonic() + self._live.close_grace_s
             self._clock.call_at(when, self._scan.wakeup)
@@ -104,19 +104,19 @@ class Elections:
         _tell(dead, now)
         for broker in dead:
             group = self._consensus.replicas.get(broker.key.name)
-            # Only a dead master is worth a name in the log; a dead replica changes nothing yet.
+            # Only a lost master is noted: a dead replica changes nothing yet.
             if group is not None and group.master_id == broker.key.broker_id:
                 self._lost[broker.key.name] = "silent" if broker.closed_at is None else "closed"
         for name in [each for each in self._lost if self._consensus.replicas.get(each) is None]:
             del self._lost[name]  # all of it was cleaned: nobody will be elected
-        # Only the leader elects: two would ask for it twice.
+        # Only the leader elects: two members would propose the same election.
         if not self._consensus.serves:
             return
         begun = 0
         for name, group in list(self._consensus.replicas.with_master()):
             if name in self._under_way or self._live.is_alive(name, group.master_id, now):
                 continue
-            # As many as one scan begins; the rest at the next, which follows at once.
+            # A scan begins only so many elections; the next scan follows at once.
             if begun == MOST_AT_ONCE:
                 self._scan.wakeup()
                 return
@@ -142,7 +142,7 @@ class Elections:
         future.add_done_callback(lambda done: self._decided(name, done))
 
     def _decided(self, name: str, done: asyncio.Future[Outcome]) -> None:
-        # It is out of the list whatever became of it, or it would never be tried again.
+        # Removed whatever the outcome, or this broker name would never be tried again.
         self._under_way.discard(name)
         if done.cancelled():
             return
@@ -150,7 +150,7 @@ class Elections:
         if error is not None:
             log.info("election.postponed", broker=name, reason=str(error))
         elif done.result().code != ResponseCode.SUCCESS:
-            # Decided, and refused: nobody of its set is alive, or another epoch had begun.
+            # Decided, but refused: nobody in the set is alive, or another epoch has begun.
             outcome = done.result()
             log.warning(
                 "election.failed", broker=name, code=response_name(outcome.code),

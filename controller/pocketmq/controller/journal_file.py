@@ -41,7 +41,7 @@ class JournalFile:
             DiskError: it cannot be read or begun.
         """
         text = await self._files.read_text(str(self.path))
-        # The folder may be new: its own name must survive a power cut.
+        # The folder may be new, so its own name must survive a power cut, too.
         if text is None:
             self._files.make_directory(str(self.path.parent), lasting=True)
             await self._replace("")
@@ -49,9 +49,9 @@ class JournalFile:
         try:
             stored, is_torn = journal.parse(text, self._group, self._own_id)
         except ValueError as exc:
-            # A journal that cannot be read is refused: without its vote two leaders are possible.
+            # An unreadable journal is refused: without its vote two leaders are possible.
             raise JournalError(self.path, str(exc)) from exc
-        # A torn line is the last write, which nothing followed: the rest is rewritten without it.
+        # The torn line was the last write, and nothing depends on it: rewrite the file without it.
         if is_torn:
             log.warning("journal.cut", path=str(self.path), reason="its last line was torn")
             whole = Write(0, stored.term, stored.vote, stored.entries, stored.snapshot)
@@ -65,17 +65,16 @@ class JournalFile:
             DiskError: it failed. What is stored is unknown then: the process has to stop.
         """
         line = journal.line_of(write)
-        # One line, appended: what depends on it leaves only when it is on the disk.
         if write.snapshot is None:
             await self._files.append_text(str(self.path), line)
         else:
-            # A snapshot replaces everything before it, so the file is written anew beside the old
-            # one.
+            # A snapshot replaces everything before it, so the whole file is replaced.
             await self._replace(line)
         return Written(write.number)
 
     async def _replace(self, lines: str) -> None:
         beside = f"{self.path}.tmp"
-        # Beside, then renamed: a crash leaves the old file or the new one.
+        # Written to another file and then renamed: a crash leaves either the old one or the new
+        # one.
         await self._files.write_text(beside, journal.header(self._group, self._own_id) + lines)
         await self._files.rename(beside, str(self.path))

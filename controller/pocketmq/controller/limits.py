@@ -54,7 +54,7 @@ class Kept:
             (replicas, self.replicas, limits.replicas, "replicas", "replicas"),
             (size_bytes, self.size_bytes, limits.size_bytes, claims, "replica_bytes"),
         ):
-            # Less is always allowed: a limit must not keep a group from being cleaned.
+            # Less is always allowed: a limit must not keep a group from being cleaned up.
             if more > 0 and there + more > limit:
                 return (
                     f"controllers keep at most {limit} {what} (budget.{option}); have those that"

@@ -51,12 +51,12 @@ class ControllerLinks:
             channel.oneway(self._header, consensus.encode(envelope.message))
             return
         waiting = self._waiting.get(envelope.to)
-        # The first one opens it, the others wait for it.
+        # The first message opens the connection; later ones wait for it.
         if waiting is None:
             self._waiting[envelope.to] = [envelope.message]
             self._tasks.start(self._connect(envelope.to), name=f"connect {envelope.to}")
         elif len(waiting) < MOST_WAITING:
-            # Bounded: a member that is gone would otherwise keep every heartbeat.
+            # Bounded, because heartbeats to a member that is gone would pile up.
             waiting.append(envelope.message)
 
     async def close(self) -> None:
@@ -69,7 +69,7 @@ class ControllerLinks:
         try:
             channel = await self._client.channel(address)
         except RemotingError as exc:
-            # Told once, until it is reached again: heartbeats come ten times a second.
+            # Logged once until the member is reached again: heartbeats come several times a second.
             if member not in self._unreachable:
                 self._unreachable.add(member)
                 log.warning("controller.unreachable", controller=member, reason=str(exc))
@@ -77,8 +77,8 @@ class ControllerLinks:
             self._unreachable.discard(member)
             for message in self._waiting[member]:
                 channel.oneway(self._header, consensus.encode(message))
-        # Emptied whether or not it connected: else nothing would be tried again.
         finally:
+            # Removed after a failure, too: otherwise no new attempt would be made.
             del self._waiting[member]
 
 
@@ -106,7 +106,7 @@ class RoleNotices:
     async def _send(
         self, broker: LiveBroker, header: NotifyBrokerRoleChangedRequestHeader, body: SyncStateSet
     ) -> None:
-        # The encoding that the broker speaks itself: it may know no other.
+        # The encoding that the broker itself uses: it may know no other.
         client = self._clients[broker.channel.encoding]
         try:
             await client.oneway(broker.address, header, encode_body(body, client.encoding))

@@ -45,7 +45,7 @@ class LiveBroker:
         """Whether nobody should count on it any more."""
         if self.closed_at is not None and now - self.closed_at >= close_grace_s:
             return True
-        # Silent for longer than it announced, though its connection stands (D-40).
+        # It was silent for longer than it announced, although its connection is open (D-40).
         return now - self.seen_at > self.timeout_s
 
 
@@ -72,7 +72,7 @@ class LiveBrokers:
     def put(self, broker: LiveBroker) -> None:
         """Note a heartbeat; values replace older ones (W-10)."""
         before = self._brokers.get(broker.key)
-        # Its other connection is no more its own: closing that one must not count for it.
+        # The broker has a new connection: the end of the old one must not count as the broker's.
         if before is not None and before.channel is not broker.channel:
             self._leave_channel(before)
         self._brokers[broker.key] = broker
@@ -118,7 +118,7 @@ class LiveBrokers:
 
 def timeout_s(announced_ms: int | None) -> float:
     """The silence that a heartbeat asks for, within bounds."""
-    # A heartbeat of an old broker names none: RocketMQ's default (D-40).
+    # Old brokers announce no time: RocketMQ's default (D-40).
     if announced_ms is None or announced_ms <= 0:
         return HEARTBEAT_TIMEOUT_S
     return min(announced_ms / 1000, MOST_TIMEOUT_S)

@@ -49,7 +49,7 @@ class Outlet:
         if step.write is not None:
             self._unwritten.append(step.write)
             self._last = step.write.number
-        # A step without a write may follow from the last one all the same.
+        # Messages of a step without a write may still depend on the last write.
         if step.messages:
             self._held.append((self._last, step.messages))
 

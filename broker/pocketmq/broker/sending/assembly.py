@@ -43,7 +43,7 @@ def assemble_sending(
         invalid_parameter_code=profile.invalid_parameter_code,
         max_retry_topic_chars=profile.retry_topic_max_chars,
     )
-    # Plans are made with the permission: another one has them made anew.
+    # Plans include the permission, so they are made anew when it changes.
     core.options.changed.connect(
         lambda names: checks.permission_changed() if PERMISSION in names else None
     )

@@ -74,12 +74,12 @@ class BatchSends:
         batch = self._incoming.batch(request.body_view, header, born_host, now_ms)
         result = self._store.put_batch(batch)
         count = len(batch.bodies)
-        # Nothing of it is stored, so its queue offsets are free for others (S-14).
+        # Nothing was stored, so the queue offsets are free for others (S-14).
         if result.status is not PutStatus.PUT_OK:
             self._stats.puts_failed += count
             return not_stored(request, result.status, self._store, self._replies.of_every_answer)
         done_at = self._clock.monotonic()
-        # Counted as messages, and by the size of one: a batch is no large message.
+        # Sizes are counted per message: a large batch is no large message.
         size_bytes = result.end - result.physical_offsets[0]
         place, _, _ = size_class(size_bytes // count)
         kind, took_s = type_of_text(header.properties), done_at - began_at
@@ -108,7 +108,7 @@ class BatchSends:
     ) -> Command | bytes:
         """The answer, also that the batch is stored, but not as safe as promised (10, 11, 12)."""
         replies, offsets = self._replies, result.physical_offsets
-        # A sender that does not wait is told SUCCESS, whatever became of the flush (B-144).
+        # A sender that does not wait gets SUCCESS, whatever became of the flush (B-144).
         if status is PutStatus.PUT_OK or not batch.wait_store_ok:
             return replies.to_batch(request, offsets, batch.queue_id, result.queue_offset, uniq_key)
         code, remark = NOT_SAFE[status]

@@ -41,7 +41,7 @@ _OTHER_TYPES = (names.DELAY, *TIMERS, names.SHARDING_KEY)
 
 def _queue_of_priority(properties: dict[str, str], plan: SendPlan, queue_id: int) -> int:
     """The queue of a message with a priority; else drops the priority, which is none (V-2)."""
-    # A half message, or a delayed one, is of another type and has no priority (V-2).
+    # Half and delayed messages are of another type and have no priority (V-2).
     is_half = properties.get(names.TRANSACTION_PREPARED) == "true"
     if is_half or not properties.keys().isdisjoint(_OTHER_TYPES):
         del properties[names.PRIORITY]
@@ -55,7 +55,7 @@ def packed_address(address: str) -> bytes:
     try:
         return pack_host(*parse_host_text(address))
     except IllegalNameError:
-        # A peer without an address: a test, or a message that another broker passed on.
+        # The peer has no address, for example in a test.
         return b"\x7f\0\0\1\0\0\0\0"
 
 
@@ -120,31 +120,30 @@ class IncomingMessages:
         if plan is None:
             plan = self._checks.plan_for(header, now_ms)
         queue_id = header.queue_id
-        # Before a random queue is drawn: an id that is too large is illegal, a negative one means
-        # any (B-12).
+        # Checked before a random queue is drawn: too large an id is illegal, and a negative one
+        # means any queue (B-12).
         if queue_id >= plan.queue_limit:
             raise self._checks.bad_queue(plan, queue_id)
         if queue_id < 0:
             queue_id = plan.queue_of(queue_id)
         text = header.properties
-        # Read as text, once: UNIQ_KEY and KEYS are cut out, and the rest is known already.
+        # UNIQ_KEY and KEYS are cut out of the text; what the rest means is mostly known already.
         uniq_key, keys, traits = read_sent(text, self._reader)
         sys_flag, is_half = header.sys_flag, traits.is_half
-        # Half messages lose their flag: their topic says what they are, and they must be dispatched
-        # (B-100).
+        # A half message loses its flag: its topic marks it, and it must be dispatched (B-100).
         if is_half:
             sys_flag &= ~_TRANSACTION
-        # Whatever asks for more than being stored takes the slow way.
+        # Sends that ask for more than being stored take the slow path.
         if (
             plan.retry_group is not None
             or sys_flag & _TRANSACTION
             or not (traits.is_plain or is_half)
         ):
             return self._special(request, header, plan, queue_id, born_host, now_ms, now)
-        # A client of another language may send none; clients find the message by it.
+        # Clients find a message by this key; clients in other languages may send none.
         if uniq_key is None:
             uniq_key = self._new_key()
-        # In RocketMQ's order: CLUSTER has the place of UNIQ_KEY in Java's map (B-18, S-6).
+        # RocketMQ's order: CLUSTER takes the place of UNIQ_KEY in Java's map (B-18, S-6).
         text = f"{traits.before_key}UNIQ_KEY\x01{uniq_key}\x02{self._cluster}{traits.before_keys}"
         if keys is not None:
             text += f"KEYS\x01{keys}\x02"
@@ -170,7 +169,7 @@ class IncomingMessages:
             traits.wait_store_ok,
             traits.message_type,
         )
-        # Its listener changes the topic and counts it: a half is stored like any other message.
+        # The listener changes the topic of the half message, which is then stored like any other.
         if is_half:
             self._halves.emit(message, now_ms)
         return message, queue_id
@@ -193,12 +192,12 @@ class IncomingMessages:
         if not body:
             raise RequestRefusedError(ResponseCode.MESSAGE_ILLEGAL, "the message has no body")
         topic = plan.topic
-        # The queue is chosen by priority, so that high ones are read first (V-2).
+        # Messages of high priority are read first because they have queues of their own (V-2).
         if self._priorities and priority_of(properties) >= 0:
             queue_id = _queue_of_priority(properties, plan, queue_id)
         group = plan.retry_group
-        # A consumer sends to its retry topic itself; too many tries make a dead letter of it
-        # (B-86).
+        # Consumers send to their retry topic themselves; after too many tries the message goes to
+        # the dead letter topic (B-86).
         if group is not None and self._resends.is_given_up(
             group,
             header.reconsume_times,
@@ -209,7 +208,7 @@ class IncomingMessages:
         ):
             config = self._resends.dlq_topic(group, now_ms)
             topic = config.topic_name
-            # A queue of the dead letter topic, whatever queue the send named.
+            # Any queue of the dead letter topic, whatever queue the send named.
             queue_id = randrange(max(1, config.write_queue_nums))
             asked = properties.items()
             message_type = type_of({name: text for name, text in asked if name not in _DELAYS})
@@ -225,7 +224,7 @@ class IncomingMessages:
             self._of_sends.apply(message, properties, now_ms)
             or self._rewrites.apply(message, properties, now_ms)
         ):
-            # 4.9 leaves WAIT out of what is stored (B-18).
+            # 4.9 does not store WAIT (B-18).
             if not self._reader.wait_is_stored:
                 properties.pop(names.WAIT, None)
             message.properties = encode_again(properties).encode()

@@ -76,7 +76,7 @@ class IncomingBatches:
         plan = self._checks.plan_for(header, now_ms)
         if header.queue_id >= plan.queue_limit:
             raise self._checks.bad_queue(plan, header.queue_id)
-        # Retry topics take single messages: each of theirs has its own number of tries.
+        # Retry topics take single messages only, because each has its own number of tries.
         if plan.retry_group is not None or len(header.topic) > MAX_TOPIC_CHARS:
             raise RequestRefusedError(
                 ResponseCode.MESSAGE_ILLEGAL,
@@ -97,10 +97,10 @@ class IncomingBatches:
             [],
             [],
             [],
-            # Whether any of them wants to wait is known when all are read.
+            # Known only when all messages are read.
             wait_store_ok=False,
         )
-        # The quick way changes nothing if it does not fit: then the other one reads the same bytes.
+        # The quick way changes nothing if it does not fit; the other one then reads the same bytes.
         if not self._read_keyed(body, batch):
             self._read_columns(body, batch)
         return batch
@@ -125,7 +125,7 @@ class IncomingBatches:
 
     def _read_columns(self, body: Buffer, batch: QueueBatch) -> None:
         """Fill the batch's columns, whatever is in them."""
-        # Copied where that is cheaper than views: a slice of bytes costs less.
+        # Small bodies are copied, because slices of bytes cost less than views.
         columns = batch_columns(bytes(body) if len(body) <= _COPIED_BYTES else body)
         batch.flags, batch.bodies, properties = columns
         batch.properties = [self._read_one(text, batch) for text in properties]
@@ -135,7 +135,7 @@ class IncomingBatches:
     ) -> None:
         """Fill the columns that properties say; they are those of `first` but for the key."""
         count = len(uniq_keys)
-        # What every message has behind its own properties, the broker's among them (B-19).
+        # What follows the key is the same for all, with the broker's own properties in it (B-19).
         behind = first[key.at + key.length :] + _behind(first, self._suffix)
         batch.properties = KeyedProperties(first[: key.at], uniq_keys, behind)
         batch.uniq_keys = uniq_keys
@@ -149,18 +149,18 @@ class IncomingBatches:
             uniq_key, keys, traits = read_sent(text.decode())
         except UnicodeDecodeError:
             return self._read_special(text, batch)
-        # Properties that ask for more are read in full, message by message.
+        # Properties that ask for more than being stored are read in full.
         if not traits.is_plain:
             return self._read_special(text, batch)
         suffix = self._suffix
-        # A message without a key gets one: clients and the index find it by that.
+        # A message without a key gets one: clients and the index find the message by it.
         if uniq_key is None:
             uniq_key = self._stamp.new_key()
             suffix = _KEY + uniq_key.encode() + _SEPARATOR + suffix
         batch.uniq_keys.append(uniq_key.encode())
         batch.tags_codes.append(traits.tags_code)
         batch.keys.append(keys)
-        # One that waits is enough: the whole batch waits (B-144).
+        # One message that waits makes the whole batch wait (B-144).
         batch.wait_store_ok |= traits.wait_store_ok
         return text + _behind(text, suffix)
 
@@ -176,7 +176,7 @@ class IncomingBatches:
                 ResponseCode.MESSAGE_ILLEGAL,
                 "a message of a batch can be neither delayed nor part of a transaction",
             )
-        # 4.9 gives a batch no properties of its own, but a key (B-19).
+        # 4.9 adds nothing but a key to the messages of a batch (B-19).
         if self._stamped:
             self._stamp.add_to(properties)
         else:
@@ -204,7 +204,7 @@ class _Key(NamedTuple):
 def _key_of(properties: bytes) -> _Key | None:
     """None if there is no UNIQ_KEY, or if more than it may differ or matter."""
     at = properties.find(_KEY)
-    # At the beginning of an entry only: the name may stand in a value.
+    # Only at the start of an entry: the name may also stand in a value.
     if at < 0 or (at and properties[at - 1 : at] != _SEPARATOR):
         return None
     begin = at + len(_KEY)
@@ -213,7 +213,7 @@ def _key_of(properties: bytes) -> _Key | None:
         end = len(properties)
     others = properties[:at] + properties[end + 1 :]
     traits = _plain(others) if len(others) <= MAX_REMEMBERED else _read_plain(others)
-    # An empty key is as good as none, and then each message needs one of its own.
+    # An empty key counts as none: each message then needs a new one.
     return None if traits is None or end == begin else _Key(begin, end - begin, traits)
 
 
@@ -224,7 +224,7 @@ def _read_plain(others: bytes) -> Traits | None:
         uniq_key, keys, traits = read_sent(others.decode())
     except UnicodeDecodeError:
         return None
-    # Other keys would differ from message to message, and so would the index entries.
+    # KEYS would differ from message to message, and so would the index entries.
     return traits if uniq_key is keys is None and traits.is_plain else None
 
 
@@ -234,5 +234,5 @@ _plain = lru_cache(maxsize=256)(_read_plain)
 def _are_plain(uniq_keys: list[bytes]) -> bool:
     """Whether these are texts, and hide no other property."""
     joined = b"".join(uniq_keys)
-    # A separator in a key would be read as the start of another property.
+    # A separator in a key would start another property.
     return joined.isascii() and _SEPARATOR not in joined

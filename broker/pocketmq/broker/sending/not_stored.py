@@ -41,7 +41,7 @@ def not_stored(
     code, remark = NOT_STORED.get(
         status, (int(ResponseCode.SYSTEM_ERROR), f"the store said {status.name}")
     )
-    # Why it refuses is told: a full disk and a sync that failed have the same code (B-111).
+    # Name the reasons: a full disk and a failed sync have the same code (B-111).
     if store.readiness.reasons:
         remark += ": " + "; ".join(sorted(store.readiness.reasons))
     return request.reply(header, code=code, remark=remark)

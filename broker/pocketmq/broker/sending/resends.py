@@ -72,7 +72,7 @@ class Resends:
         Raises:
             RequestRefusedError: SUBSCRIPTION_GROUP_NOT_EXIST (26).
         """
-        # The retry topic's group, made like any other that a client names (B-40).
+        # The group of the retry topic may be created like any other (B-40).
         config = self._groups.find_or_create(group, now_ms)
         if config is None:
             raise RequestRefusedError(

@@ -36,7 +36,6 @@ def max_reconsume_times(
     config: SubscriptionGroupConfig, header_value: int | None, version: int
 ) -> int:
     """How many retries the message has: the group's, or what a newer client says (B-82)."""
-    # A newer client says its own limit; an older one could not (B-82).
     if header_value is not None and version >= VERSION_WITH_MAX_RECONSUME_TIMES:
         return header_value
     return config.retry_max_times
@@ -50,7 +49,7 @@ def plan_send_back(reconsume_times: int, delay_level: int, max_times: int) -> Re
         delay_level: from the consumer: negative gives the message up, 0 lets the broker choose.
         max_times: from `max_reconsume_times`.
     """
-    # At its limit, or told to be given up: no more retries, whatever the level (B-83).
+    # At its limit, or given up by the consumer: no more retries, whatever the level (B-83).
     if reconsume_times >= max_times or delay_level < 0:
         return RetryPlan(to_dlq=True, delay_level=0)
     return RetryPlan(to_dlq=False, delay_level=delay_level or FIRST_RETRY_LEVEL + reconsume_times)
@@ -84,7 +83,7 @@ def sent_back(
     The caller passes both to `SafePuts.put`, which delays the copy.
     """
     properties = dict(record.properties)
-    # Set once: a message that is retried often still says where it came from (B-81).
+    # Set only once: even after many retries it names the topic that the message came from (B-81).
     properties.setdefault(names.RETRY_TOPIC, record.topic)
     properties.setdefault(names.ORIGIN_MESSAGE_ID, record.offset_msg_id)
     # Nobody waits for this copy: the consumer's answer does not depend on the disk (B-81).

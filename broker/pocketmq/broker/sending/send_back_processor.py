@@ -78,8 +78,7 @@ class SendBackProcessor:
             raise RequestRefusedError(
                 ResponseCode.NO_PERMISSION, "the broker takes no messages: it may not be written"
             )
-        # A group without a retry topic: the message is dropped, and the client is told SUCCESS
-        # (B-80).
+        # A group without a retry topic: the message is dropped, and the answer is SUCCESS (B-80).
         if config.retry_queue_nums <= 0:
             return request.reply()
         topic = self._topics.ensure_retry_topic(
@@ -89,7 +88,7 @@ class SendBackProcessor:
             raise RequestRefusedError(
                 ResponseCode.NO_PERMISSION, f"topic {topic.topic_name} may not be written"
             )
-        # By its physical offset: the client says where it lies, and not which queue (B-80).
+        # The client names the message by its physical offset (B-80).
         stored = self._store.lookup(header.offset)
         if stored is None:
             raise RequestRefusedError(
@@ -97,10 +96,11 @@ class SendBackProcessor:
             )
         record = decode_record(stored)
         limit = max_reconsume_times(config, header.max_reconsume_times, request.version)
-        # Its own tries decide, not those of this broker: a message may come from another (B-83).
+        # The number of tries in the message decides, because it may come from another broker
+        # (B-83).
         plan = plan_send_back(record.reconsume_times, header.delay_level, limit)
         if plan.to_dlq:
-            # Made with one queue, and permission to read and write (B-83).
+            # The dead letter topic has one queue, with permission to read and write (B-83).
             topic = self._topics.ensure_dlq_topic(header.group, now_ms=now_ms)
             queue_id = 0
             log.info(
@@ -108,7 +108,7 @@ class SendBackProcessor:
                 msg_id=record.msg_id, retries=record.reconsume_times,
             )  # fmt: skip
         else:
-            # RocketMQ's choice: retries have no order to keep (B-83).
+            # Retries have no order to keep, so RocketMQ takes a random queue (B-83).
             queue_id = randrange(config.retry_queue_nums)
         message, properties = sent_back(
             record, topic.topic_name, queue_id, plan.delay_level, self._address.packed

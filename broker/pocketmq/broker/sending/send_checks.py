@@ -38,7 +38,6 @@ class SendPlan(msgspec.Struct, gc=False, frozen=True):
 
     def queue_of(self, queue_id: int) -> int:
         """The queue to store in: the one asked for, or a random write queue for a negative id."""
-        # Any queue: RocketMQ's choice for a negative id (B-12).
         if queue_id >= 0:
             return queue_id
         return randrange(self.write_queue_nums) if self.write_queue_nums > 0 else 0

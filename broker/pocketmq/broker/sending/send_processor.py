@@ -277,7 +277,7 @@ class _Stored:
         if status is not _OK and self.message.wait_store_ok:
             code, remark = NOT_SAFE[status]
         elif self.message.recall_handle is None:
-            # Answers with a recall handle are rare, so only those without one have a template.
+            # Only answers without a recall handle have a template; the others are rare.
             return templates.builder(request.encoding)(
                 request.opaque,
                 result.physical_offset,

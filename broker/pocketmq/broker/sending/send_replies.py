@@ -74,7 +74,7 @@ class SendReplies:
         return build
 
     def _make(self, encoding: Encoding) -> FrameBuilder:
-        # 4.9 tells no transaction id, so its frames are made as the codec makes them.
+        # 4.9's answers have no transaction id, so the codec makes them.
         if not self._tells_key:
             return self._keyless(encoding)
         if encoding is Encoding.JSON:
@@ -185,7 +185,7 @@ class SendReplies:
             b"\x87\xa4code\x00\xa8language%c\xa7version\xd2%s\xa4flag%c\xa6remark\xc0\xa6opaque\xd2"
             % (LanguageCode.PYTHON, _I32.pack(version), FLAG_RESPONSE)
         )
-        # The store host is part of every id, so it stands in the constant.
+        # The store host is part of every id, so it belongs to the constant.
         before_id = b"\xa3ext\x86\xaaMSG_REGION%s\xa8TRACE_ON%s\xa5msgId\xd9%c%s" % (
             to_msgpack(region),
             to_msgpack(trace_on),
@@ -200,7 +200,7 @@ class SendReplies:
         def template(key_bytes: int) -> tuple[Callable[..., bytes], bytes, bytes]:
             """For transaction ids of one length: what fills the frame, and its first and last
             constant."""
-            # The name with the head of a text: only the text itself differs from answer to answer.
+            # The name and the head of its text: only the text itself differs between answers.
             before_key = b"\xadtransactionId" + to_msgpack("x" * key_bytes)[: -key_bytes or None]
             layout = struct.Struct(
                 f">{8 + len(start)}si{len(before_id)}s16s{len(before_queue)}si"

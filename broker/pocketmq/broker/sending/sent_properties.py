@@ -96,8 +96,8 @@ class TraitsReader:
         """The traits."""
         properties = decode_properties(text)
         special = _SPECIAL.intersection(properties)
-        # Special properties mean that the message needs more than being stored; half messages are
-        # the one exception.
+        # Messages with special properties need more than being stored; half messages are the
+        # exception.
         parts = None if special - _HALF else self._parts(properties, is_half=special == _HALF)
         return Traits(
             not special and parts is not None,
@@ -114,18 +114,18 @@ class TraitsReader:
 
     def _parts(self, properties: dict[str, str], *, is_half: bool) -> tuple[str, str, str] | None:
         """What is stored before UNIQ_KEY, before KEYS and behind it; None where these change it."""
-        # A name of the place of UNIQ_KEY or KEYS would stand between the two parts.
+        # A property with the place of UNIQ_KEY or KEYS would come between the parts.
         if len(properties) > _MOST_PARTS or not _OF_KEYS.isdisjoint(map(java_place, properties)):
             return None
         stored = properties | self._added
-        # A half message keeps WAIT: the committed one waits by it (X-2).
+        # A half message keeps WAIT, because the committed message goes by it (X-2).
         if not (self.wait_is_stored or is_half):
             stored.pop(names.WAIT, None)
         parts = ["", "", ""]
         for name in java_order(tuple(stored)):
             place = java_place(name)
-            # In Java's order, and cut where UNIQ_KEY and KEYS belong: these differ from message to
-            # message.
+            # In Java's order, and split where UNIQ_KEY and KEYS belong: these differ between
+            # messages.
             parts[(place > _KEY_PLACE) + (place > _KEYS_PLACE)] += f"{name}\x01{stored[name]}\x02"
         return parts[0], parts[1], parts[2]
 
@@ -147,7 +147,7 @@ def read_sent(
         if at < 0:
             found.append(None)
             continue
-        # A name within a value: the whole text has to be read.
+        # The name stands in a value: the whole text has to be parsed.
         if at and text[at - 1] != "\x02":
             return None, None, _NOT_CERTAIN
         end = text.find("\x02", at)
@@ -156,7 +156,7 @@ def read_sent(
         found.append(text[at + len(name) : end] or None)
         text = text[:at] + text[end + 1 :]
     uniq_key, keys = found
-    # A long text is not worth remembering: it fits one message.
+    # A long text is not worth remembering, because it is unlikely to come again.
     if len(text) > MAX_REMEMBERED:
         return uniq_key, keys, reader.read(text)
     return uniq_key, keys, reader.known(text)

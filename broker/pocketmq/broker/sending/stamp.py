@@ -62,5 +62,5 @@ class BrokerStamp:
         """Give a message a unique key if it has none, and take what must not be stored."""
         # A pop's receipt belongs to one delivery and must not be stored with the message (B-18).
         properties.pop(POP_CK, None)
-        # An empty one counts as none: clients find a message by its key.
+        # An empty key counts as none: clients find a message by its key.
         properties[UNIQ_KEY] = properties.get(UNIQ_KEY) or self.new_key()

@@ -32,7 +32,7 @@ class Storing(Subject):
 def assemble_storing(core: BrokerCore, topics: Topics, replication: Replication) -> Storing:
     """Made of the store, the file that new topics are saved in, and the slaves."""
     rewrites = Rewrites()
-    # Before all others: a delay would hide a topic that is too long until the message is due.
+    # Added first: a delay would hide too long a topic until the message is due.
     rewrites.add(too_long_as_it_is(core.profile.broker.stored_retry_topic_max_bytes))
     return Storing(
         puts=SafePuts(

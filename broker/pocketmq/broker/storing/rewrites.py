@@ -37,7 +37,7 @@ def too_long_as_it_is(max_retry_bytes: int) -> Rewrite:
 
     def rewrite(message: StoredMessage, _properties: dict[str, str], _now_ms: int) -> bool:
         topic = message.topic
-        # Most topics are short, and then no byte of them has to be counted.
+        # Most topics are short and ASCII, so their bytes need not be counted.
         if len(topic) <= MAX_TOPIC_BYTES_V1 and topic.isascii():
             return False
         limit = max_retry_bytes if is_retry(topic) else MAX_TOPIC_BYTES_V1

@@ -100,7 +100,7 @@ class SafePuts:
         """
         self.rewrite(message, properties)
         [result] = self.put_all([message], message_type)
-        # A delayed message is counted by its level, which is the queue it waits in (B-91).
+        # A delayed message is counted by its level, which is the queue that it waits in (B-91).
         if message.delay_level and result.status is PutStatus.PUT_OK:
             self._stats.note_delayed(message.queue_id, result.size)
         return result
@@ -129,8 +129,7 @@ class SafePuts:
         stored: dict[tuple[str, int], list[int]] = {}
         for message, result in zip(messages, results, strict=True):
             if result.status is PutStatus.PUT_OK:
-                # What the broker stores for itself is of no class that a client's messages are
-                # counted in.
+                # The broker's own messages belong to no size class.
                 place = 0 if message_type == NOT_SENT else size_class(result.size)[0]
                 stored.setdefault((message.topic, place), []).append(result.size)
             else:
@@ -155,13 +154,13 @@ class SafePuts:
         Raises:
             RequestRefusedError: SYSTEM_ERROR (1): it was not stored.
         """
-        # Nothing was stored: a code that clients try again with (B-85).
+        # Nothing was stored: clients try again after this code (B-85).
         if result.status is not PutStatus.PUT_OK:
             raise RequestRefusedError(
                 ResponseCode.SYSTEM_ERROR, f"the message was not stored: {result.status.name}"
             )
         answer = request.reply() if reply is None else reply
-        # Under ASYNC_FLUSH without replicas nothing is waited for (B-145).
+        # With ASYNC_FLUSH and no replicas there is nothing to wait for (B-145).
         if not self.must_wait:
             return answer
         self.answer_later([(peer, request, answer)], result)
@@ -179,8 +178,8 @@ class SafePuts:
 
         def safe(status: PutStatus) -> None:
             for peer, request, answer in waiting:
-                # Stored and not as safe as promised is an error here, where a sender would be told
-                # a code of its own (B-85).
+                # Stored but not safe is an error here, whereas a sender would get a code of its own
+                # (B-85).
                 if status is PutStatus.PUT_OK:
                     peer.reply(request, answer)
                 else:
@@ -239,10 +238,10 @@ class SafePuts:
         """
 
         def done(status: PutStatus) -> None:
-            # Behind flush and slaves, because the topic may have been made by this very message.
+            # After flush and slaves, the topic must be saved too: this message may have created it.
             self._topics_file.when_saved(lambda: safe(self._still_safe(status)))
 
-        # The sender waived the disk, and not the topic: a message without one cannot be found.
+        # The sender waived the disk, but a message without its topic cannot be found.
         if not flushed:
             done(PutStatus.PUT_OK)
             return
@@ -274,7 +273,7 @@ class SafePuts:
             PUT_OK, or why it is not known to be safe.
         """
         end = self._store.commit_log.max_offset
-        # Flushed whatever the mode: a note of progress must not outlive what it speaks of.
+        # Flushed in every mode: a note of progress must not outlive the log that it is about.
         status = await self._store.flush()
         if status is not PutStatus.PUT_OK or not self._replicas.must_wait:
             return status
@@ -287,8 +286,6 @@ class SafePuts:
     def _still_safe(self, status: PutStatus) -> PutStatus:
         """The outcome at the moment in which it is told: a master that may have been replaced
         meanwhile acknowledges nothing (W-2)."""
-        # Asked when it is told, and not before: another master may have been elected while it
-        # waited (W-2).
         if status is PutStatus.PUT_OK and self._replicas.may_be_replaced:
             return PutStatus.FLUSH_SLAVE_TIMEOUT
         return status

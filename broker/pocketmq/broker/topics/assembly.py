@@ -33,7 +33,7 @@ def assemble_topics(core: BrokerCore) -> Topics:
         config.cluster_name,
         signals.topic_changed,
         TopicRules(
-            # Asked each time, because tools may change it.
+            # A function, because tools may change the option.
             auto_create=lambda: core.config.auto_create_topic_enable,
             default_queue_nums=config.default_topic_queue_nums,
             broker_topic_enable=config.broker_topic_enable,
@@ -60,7 +60,7 @@ def assemble_topics(core: BrokerCore) -> Topics:
             announcements.note(topic)
 
     def role_changed() -> None:
-        # Only controllers count epochs.
+        # Without controllers there is no epoch.
         if core.role.leads and core.role.epoch:
             configs.note_epoch(core.role.epoch, core.clock.time_ms())
 

@@ -77,7 +77,7 @@ class AdminProcessor:
     @handles(RequestCode.CONTROLLER_GET_SYNC_STATE_DATA)
     def sync_state_data(self, _peer: Peer, request: Command) -> Reply:
         """Replicas of some broker names; those that are unknown are left out."""
-        # What it says must be the present truth: a member that follows may be behind.
+        # Only the leader knows the current state; other members may be behind.
         self._consensus.check_serving()
         self._bounds.check_body(request)
         table = BrokerReplicasInfo()

@@ -90,7 +90,7 @@ class Raft:
             self._draw_deadline()
         else:  # nobody can lead in its place
             self._deadline = now
-        # The state machine begins with it: everything before it is in there.
+        # The state machine starts from the snapshot, which includes everything before it.
         if stored.snapshot.index:
             self._step.applied.append(stored.snapshot)
 
@@ -106,10 +106,10 @@ class Raft:
 
         Then what its state machine says is the present truth, and may be read without a command.
         """
-        # What was committed before this leadership may not be applied here yet.
+        # Entries committed before this leadership may not be applied here yet.
         if not self.is_leader or self.commit_index < self._leading.first_index:
             return False
-        # A majority answered less than a time-out ago: nobody else can have been elected in it.
+        # A majority answered less than a time-out ago, so nobody else can have been elected since.
         answered_at = self._leading.answered_at(self.group.majority, now)
         return now - answered_at < self.group.election_s * LEASE_SHARE
 
@@ -136,13 +136,14 @@ class Raft:
     def stored(self, number: int) -> None:
         """All writes up to this number survive a power cut now."""
         for term, index in self._unwritten.done(number):
-            # Of an older term: what was written then is another log's.
+            # Writes of an older term may be of entries that were replaced since.
             if term != self.term:
                 continue
             if self.is_leader:  # in its own term it cut nothing off
                 self._leading.own_match = index
             elif self.role is Role.CANDIDATE:
-                # Its own vote counts from the disk on, or it could be given twice.
+                # The own vote counts only when it is on the disk: otherwise it could be given
+                # twice.
                 self._count_vote(self.group.own_id)
         self._advance_commit()
 
@@ -151,14 +152,15 @@ class Raft:
         self._now = now
         if self.is_leader:
             answered_at = self._leading.answered_at(self.group.majority, now)
-            # No majority answered for a whole time-out: another may lead already, so it steps down.
+            # No majority has answered for a time-out: another member may lead, so this one steps
+            # down.
             if now - max(answered_at, self._leading.since) > self.group.election_s:
                 self._follow(self.term, leader="")
             elif now >= self._leading.beat_at + self.group.heartbeat_s:
                 self._beat()
         elif now >= self._deadline:
-            # Pre-vote first: a member that was cut off must not raise the term of a group that
-            # works.
+            # A pre-vote first, so that a member that was cut off does not raise the term of a
+            # working group.
             self._ask_for_votes(is_pre_vote=True)
 
     def propose(self, command: str, now: float) -> Entry:
@@ -173,12 +175,13 @@ class Raft:
         self._now = now
         if not self.is_leader:
             raise NotLeadingError(self.leader)
-        # Bounded by what is not committed: without a majority nothing more is taken (D-52).
+        # Without a majority, only so many commands may wait (D-52).
         if self.log.last_index - self.commit_index >= MOST_UNCOMMITTED:
             raise TooManyProposalsError(MOST_UNCOMMITTED)
         entry = self._append(command)
         for member in self.group.others:
-            # An append is under way: its reply sends the next one, and so does each heartbeat.
+            # While an append is under way, its reply sends the next one, and so does each
+            # heartbeat.
             if not self._leading.progress[member].is_waiting:
                 self._send_entries(member)
         return entry
@@ -187,11 +190,11 @@ class Raft:
         """The state machine's state after the entry at `index`, which has been applied."""
         if index <= self.log.snapshot.index:
             return
-        # Uncommitted entries may be replaced: a snapshot of them would not be the state.
+        # Uncommitted entries may still be replaced, so they must not be in a snapshot.
         if index > self.commit_index:
             raise ValueError(f"entry {index} is not committed; {self.commit_index} is the last")
         self.log.compact(index, state)
-        # The journal is written anew, as the entries in front of it are gone.
+        # The journal is written anew, because its first entries are gone.
         self._unwritten.replace_all()
 
     def receive(self, sender: str, message: Message, now: float) -> None:
@@ -206,21 +209,20 @@ class Raft:
         self._check(sender, message)
         match message:
             case VoteRequest():
-                # Whether a vote is given is decided before the term is taken: a leader may be
-                # there.
+                # Decide on the vote before taking the higher term: there may be a leader already.
                 self._vote_asked(sender, message)
                 return
-            # A pre-vote is not a vote: it is counted while nothing has been changed.
+            # A granted pre-vote is only counted; it changes no term.
             case VoteReply(is_pre_vote=True, is_granted=True):
                 if self.role is Role.PRE_CANDIDATE and message.term == self.term + 1:
                     self._count_vote(sender)
                 return
-        # A higher term, whatever it says: this member is behind and follows it.
+        # A higher term in any message: this member is behind, and follows.
         if message.term > self.term:
             self._follow(message.term, leader="")
         match message:
             case VoteReply():
-                # Its vote of this term, and not of an older candidacy.
+                # Votes for an older candidacy do not count.
                 is_ours = self.role is Role.CANDIDATE and message.term == self.term
                 if is_ours and message.is_granted and not message.is_pre_vote:
                     self._count_vote(sender)
@@ -232,17 +234,17 @@ class Raft:
                 self._append_answered(sender, message)
 
     def _check(self, sender: str, message: Message) -> None:
-        # Of no member, or of an older membership: nothing is taken from it.
+        # Nothing is taken from members of an older membership.
         if sender not in self.group.others:
             raise RaftMessageError(sender, f"it is none of {', '.join(self.group.members)}")
         if not 0 <= message.term <= MOST_TERM:
             raise RaftMessageError(sender, f"term {message.term} is not from 0 to {MOST_TERM}")
-        # Indices are gapless in a log: an entry in the wrong place is damage.
+        # Indices have no gaps: an entry at the wrong place is damage.
         if isinstance(message, Append):
             for index, entry in enumerate(message.entries, message.previous_index + 1):
                 if entry.index != index:
                     raise RaftMessageError(sender, f"entry {entry.index} stands where {index} does")
-                # What is committed here is never replaced: such a leader has another history.
+                # Committed entries are never replaced: such a leader has another history.
                 is_final = index <= self.commit_index and message.term >= self.term
                 if is_final and self.log.term_at(index) not in (None, entry.term):
                     raise ForeignLogError(sender, index)
@@ -255,19 +257,20 @@ class Raft:
     # CANDIDATE       LEADER            a majority voted, its own vote from the disk
     # CANDIDATE       PRE_CANDIDATE     its time-out is over: nobody won
     # LEADER          FOLLOWER          no majority has answered it for a time-out
-    # any             FOLLOWER          a higher term, or a leader of its own
+    # any             FOLLOWER          a higher term, or a leader in its own term
     def _ask_for_votes(self, *, is_pre_vote: bool) -> None:
         self._draw_deadline()
         self.leader = ""
         self._votes = set()
         if is_pre_vote:
-            # A vote of the next term, without the term: the term rises only with a real vote.
+            # A pre-vote asks about the next term; only a real vote raises the term.
             self.role = Role.PRE_CANDIDATE
             term = self.term + 1
         else:
             self.role = Role.CANDIDATE
             self.term, self.vote = self.term + 1, self.group.own_id
-            # The own vote must be on the disk before anybody is asked: else two could get it.
+            # The own vote must be on the disk before others are asked: otherwise it could be given
+            # twice.
             self._unwritten.change()
             term = self.term
         request = VoteRequest(term, self.log.last_index, self.log.last_term, is_pre_vote)
@@ -288,22 +291,22 @@ class Raft:
     def _vote_asked(self, sender: str, request: VoteRequest) -> None:
         if self._is_led():
             return  # not even the higher term is taken: a leader is there
-        # A pre-vote does not raise the term, so it is answered without one.
+        # A pre-vote does not raise the term.
         if not request.is_pre_vote and request.term > self.term:
             self._follow(request.term, leader="")
-        # A shorter log must not win: what is committed would be lost (I-14).
+        # A shorter log must not win: committed entries would be lost (I-14).
         is_covered = self.log.is_covered_by(request.last_index, request.last_term)
         if request.is_pre_vote:
-            # A pre-vote is for a term that is not there yet.
+            # A pre-vote is for a term that has not begun.
             is_granted = request.term > self.term and is_covered
         else:
-            # One vote for each term, to one member: the disk keeps it.
+            # One vote in each term, to one member; the disk keeps it.
             is_free = self.vote in ("", sender)
             is_granted = request.term == self.term and is_free and is_covered
             if is_granted:
                 self.vote = sender
                 self._unwritten.change()
-                # The time-out begins anew: the candidate has a chance to lead.
+                # Restart the time-out, so that the candidate has a chance to lead.
                 self._draw_deadline()
         term = request.term if is_granted else self.term
         self._send(sender, VoteReply(term, is_granted, request.is_pre_vote))
@@ -314,24 +317,25 @@ class Raft:
 
     def _lead(self) -> None:
         self.role, self.leader = Role.LEADER, self.group.own_id
-        # An entry of its own term: only with it are older ones committed (D-53).
+        # Only with an entry of its own term can a leader commit older ones (D-53).
         entry = self._append("")
         self._leading = Leadership(self.group.others, entry.index, self._now)
         self._beat()
 
     def _follow(self, term: int, leader: str) -> None:
-        # A new term has no vote of this member yet: the disk keeps that.
+        # This member has not voted in a new term yet, and the disk has to know that.
         if term > self.term:
             self.term, self.vote = term, ""
             self._unwritten.change()
-        # A leader or candidate that follows draws anew, so that not all of them ask at once.
+        # A leader or candidate draws a new deadline when it steps back, so that members rarely ask
+        # together.
         if self.role is not Role.FOLLOWER:
             self.role = Role.FOLLOWER
             self._draw_deadline()
         self.leader = leader
 
     def _draw_deadline(self) -> None:
-        # Drawn from one to two time-outs, so that two members rarely ask together.
+        # One to two time-outs at random, so that two members rarely ask together.
         self._deadline = self._now + self.group.election_s * (1 + self._random.random())
 
     # -- replication, as leader -----------------------------------------------------------------
@@ -351,7 +355,7 @@ class Raft:
         progress.is_waiting = True
         previous = progress.next_index - 1
         previous_term = self.log.term_at(previous)
-        # The entry before is in the snapshot: the whole state goes instead.
+        # The previous entry is in the snapshot: send the whole state instead.
         if previous_term is None:
             self._send(member, Install(self.term, self.log.snapshot, self._now))
             return
@@ -362,25 +366,25 @@ class Raft:
         )
 
     def _append_answered(self, sender: str, reply: AppendReply) -> None:
-        # Of an older term, or of a time as candidate: it says nothing of this leadership.
+        # A reply of another term says nothing about this leadership.
         if not self.is_leader or reply.term != self.term:
             return
         progress = self._leading.progress[sender]
         progress.is_waiting = False
         progress.answered_at = max(progress.answered_at, reply.sent_at)
         if not reply.is_match:
-            # The member is behind, or its log differs: looked for from what it says, one entry back
-            # at least.
+            # The member is behind or its log differs: go back to what it says, by at least one
+            # entry.
             progress.next_index = max(1, min(progress.next_index - 1, reply.index + 1))
             self._send_entries(sender)
             return
         if reply.index > self.log.last_index:
             return  # no member of ours says that: it claims what was never appended
-        # Never back: answers may come in another order than they were sent.
+        # Never backwards: answers may come out of order.
         progress.match_index = max(progress.match_index, reply.index)
         progress.next_index = max(progress.next_index, progress.match_index + 1)
         self._advance_commit()
-        # More waits: a follower that keeps up gets it at once, and not with the next heartbeat.
+        # Send the rest at once, and not with the next heartbeat.
         if progress.next_index <= self.log.last_index:
             self._send_entries(sender)
 
@@ -389,8 +393,8 @@ class Raft:
         if not self.is_leader:
             return
         index = self._leading.match_index(self.group.majority)
-        # Of the own term only: entries of another one may still be replaced; DLedger commits them
-        # by counting (D-244).
+        # Entries of older terms may still be replaced, so counting does not commit them. DLedger
+        # commits them (D-244).
         if index > self.commit_index and self.log.term_at(index) == self.term:
             self._commit(index)
 
@@ -402,13 +406,13 @@ class Raft:
         self._draw_deadline()
 
     def _append_came(self, sender: str, append: Append) -> None:
-        # Of an older term: the sender does not know yet that another leads.
+        # The sender does not know yet that another member leads.
         if append.term < self.term:
             self._send(sender, AppendReply(self.term, False, 0, append.sent_at))
             return
         self._heard_leader(sender)
         previous = append.previous_index
-        # Not in the snapshot, and not what the leader has there: look for a common entry before it.
+        # The logs differ at the previous entry: look for a common one before it.
         if previous >= self.log.snapshot.index and (
             self.log.term_at(previous) != append.previous_term
         ):
@@ -417,10 +421,10 @@ class Raft:
             return
         fresh = self.log.merge(append.entries)
         if fresh:
-            # The disk gets what is new and everything behind it, as that was cut off.
+            # Write the new entries and all after them: those that were there are cut off.
             self._unwritten.overwrite(fresh)
         match = previous + len(append.entries)
-        # A follower commits as far as it has entries, even if the leader is further.
+        # A follower commits only what it has, even if the leader is further.
         self._commit(min(append.commit_index, match))
         self._send(sender, AppendReply(self.term, True, match, append.sent_at))
 
@@ -430,7 +434,7 @@ class Raft:
             return
         self._heard_leader(sender)
         snapshot = install.snapshot
-        # What is committed here is in it already: such a snapshot brings nothing new.
+        # A snapshot of what is committed here brings nothing new.
         if snapshot.index > self.commit_index:
             self.log.install(snapshot)
             self.commit_index = snapshot.index

@@ -29,7 +29,7 @@ class Group:
     """Silence of a leader after which others are elected at the earliest."""
 
     def __post_init__(self) -> None:
-        # Its own id must be one of the members: without it no vote of it would count.
+        # The votes of a member that is not in the list would not count.
         if self.own_id not in self.members or len(set(self.members)) != len(self.members):
             raise ValueError(f"{self.own_id!r} is not once in {', '.join(self.members)}")
 

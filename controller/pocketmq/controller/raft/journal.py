@@ -55,12 +55,11 @@ def merged(writes: Sequence[Write]) -> Write:
     first, *rest = writes
     entries, snapshot = list(first.entries), first.snapshot
     for write in rest:
-        # A snapshot replaces everything before it, and entries that came with it are the whole
-        # rest.
+        # A snapshot replaces everything before it; the entries with it are the whole rest.
         if write.snapshot is not None:
             entries, snapshot = list(write.entries), write.snapshot
         elif write.entries:
-            # Entries replace what has their indices, and all behind that.
+            # Entries replace those with the same indices, and all after them.
             start = write.entries[0].index
             entries = [entry for entry in entries if entry.index < start] + write.entries
     last = writes[-1]
@@ -80,13 +79,13 @@ def parse(text: str, group: str, own_id: str) -> tuple[Stored, bool]:
             " another controller's, or its ids have changed; give each controller its own folder"
         )
     lines = rest.split("\n")
-    # The last line has no newline: the write was under way, and nothing followed it.
+    # Without a newline at the end, the last write was cut off.
     is_torn = lines.pop() != ""
     stored = Stored()
     for number, line in enumerate(lines, 2):
         parsed = _parse_line(line)
         if parsed is None:
-            # Torn as well: of one write the end may be on the disk and the middle not.
+            # Torn as well: the end of a write may be on the disk without its middle.
             if number == len(lines) + 1 and not is_torn:
                 return stored, True
             raise ValueError(
@@ -114,7 +113,6 @@ def _after(stored: Stored, line: _Line, number: int) -> Stored:
     entries = stored.entries
     if line.entries:
         keep = line.entries[0].index - stored.snapshot.index - 1
-        # The line begins where nothing is: lines in between are missing.
         if not 0 <= keep <= len(entries):
             raise ValueError(
                 f"line {number} begins with entry {line.entries[0].index}, and entries end at"

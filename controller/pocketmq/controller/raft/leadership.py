@@ -41,7 +41,7 @@ class Leadership:
     def match_index(self, majority: int) -> int:
         """The last entry that so many members have on their disks, the leader included."""
         matches = [each.match_index for each in self.progress.values()]
-        # Sorted, the entry at the majority's place is one that so many have.
+        # In descending order, a majority has reached the value at the majority's place.
         return sorted([*matches, self.own_match], reverse=True)[majority - 1]
 
     def answered_at(self, majority: int, now: float) -> float:

@@ -21,7 +21,7 @@ class RaftLog:
     def __init__(self, snapshot: Snapshot, entries: Sequence[Entry]) -> None:
         self.snapshot = snapshot
         self._entries = list(entries)
-        # Gaps would make an entry stand where another belongs: the file is damaged.
+        # A gap would put an entry in the place of another: the file is damaged.
         for index, entry in enumerate(self._entries, snapshot.index + 1):
             if entry.index != index:
                 raise ValueError(f"entry {entry.index} stands where {index} belongs")
@@ -64,7 +64,7 @@ class RaftLog:
 
     def is_covered_by(self, last_index: int, last_term: int) -> bool:
         """Whether a log with this end holds at least what this one does."""
-        # First the term, then the length: a longer log of an older term has lost against it.
+        # The term counts before the length: a longer log of an older term is not newer.
         return (last_term, last_index) >= (self.last_term, self.last_index)
 
     def append(self, term: int, command: str) -> Entry:
@@ -97,7 +97,7 @@ class RaftLog:
         if index > self.last_index:
             return self.last_index
         term = self.term_at(index)
-        # Past all entries of that term: the leader would otherwise ask once for each of them.
+        # Skip all entries of that term: the leader would otherwise ask for each of them.
         while index > self.snapshot.index and self.term_at(index) == term:
             index -= 1
         return index

@@ -43,7 +43,7 @@ class Unwritten:
         if not self._is_due and not self._entries:
             return None
         self._number += 1
-        # After a snapshot all of the log is written, and before it only what is new.
+        # With a snapshot the whole log is written, otherwise only what is new.
         entries = log.tail(0) if self._replaces_all else self._entries
         snapshot = log.snapshot if self._replaces_all else None
         self._under_way.append((self._number, term, log.last_index))
