@@ -141,7 +141,8 @@ class Replicas:
         broker_id, name = command.broker_id, command.name
         group = self.groups.get(name)
         if group is None:
-            # A name begins with id 1: another one would leave a hole that nobody could take (D-20).
+            # A broker name begins with id 1: any other id would leave a gap that nobody could take
+            # (D-20).
             if broker_id != FIRST_ID:
                 return Outcome(
                     ResponseCode.CONTROLLER_BROKER_ID_INVALID,
@@ -151,7 +152,7 @@ class Replicas:
         elif group.cluster != command.cluster:
             return _other_cluster(name, group, command.cluster)
         holder = None if group is None else group.replicas.get(broker_id)
-        # The check code says whether it is the same broker: an id belongs to one store (D-21,
+        # The check code shows whether it is the same broker: an id belongs to one store (D-21,
         # F-30).
         if holder is not None and holder.check_code != command.check_code:
             return Outcome(
@@ -175,7 +176,7 @@ class Replicas:
                 f"{name} may have {counted(most, 'replica')} (budget.replicas_per_name), with ids"
                 " from 1 on"
             )
-        # RocketMQ's check codes begin with the address; the broker may tell another later.
+        # RocketMQ's check codes begin with the address, which the broker may change later.
         replica = Replica(command.check_code.partition(";")[0], command.check_code)
         names, size_bytes = 0, replica.size_bytes
         if group is None:
@@ -187,7 +188,7 @@ class Replicas:
         if group is None:
             group = self.groups[name] = ReplicaGroup(command.cluster)
         group.replicas[command.broker_id] = replica
-        # An id is never given twice, even if its broker is gone: a later one has another log.
+        # An id is never given again, even if its broker is gone: a later broker has another log.
         group.next_id += 1
         return None
 
@@ -213,7 +214,7 @@ class Replicas:
             return _other_cluster(name, group, command.cluster)
         if asked_by != BY_CONTROLLER and asked_by not in group.replicas:
             return not_registered(name, asked_by)
-        # Decided before: another election came first, and its master stands.
+        # Another election came first, and its master stays.
         if command.expected_epoch is not None and command.expected_epoch != group.master_epoch:
             return self._master_stays(name, group)
         candidates = {
@@ -236,7 +237,7 @@ class Replicas:
         why = _why(command, is_first=group.master_epoch == 0)
         group.master_id = chosen
         group.master_epoch += 1
-        # A new master begins with itself: the others come in as they catch up (D-27).
+        # The set begins with the new master alone; others join when they have caught up (D-27).
         group.in_sync = {chosen}
         group.set_epoch += 1
         header, body = self._election(name, group)
@@ -244,8 +245,8 @@ class Replicas:
 
     def _nobody_elected(self, name: str, group: ReplicaGroup, asked_by: int) -> Outcome:
         why = f"no living replica of {name} is in sync; in sync: {sorted(group.in_sync)}"
-        # A broker that asks is told; the controller itself takes the master away, so that it is
-        # looked for again.
+        # A broker that asks is refused. For the controller itself the name has no master any more:
+        # brokers that poll see this, and ask for an election.
         if asked_by != BY_CONTROLLER:
             return Outcome(ResponseCode.CONTROLLER_ELECT_MASTER_FAILED, why)
         if group.master_id is not None:
@@ -255,7 +256,7 @@ class Replicas:
 
     def _master_stays(self, name: str, group: ReplicaGroup) -> Outcome:
         header, body = self._election(name, group)
-        # Told with who is master: the asker follows it without another question.
+        # The answer names the master, so that the asker can follow it at once.
         remark = f"replica {group.master_id} of {name} is and stays master"
         return Outcome(ResponseCode.CONTROLLER_MASTER_STILL_EXIST, remark, header, body)
 
@@ -281,10 +282,10 @@ class Replicas:
         if group is None:
             return _not_altered(f"{command.name} is not registered")
         wanted = set(command.in_sync)
-        # RocketMQ answers an equal set with a refusal, whatever it was asked for.
+        # RocketMQ refuses an equal set before any other check.
         if wanted == group.in_sync:
             return _not_altered("that is the set already")
-        # Only the master says who is in sync, and only the one of this epoch (D-24).
+        # Only the master of this epoch says who is in sync (D-24).
         if group.master_id is None or group.master_id != command.master_id:
             return Outcome(
                 ResponseCode.CONTROLLER_INVALID_MASTER,
@@ -295,13 +296,13 @@ class Replicas:
                 ResponseCode.CONTROLLER_FENCED_MASTER_EPOCH,
                 f"the master's epoch is {group.master_epoch}, not {command.master_epoch}",
             )
-        # Another set was decided in between: this master does not know it yet.
+        # Another set was decided meanwhile, which this master does not know yet.
         if group.set_epoch != command.set_epoch:
             return Outcome(
                 ResponseCode.CONTROLLER_FENCED_SYNC_STATE_SET_EPOCH,
                 f"the set's epoch is {group.set_epoch}, not {command.set_epoch}",
             )
-        # Each of them must be known and alive, or a put would wait for one that is gone.
+        # All must be registered and alive: puts would wait for one that is gone.
         for each in sorted(wanted):
             if each not in group.replicas:
                 return Outcome(
@@ -327,7 +328,7 @@ class Replicas:
             return _not_cleaned(f"{name} is not registered")
         if command.cluster and command.cluster != group.cluster:
             return _other_cluster(name, group, command.cluster)
-        # Forced, anything goes; else what would leave a name without anybody is refused (D-26).
+        # Unless forced, this keeps masters, living replicas and the last ones in sync (D-26).
         if not command.is_forced:
             if not ids and group.master_id is not None:
                 return _not_cleaned(f"{name} has a master, replica {group.master_id}")
@@ -339,7 +340,7 @@ class Replicas:
                     f"without {sorted(ids)} nobody of {name} is in sync; clean the whole name, or"
                     " force it with isCleanLivingBroker and elect another by unclean election"
                 )
-        # No ids: all of them.
+        # Without ids all of them are cleaned.
         for each in ids or list(group.replicas):
             replica = group.replicas.pop(each, None)
             if replica is not None:
@@ -347,7 +348,7 @@ class Replicas:
             group.in_sync.discard(each)
             if group.master_id == each:
                 group.master_id = None
-        # With its last replica the name goes too, and may be taken by another cluster.
+        # A name without replicas is removed, so that another cluster may take it.
         if not group.replicas:
             self.kept.add(-text_bytes(name, group.cluster), names=-1)
             del self.groups[name]

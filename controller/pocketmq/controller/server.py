@@ -143,7 +143,7 @@ class Controller:
             DiskError: the journal cannot be used.
         """
         self._add_processors()
-        # The journal first: a member that answered before it would know no vote.
+        # Load the journal first: a member that answers without it does not know its own vote.
         await self.consensus.start()
         host, port = split_address(self.config.address)
         self._listener = await self._network.serve(
@@ -157,7 +157,7 @@ class Controller:
 
     async def stop(self) -> None:
         """Leave the group and close every connection."""
-        # So that connections that close now do not look like dead brokers.
+        # Connections that close from now on do not mean that brokers are dead.
         self._is_stopping = True
         await self._elections.stop()
         await self.consensus.stop()
@@ -199,7 +199,7 @@ class Controller:
         )
 
     def _allows_unclean(self) -> bool:
-        # An option, asked at each election: it may be changed while it runs.
+        # Read at each election, because the option may change at run time.
         return self.options.current(ControllerConfig).enable_elect_unclean_master
 
     def _channel_closed(self, channel: Channel) -> None:
@@ -208,7 +208,7 @@ class Controller:
 
     def _leads(self) -> None:
         log.info("controller.leads", id=self.config.self_id, term=self.consensus.raft.term)
-        # Now: a leader that has just begun may have found masters that died meanwhile (D-43).
+        # Scan now: masters may have died before this leader began (D-43).
         self._elections.wakeup()
         if self._events.is_on:
             term = self.consensus.raft.term
@@ -218,7 +218,7 @@ class Controller:
     def _decided(self, outcome: Outcome) -> None:
         """A command was applied; after an election the leader tells the brokers."""
         group = self.consensus.replicas.get(outcome.elected) if outcome.elected else None
-        # Only one controller tells brokers: another would tell them of an older election.
+        # Only the leader notifies brokers: another controller might announce an older election.
         if group is None or not self.consensus.raft.is_leader:
             return
         why = self._elections.why_lost(outcome.elected) if outcome.why == "lost" else outcome.why

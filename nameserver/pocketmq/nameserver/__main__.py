@@ -39,7 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _prepare(command: RoleCommand) -> tuple[str, RoleMain]:
     config = command.config(NameServerConfig)
-    # Both roles in one process have one launcher: this module starts a nameserver alone (D-55).
+    # `pocketmq nameserver` starts both roles in one process; this module starts a nameserver only
+    # (D-55).
     if config.enable_controller_in_namesrv:
         advice = "start it with `pocketmq nameserver`, which starts both in one process"
         raise ConfigError("enable_controller_in_namesrv", "no controller is in here", advice=advice)
@@ -59,7 +60,7 @@ async def serving(
     """A nameserver that answers; it is stopped at the end."""
     from pocketmq.nameserver.server import NameServer
 
-    # Told before anything is read: a taken port is the most common mistake.
+    # Checked before anything is read: a taken port is the most common mistake.
     check_port_free(config.host, config.port)
     if restored := take_own(config.kv_config_path.expanduser().parent):
         log.warning("data.restored", what=restored)

@@ -40,8 +40,8 @@ class LeastIdChange:
     @property
     def told(self) -> list[str]:
         """Addresses to tell: all that are left; when one came, those that were there before."""
-        # A broker that came is the least itself and knows it; one that left must be told to the
-        # rest (Z-6).
+        # A new broker knows that it has the lowest id; when a broker left, all others are notified
+        # (Z-6).
         if self.offline_address is not None or len(self.members) == 1:
             return list(self.members.values())
         return [address for each, address in self.members.items() if each != self.least_id]
@@ -59,7 +59,7 @@ def shown(broker: BrokerData, queue: QueueData) -> BrokerData:
         broker: the group.
         queue: its queues of the topic that is asked for.
     """
-    # Only where the group may act, has no master, and its queues are shown as read only (N-28).
+    # Only where the group may act, has no master, and shows its queues as read only (N-28).
     if not broker.enable_acting_master or not has_no_master(broker) or queue.perm & Perm.WRITE:
         return broker
     addresses = dict(broker.broker_addrs)

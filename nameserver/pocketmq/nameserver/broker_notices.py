@@ -49,7 +49,7 @@ class BrokerNotices:
             ha_broker_addr=change.ha_address,
         )
         for address in change.told:
-            # Bounded: a group that flaps would otherwise keep a connection task for each change.
+            # Bounded, because a group that comes and goes would start a task for each change.
             if len(self._tasks) >= MOST_UNDER_WAY:
                 log.warning("broker.not_told", address=address, reason="too many notices wait")
                 return
@@ -63,9 +63,10 @@ class BrokerNotices:
 
     async def _tell(self, address: str, header: NotifyMinBrokerIdChangeRequestHeader) -> None:
         try:
-            # The clock may be moved meanwhile: an answer of another process is not on it.
+            # The clock may be moved meanwhile, but the answer of another process does not depend on
+            # it.
             with self._clock.peer_wait():
                 await self._client.oneway(address, header)
         except PeerError as exc:
-            # It asks for its group itself every second, so nothing is lost (Z-4).
+            # The broker asks for its group every second, so nothing is lost (Z-4).
             log.info("broker.not_told", address=address, reason=str(exc))

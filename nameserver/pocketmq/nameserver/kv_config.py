@@ -26,7 +26,6 @@ class KvConfig:
 
     def replace(self, table: KvTable) -> None:
         """Take over what a file holds."""
-        # Namespaces without keys are not kept, as none is made for them.
         self._table = {namespace: dict(keys) for namespace, keys in table.items() if keys}
         self.size_bytes = sum(
             _size(namespace, key, value)
@@ -37,7 +36,6 @@ class KvConfig:
     def growth(self, namespace: str, key: str, value: str) -> int:
         """How many bytes `put` would add; negative where it saves some."""
         old = self._table.get(namespace, {}).get(key)
-        # The old value goes with it: only the difference is new.
         return _size(namespace, key, value) - (0 if old is None else _size(namespace, key, old))
 
     def put(self, namespace: str, key: str, value: str) -> None:

@@ -71,7 +71,7 @@ class KvFile:
 
 
 def _parse(text: str) -> KvTable | None:
-    # An empty file is a table without entries, and not a broken one.
+    # An empty file is no table, but it is not broken either.
     return decode_json(text.encode(), KvFileBody).config_table if text else None
 
 

@@ -80,7 +80,7 @@ class LiveBrokers:
         """Replace the record of a broker (N-16); returns whether it is new."""
         before = self._brokers.get(broker.key)
         is_new = before is None
-        # It came over another connection: the old one closing must not take the broker away.
+        # The broker has a new connection: closing the old one must not remove the broker.
         if before is not None and before.channel is not broker.channel:
             self._leave_channel(before)
         self._brokers[broker.key] = broker

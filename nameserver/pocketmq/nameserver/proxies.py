@@ -32,7 +32,7 @@ class KnownProxies:
 
     def heard(self, proxy: ProxyAddress, now: float) -> None:
         """A proxy says where it is; `now` in seconds of a monotonic clock."""
-        # It goes to the end, so that the one heard of longest ago is forgotten first.
+        # Moved to the end, so that the one silent for the longest is dropped first.
         self._known.pop(proxy.endpoints, None)
         self._known[proxy.endpoints] = _Known(proxy, now)
         while len(self._known) > MOST:
@@ -44,7 +44,7 @@ class KnownProxies:
 
     def alive(self, now: float) -> list[ProxyAddress]:
         """Those that were heard of, the last one first."""
-        # Looked at when asked: nothing runs while nobody asks for proxies.
+        # Expired only when asked, so that nothing has to run in between.
         for endpoints, known in list(self._known.items()):
             if now - known.heard_at > EXPIRY_S:
                 del self._known[endpoints]

@@ -93,20 +93,19 @@ class RouteTable:
         is_first = broker is None
         if broker is None:
             broker = self._brokers[name] = BrokerData(cluster=cluster, broker_name=name)
-        # A broker of 4.x says nothing of it, and so may not act (N-20).
+        # Brokers of 4.x do not send this, so their slaves may not act as master (N-20).
         broker.enable_acting_master = self._profile.slaves_may_act and bool(
             registration.enable_acting_master
         )
         broker.zone_name = registration.zone_name
 
         addresses, broker_id = broker.broker_addrs, registration.broker_id
-        # Before it is entered: whether its id is the least decides what the others are told (Z-6).
+        # Before the broker is entered: the others are notified of a new lowest id (Z-6).
         is_less = bool(addresses) and broker_id < min(addresses)
-        # One process has one role: another id at the same address was its own (N-12).
         for other_id, address in list(addresses.items()):
             if address == registration.address and other_id != broker_id:
                 del addresses[other_id]  # one process changed between slave and master (N-12)
-        # A broker that comes back after a failover is ignored until its state is the newer one
+        # A broker that comes back after a failover is ignored while its state is the older one
         # (N-13).
         if self._is_outdated(registration, addresses.get(broker_id)):
             self.live.remove(self.key(cluster, registration.address))
@@ -120,13 +119,11 @@ class RouteTable:
         ):
             # As in RocketMQ the broker's name stays entered, without an address.
             return Registered(outcome=Outcome.REFUSED)
-        # Known by its name and not by this id: its topics are entered as if it were new.
+        # The name is known, but not this id: its topics are entered as those of a new broker.
         is_first |= broker_id not in addresses
         addresses[broker_id] = registration.address
 
         applied = 0
-        # Only the master's topics count, or in 5.x the least slave's where there is no master
-        # (N-15).
         if self._speaks_for_group(registration, addresses):
             applied = self._enter_queues(registration, is_first=is_first)
         is_new = self._enter_live(registration, now)
@@ -152,14 +149,14 @@ class RouteTable:
     def _is_same(self, one: DataVersion, other: DataVersion) -> bool:
         if self._profile.state_version_in_data_version:
             return one == other
-        # 4.9 leaves the state out, so it is not compared there (N-24).
+        # 4.9's versions have no state, so it is not compared (N-24).
         return (one.timestamp, one.counter) == (other.timestamp, other.counter)
 
     def _is_outdated(self, registration: Registration, holder: str | None) -> bool:
         """Whether another address holds the id with a larger stateVersion (N-13)."""
         if not self._profile.state_version_in_data_version:
             return False
-        # Held by nobody, or by the same broker: it may not be outdated by itself (N-13).
+        # Nobody holds the id, or this broker itself: it cannot be outdated (N-13).
         if holder is None or holder == registration.address:
             return False
         live = self.live.get(self.key(registration.cluster, holder))
@@ -179,19 +176,19 @@ class RouteTable:
         )
 
     def _enter_queues(self, registration: Registration, *, is_first: bool) -> int:
-        # By option: topics that the broker no longer names are dropped from its queues (N-15).
         """Enter the topics that may have changed; returns their number (N-15). O(topics)."""
         name, topics = registration.broker_name, registration.topics
+        # By option, topics that the broker no longer names are dropped from its queues (N-15).
         if self._delete_topic_with_registration():
             self.queues.forget(name, keep=topics)
         # Compared with the record of the *previous* registration (N-16).
         all_changed = is_first or self.is_changed(
             registration.cluster, registration.address, registration.data_version
         )
-        # 4.9 takes all topics of a registration or none; 5.x looks at each of them (N-15).
+        # 4.9 enters all topics of a registration or none; 5.x checks each of them (N-15).
         if not all_changed and not self._profile.apply_topics_per_topic:
             return 0
-        # A slave without a master may be read and not written to (N-20).
+        # A slave's queues are read only while it may act as master (N-20).
         without_write = bool(
             registration.broker_id != MASTER_ID and registration.enable_acting_master
         )
@@ -200,7 +197,7 @@ class RouteTable:
     def _enter_live(self, registration: Registration, now: float) -> bool:
         key = self.key(registration.cluster, registration.address)
         timeout_s = registration.timeout_s
-        # 4.9 knows no such time, and every broker has 120 s (N-2).
+        # 4.9 gives every broker 120 s (N-2).
         if timeout_s is None or not self._profile.heartbeat_timeout_per_broker:
             timeout_s = BROKER_EXPIRY_S
         # None keeps what was known, an empty list removes it (N-11).
@@ -227,7 +224,7 @@ class RouteTable:
     ) -> Registered:
         master_address = broker.master_address()
         master = None
-        # A slave is told its master's addresses, and only while that is alive (N-17).
+        # A slave gets its master's addresses only while the master is alive (N-17).
         if registration.broker_id != MASTER_ID and master_address is not None:
             master = self.live.get(self.key(registration.cluster, master_address))
         return Registered(
@@ -259,20 +256,20 @@ class RouteTable:
         if broker is None:
             return False
         addresses = broker.broker_addrs
-        # Before it is removed: whether the least has gone decides what the others are told (Z-6).
+        # Before the removal: the others are notified if the lowest id has left (Z-6).
         least = min(addresses, default=MASTER_ID)
         if broker_id is not None:
-            # 4.9 removes by id, whatever address holds it (N-20).
+            # 4.9 removes by id, whatever its address (N-20).
             addresses.pop(broker_id, None)
         else:
             for each_id in [each for each, held in addresses.items() if held == address]:
                 del addresses[each_id]
-        # Others of the group are left: the name stays, and with it its queues.
+        # Other members are left, so the name and its queues stay.
         if addresses:
             if broker.enable_acting_master:
                 self._stay_without(broker, address, least)
             return False
-        # The last address is gone: name, clusters and queues go with it (N-20).
+        # The last address is gone, so name, clusters and queues are removed (N-20).
         del self._brokers[broker_name]
         for each_cluster, names in list(self._clusters.items()):
             names.pop(broker_name, None)  # it may have registered in more than one
@@ -285,9 +282,9 @@ class RouteTable:
         """Members of a group whose slaves may act are left (N-20). O(topics) without a master."""
         name = broker.broker_name
         if has_no_master(broker):
-            # Without a master the queues may be read and not written to (N-20).
+            # Without a master the queues become read only (N-20).
             self.queues.set_perm(name, lambda perm: perm & ~Perm.WRITE)
-        # The least has left: the rest is told who it was and who is the least now (Z-6).
+        # The lowest id has left: the others are told its address and the new lowest id (Z-6).
         if least not in broker.broker_addrs:
             members = dict(broker.broker_addrs)
             self.least_id_changed.emit(
@@ -306,18 +303,18 @@ class RouteTable:
         queues = self.queues.of(topic)
         if not queues:
             return None
-        # A topic may have queues of a broker that is gone already: its name has no addresses.
+        # A topic may still have queues of brokers that are gone.
         brokers = [self._brokers[name] for name in queues if name in self._brokers]
         if not brokers:
             return None
         as_shown = brokers
-        # The topic that tells a group's members shows their real ids (N-28).
+        # Topics that list a group's members show the real ids (N-28).
         if self._support_acting_master() and not topic.startswith(MEMBERS_TOPIC_PREFIX):
             as_shown = [shown(broker, queues[broker.broker_name]) for broker in brokers]
         return TopicRouteData(
             queue_datas=list(queues.values()),
             broker_datas=[
-                # Copied, because a route is handed out and the table goes on changing.
+                # Copied, because the table changes after the route is handed out.
                 replace(broker, broker_addrs=dict(broker.broker_addrs))
                 for broker in as_shown
             ],
@@ -340,7 +337,6 @@ class RouteTable:
     def add_topic(self, topic: str, queues: Iterable[QueueData]) -> None:
         """Enter queues by request; ends at the first whose broker is not known (N-32)."""
         for each in queues:
-            # The first unknown broker ends it, as in RocketMQ (N-32).
             if each.broker_name not in self._brokers:
                 return
             self.queues.put(topic, each)

@@ -107,7 +107,7 @@ class NameServer:
         self._listener: Listener | None = None
         self._control = ControlProcessor(clock, self.status, events)
         self._events = events
-        # By profile: 4.9 looks every 10 s, 5.x every 5 s (N-3).
+        # 4.9 scans every 10 s, 5.x every 5 s (N-3).
         interval_ms = config.scan_not_active_broker_interval or profile.nameserver.scan_period_ms
         self.table.live.heard.connect(self._heard)
         self.table.live.added.connect(self._tell_registered)
@@ -145,10 +145,10 @@ class NameServer:
             PortInUseError: another process listens there.
             DiskError: the KV configuration is there and cannot be read.
         """
-        # The order configuration first: brokers get it with their registration (N-18).
+        # Loaded first, because brokers get the order configuration when they register (N-18).
         self.kv.replace(await self._storage.load())
         self._add_processors()
-        # Measured from here: a broker that registers now has its whole time.
+        # The first scan and `wait_seconds_for_service` count from here.
         self._started_at = self._clock.monotonic()
         self._listener = await self._network.serve(
             self.config.host,
@@ -163,8 +163,8 @@ class NameServer:
     async def stop(self) -> None:
         """Close the port and every connection; a KV change under way is saved first."""
         self._stopping = True
-        # In this order: nothing is scanned while the last answers go out, and what they change is
-        # saved.
+        # Scans end and changes are saved before connections close, so that saved changes are
+        # answered.
         await self._scan.stop()
         await self._kv_writer.stop()
         await self._options_writer.stop()
@@ -202,7 +202,6 @@ class NameServer:
 
     def _heard(self, broker: LiveBroker) -> None:
         """A broker may have a shorter time-out than those that the next scan was chosen for."""
-        # It has a shorter time-out than the next scan was chosen for: look again.
         if broker.expires_at < self._next_scan_at - 2 * self._scan_s:
             self._scan.wakeup()
 
@@ -221,7 +220,7 @@ class NameServer:
             )  # fmt: skip
 
     def _channel_closed(self, channel: Channel) -> None:
-        # Stopping: connections close by themselves, and no broker is gone for that.
+        # While this server stops, a closed connection does not mean that its broker is gone.
         if self._stopping:
             return
         for broker in self.table.live.of_channel(channel):
@@ -292,8 +291,7 @@ class NameServer:
         return self.proxies.alive(self._clock.monotonic())
 
     def _is_ready(self) -> bool:
-        # By option: a nameserver that has just started may not answer before brokers had time
-        # (N-26).
+        # By option, routes are not answered until brokers had time to register (N-26).
         if not self.config.need_wait_for_service:
             return True
         return self._clock.monotonic() - self._started_at >= self.config.wait_seconds_for_service

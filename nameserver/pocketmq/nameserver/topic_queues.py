@@ -85,14 +85,14 @@ class TopicQueues:
         entered = 0
         for topic, config in topics.items():
             queues = self._topics.get(topic)
-            # Only what is new to this broker, unless all of it has changed (N-15).
+            # Enter only topics that are new to this broker, unless the whole registration changed
+            # (N-15).
             if all_of_them or queues is None or broker_name not in queues:
                 queue = QueueData(
                     broker_name=broker_name,
                     read_queue_nums=config.read_queue_nums,
                     write_queue_nums=config.write_queue_nums,
-                    # A slave that may act without its master: its queues can be read and not
-                    # written to (N-20).
+                    # A slave that may act as master has read-only queues (N-20).
                     perm=config.perm & ~Perm.WRITE if read_only else config.perm,
                     topic_sys_flag=config.topic_sys_flag,
                 )
@@ -128,7 +128,7 @@ class TopicQueues:
         for topic in topics:
             queues = self._topics[topic]
             queue = queues[broker_name]
-            # Replaced and not changed, so that a route that was handed out stays what it was.
+            # Replaced and not changed, so that routes already handed out stay as they are.
             queues[broker_name] = replace(queue, perm=change(queue.perm))
         return len(topics)
 

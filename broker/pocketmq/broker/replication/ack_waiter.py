@@ -82,7 +82,7 @@ class AckWaiter:
         self.acked(acks)
         while self._waiting and self._waiting[0].deadline <= now:
             self._waiting.popleft().callback(PutStatus.FLUSH_SLAVE_TIMEOUT)
-            # The next one may need fewer replicas, or have got them while it stood behind this one.
+            # The next one may need fewer replicas, if `rules` has changed.
             self.acked(acks)
 
     def give_up(self) -> None:

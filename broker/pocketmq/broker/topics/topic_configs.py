@@ -89,7 +89,8 @@ class TopicConfigManager:
         system = [
             (SELF_TEST_TOPIC, 1, rw),
             (BENCHMARK_TOPIC, 1024, rw),
-            # Templates in any case, as in RocketMQ; the options only let messages into them.
+            # These templates exist in any case, as in RocketMQ; the options only permit sends to
+            # them.
             (cluster_name, 16, rwx if rules.cluster_topic_enable else inherit),
             (broker_name, 1, rwx if rules.broker_topic_enable else inherit),
             (OFFSET_MOVED_TOPIC, 1, rw),
@@ -147,7 +148,6 @@ class TopicConfigManager:
             chosen = dict(self._table)
         else:
             chosen = {name: self._table[name] for name in topics if name in self._table}
-        # What the broker as a whole may not do is left out only where name servers are told.
         if permission & Perm.RW != Perm.RW:
             chosen = {
                 name: msgspec.structs.replace(config, perm=config.perm & permission)
@@ -218,7 +218,7 @@ class TopicConfigManager:
             advice="create the topic with `pocketmq topic create`, delete old ones, or raise it",
         )
         if template is not None and Perm.is_inherited(template.perm):
-            # Never more than the template has, whatever the producer asks for (B-12).
+            # At most as many queues as the template has, whatever the producer asks for (B-12).
             queues = max(0, min(client_queue_nums, template.write_queue_nums))
             config = TopicConfig(
                 topic_name=topic,
@@ -229,7 +229,7 @@ class TopicConfigManager:
                 topic_filter_type=template.topic_filter_type,
                 topic_sys_flag=sys_flag,
             )
-        # Without a template: what a consumer sends back must find it (B-14).
+        # A retry topic needs no template: messages that are sent back must find it (B-14).
         elif is_retry(topic):
             config = _config(topic, 1, Perm.RW, sys_flag=sys_flag)
         else:
@@ -254,7 +254,7 @@ class TopicConfigManager:
         config = self._ensure(
             _config(retry_topic(group), queue_nums, Perm.RW, order=order, sys_flag=sys_flag), now_ms
         )
-        # A group may have become an ordered one, or no longer be (B-21).
+        # The group may have become an ordered one, or stopped being one (B-21).
         if config.order != order:
             config = msgspec.structs.replace(config, order=order)
             self.put(config, now_ms)

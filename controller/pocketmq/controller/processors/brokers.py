@@ -67,7 +67,7 @@ class BrokerProcessor:
     def heartbeat(self, peer: Peer, request: Command) -> Reply:
         """Note that a broker lives, and how much it has (D-40)."""
         header = request.header(BrokerHeartbeatRequestHeader)
-        # A heartbeat without an id is of a broker that has none yet: nobody counts on it (D-40).
+        # A broker that has no id yet cannot be counted on (D-40).
         if header.broker_id is None:
             raise ControllerRefusedError(
                 ResponseCode.CONTROLLER_INVALID_REQUEST, "a heartbeat needs the broker's id"
@@ -76,11 +76,11 @@ class BrokerProcessor:
         key = LiveKey(header.broker_name, header.broker_id)
         before = self._live.get(key)
         if before is None:
-            # Only a new one is counted: a known one takes no more room.
+            # Only a new broker takes more room.
             self._bounds.check_heartbeats(len(self._live) + 1)
         now = self._clock.monotonic()
         is_elsewhere = before is not None and before.address != header.broker_addr
-        # Another address under a living id: two brokers have one, or one has moved (D-21).
+        # The id is alive at another address: two brokers share it, or the broker has moved (D-21).
         if before is not None and is_elsewhere and self._is_alive(*key):
             log.warning(
                 "broker.id_taken", broker=key.name, broker_id=key.broker_id,
@@ -95,7 +95,7 @@ class BrokerProcessor:
             -1 if header.max_offset is None else header.max_offset,
             LOWEST_PRIORITY if header.election_priority is None else header.election_priority,
         )
-        # With values of this heartbeat alone: what was said before it is over (W-10).
+        # Only the values of this heartbeat count; older ones are replaced (W-10).
         self._live.put(
             LiveBroker(
                 key,
@@ -107,7 +107,7 @@ class BrokerProcessor:
                 peer,
             )
         )
-        # Told once: they come every second.
+        # Logged once, because heartbeats come every second.
         if before is None:
             log.info("broker.alive", broker=key.name, broker_id=key.broker_id, peer=peer.address)
         return request.reply(remark="Heart beat success")
@@ -158,14 +158,13 @@ class BrokerProcessor:
             )
         self._bounds.check_names(header.broker_address)
         held = self._live.get(LiveKey(name, broker_id))
-        # A living id from another address: only of a dead one can it be the same broker, moved.
+        # The id is alive at another address; only when that one is dead may the broker have moved.
         is_other = held is not None and held.address != header.broker_address
         if held is not None and is_other and self._is_alive(name, broker_id):
             raise ControllerRefusedError(
                 ResponseCode.CONTROLLER_BROKER_ID_INVALID, _taken(held.key, held.address)
             )
-        # Nothing has changed: no command is needed, as a controller's state is the same in all of
-        # them.
+        # The address is unchanged: no command is needed.
         if group.replicas[broker_id].address == header.broker_address:
             return self._registered(request, header)
         command = commands.SetAddress(
@@ -264,7 +263,7 @@ class BrokerProcessor:
         answer = RegisterBrokerToControllerResponseHeader(
             cluster_name=header.cluster_name, broker_name=header.broker_name
         )
-        # Only a living master: a broker would follow one that is not there (D-22).
+        # Only a living master is named: nobody can follow a dead one (D-22).
         if self._is_alive(header.broker_name, group.master_id):
             answer.master_broker_id = group.master_id
             answer.master_address = group.address_of(group.master_id)

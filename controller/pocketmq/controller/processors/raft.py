@@ -24,7 +24,7 @@ class RaftProcessor:
     def message(self, _peer: Peer, request: Command) -> Reply:
         """Take a message; it is oneway, so nothing is answered when it fits."""
         header = request.header(RaftMessageRequestHeader)
-        # Two groups on one port would take each other's votes.
+        # Two groups that share a port would otherwise take each other's votes.
         if header.group != self._group:
             raise RaftMessageError(
                 header.sender, f"it is of group {header.group[:100]}, not {self._group}"

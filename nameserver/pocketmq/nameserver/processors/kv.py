@@ -38,7 +38,7 @@ class KvProcessor:
         """Set one value, unless all would become too large."""
         header = request.header(PutKvConfigRequestHeader)
         growth = self._kv.growth(header.namespace, header.key, header.value)
-        # Smaller is always allowed: a limit must not keep anybody from deleting.
+        # Less is always allowed, so that a full table can be reduced.
         if growth > 0:
             self._budget().check(
                 "kv_bytes",
@@ -87,7 +87,7 @@ class KvProcessor:
             if error is None:
                 peer.reply(request, request.reply())
                 return
-            # It is changed here and not on the disk: whoever asked must know that (N-33).
+            # The value is changed in memory but not on the disk, which the client must know (N-33).
             remark = f"changed until the next restart only: {error}"
             peer.reply(request, request.reply(code=ResponseCode.SYSTEM_ERROR, remark=remark))
 

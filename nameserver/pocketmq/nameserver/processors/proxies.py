@@ -39,13 +39,12 @@ class ProxyProcessor:
         if max(len(header.name), len(header.endpoints), len(header.address)) > _LONGEST:
             raise BadRequestError(f"a proxy's name and addresses have up to {_LONGEST} characters")
         try:
-            # Both addresses are handed to clients as they are: what nobody can read is refused
-            # here.
+            # Clients get both addresses as they are, so unreadable ones are refused here.
             for each in (header.endpoints, header.address):
                 split_address(each)
         except ValueError as exc:
             raise BadRequestError(str(exc)) from exc
-        # A proxy that stops says so; one that died is forgotten by time.
+        # A proxy that stops says so; one that has died expires.
         if header.ends:
             self._proxies.forget(header.endpoints)
         else:

@@ -95,7 +95,7 @@ class RegisterProcessor:
         header = request.header(RegisterBrokerRequestHeader)
         body = self._body(header, request)
         wrapper = body.topic_config_serialize_wrapper
-        # Before anything is entered: a registration is all or nothing.
+        # Checked before anything is entered: a registration is all or nothing.
         self._limits.check(header, body)
         # A broker that left and registers again in one batch of frames must stay registered: its
         # queued unregistration is carried out first.
@@ -119,12 +119,10 @@ class RegisterProcessor:
             ),
             self._clock.monotonic(),
         )
-        # A name stays entered without an address, as in RocketMQ: only this registration is refused
-        # (N-14).
+        # As in RocketMQ, the broker's name stays entered, without an address (N-14).
         if registered.outcome is Outcome.REFUSED:
             raise BadRequestError("register broker failed", code=ResponseCode.SYSTEM_ERROR)
-        # Its id is held by another address with a newer state: a master that came back too late
-        # (N-13).
+        # Another address holds the id with a newer state: this master came back too late (N-13).
         if registered.outcome is Outcome.IGNORED:
             log.warning(
                 "broker.ignored", broker=header.broker_name, id=header.broker_id,
@@ -140,7 +138,7 @@ class RegisterProcessor:
         reply = RegisterBrokerResponseHeader(
             ha_server_addr=registered.master_ha_address, master_addr=registered.master_address
         )
-        # The order table goes with each answer, so that brokers mark ordered topics (N-18).
+        # By option, answers include the order table, by which brokers mark ordered topics (N-18).
         order_config = self._kv.namespace(ORDER_TOPIC_CONFIG) if self._return_order_config() else {}
         if not order_config:
             return request.reply(reply)
@@ -151,13 +149,13 @@ class RegisterProcessor:
         """Remove a broker: at once in 4.9; in 5.x soon, together with others (N-19)."""
         header = request.header(UnregisterBrokerRequestHeader)
         departure = _Departure(header.cluster_name, header.broker_name, header.broker_addr)
-        # 4.9 removes a broker at once, and by its id; 5.x gathers several and removes by address
+        # 4.9 removes a broker at once, by its id; 5.x collects several and removes them by address
         # (N-19).
         if not self._profile.unregister_in_background:
             by_id = header.broker_id if self._profile.unregister_by_broker_id else None
             self._carry_out(departure, by_id)
             return request.reply()
-        # More wait than the queue takes: RocketMQ's queue of the same length answers so (N-19).
+        # RocketMQ's queue has the same length, and answers the same when it is full (N-19).
         if len(self._departures) >= self._queue_capacity:
             raise BadRequestError(
                 f"{self._queue_capacity} unregistrations wait already; try again",
@@ -176,10 +174,9 @@ class RegisterProcessor:
         version = decode_request_body(request, DataVersion)
         key = self._table.key(header.cluster_name, header.broker_addr)
         changed = self._table.is_changed(header.cluster_name, header.broker_addr, version)
-        # A question is a sign of life too, though nothing is registered (N-24).
         self._table.live.refresh(key, self._clock.monotonic())
         live = self._table.live.get(key)
-        # What this nameserver knows of the broker's topics: a change is seen before they are sent.
+        # The version of the broker's topics that this nameserver knows.
         body = b"" if live is None else encode_body(live.data_version, request.encoding)
         return request.reply(QueryDataVersionResponseHeader(changed=changed), body)
 
@@ -203,15 +200,15 @@ class RegisterProcessor:
 
     def _body(self, header: RegisterBrokerRequestHeader, request: Command) -> RegisterBrokerBody:
         data = request.body_view
-        # 0 is what an old broker sends for "not computed"; then nothing is compared.
+        # 0 means that an old broker did not compute it.
         if header.body_crc32 and header.body_crc32 != zlib.crc32(data) & 0x7FFFFFFF:
             raise BadRequestError("crc32 not match", code=ResponseCode.SYSTEM_ERROR)
-        # No body: a broker that only says it is there (N-11).
+        # Without a body, a broker only says that it is there (N-11).
         if not data:
             return RegisterBrokerBody()
         if header.compressed:
             return decode_compressed(data, self._budget())
-        # Brokers before 3.0.11 send the table of topics alone (E-7).
+        # Brokers before 3.0.11 send only the table of topics (E-7).
         if request.version >= VERSION_3_0_11:
             return decode_request_body(request, RegisterBrokerBody)
         wrapper = decode_request_body(request, TopicConfigSerializeWrapper)

@@ -34,7 +34,7 @@ class RegistrationLimits:
         budget.check("topics_per_registration", len(topics), "topics of the registration")
         self._check_names(budget, header, body, topics)
         self._check_queues(budget, header.broker_name, topics)
-        # One broker more than is kept: a new one, and not one that is known already.
+        # Only a new broker counts against the limit.
         if not table.is_known(header.cluster_name, header.broker_name, header.broker_addr):
             budget.check(
                 "brokers",
@@ -76,7 +76,7 @@ class RegistrationLimits:
     ) -> None:
         limit = budget.queues_per_topic
         for topic, config in topics.items():
-            # Judged without a call where it fits: a registration may have ten thousand topics.
+            # Compared here to save calls: a registration may have ten thousand topics.
             if config.read_queue_nums > limit or config.write_queue_nums > limit:
                 budget.check(
                     "queues_per_topic",

@@ -59,8 +59,7 @@ class RouteProcessor:
     def route(self, _peer: Peer, request: Command) -> Reply:
         """Queues and brokers of a topic (N-26)."""
         header = request.header(GetRouteInfoRequestHeader)
-        # Right after the start, some brokers have not registered yet: an answer would look complete
-        # (N-26).
+        # Right after the start a route could lack brokers that have not registered yet (N-26).
         if not self._is_ready():
             return request.reply(code=ResponseCode.SYSTEM_ERROR, remark="name server not ready")
         route = self._table.route(header.topic)
@@ -71,9 +70,9 @@ class RouteProcessor:
                 "create it on a broker first",
             )
         if self._config().order_message_enable:
-            # Old clients order by this text; newer ones do not read it (N-26).
+            # Old clients read the order of a topic from this text; newer ones ignore it (N-26).
             route.order_topic_conf = self._kv.get(ORDER_TOPIC_CONFIG, header.topic)
-        # From 4.9.4 on a client reads standard JSON, and asks for it or says its version (N-27).
+        # Clients from 4.9.4 on read standard JSON; others may ask for it (N-27).
         reads_standard_json = request.version >= VERSION_4_9_4 or header.accept_standard_json_only
         if request.encoding is Encoding.MSGPACK or reads_standard_json:
             return request.reply(body=encode_body(route, request.encoding))
@@ -92,14 +91,14 @@ class RouteProcessor:
         group = BrokerMemberGroup(cluster=header.cluster_name, broker_name=header.broker_name)
         broker = self._table.broker(header.broker_name)
         if broker is not None:
-            # The real ids: a route may show another one as id 0, and this must not (N-28).
+            # The real ids; unlike a route, this answer never shows another one as id 0 (N-28).
             group.broker_addrs = broker.broker_addrs
         return _with_body(request, BrokerMemberGroupBody(broker_member_group=group))
 
     @handles(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
     def all_topics(self, _peer: Peer, request: Command) -> Reply:
         """Names of all topics."""
-        # An option may switch the lists off: a cluster of many topics answers megabytes (N-34).
+        # By option the lists are off: in a large cluster they have megabytes (N-34).
         if not self._config().enable_all_topic_list:
             return _disabled(request)
         return _with_body(request, TopicList(topic_list=self._table.queues.topics()))
