@@ -340,7 +340,6 @@ class Replicas:
                     f"without {sorted(ids)} nobody of {name} is in sync; clean the whole name, or"
                     " force it with isCleanLivingBroker and elect another by unclean election"
                 )
-        # Without ids all of them are cleaned.
         for each in ids or list(group.replicas):
             replica = group.replicas.pop(each, None)
             if replica is not None:

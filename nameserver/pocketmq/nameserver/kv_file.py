@@ -71,7 +71,7 @@ class KvFile:
 
 
 def _parse(text: str) -> KvTable | None:
-    # An empty file is no table, but it is not broken either.
+    # An empty file is valid, and has no table.
     return decode_json(text.encode(), KvFileBody).config_table if text else None
 
 

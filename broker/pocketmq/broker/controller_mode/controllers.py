@@ -172,7 +172,7 @@ class Controllers:
                     self._client.call(leader, header, body, timeout_s=CALL_S), leader
                 )
             except RemotingError:
-                # The leader may be dead: the next attempt asks all controllers who leads.
+                # The leader may be dead: the next attempt asks the controllers who leads.
                 self._leader = None
                 if attempt == 2:
                     raise

@@ -104,7 +104,7 @@ class RelayProcessor:
         if member is None:
             raise RequestRefusedError(ResponseCode.SYSTEM_ERROR, f"The Consumer {who} not online")
         header.broker_name = self._core.config.name
-        # 4.9 has no such fields.
+        # 4.9 has no system flags in this request.
         if self._core.profile.broker.pulls_tell_sys_flags:
             self._add_sys_flags(header)
         future = _ask(member, header, record, DIRECT_TIMEOUT_S)

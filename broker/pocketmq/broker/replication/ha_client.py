@@ -104,7 +104,7 @@ class MasterConnection(asyncio.Protocol):
         While this log catches up, its master sends faster than we read, and clients read here.
         """
         self.received_bytes += size
-        # Only after a full read is more likely to be waiting.
+        # More bytes are likely to be waiting only if this read was full.
         if size < FULL_READ_BYTES or not self.is_open:
             return
         assert self._transport is not None

@@ -100,7 +100,7 @@ class HaService(Service):
         try:
             self._listener = await self._network.listen(where.host, where.port, self._accept)
         except PortInUseError:
-            # A configured port is required; any other one slaves learn from the name servers.
+            # A configured port is required; otherwise slaves learn the port from the name servers.
             if where.is_configured:
                 raise
             self._listener = await self._network.listen(where.host, 0, self._accept)

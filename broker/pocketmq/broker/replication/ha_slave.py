@@ -52,7 +52,6 @@ class MasterLink:
 
     def appended(self, log_end: int, now: float) -> int | None:
         """The log has grown; the offset to report, or None."""
-        # This offset was already reported.
         if log_end <= self.reported:
             return None
         return self._report(log_end, now)

@@ -192,7 +192,7 @@ class IncomingMessages:
         if not body:
             raise RequestRefusedError(ResponseCode.MESSAGE_ILLEGAL, "the message has no body")
         topic = plan.topic
-        # Messages of high priority are read first because they have queues of their own (V-2).
+        # The queue follows from the priority, so that high ones are read first (V-2).
         if self._priorities and priority_of(properties) >= 0:
             queue_id = _queue_of_priority(properties, plan, queue_id)
         group = plan.retry_group

@@ -291,7 +291,6 @@ class Raft:
     def _vote_asked(self, sender: str, request: VoteRequest) -> None:
         if self._is_led():
             return  # not even the higher term is taken: a leader is there
-        # A pre-vote does not raise the term.
         if not request.is_pre_vote and request.term > self.term:
             self._follow(request.term, leader="")
         # A shorter log must not win: committed entries would be lost (I-14).
