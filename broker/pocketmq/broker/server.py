@@ -228,6 +228,6 @@ class Broker:
             return None
 
     def _channel_closed(self, channel: Channel) -> None:
-        # When this broker closes its connections, no client has left: groups need not share anew.
+        # While this broker stops, a closed connection is no client that left: nobody rebalances.
         if not self._stopping:
             self.core.signals.channel_closed.emit(channel)

@@ -200,8 +200,7 @@ class ClientProcessor:
                 changed=outcome.expressions_changed,
                 advice="all members of a group must subscribe to the same topics and tags",
             )  # fmt: skip
-        # After a new member or topic all members share the queues anew, the newcomer included
-        # (B-24).
+        # After a new member or topic all members rebalance, the new one included (B-24).
         if outcome.changed:
             info = self._consumers.get(group)
             if info is not None:

@@ -89,7 +89,7 @@ class BroadcastOffsets:
         That is where the group shares its queues, where its members pull by themselves and not
         under a listener, and where the connection has sent no heartbeat for it.
         """
-        # A proxy names the client, because its own connection belongs to none of them (B-36).
+        # A proxy names the client, because one connection of a proxy serves many clients (B-36).
         if header.request_source == RequestSource.PROXY_FOR_BROADCAST:
             client_id = header.proxy_froward_client_id
             return BroadcastPuller(client_id, via_proxy=True) if client_id else None

@@ -242,7 +242,7 @@ class BrokerRegistration(Service):
             elif changed:
                 # 5.x registers only what changed, 4.9 mostly everything (B-6).
                 await self.register(changed if self._rules.incremental else None)
-                # A name server refused them because it does not know this broker yet.
+                # A name server that does not know this broker yet refused the change.
                 if self._take_again():
                     await self.register()
         finally:

@@ -118,7 +118,7 @@ class TraitsReader:
         if len(properties) > _MOST_PARTS or not _OF_KEYS.isdisjoint(map(java_place, properties)):
             return None
         stored = properties | self._added
-        # A half message keeps WAIT, because the committed message goes by it.
+        # A half message keeps WAIT, which counts when the message is committed.
         if not (self.wait_is_stored or is_half):
             stored.pop(names.WAIT, None)
         parts = ["", "", ""]
