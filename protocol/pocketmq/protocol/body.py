@@ -121,7 +121,7 @@ def decode_json(data: Buffer, cls: type[BodyT], *, dialect_bytes: int = MAX_DIAL
     try:
         return _decode_strict(data, cls)
     except BadRequestError as exc:
-        # Nested too deeply: no other reader would come further.
+        # The text is nested too deeply: the lenient reader below would fail, too.
         if isinstance(exc.__cause__, RecursionError):
             raise
         error = exc

@@ -139,12 +139,12 @@ class Command(msgspec.Struct, eq=False, gc=False):
             BadRequestError: a field is missing or does not fit; the message names it.
         """
         ext = self.ext
-        # By type and not by `isinstance`: it is the usual case, and asked for each request.
+        # Compare types instead of `isinstance`, for speed: this runs for every request.
         if type(ext) is _Raw:
             return CODECS[self.encoding].decode_fields(ext, cls)
         if isinstance(ext, cls):
             return ext
-        # A mapping: of encoding 1, or of a signed request; its values are texts.
+        # The ROCKETMQ encoding and signed requests have a mapping of texts.
         return convert(self.fields, cls)
 
     @property
@@ -156,7 +156,7 @@ class Command(msgspec.Struct, eq=False, gc=False):
         if isinstance(ext, msgspec.Raw):
             return CODECS[self.encoding].decode_mapping(ext)
         if isinstance(ext, Header):
-            # A header of our own, as a test or a role inside this process hands it over.
+            # A typed header, from a test or from another role in this process.
             return msgspec.to_builtins(ext)  # type: ignore[no-any-return]
         return ext
 

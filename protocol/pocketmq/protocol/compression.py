@@ -92,7 +92,7 @@ def _inflate_zlib(body: bytes | memoryview, limit: int) -> bytes:
         plain = stream.decompress(body, limit)
     except zlib.error as exc:
         raise BodyError(f"zlib says {exc}") from exc
-    # At the limit it was cut by us, and not by its sender.
+    # At `limit` this function stopped reading; any shorter stream was cut by its sender.
     if not stream.eof and len(plain) < limit:
         raise BodyError("the zlib stream is cut short")
     return plain

@@ -183,7 +183,7 @@ class Dispatcher:
             ValueError: two processors claim one code.
         """
         for family in families:
-            # By class, so that no property of an object is called in passing.
+            # Look names up in the class: `getattr` on the object would run its properties.
             for name in dir(type(family)):
                 function = getattr(type(family), name)
                 for code in getattr(function, "_handles", ()):
@@ -206,14 +206,14 @@ class Dispatcher:
 
     def register(self, code: int, processor: Processor) -> None:
         """Let `processor` answer `code`, if it is known."""
-        # A release that does not know the code answers as RocketMQ of that age does.
+        # The imitated release does not know this code, so it stays unsupported.
         if not self._knows(int(code)):
             return
         if int(code) in self.single:
             raise ValueError(f"request code {code} has two processors")
         self.single[int(code)] = processor
         header = REQUEST_HEADERS.get(int(code))
-        # Options come as text of any length; a registration has a limit of its own.
+        # Choose the limit of the budget that bounds this request's body.
         if code in _SETTINGS:
             self._body_limit[int(code)] = "settings_bytes"
         elif header is not None and header.BODY is not None:
@@ -243,7 +243,7 @@ class Dispatcher:
                 remark=f"request type {request.code} is not supported",
             )
         try:
-            # The body is bounded before it is parsed: a small header may announce much of it.
+            # Bound the body before it is parsed.
             limit = self._body_limit.get(request.code)
             if limit is not None:
                 self.budget().check(limit, len(request.body), "bytes of the request's body")
@@ -266,10 +266,11 @@ class Dispatcher:
         code = requests[0].code
         shares = self._shares.get(code)
         if shares is None:
-            # One processor of several codes must see them in order: V1 and V2 sends are one stream.
+            # Codes with the same processor, such as V1 and V2 sends, are processed in order of
+            # arrival.
             if any(self.batch[other] == self.batch[code] for other in self._shares):
                 self.process_gathered()
-            # Few wait for the end of the turn, in which more may come; many are done at once.
+            # A few requests wait until the turn ends, as more may come; many are processed at once.
             if not self.waits and len(requests) < GATHER_LIMIT:
                 self.waits = True
                 defer(self._turn_ended)
@@ -293,7 +294,6 @@ class Dispatcher:
             data: A short read: all that wait are held in memory.
         """
         self._reads.append((reader, data))
-        # Bounded: what waits is held in memory.
         if len(self._reads) >= GATHER_LIMIT:
             self.process_reads()
 
@@ -315,7 +315,7 @@ class Dispatcher:
 
     def process_gathered(self) -> None:
         """Answer what was gathered so far, if anything."""
-        # Taken first: a processor may send something that is gathered anew.
+        # Reset first: a processor may cause new requests to be gathered.
         gathered, self._shares, self._gathered = self._shares, {}, 0
         for shares in gathered.values():
             peers: list[Peer] = []
@@ -348,7 +348,7 @@ class Dispatcher:
 def error_reply(peer: Addressed, request: Command, exc: Exception) -> Command:
     """The reply to a request that raised; a bug of ours is logged with its traceback."""
     code = getattr(exc, "code", 0)
-    # Refused on purpose, with a code; all else is a fault of ours and goes to the log.
+    # An error with a code is a deliberate refusal; any other is a bug and is logged.
     if isinstance(exc, PocketMQError) and isinstance(code, int) and code > 0:
         log.debug("request.refused", peer=peer.address, request=str(request), reason=str(exc))
         header = getattr(exc, "header", None) or _header_of_refusals(request, exc)

@@ -38,7 +38,7 @@ def parse(text: str) -> Any:
     reader.skip()
     if reader.at != len(text):
         raise reader.error("the end")
-    # Only a text that has one is walked once more; most have none.
+    # Most texts have no references and need no second pass.
     if '"$ref"' in text:
         return _Resolver(value, max_values=4 * len(text)).resolve(value, 0)
     return value
@@ -114,7 +114,7 @@ class _Reader:
 
     def number(self) -> int | float:
         match = _NUMBER.match(self.text, self.at)
-        # A number of more digits is nobody's, and would cost as much as it is long.
+        # Refuse numbers with very many digits: converting them takes long.
         if match is None or len(match.group()) > _MAX_DIGITS:
             raise self.error("a value")
         self.at = match.end()
@@ -185,7 +185,7 @@ class _Resolver:
 
     def resolve(self, value: Any, depth: int) -> Any:
         self.left -= 1
-        # Both are bounded: a reference may lead back to itself, or a few of them to millions of
+        # Bound depth and count: references may form a cycle, or a few may expand to millions of
         # values.
         if depth > MAX_DEPTH or self.left < 0:
             raise FastjsonError("references lead in a circle or unfold without end")

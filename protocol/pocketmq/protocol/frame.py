@@ -129,10 +129,10 @@ class FrameDecoder:
     def feed(self, data: bytes) -> list[Command]:
         """Return the commands that `data` completes, in order; never raises on bad input."""
         self.is_between = False
-        # The stream is not in step any more: whatever comes may begin in the middle of a frame.
+        # After a failure nobody knows where the next frame begins.
         if self.failure is not None:
             return []
-        # A header over the limit is read to its end, so that the next frame begins where it should.
+        # Skip the rest of a header over the limit, so that the next frame is found.
         if self._passing is not None:
             taken = self._pass_over(self._passing, memoryview(data))
             if taken == len(data):
@@ -142,36 +142,35 @@ class FrameDecoder:
         if have:
             self._parts.append(data)
             self._have = have = have + len(data)
-            # Not enough for the frame that has begun: nothing is copied or looked at.
+            # The frame is still incomplete: do not join its parts yet.
             if have < self._need:
                 return []
-            # Joined once for each frame, however many reads it came in.
             data = b"".join(self._parts)
             self._parts = []
             self._have = 0
         commands: list[Command] = []
-        # Bound once: this loop runs for each frame of a read.
+        # Local names for speed: the loop runs for every frame.
         append, unpack = commands.append, _WORDS.unpack_from
         view = memoryview(data)
         at, end = 0, len(data)
-        # `length` counts from behind itself (E-1).
+        # The length word does not count its own 4 bytes (E-1).
         max_total, max_header = self._max_bytes - 4, self._max_header_bytes
         codec_byte = -1
-        # Length and header word together, so that both are judged before anything else is looked
-        # at.
+        # Read the length and the header word together, and check both before anything else.
         while end - at >= 8:
             total, word = unpack(data, at)
             # The first byte is the codec, the other three the length of the header (E-2).
             header_bytes = word & 0xFFFFFF
             body_at = at + 8 + header_bytes
             stop = at + 4 + total
-            # Before anything of the frame is kept: who announces gigabytes must not cost memory.
+            # Check before any of the frame is kept: a peer may announce gigabytes.
             if body_at > stop or total > max_total or header_bytes > max_header:
-                # A frame that cannot be followed to its end closes the connection; one with a long
-                # header alone does not.
+                # A frame whose header is merely too long can be skipped; any other fault closes the
+                # connection.
                 if body_at > stop or total > max_total or word >> 24 not in _ENCODINGS:
                     self._fail(self._bad_lengths(total, header_bytes))
-                    # Kept for whoever looks what the peer speaks instead (HTTP/2, TLS).
+                    # Keep the bytes: they show whether the peer speaks another protocol (HTTP/2,
+                    # TLS).
                     self._parts, self._have = [data[at:]], end - at
                     return commands
                 passed = LongHeader(
@@ -182,7 +181,7 @@ class FrameDecoder:
                 if self._has_failed():
                     return commands
                 continue
-            # Frames of one connection have one codec, mostly: the table is asked when it changes.
+            # Frames of a connection mostly have the same codec: look it up only when it changes.
             if word >> 24 != codec_byte:
                 codec_byte = word >> 24
                 if codec_byte not in _ENCODINGS:
@@ -192,7 +191,7 @@ class FrameDecoder:
                     return commands
                 encoding = _ENCODINGS[codec_byte]
                 decode = CODECS[encoding].decode
-            # It has begun: its rest comes with a later read.
+            # The rest of this frame comes with a later read.
             if stop > end:
                 break
             try:
@@ -201,7 +200,7 @@ class FrameDecoder:
                 self._fail(FrameError(f"the {encoding.name} header cannot be read: {exc}"))
                 return commands
             # Both are set last: a header cannot override them.
-            # A view: the body of a large message is not copied here.
+            # A view, so that the body is not copied.
             command.body = view[body_at:stop] if stop != body_at else b""
             command.encoding = encoding
             if command.language not in _LANGUAGES:
@@ -210,14 +209,14 @@ class FrameDecoder:
             at = stop
         if at < end:
             rest = data[at:] if at else data
-            # Four bytes say how long a frame is; fewer say nothing.
+            # The first four bytes of a frame are its length.
             self._need = 4
             if len(rest) >= 4:
                 self._learn_need(rest)
             self._parts.append(rest)
             self._have = len(rest)
         else:
-            # Neither a rest nor something to be answered: then the read needs no second look.
+            # Without a partial frame or a refused header, the caller can skip its checks.
             self.is_between = self._passing is None and not self.too_long
         return commands
 
@@ -231,7 +230,7 @@ class FrameDecoder:
         if frame.is_over:
             request, error = frame.request(), frame.error()
             if request is None:
-                # Without its opaque nobody can be told, and the connection ends.
+                # Without the opaque the request cannot be answered: the connection is closed.
                 self._fail(FrameError(f"{error}; nor does it tell its opaque"))
             else:
                 self.too_long.append(TooLong(request, error))
@@ -246,10 +245,10 @@ class FrameDecoder:
             self._fail(self._bad_lengths(total, 0))
 
     def _bad_lengths(self, total: int, header_bytes: int) -> FrameError:
-        # A length in range: then it is the header's that does not fit.
+        # The length of the frame is in range, so that of its header is wrong.
         if 4 <= total <= self._max_bytes - 4:
             return FrameError(f"a header of {header_bytes} bytes in a frame of {total}")
-        # Read as text these four bytes often say which protocol the peer speaks.
+        # As text, these four bytes often show which protocol the peer speaks.
         why = _OTHER_PROTOCOLS.get(_WORD.pack(total))
         reason = f"frame length {total} is not between 4 and {self._max_bytes - 4}"
         return FrameError(reason if why is None else f"{reason}: {why}")

@@ -51,7 +51,7 @@ class GuardedDispatcher(Dispatcher):
             try:
                 self._guard.check(peer, request)
             except Exception as exc:  # noqa: BLE001 - the peer is told of any failure
-                # One that is refused does not stop the others of the batch.
+                # A refused request does not stop the others of the batch.
                 refused[i] = error_reply(peer, request, exc)
         if not refused:
             return super().process_batch(peers, requests)
@@ -62,5 +62,5 @@ class GuardedDispatcher(Dispatcher):
                 [peers[i] for i in passed], [requests[i] for i in passed]
             )
         answered = {**refused, **dict(zip(passed, replies, strict=True))}
-        # In the order of the requests, as whoever asked expects.
+        # Callers expect one reply per request, in the same order.
         return [answered[i] for i in range(len(requests))]

@@ -100,7 +100,7 @@ def to_text_value(value: object) -> str:
 def convert(fields: Mapping[str, object], cls: type[HeaderT]) -> HeaderT:
     """`Header.from_fields` as a function, for codecs."""
     try:
-        # Strict would refuse numbers as text, which is how two of the three encodings have them.
+        # Not strict: two of the three encodings send numbers as text.
         return msgspec.convert(fields, cls, strict=False)
     except msgspec.ValidationError:
         # Node and C++ clients send numbers as text fields; lists and maps are nobody's text.
@@ -116,7 +116,7 @@ def convert(fields: Mapping[str, object], cls: type[HeaderT]) -> HeaderT:
         return msgspec.convert(texts, cls, strict=False)
     except msgspec.ValidationError as exc:
         error = bad_header(cls, exc)
-    # Nothing empty: the first error stands, as it names the field that is wrong.
+    # Without empty fields a second try would fail the same way.
     if "" not in texts.values():
         raise error
     try:  # an empty number or boolean is an absent one
@@ -124,7 +124,7 @@ def convert(fields: Mapping[str, object], cls: type[HeaderT]) -> HeaderT:
             {n: text for n, text in texts.items() if text != ""}, cls, strict=False
         )
     except msgspec.ValidationError:
-        # The first error and not this one: what is missing now was only empty before.
+        # Report the first error: the fields missing now were only empty.
         raise error from None
 
 

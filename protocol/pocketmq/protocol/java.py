@@ -45,7 +45,7 @@ def java_integer(text: str, bits: int = 32) -> int | None:
     if not (digits.isascii() and digits.isdecimal()):
         return None
     digits = digits.lstrip("0")  # of which Java reads any number
-    # No long has more of them, and `int` is slow for thousands.
+    # A Java long has at most 19 digits, and `int` is slow for thousands.
     if len(digits) > 19:
         return None
     value = int(digits or "0")

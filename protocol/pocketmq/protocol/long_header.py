@@ -58,10 +58,10 @@ class LongHeader:
 
     def feed(self, data: memoryview) -> int:
         """Take what belongs to the frame; returns how many bytes that are."""
-        # Only what belongs to this frame: the next one may begin in the same read.
+        # The next frame may begin in the same read.
         taken = min(self._left, len(data))
         header = data[: min(self._header_left, taken)]
-        # Both ends are kept: the opaque stands at the one or the other.
+        # Keep both ends of the header: the opaque is near one of them.
         if missing := KEPT_BYTES - len(self._head):
             self._head += header[:missing]
         self._tail = (self._tail + bytes(header[-KEPT_BYTES:]))[-KEPT_BYTES:]
@@ -78,7 +78,7 @@ class LongHeader:
 
     def request(self) -> Command | None:
         """Whom to answer; None when neither end of the header says it."""
-        # Its fixed part is at the front, and long enough to tell all three.
+        # The fixed part at the front holds code, opaque and flag.
         if self._encoding is Encoding.ROCKETMQ:
             if len(self._head) < FIXED_BYTES:
                 return None
@@ -86,7 +86,7 @@ class LongHeader:
             return self._command(code, opaque, flag)
         number = self._json if self._encoding is Encoding.JSON else self._packed
         opaque_found = number("opaque")
-        # Without the opaque no answer would reach its call: the connection ends.
+        # Without the opaque, no answer could be matched to its request.
         if opaque_found is None:
             return None
         return self._command(number("code") or 0, opaque_found, number("flag") or 0)
@@ -96,18 +96,18 @@ class LongHeader:
 
     def _json(self, name: str) -> int | None:
         pattern = _JSON_NUMBER % name.encode()
-        # The end first: Java sorts the keys, and `opaque` comes behind `extFields`.
+        # Search the end first: Java sorts the keys, so `opaque` comes after `extFields`.
         for end in (self._tail, self._head):
-            # The last one found: a field of the same name may stand in a text before it.
+            # Take the last match: a text before it may contain the same name.
             if found := re.findall(pattern, end):
                 number = int(found[-1])
-                # More than 32 bits is no opaque, and the text was somebody's own.
+                # An opaque has 32 bits; a larger number is part of some text.
                 return number if -(2**31) <= number < 2**31 else None
         return None
 
     def _packed(self, name: str) -> int | None:
         key = _PACKED_NAME[name]
-        # The front first: our own map has it there.
+        # Search the front first: PocketMQ writes the opaque there.
         for end in (self._head, self._tail):
             at = end.find(key)
             if at >= 0:
@@ -129,5 +129,5 @@ def _first_number(data: bytes) -> int | None:
         number = first
     else:
         number = first - 0x100 if first >= 0xE0 else None
-    # A Java int ends there: above it, it is no number of a request.
+    # A larger number does not fit a Java int.
     return number if number is not None and number < 2**31 else None

@@ -55,7 +55,7 @@ class SendTemplate:
         self, header: SendMessageRequestHeaderV2 | SendMessageRequestHeader, version: int
     ) -> None:
         self.kind = type(header)
-        # Marks that no text can hold stand for what differs; the cuts are then certain.
+        # Encode the header once, with marks that no text can contain in place of what differs.
         marked = msgspec.structs.replace(header, born_timestamp=_BIRTH_MARK, properties=_TEXT_MARK)
         encoded = CODECS[Encoding.MSGPACK].encode_request(
             marked, header.CODE, _OPAQUE_MARK, 0, version
@@ -73,7 +73,7 @@ class SendTemplate:
             FrameError: the frame would be longer than a peer accepts.
         """
         text = properties.encode()
-        # One layout for each length of the properties, kept: they are equally long in a batch.
+        # Layouts are cached by the length of the properties, which is often the same.
         layout = self._layouts.get(len(text))
         if layout is None:
             layout = self._make_layout(len(text))
@@ -87,7 +87,7 @@ class SendTemplate:
 
     def _make_layout(self, text_bytes: int) -> _Layout:
         if len(self._layouts) >= _MOST_LAYOUTS:
-            # Bounded: properties of ever new lengths would keep one layout each.
+            # Bound the cache: each new length adds a layout.
             self._layouts.clear()
         text_head = msgspec.msgpack.encode("x" * text_bytes)[: -text_bytes or None]
         before_text = self._before_text + text_head
@@ -106,7 +106,7 @@ class SendTemplate:
 def _cut(encoded: bytes, code: bytes, mark: bytes) -> tuple[bytes, bytes]:
     """What comes before a mark, the code of its type included, and what after it."""
     before, *after = encoded.split(code + mark)
-    # More than one place has the mark: the header itself holds it, and the codec has to do it.
+    # If the header's own text contains the mark, the template cannot be used.
     if len(after) != 1:
         raise FrameError("the header holds a mark of the template")
     return before + code, after[0]

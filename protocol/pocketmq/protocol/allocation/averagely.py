@@ -60,5 +60,5 @@ def block(queues: int, clients: int, index: int) -> tuple[int, int]:
     one_more = index < remainder
     size = 1 if queues <= clients else queues // clients + one_more
     start = index * size if one_more else index * size + remainder
-    # With fewer queues than clients the last ones would start behind the end.
+    # With fewer queues than clients, the last clients get none.
     return start, max(0, min(size, queues - start))

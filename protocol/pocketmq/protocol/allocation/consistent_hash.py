@@ -68,7 +68,7 @@ class AllocateMessageQueueConsistentHash:
         mine = []
         for queue in mq_all:
             at = bisect_left(positions, self._hash(str(queue)))
-            # Behind the last point the ring begins anew.
+            # Past the last point, the ring wraps around to the first.
             if points[positions[at if at < last else 0]] == current_cid:
                 mine.append(queue)
         return mine

@@ -39,7 +39,7 @@ class AllocateMessageQueueByMachineRoom:
         clients, index = len(cid_all), cid_all.index(current_cid)
         size, rest = divmod(len(kept), clients)
         mine = kept[size * index : size * index + size]
-        # What remains lies behind all equal shares, and goes to the first clients.
+        # The queues left over after the equal shares go to the first clients, one each.
         if index < rest:
             mine.append(kept[size * clients + index])
         return mine

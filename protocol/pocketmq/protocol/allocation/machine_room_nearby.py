@@ -64,7 +64,7 @@ class AllocateMachineRoomNearby:
         mine_here = queues.pop(my_room, [])
         if mine_here:
             mine += self._share(consumer_group, current_cid, mine_here, clients[my_room])
-        # In the same order at each client, for each of them shares for itself.
+        # Sorted: each client computes the shares on its own, and all must agree.
         for room in sorted(queues):
             # A room without clients is shared by the whole group, or nobody would read it.
             if room not in clients:

@@ -71,8 +71,7 @@ class JsonCodec(HeaderCodec):
             read.flag,
             read.remark,
             encoding=Encoding.JSON,
-            # A name, an ordinal, or nothing: a newer client may send a language that we do not
-            # know.
+            # The language is a name, an ordinal or missing; an unknown one counts as OTHER.
             language=_LANGUAGES.get(read.language or 0, LanguageCode.OTHER),
             version=read.version or 0,
         )
@@ -84,7 +83,7 @@ class JsonCodec(HeaderCodec):
         elif ext is None:
             fields = None
         else:
-            # A mapping of another peer's: what is None would be read as the text "null".
+            # Leave None out of an untyped mapping: readers would see the text "null".
             fields = {
                 name: to_text_value(value)
                 for name, value in command.fields.items()
@@ -120,5 +119,5 @@ class JsonCodec(HeaderCodec):
         try:
             return self._mapping.decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            # Not even a mapping: the caller then says which field is missing.
+            # Without a mapping of fields, the caller reports which field is missing.
             return NO_FIELDS

@@ -47,7 +47,7 @@ class _Received(Command, gc=False):
 
     def header(self, cls: type[HeaderT]) -> HeaderT:
         ext, decode = self.ext, _DECODERS.get(cls)
-        # Decoded at once, into the typed header; only what does not fit takes the slow way.
+        # Decode straight into the typed header; fields that do not fit take the slow way below.
         if decode is not None and type(ext) is _Raw:
             try:
                 read: HeaderT = decode(ext)
@@ -131,5 +131,5 @@ class MsgpackCodec:
             return NO_FIELDS
         if not isinstance(fields, dict):
             return NO_FIELDS
-        # Other keys are no extension fields: a peer may write anything.
+        # A peer may write keys of other types; those are not extension fields.
         return {name: value for name, value in fields.items() if isinstance(name, str)}

@@ -42,7 +42,7 @@ class RocketmqCodec(HeaderCodec):
     def decode(self, header: memoryview) -> Command:
         code, language, version, opaque, flag, remark_len = _FIXED.unpack_from(header)
         at = _FIXED.size
-        # Lengths before what they describe: a header may announce more than it holds.
+        # Check each length before using it: a header may announce more than it holds.
         if remark_len < 0 or at + remark_len + 4 > len(header):
             raise FrameError(f"a remark of {remark_len} bytes in a header of {len(header)}")
         remark = str(header[at : at + remark_len], "utf-8") if remark_len else None
@@ -52,7 +52,7 @@ class RocketmqCodec(HeaderCodec):
         if ext_len < 0 or at + ext_len > len(header):
             raise FrameError(f"{ext_len} bytes of fields in a header of {len(header)}")
         fields = _read_fields(header[at : at + ext_len]) if ext_len else None
-        # A request has 16 bits of code; the codes of pop come truncated, and are whole again here.
+        # A request's code has 16 bits: restore the longer codes of pop, which come truncated.
         if not flag & FLAG_RESPONSE:
             code = _LONG_CODES.get(code, code)
         return Command(

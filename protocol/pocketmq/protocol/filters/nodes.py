@@ -253,8 +253,8 @@ class Build:
 
         def equal(props: Properties) -> Value:
             a, b = first(props), second(props)
-            # Two missing ones are equal; one that is missing is unknown on the left and false on
-            # the right.
+            # Two missing values are equal; one missing on the left gives unknown, one on the right
+            # false.
             if a is None:
                 return True if b is None else None
             if b is None:
@@ -282,7 +282,7 @@ class Build:
             b = second(props)
             if b is None:
                 return None
-            # Texts are ordered by the numbers that they are.
+            # Texts are compared as numbers.
             if texts:
                 x, y = parse_double(str(a)), parse_double(str(b))
                 return holds(compare(x, Kind.DOUBLE, y, Kind.DOUBLE))

@@ -92,14 +92,14 @@ def _parse(text: str, text_tests: bool) -> Node:
     for number, token in enumerate(tokens(text, text_tests=text_tests)):
         if number == MAX_TOKENS:
             raise FilterError(text, token.position, f"more than {MAX_TOKENS} words and signs")
-        # Brackets become calls within calls, and the stack has an end.
+        # Each bracket becomes a nested call, so the depth is limited.
         opened += (token.type == "OPEN") - (token.type == "CLOSE")
         if opened > MAX_DEPTH:
             raise FilterError(text, token.position, f"more than {MAX_DEPTH} brackets deep")
         try:
             parser.feed_token(token)  # type: ignore[arg-type]  # all it needs is a `type`
         except UnexpectedInput:
-            # It ends here, and the rest is ignored, if what was read is whole.
+            # If the tokens so far are a whole expression, the rest is ignored.
             beyond = token
             break
     try:

@@ -68,7 +68,7 @@ def parse_double(text: str) -> float:
         NotComparableError: the text is no number.
     """
     trimmed = text.strip(_SPACES)
-    # Java takes a `d` or `f` behind a decimal number.
+    # Java accepts a suffix `d` or `f` after a decimal number.
     plain = trimmed[:-1] if trimmed[-1:] in "dDfF" and trimmed else trimmed
     if _DOUBLE.fullmatch(plain) and (plain is trimmed or plain[-1].isdigit() or plain[-1] == "."):
         return float(plain)
@@ -77,7 +77,7 @@ def parse_double(text: str) -> float:
             try:
                 return float.fromhex(hexadecimal)
             except OverflowError:
-                # So does Java with what is too large for it.
+                # Java, too, reads a hexadecimal number that is too large as infinity.
                 return -math.inf if hexadecimal[0] == "-" else math.inf
     raise NotComparableError(f"{text[:80]!r} is no number")
 

@@ -66,8 +66,7 @@ def encode_batch(messages: Sequence[Message]) -> bytes:
     for message in messages:
         properties = encode_properties(message.properties).encode()
         properties_len = len(properties)
-        # Of a single message the store says this; in a batch it must be told before the length is
-        # cut to 16 bits.
+        # The properties' length must fit a 16-bit field.
         if properties_len > MAX_PROPERTIES_BYTES:
             raise IllegalMessageError(
                 f"its properties take {properties_len} bytes, {MAX_PROPERTIES_BYTES} fit",
@@ -110,13 +109,13 @@ def batch_columns(body: Buffer) -> tuple[list[int], list[Buffer], list[bytes]]:
     read_head, read_length = _HEAD.unpack_from, _LENGTH.unpack_from
     at = 0
     while at < end:
-        # Before each read: lengths come from a peer, and a view must not reach behind the body.
+        # Check every length before using it: it comes from the peer.
         if end - at < _LEAST_BYTES:
             raise BatchError(f"{end - at} bytes are left, a message has {_LEAST_BYTES}", at=at)
         total, _magic, _crc, flag, body_len = read_head(body, at)
         if not _LEAST_BYTES <= total <= end - at:
             raise BatchError(f"a message of {total} bytes where {end - at} are left", at=at)
-        # A message without a body is refused, and so the whole batch (S-10).
+        # A message without a body makes the whole batch invalid (S-10).
         if not 0 < body_len <= total - _LEAST_BYTES:
             raise BatchError(f"a body of {body_len} bytes in a message of {total}", at=at)
         body_at = at + _HEAD_BYTES
@@ -132,7 +131,7 @@ def batch_columns(body: Buffer) -> tuple[list[int], list[Buffer], list[bytes]]:
             )
         flags.append(flag)
         bodies.append(body[body_at:body_end])
-        # Copied: they are small, and are kept longer than the request.
+        # Copy the properties: they outlive the request.
         properties.append(bytes(body[properties_at:at]))
     return flags, bodies, properties
 
@@ -140,7 +139,7 @@ def batch_columns(body: Buffer) -> tuple[list[int], list[Buffer], list[bytes]]:
 def first_entry(body: Buffer) -> BatchEntry | None:
     """A batch's first message, read by itself; None if it is broken."""
     end = len(body)
-    # Whatever is broken is told by the other way of reading, which knows all errors.
+    # Report no errors here: the full reader does that.
     if end < _LEAST_BYTES:
         return None
     total, _, _, flag, body_len = _HEAD.unpack_from(body)
@@ -165,16 +164,15 @@ def keyed_entries(body: Buffer, first: BatchEntry, at: int, length: int) -> Keye
         length: bytes of the value.
     """
     body_len, properties_len = len(first.body), len(first.properties)
-    # All of one length, or the batch cannot be cut by one layout.
+    # One layout can cut the batch only if all messages have the same length.
     count, rest = divmod(len(body), _LEAST_BYTES + body_len + properties_len)
-    # A struct of thousands of fields would take longer to build than to use, and is kept.
+    # A layout of thousands of fields takes longer to build than to use, and stays cached.
     if rest or count > _ALIKE_MESSAGES or len(body) > _ALIKE_BYTES:
         return None
     end_len = properties_len - at - length
     parts = _keyed(count, body_len, _LENGTH_BYTES + at, length, end_len).unpack(body)
     before, behind = parts[2], parts[-1]
-    # Compared in C: what surrounds the value must be the same in every message, the next head with
-    # it.
+    # The bytes around the value must be equal in all messages; `count` compares them in C.
     if parts[2::4].count(before) != count or parts[4:-1:4].count(behind + parts[0]) != count - 1:
         return None
     bodies, values = list(parts[1::4]), list(parts[3::4])

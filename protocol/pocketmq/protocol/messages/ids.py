@@ -54,7 +54,7 @@ def parse_offset_msg_id(msg_id: str) -> tuple[str, int, int]:
     Raises:
         IllegalNameError: it is no offset id; a UNIQ_KEY of 32 characters cannot be told from one.
     """
-    # Letters and digits alone: `fromhex` would take spaces.
+    # `isalnum`, because `fromhex` would accept spaces.
     if len(msg_id) not in (32, 56) or not msg_id.isascii() or not msg_id.isalnum():
         raise IllegalNameError("message id", msg_id, "has not 32 or 56 hex characters")
     try:
@@ -107,10 +107,10 @@ class UniqKeyFactory:
     def __init__(
         self, ip: str, pid: int, time_ms: Callable[[], int], *, salt: int | None = None
     ) -> None:
-        # The address without its port: a client has none of its own (S-8).
+        # The address goes without a port: a client has none of its own (S-8).
         address = pack_host(ip, 0)[:-4]
         salt = getrandbits(32) if salt is None else salt
-        # Process id and salt, so that two clients on one machine never make the same key.
+        # Process id and salt keep two clients on one machine from making the same key.
         head = address + _KEY_HEAD.pack(pid & 0xFFFF, salt & 0xFFFFFFFF)
         self._prefix = head.hex().upper()
         self._time_ms = time_ms
@@ -135,13 +135,13 @@ class UniqKeyFactory:
         """The keys of another millisecond."""
         self._now_ms = now_ms
         self._used = 0
-        # Asked only when a month ends: this is called each millisecond.
+        # This runs each millisecond, so the month is computed only when it ends.
         if now_ms >= self._month_end_ms:
             self._find_month(now_ms)
         self._head = f"{self._prefix}{now_ms - self._month_start_ms & 0xFFFFFFFF:08X}"
 
     def _find_month(self, now_ms: int) -> None:
-        # UTC: clients in several time zones must not count from different months.
+        # In UTC: clients in different time zones must count from the same month.
         now = datetime.fromtimestamp(now_ms / 1000, UTC)
         start = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
         end = (

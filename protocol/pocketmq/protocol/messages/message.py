@@ -138,7 +138,7 @@ class Message(PropertyViews):
         topic, merged = self.topic, self.properties
         if delay_level:
             merged[names.DELAY] = str(delay_level)
-        # Two of them would contradict each other, and a broker would take one silently (T-105).
+        # Several of them would contradict each other, and a broker would silently use one (T-105).
         if (delay_ms is not None) + (deliver_at is not None) + (delay_level > 0) > 1:
             raise IllegalMessageError(
                 "give one of delay_level, delay_ms and deliver_at, not several", topic=topic
@@ -165,7 +165,7 @@ class Message(PropertyViews):
                 f"property {name!r} is RocketMQ's own; use another name", topic=self.topic
             )
         if not name or not value:
-            # Readers drop such an entry, so it must not be lost without a word (S-6).
+            # Readers drop such entries, so refuse them instead of losing them silently (S-6).
             raise IllegalMessageError(
                 f"property {name!r} = {value!r}: neither may be empty, readers drop such entries",
                 topic=self.topic,
@@ -272,7 +272,7 @@ class MessageExt(PropertyViews, msgspec.Struct, eq=False, gc=False):
     def store_timestamp_ms(self) -> int:
         """When it was stored, by the broker's clock."""
         at = self._at + _STORE_TIMESTAMP_AT
-        # An IPv6 host before it moves everything behind it (S-5).
+        # An IPv6 born host is longer and shifts this field (S-5).
         if self.sys_flag & MessageSysFlag.BORN_HOST_V6:
             at += V6_EXTRA
         value: int = _i64(self._buffer, at)[0]
@@ -299,12 +299,12 @@ class MessageExt(PropertyViews, msgspec.Struct, eq=False, gc=False):
             CompressionUnavailableError: it is lz4 or zstd, and the library is not installed.
         """
         body = self._body
-        # Cut out once: the buffer is a whole reply, which the body must not keep alive.
+        # Copy the body once: a view would keep the whole reply in memory.
         if body is None:
             start = self._body_at
             cut = self._buffer[start : start + self.body_size]
             stored = cut.tobytes() if type(cut) is memoryview else bytes(cut)
-            # Inflated on first use: most consumers read what they have, and some never do.
+            # Decompress on first use: some consumers never read the body.
             if self.sys_flag & _COMPRESSED:
                 stored = decompress(stored, self.sys_flag, self.max_body_bytes)
             self._body = body = stored
@@ -318,7 +318,7 @@ class MessageExt(PropertyViews, msgspec.Struct, eq=False, gc=False):
             start, end = self._properties_at, self._at + self.store_size
             found = decode_properties(str(self._buffer[start:end], "utf-8", "replace"))
             if self._notes is not None:
-                # Over the stored ones: what a client notes is newer.
+                # Noted values are newer than the stored ones.
                 found.update([(name, self._text(value)) for name, value in self._notes.items()])
             if self._consume_start_ms:
                 found[names.CONSUME_START_TIME] = str(self._consume_start_ms)
@@ -332,7 +332,7 @@ class MessageExt(PropertyViews, msgspec.Struct, eq=False, gc=False):
             name: Of the property.
             value: `str(value)` is its value, made when the properties are read.
         """
-        # Read already: the dict is what everybody sees now.
+        # The properties were read already, so the note goes into that dict.
         if self._properties is not None:
             self._properties[name] = str(value)
         else:
@@ -361,7 +361,7 @@ class MessageExt(PropertyViews, msgspec.Struct, eq=False, gc=False):
     def noted(self, name: str) -> object:
         """What `note` was given; None when it was not, or the properties were read since."""
         if self._notes is None or self._properties is not None:
-            # Read since: an application may have changed the property.
+            # An application that read the properties may have changed this one.
             return None
         return self._notes.get(name)
 
@@ -409,7 +409,7 @@ class MessageExt(PropertyViews, msgspec.Struct, eq=False, gc=False):
     def packed_store_host(self) -> bytes:
         """Address of the broker: 4 or 16 bytes of ip and a port as int32."""
         start = self._at + _STORE_HOST_AT
-        # The born host stands before it, and may be longer.
+        # The born host comes before this field and may be longer.
         if self.sys_flag & MessageSysFlag.BORN_HOST_V6:
             start += V6_EXTRA
         size = HOST_V6_BYTES if self.sys_flag & MessageSysFlag.STORE_HOST_V6 else HOST_V4_BYTES

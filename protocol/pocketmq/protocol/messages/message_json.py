@@ -81,12 +81,12 @@ def as_json(message: MessageExt, *, base64_body: bool = False) -> dict[str, Any]
     if message.broker_name:
         told["brokerName"] = message.broker_name
         told["offsetMsgId"] = message.offset_msg_id
-    # A body that cannot be inflated is shown as it is stored: somebody may still need it.
+    # A body that cannot be decompressed is shown as it is stored.
     try:
         body = message.body
     except PocketMQError as exc:
         return {**told, "bodyError": str(exc), "rawBodyBase64": _base64(bytes(message.raw_body))}
-    # Text where it is text, because people read this; else nothing would be lost by base64.
+    # Prefer text, because people read this; base64 is for bodies that are not UTF-8.
     if not base64_body:
         try:
             return {**told, "body": body.decode()}
@@ -123,12 +123,12 @@ def from_json(told: Mapping[str, Any], *, topic: str | None = None) -> Message:
     Raises:
         IllegalMessageError: a field is missing or of another type.
     """
-    # A topic given by the caller goes before the message's own.
+    # The caller's topic overrides the message's own.
     where = told.get("topic") if topic is None else topic
     if not isinstance(where, str):
         raise IllegalMessageError('it has no "topic"')
     properties = told.get("properties", {})
-    # A list or number in it would be sent as its text, which nobody meant.
+    # Refuse lists and numbers: they would be sent as their text.
     if not isinstance(properties, dict) or not all(isinstance(v, str) for v in properties.values()):
         raise IllegalMessageError('"properties" is no object with texts')
     flag = told.get("flag", 0)

@@ -21,7 +21,7 @@ def any_stores(messages: Iterable[MessageExt], pattern: Pattern[bytes]) -> bool:
 def note_on_each(messages: Iterable[MessageExt], values: dict[str, object]) -> None:
     """`MessageExt.note_all` of each; they keep this one mapping."""
     for message in messages:
-        # The usual case without a call: nothing noted and nothing read.
+        # The usual case, inlined for speed.
         if message._properties is None and message._notes is None:
             message._notes = values
         else:
@@ -39,7 +39,7 @@ def noted_alike_until(messages: Sequence[MessageExt], at: int, name: str) -> int
     while noted is not None and at < count:
         message = messages[at]
         known = message._notes
-        # Read properties may have been changed, so the notes say nothing of them.
+        # An application that read the properties may have changed them, so the notes do not count.
         if (
             message._properties is not None
             or (known is not notes and (known is None or known.get(name) is not noted))

@@ -133,7 +133,7 @@ def encode_properties(properties: Mapping[str, str]) -> str:
     """
     text = "".join([f"{name}\x01{value}\x02" for name, value in properties.items()])
     count = len(properties)
-    # Each entry has one of each: another number means that a name or value holds one.
+    # Each entry has one of each separator; another count means that a name or value contains one.
     if text.count("\x01") != count or text.count("\x02") != count:
         bad = next(
             name
@@ -160,7 +160,7 @@ def encode_again(properties: Mapping[str, str], least: int = READ_PLACES) -> str
         least: how many places that map begins with.
     """
     given = tuple(properties)
-    # Long or many names are not kept: a sender could fill the memory with them.
+    # Long or many names are not cached: a sender could fill the memory with them.
     known = len(given) <= _MOST_NAMES and sum(map(len, given)) <= _MAX_REMEMBERED_CHARS
     ordered = (_known_order if known else java_order)(given, least)
     return "".join([f"{name}\x01{properties[name]}\x02" for name in ordered])
@@ -176,7 +176,7 @@ def java_order(given: tuple[str, ...], least: int = READ_PLACES) -> tuple[str, .
         least: how many places it began with: 128 where RocketMQ reads properties.
     """
     places = least
-    # Java's map doubles at three quarters, and with it the order changes.
+    # A Java `HashMap` doubles when it is three quarters full, which changes its order.
     while len(given) > places * 3 // 4:
         places *= 2
     return tuple(sorted(given, key=lambda name: java_place(name, places)))
@@ -184,7 +184,7 @@ def java_order(given: tuple[str, ...], least: int = READ_PLACES) -> tuple[str, .
 
 def java_place(name: str, places: int = READ_PLACES) -> int:
     """The place of a name in a `HashMap` of Java that has so many."""
-    # Java's spread: the upper bits decide too where names of few characters go.
+    # As in Java's `HashMap`, the upper bits of the hash count, too.
     hashed = java_hash(name) & 0xFFFFFFFF
     return (hashed ^ hashed >> 16) & places - 1
 
@@ -269,12 +269,12 @@ class Alike(NamedTuple):
 
 def read_alike(text: str) -> Alike | None:
     """What `decode_alike` reads, before it is put together; None: `decode_properties` has to."""
-    # A text with a mark in it would be read as one that has a key there.
+    # A text that contains a mark itself cannot be handled here.
     if len(text) > _MAX_REMEMBERED_CHARS or KEY_MARK in text or KEYS_MARK in text:
         return None
     keys = ""
     at = text.find(f"{KEYS}\x01")
-    # At the beginning of an entry only: the name may stand in a value.
+    # Only at the start of an entry: a value may contain the name.
     if at == 0 or (at > 0 and text[at - 1] == PROPERTY_SEPARATOR):
         begin, end = at + len(KEYS) + 1, text.find(PROPERTY_SEPARATOR, at)
         if end > begin:
@@ -283,10 +283,10 @@ def read_alike(text: str) -> Alike | None:
     at = text.find(f"{UNIQ_KEY}\x01")
     if at == 0 or (at > 0 and text[at - 1] == PROPERTY_SEPARATOR):
         begin, end = at + len(UNIQ_KEY) + 1, text.find(PROPERTY_SEPARATOR, at)
-        # Too short, and it would be found in names and in other values.
+        # A short key could also occur in names and in other values.
         if end - begin >= _LEAST_KEY_CHARS:
             key = text[begin:end]
-            # Wherever it stands: a transaction's id is the unique key too (X-10).
+            # Replace every occurrence: a transaction's id equals its unique key (X-10).
             text = text.replace(key, KEY_MARK)
     shared = _shared(text)
     return None if shared is None else Alike(key, keys, shared)
@@ -296,7 +296,7 @@ def read_alike(text: str) -> Alike | None:
 def _shared(text: str) -> SharedProperties | None:
     """Of a text with marks; None: a name has one."""
     known = decode_properties(text)
-    # A mark in a name cannot be put back: the text is read in full.
+    # A mark inside a name could not be replaced later.
     if not _MARKS.isdisjoint("".join(known)):
         return None
     marked = tuple(name for name, value in known.items() if not _MARKS.isdisjoint(value))
@@ -317,11 +317,11 @@ def add_to_stored(stored: bytes, added: Mapping[str, str]) -> bytes:
     last = entries.pop()
     stored_names = tuple(_NAMES(stored))
     ordered = None
-    # The quick way wants whole entries, each with a value, and not too many of them to remember.
+    # The quick way needs whole entries with values, and few enough of them to cache.
     if not last and len(stored_names) == len(entries) and len(stored) <= _MAX_REMEMBERED_BYTES:
         ordered = _ordered(stored_names, tuple(added))
     if ordered is None:
-        # Anything else is read and written in full; the result is the same.
+        # The slow way has the same result.
         known = decode_properties(stored.decode("utf-8", "replace"))
         return encode_again(known | dict(added)).encode()
     entries += [f"{name}\x01{value}".encode() for name, value in added.items()]
@@ -356,7 +356,7 @@ def stored_value(text: bytes, name: bytes) -> str | None:
         text: 0x02, and then the properties as they are stored.
         name: `stored_name(...)`.
     """
-    # From the end: of a name that comes twice the later value counts.
+    # Search from the end: if a name occurs twice, the later value counts.
     at = text.rfind(name)
     if at < 0:
         return None

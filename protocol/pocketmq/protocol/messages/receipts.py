@@ -121,7 +121,7 @@ class ReceiptHandle(msgspec.Struct, frozen=True, gc=False):
         Raises:
             BadRequestError: a word is missing or no number; names it.
         """
-        # Almost every handle fits, and costs one match instead of eight conversions.
+        # Almost every handle matches, which saves eight conversions.
         plain = _PLAIN(text)
         if plain is not None:
             start, popped, invisible, revive, mark, broker, queue, offset = plain.groups()
@@ -157,7 +157,7 @@ class ReceiptHandle(msgspec.Struct, frozen=True, gc=False):
 def _number(what: str, text: str, *, wide: bool = False) -> int:
     low, high = (INT64_MIN, INT64_MAX) if wide else (INT32_MIN, INT32_MAX)
     digits = text[1:] if text[:1] in ("-", "+") else text
-    # Java's parse takes no digits of other scripts, and no more than a long has.
+    # ASCII digits only, and no more than a long has: `int` is slow for long texts.
     if digits.isascii() and digits.isdigit() and len(digits) <= len(str(INT64_MAX)):
         value = int(text)
         if low <= value <= high:
@@ -223,7 +223,7 @@ class OrderCounts(msgspec.Struct, frozen=True):
             if len(words) != 3:
                 raise BadRequestError(f"order count {entry[:100]!r} has not 3 words")
             mark, what, count = words
-            # Two kinds of entries: of one offset, and of a whole queue (K-37).
+            # An entry is about one offset or about a whole queue (K-37).
             if what.startswith("qo"):
                 queue, _, offset = what[2:].partition("%")
                 by_offset[_offset(mark), _offset(queue), _offset(offset)] = _offset(count)
@@ -249,8 +249,7 @@ def _entries(text: str | None) -> dict[QueueKey, str]:
         if len(words) != 3:
             raise BadRequestError(f"offset info {entry[:100]!r} has not 3 words")
         key = _offset(words[0]), _offset(words[1])
-        # A client puts the two parts of an answer together by queue, so each may stand there once
-        # (K-38).
+        # Clients join the two parts of an answer by mark and queue, so each pair is unique (K-38).
         if key in found:
             raise BadRequestError(f"offset info names mark {key[0]} queue {key[1]} twice")
         found[key] = words[2]
@@ -296,11 +295,11 @@ class RecallHandle(msgspec.Struct, frozen=True, gc=False):
             BadRequestError: it is none.
         """
         try:
-            # Java writes the padding, and some clients leave it out.
+            # Some clients leave out the padding that Java writes.
             words = urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode().split(" ")
             version, topic, broker, due, key = words[:5]
             if version == "v1":
-                # "v1" is the only version there is: anything else was made by nobody.
+                # No other version than "v1" exists.
                 return cls(topic, broker, int(due), key)
         except ValueError:  # UnicodeDecodeError and binascii.Error are such
             pass

@@ -74,7 +74,7 @@ class SubscriptionData(msgspec.Struct, rename="camel", frozen=True, kw_only=True
         if expression_type not in (TAG, SQL92):
             raise SubscriptionError(topic, expression or "", f"type {expression_type!r} is unknown")
         if expression_type == SQL92:
-            # An empty SQL expression would let everything pass: it is a mistake.
+            # An empty SQL expression would match everything, so it is refused.
             if not expression or not expression.strip():
                 raise SubscriptionError(topic, expression or "", "SQL92 needs an expression")
             return cls(
@@ -83,10 +83,10 @@ class SubscriptionData(msgspec.Struct, rename="camel", frozen=True, kw_only=True
                 sub_version=sub_version,
                 expression_type=SQL92,
             )
-        # Nothing and `*` are the same, whatever else a client may have written.
+        # An empty expression means the same as `*`.
         if not expression or expression == SUB_ALL:
             return cls(topic=topic, sub_version=sub_version)
-        # Java drops what is empty between two separators.
+        # Empty parts between separators are dropped, as in Java.
         tags = frozenset(tag for part in expression.split("||") if (tag := part.strip()))
         if not tags:
             raise SubscriptionError(topic, expression, "it names no tag")
@@ -110,8 +110,7 @@ class SubscriptionData(msgspec.Struct, rename="camel", frozen=True, kw_only=True
         periodic wake-up of a held pull, B-73) matches. SQL92 is not decided by hashes.
         """
         return (
-            # Of a held pull that is woken by time no hash is known: it is run again in any case
-            # (B-73).
+            # A held pull that is woken by time has no hash: it is run again (B-73).
             code is None
             or self.sub_string == SUB_ALL
             or to_int32(code) in self.code_set
@@ -138,7 +137,7 @@ def tags_code(tags: str | None) -> int:
     """
     if not tags:
         return 0
-    # Tags come again and again; a very long one is hashed each time rather than kept.
+    # Tags repeat, so hashes are cached, except those of very long tags.
     return _hash_of_tag(tags) if len(tags) <= _MAX_CACHED_TAG else java_hash(tags)
 
 

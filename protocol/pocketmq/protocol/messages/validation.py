@@ -150,7 +150,7 @@ def check_topic(topic: str, *, max_retry_chars: int = MAX_RETRY_TOPIC_CHARS) -> 
     Raises:
         IllegalNameError: it is blank, too long or has other characters.
     """
-    # Names of retry and dead letter topics hold a group's name and may be longer (E-71).
+    # Retry and dead letter topics contain a group's name and may be longer (E-71).
     derived = isinstance(topic, str) and topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
     _check_name("topic", topic, max_retry_chars if derived else MAX_TOPIC_CHARS)
 
@@ -162,8 +162,7 @@ def check_send_topic(topic: str) -> None:
         IllegalNameError: the name is illegal, or the broker keeps the topic for itself.
     """
     check_topic(topic)
-    # These are written by the broker alone: a client's message there would be taken for its own
-    # (P-21).
+    # Only the broker writes these topics, and takes their messages for its own (P-21).
     if topic in NOT_ALLOWED_SEND:
         raise IllegalNameError("topic", topic, "is the broker's own; send to another one")
 
@@ -188,7 +187,7 @@ def check_client_group(group: str, *, max_chars: int) -> None:
         IllegalNameError: the name is illegal, or one of the two that mean "not named".
     """
     check_group(group, max_chars=max_chars)
-    # RocketMQ's name for "nobody chose one": two applications would share it.
+    # These are RocketMQ's default names: unrelated applications would share a group.
     if group in (DEFAULT_PRODUCER_GROUP, DEFAULT_CONSUMER_GROUP):
         raise IllegalNameError("group", group, "means that no group was chosen; name your own")
 
@@ -199,7 +198,7 @@ def is_folder_name(name: str) -> bool:
 
     RocketMQ 4.9 creates groups and topics under any name; their queues are folders.
     """
-    # Both, because a name of other scripts has fewer characters than bytes.
+    # Check both lengths: a character may take several bytes.
     return (
         0 < len(name) <= MAX_FOLDER_BYTES
         and name not in (".", "..")
@@ -213,7 +212,7 @@ def _check_name(kind: str, name: str, max_chars: int) -> None:
     given: object = name  # programs without types hand over what they have
     if not isinstance(given, str):
         what = f"is a {type(given).__name__} and must be a text"
-        # Told at once: a coroutine that is never awaited would be reported much later, elsewhere.
+        # Report a forgotten `await` here: Python would warn later, and elsewhere.
         if isinstance(given, CoroutineType):
             given.close()
             what += f"; await the call of {given.__name__} that made it"
@@ -244,7 +243,6 @@ def check_message(
         IllegalMessageError: the body breaks a limit, or the queue is another topic's.
     """
     check_send_topic(message.topic)
-    # A body of None is told with the same words as an empty one.
     body: object = message.body or b""  # None, which types forbid, is empty as well
     if not isinstance(body, bytes | bytearray | memoryview):
         raise IllegalMessageError(
@@ -287,7 +285,7 @@ def check_batch(messages: Sequence[Message]) -> None:
     if not messages:
         raise IllegalMessageError("a batch needs at least one message")
     topic, wait = messages[0].topic, messages[0].wait_store_ok
-    # A batch is stored as one, and retry topics take single messages (B-19).
+    # Retry topics take single messages only (B-19).
     if is_retry(topic):
         raise IllegalMessageError("a batch cannot go to a retry topic", topic=topic)
     for message in messages:
@@ -295,7 +293,7 @@ def check_batch(messages: Sequence[Message]) -> None:
             raise IllegalMessageError(
                 f"a batch has one topic, and another message has {message.topic!r}", topic=topic
             )
-        # One answer for all of them: it waits for the disk or not (P-49).
+        # The batch gets one answer, which either waits for the disk or does not (P-49).
         if message.wait_store_ok != wait:
             raise IllegalMessageError("messages of a batch differ in wait_store_ok", topic=topic)
         # A delayed message goes to another topic: it cannot be stored with the others.

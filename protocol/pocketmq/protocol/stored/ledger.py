@@ -38,7 +38,7 @@ def ledger_of(plain: Sequence[str], ledgers: Mapping[str, Sequence[str]]) -> str
     first, *others = sorted(ledgers)
     if others:
         raise ValueError(f"{first} and {others[0]} are two logs of DLedger's")
-    # The ledger begins behind the plain log; anything else means that offsets are given twice.
+    # The ledger must begin after the plain log, or both hold the same offsets.
     if plain and max(plain) >= min(ledgers[first]):
         raise ValueError(f"commitlog/{max(plain)} and {first} hold the same log offsets")
     return first
@@ -50,12 +50,12 @@ def record_place(buffer: Buffer, at: int, offset: int) -> int:
     `at` itself where no entry stands, and `REST_OF_FILE` where the file has no more of them.
     """
     if len(buffer) - at < HEAD_SIZE:
-        # Too short for a head: what is left ends the file, or is a record without one.
+        # The rest is too short for an entry's head.
         if len(buffer) - at >= 4 and _is_blank(buffer, at):
             return REST_OF_FILE
         return at
     magic, size, position, body_size = _WORDS.unpack_from(buffer, at)
-    # The head says where it lies and how long its record is: an entry is told by that (D-234).
+    # An entry's head repeats its offset and size, which is how it is recognized (D-234).
     if magic == MAGIC and position == offset and size == body_size + HEAD_SIZE:
         return at + HEAD_SIZE
     return REST_OF_FILE if magic == BLANK_MAGIC else at

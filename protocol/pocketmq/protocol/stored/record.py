@@ -224,9 +224,9 @@ def record_parts(
     if properties_len > MAX_PROPERTIES_BYTES:
         raise RecordError(f"{properties_len} bytes of properties, {MAX_PROPERTIES_BYTES} fit")
     size = WITHOUT_TOPIC_FIELD + topic_len + body_len + properties_len
-    # The V6 bits follow from the hosts: a message may carry those of another one.
+    # The V6 bits depend on the hosts, whatever the message's own flag says.
     sys_flag = message.sys_flag & ~_V6
-    # The usual case without a look at the bits: both hosts are IPv4.
+    # The usual case: both hosts are IPv4.
     if len(born_host) == HOST_V4_BYTES == len(store_host):
         pack = _pack_v4
     else:
@@ -234,7 +234,7 @@ def record_parts(
         sys_flag |= bits
         size += V6_EXTRA * bits.bit_count()
         pack = WRITE_HEAD[bits].pack
-    # Everything else is checked by the packing itself: a value out of range is an error there.
+    # Packing fails for any other value that is out of range.
     try:
         head = pack(
             size,
@@ -370,7 +370,7 @@ def decode_some(
             reconsume_times,
             body_size,
         ) = _unpack_v4(buffer, at)
-        # The hosts are longer: everything behind the system flag lies elsewhere.
+        # IPv6 hosts are longer and shift all fields after the system flag.
         if sys_flag & _V6:
             read_head = _READ_HEAD[sys_flag & _V6]
             head_size = read_head.size
@@ -393,7 +393,7 @@ def decode_some(
                 raise RecordError("the record ends inside the topic's length", at=at)
             topic_size = topic_size << 8 | buffer[topic_at - 1]
         elif topic_size > MAX_TOPIC_BYTES_V1:
-            # A V1 record with a longer topic was written by nobody: a bit has flipped.
+            # Nobody writes a V1 record with a longer topic: this one is damaged.
             raise RecordError(f"a V1 topic of {topic_size} bytes", at=at)
         properties_at = topic_at + topic_size + 2
         # The lengths must use the record up to its last byte.

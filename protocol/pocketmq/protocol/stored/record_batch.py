@@ -122,7 +122,7 @@ def batch_lengths(messages: RecordBatch, topic: bytes) -> BatchLengths:
     texts = _keyed(messages.properties)
     bits = host_bits(messages.born_host, messages.store_host)
     fixed = WITHOUT_TOPIC_FIELD + len(topic) + V6_EXTRA * bits.bit_count()
-    # Uniform: the first of each is as long as all of them.
+    # All messages of a uniform batch have the lengths of the first one.
     if messages.is_uniform:
         longest_body, longest_value, are_alike = len(messages.bodies[0]), len(texts.values[0]), True
     else:
@@ -130,7 +130,6 @@ def batch_lengths(messages: RecordBatch, topic: bytes) -> BatchLengths:
         longest_body, longest_value = max(bodies), max(values)
         are_alike = len(bodies) == len(values) == 1
     longest_properties = longest_value + texts.fixed_bytes
-    # Equal lengths: the whole is a product, and no length of each is added up.
     if are_alike:
         total = (fixed + longest_body + longest_properties) * len(messages.bodies)
     else:
@@ -169,7 +168,7 @@ def batch_records(
     """
     place = (topic, queue_offset, physical_offset, store_timestamp_ms)
     try:
-        # The quick way only where it is known to work: alike, and few enough for a `struct` of all.
+        # The quick way needs messages that are alike, and few enough for a single `struct`.
         if lengths.are_alike and len(messages.bodies) <= _ALIKE_MESSAGES and _flags_agree(messages):
             try:
                 return _pack_alike(messages, lengths, *place)
@@ -203,7 +202,7 @@ def _pack_alike(
     head = WRITE_HEAD[bits].pack(
         size,
         MAGIC_V1 if len(topic) <= TOPIC_FIELD_V1 else MAGIC_V2,
-        # CRC and offsets differ: they are set below, into places that are 0 here.
+        # CRC and offsets differ between records and are filled in below.
         0,
         messages.queue_id,
         messages.flags[0],
@@ -220,18 +219,18 @@ def _pack_alike(
     )
     behind = topic + pack_length(properties_len) + texts.before
     offsets = list(range(physical_offset, physical_offset + size * count, size))
-    # Cut where the differing fields are: what lies between is one piece for all.
+    # Cut the head at the fields that differ; the pieces between are the same for all records.
     start, queue, rest = head[:_CRC_AT], head[_QUEUE_AT:_OFFSETS_AT], head[_REST_AT:]
     # One record's parts, with None where it differs from the others.
     one: list[object] = [None, queue, None, None, rest, None, behind, None, texts.behind + start]
     values = one * count
-    # By column and not by record: nine columns instead of a loop over each message.
+    # Fill by column: nine slices instead of a loop over the messages.
     values[0::9] = [crc & 0x7FFFFFFF for crc in map(crc32, messages.bodies)]
     values[2::9] = range(queue_offset, queue_offset + count)
     values[3::9] = offsets
     values[5::9] = messages.bodies
     values[7::9] = texts.values
-    # Behind the last record no further one begins, so its end has no start of another.
+    # No further record begins after the last one.
     values[-1] = texts.behind
     layout = _alike(
         *(count, len(rest), body_len, len(behind)),
@@ -286,9 +285,9 @@ def _pack_each(
             born_ms,
             born_host,
             store_timestamp_ms,
-            # No prepared transaction: batches begin none (B-19).
             store_host,
             reconsume_times,
+            # A batch never begins a transaction, so no prepared one is named (B-19).
             0,
             body_len,
         )

@@ -84,11 +84,11 @@ def check_record(
             return Checked(RecordKind.BLANK, size)
         return Checked(RecordKind.CORRUPT, reason=f"a blank of {size} bytes where {left} are left")
     if magic != MAGIC_V1 and magic != MAGIC_V2:
-        # Zeros are what was never written, and not damage.
+        # Zeros were never written: this is the end, not damage.
         if magic == 0 and size == 0:
             return _END
         return Checked(RecordKind.CORRUPT, reason=f"MAGICCODE {magic & 0xFFFFFFFF:#010x}")
-    # It begins and does not end: a record that was being written (S-14).
+    # The record's end is missing: it was still being written (S-14).
     if size > left:
         return Checked(RecordKind.TORN, reason=f"a record of {size} bytes where {left} are left")
     try:
@@ -99,7 +99,7 @@ def check_record(
         # No CRC covers the properties, but they end in 0x02 or in text: a zero there is a tail that
         # a crash left unwritten.
         return Checked(RecordKind.CORRUPT, reason="the properties end in zeros")
-    # Of the body alone: the rest of a record has no CRC (S-5).
+    # The CRC covers the body only (S-5).
     if check_crc and message.body_size:
         found = crc32(message.raw_body) & 0x7FFFFFFF
         if found != message.body_crc:

@@ -148,8 +148,8 @@ class Channel(asyncio.Protocol):
         self._on_close = on_close
         self._put_off_bytes = 0
         """Of `_put_off`."""
-        # A peer that connected may send headers up to the budget; answers to our own requests may
-        # be longer.
+        # The budget bounds the headers of peers that connected to us; answers to our own requests
+        # may have longer ones.
         self._decoder = (
             FrameDecoder()
             if peers is None
@@ -188,18 +188,17 @@ class Channel(asyncio.Protocol):
             RequestTimeoutError: no answer within `timeout_s` real seconds.
             ConnectionLostError: the connection ended first.
         """
-        # The future fails instead of this call, so that whoever awaits it meets every error in one
-        # place.
+        # Fail the future instead of raising, so that callers handle every error where they await.
         if not self.is_open:
             closed: asyncio.Future[Command] = self._loop.create_future()
             closed.set_exception(ConnectionLostError(self.address))
             return closed
-        # Numbered before it is sent: an answer that comes at once must find its call.
+        # Register the call before sending: the answer may come at once.
         opaque, future = self._calls.begin(self.address, type(header), timeout_s)
         try:
             self._send(header, body, header.CODE if code is None else code, opaque, 0)
         except FrameError:
-            # Nobody will answer it, and its number is free again.
+            # Nothing was sent, so no answer will come.
             self._calls.forget(opaque)
             raise
         return future
@@ -246,7 +245,7 @@ class Channel(asyncio.Protocol):
         self._awaited -= len(requests)
         reply = replies[0]
         if (
-            # One answer, nothing waiting: it is written as it is. Everything else is gathered.
+            # Only a single answer with nothing before it is written directly.
             type(reply) is not bytes
             or len(replies) > 1
             or self._out
@@ -271,7 +270,7 @@ class Channel(asyncio.Protocol):
             else:
                 self._append_reply(request, reply)
         self._out_bytes += size_bytes
-        # While a read is processed, the rest of its answers follow, and all leave together.
+        # While a read is processed, more answers follow, and all are sent together.
         if not self._processing:
             self._flush()
 
@@ -284,7 +283,7 @@ class Channel(asyncio.Protocol):
     def keep(self, delta_bytes: int) -> None:
         """The role has come to hold more, or less, for this peer."""
         self._kept_bytes += delta_bytes
-        # Weighed only when it has changed by a grain: held pulls come and go by the thousand.
+        # Report only changes above GRAIN_BYTES: held pulls come and go by the thousand.
         if abs(self._kept_bytes - self._noted_bytes) > GRAIN_BYTES or not self._kept_bytes:
             self._weigh()
 
@@ -301,7 +300,7 @@ class Channel(asyncio.Protocol):
     @property
     def unfinished(self) -> bytes:
         """The beginning of a frame that has come, and has not ended."""
-        # Reads that were put off must be processed first: what is kept of a frame would be a guess.
+        # Process the reads that were put off first: they may complete a frame or begin one.
         if self._untaken:
             self.dispatcher.process_reads()
         return self._decoder.pending
@@ -322,7 +321,7 @@ class Channel(asyncio.Protocol):
         """What the peer sends from now on is the taker's; what it has sent is returned."""
         self._taker = taker
         unread = self._decoder.pending
-        # A taker reads frames of another kind: what was kept is its beginning.
+        # The taker speaks another protocol and reads these bytes itself.
         self._decoder.forget()
         self.frame_began_at = None
         return unread
@@ -330,7 +329,7 @@ class Channel(asyncio.Protocol):
     def pass_back(self, data: bytes) -> None:
         """Send bytes of whoever took the peer over."""
         if self._transport is not None:
-            # Counted as life: a connection that is passed on is swept by the same rules.
+            # This counts as activity: idle connections that were taken over are closed, too.
             self.last_active_at = self._loop.time()
             self._transport.write(data)
 
@@ -338,7 +337,6 @@ class Channel(asyncio.Protocol):
         """Read nothing more of a peer that was handed over, or read on."""
         self._paused = held
         transport = self._transport
-        # A transport that closes is not asked to read any more.
         if transport is not None and not transport.is_closing():
             if held:
                 transport.pause_reading()
@@ -357,20 +355,20 @@ class Channel(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         self.is_open = True
-        # A client never stops writing, so its mark is low: what exceeds it goes out at once.
+        # A client's high-water mark is low, so that larger writes leave at once.
         high_bytes = HIGH_WATER_BYTES if self._accepted else EARLY_BYTES
         self._transport.set_write_buffer_limits(high=high_bytes)
         self.address = _address(transport.get_extra_info("peername"))
         self.local_address = _address(transport.get_extra_info("sockname"))
         self._ends = (self.local_address, self.address)
-        # For whoever moves a manual clock: bytes of this connection may be under way.
+        # A manual clock has to know about bytes under way on this connection.
         TRAFFIC.opened(self._ends, self._flow)
         self.last_active_at = self._loop.time()
         if self._on_open is not None:
             self._on_open(self)
 
     def data_received(self, data: bytes) -> None:
-        # The socket has more: others have their turn between two of these reads.
+        # A full read means that more is waiting: other connections get a turn first.
         if len(data) >= FULL_READ_BYTES and self._accepted:
             self.let_others_read()
         dispatcher = self.dispatcher
@@ -390,7 +388,7 @@ class Channel(asyncio.Protocol):
         if self._untaken:
             self._untaken -= 1
         self._flow.read += len(data)
-        # The peer may be of this process: then what was written there is not read yet.
+        # If the peer is in this process, too, its unread bytes are counted.
         if not self._knows_far:
             self._knows_far = True
             self._find_far()
@@ -399,10 +397,10 @@ class Channel(asyncio.Protocol):
         self.last_active_at = self._loop.time()
         decoder = self._decoder
         commands = decoder.feed(data)
-        # The one request of a read may be answered with those of other peers.
+        # A single request may be gathered with those of other peers.
         if commands and (len(commands) > 1 or self._paused or not self._gathers(commands)):
             self._process(commands)
-        # The usual end of a read: nothing begun, nothing wrong.
+        # The usual case: the read ended with a whole frame.
         if decoder.is_between:
             self.frame_began_at = None
             if self._noted_bytes:
@@ -417,16 +415,16 @@ class Channel(asyncio.Protocol):
         elif self._paused or not decoder.pending_bytes:
             self.frame_began_at = None  # while paused, it is we who do not read on
         elif self.frame_began_at is None or commands:
-            # A new frame began with this read: its time starts.
+            # A new frame began with this read, so its time limit starts now.
             self.frame_began_at = self.last_active_at
 
     def pause_writing(self) -> None:
-        # A taker's peer reads no more: its other end has to stop too.
+        # The peer does not read: the other end of its connection has to pause, too.
         if self._taker is not None:
             self._taker.peer_reads(on=False)
             return
         transport = self._transport
-        # Only who connected to us is stopped: a client must not wait for itself.
+        # Only peers that connected to us are paused; a client must go on reading its answers.
         if self._accepted and transport is not None and not transport.is_closing():
             self._paused = True
             self.frame_began_at = None
@@ -439,7 +437,7 @@ class Channel(asyncio.Protocol):
         if not self._paused:
             return
         self._paused = False
-        # Handed over, because processing may put off more of it.
+        # Reset first: processing may put off more requests.
         put_off, self._put_off, self._put_off_bytes = self._put_off, [], 0
         if put_off:
             self._process(put_off)
@@ -459,7 +457,7 @@ class Channel(asyncio.Protocol):
         Calls under way fail, and who listens is told: a broker forgets the client, a nameserver the
         broker. A peer whose machine vanished is noticed by those who wait for its heartbeats.
         """
-        # What was read before it ended still counts: its requests were asked.
+        # Requests that were read before the connection ended are still processed.
         if self._untaken:
             self.dispatcher.process_reads()
         self.is_open = False
@@ -484,7 +482,7 @@ class Channel(asyncio.Protocol):
     # -- inside ---------------------------------------------------------------------------------
 
     def _process(self, commands: list[Command]) -> None:
-        # Set around the whole read: answers gather and leave in one write.
+        # While this is set, answers are gathered to be sent in one write.
         self._processing = True
         try:
             self._dispatch(commands)
@@ -497,10 +495,10 @@ class Channel(asyncio.Protocol):
         batch = dispatcher.batch
         i, n = 0, len(commands)
         while i < n:
-            # Sent off before it grows: a peer of 1,000 requests must not hold all answers at once.
+            # Flush early: the answers to many requests must not all wait in memory.
             if self._out_bytes > HIGH_WATER_BYTES:
                 self._flush()
-            # The peer does not read: its requests wait here, counted as its memory.
+            # The peer does not read its answers: its requests wait here and count as its memory.
             if self._paused:
                 self._put_off += commands[i:]
                 self._put_off_bytes += sum(len(each.body) + _COMMAND_BYTES for each in commands[i:])
@@ -512,7 +510,7 @@ class Channel(asyncio.Protocol):
                     log.debug("reply.dropped", peer=self.address, reply=str(command))
                 i += 1
                 continue
-            # Noted for each request: a peer may change its encoding, and answers use its last one.
+            # Answers use the encoding of the peer's latest request.
             self.encoding = command.encoding
             code = command.code
             if code in batch:
@@ -523,8 +521,7 @@ class Channel(asyncio.Protocol):
                 dispatcher.gather(self, commands[i:j], self._loop.call_soon)
                 i = j
             else:
-                # Not before earlier ones are done: a pull that was sent behind a send must find its
-                # message.
+                # Earlier requests come first: a pull sent after a send must find its message.
                 self._settle()
                 self._append_reply(command, dispatcher.process(self, command))
                 i += 1
@@ -573,7 +570,7 @@ class Channel(asyncio.Protocol):
 
     def _finish(self) -> None:
         """Process all that was read of this peer."""
-        # Not while a read is being processed: it would be processed inside itself.
+        # Within the processing of a read this would recurse.
         if self._untaken and not self._processing:
             self.dispatcher.process_reads()
         self._settle()
@@ -616,7 +613,7 @@ class Channel(asyncio.Protocol):
         signer, version = self.credentials, self.version
         self._send_parts(
             encode_request(encoding, header, body, code, opaque, flag, version)
-            # Signed after it is encoded: the signature covers the bytes as they are sent (Y-10).
+            # A signature covers the header's fields and the body (Y-10).
             if signer is None
             else encode_signed(
                 encoding, signer.signed(header, body, encoding), body, code, opaque, flag, version
@@ -631,7 +628,7 @@ class Channel(asyncio.Protocol):
 
     def _write(self, parts: list[Any]) -> None:
         out = self._out
-        # The first of them has the flush come; all others leave with it.
+        # The first write of a turn schedules the flush, which sends the later ones, too.
         if not out and not self._processing:
             self._loop.call_soon(self._flush)
         out += parts
@@ -655,13 +652,13 @@ class Channel(asyncio.Protocol):
         if far is not None:
             sent = self._flow.sent
             sent[far] = sent.get(far, 0) + len(data)
-        # The transport keeps what the socket does not take; how much says what this peer costs.
+        # The transport buffers what the socket does not take, which counts as the peer's memory.
         transport.write(data)
         peers = self._peers
         if peers is None:
             return
         unsent = transport.get_write_buffer_size()
-        # It does not read, and too much waits for it: the connection ends rather than the memory.
+        # Too much waits for a peer that does not read: close its connection.
         if self._paused and unsent > peers.budget().connection_bytes:
             log.warning("peer.overflowed", peer=self.address, unsent=unsent)
             self.abort()

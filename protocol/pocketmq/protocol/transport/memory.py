@@ -44,7 +44,7 @@ class MemoryTransport(asyncio.Transport):
 
     def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
         if not self._closing and self.other is not None:
-            # One turn later, as a socket does: a peer never answers in the middle of a call.
+            # Deliver in the next turn, as a socket does: a peer never answers within the call.
             self._loop.call_soon(self.other.deliver, bytes(data))
 
     def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview[Any]]) -> None:
@@ -52,7 +52,7 @@ class MemoryTransport(asyncio.Transport):
 
     def deliver(self, data: bytes) -> None:
         """Bytes from the other end."""
-        # Nothing passes what waits: bytes keep their order, also across a pause.
+        # Later bytes queue behind those that already wait.
         if self._paused or self._unread:
             self._unread.append(data)
         elif not self._lost and not self._closing:

@@ -163,7 +163,7 @@ class OpenChannels:
         open_channels = list(self.all)
         for channel in open_channels:
             channel.close()
-        # A second: whoever does not close in that time is aborted.
+        # Channels that do not close within a second are aborted.
         if open_channels:
             _, slow = await asyncio.wait([c.closed for c in open_channels], timeout=1.0)
             if slow:
@@ -173,9 +173,9 @@ class OpenChannels:
     def sweep(self) -> None:
         """Close the channels that are idle, or in the middle of a frame, for too long."""
         now = self._loop.time()
+        # Report once per sweep: a flood of connections must not fill the log.
         if self._refused > 1:
             log.warning("peers.refused", connections=self._refused)
-        # Told once for each sweep: a flood of connections must not fill the log.
         self._refused = 0
         for channel in list(self.all):
             began = channel.frame_began_at
@@ -187,7 +187,7 @@ class OpenChannels:
                 channel.abort()
 
     def _opened(self, channel: Channel) -> None:
-        # No place is left for one more descriptor: what is open is for files first.
+        # The remaining file descriptors are kept for files.
         if self._places is not None and not self._places.take():
             self._refuse(channel, self._places.count)
             return

@@ -66,7 +66,7 @@ def refusal(stream: int, text: str) -> bytes:
             ("grpc-message", told),
         )
     )
-    # The last stream, so that calls behind it may be tried again elsewhere.
+    # GOAWAY names the last stream, so that the SDK may retry later calls elsewhere.
     last = stream.to_bytes(4) + bytes(4) + text.encode("ascii", "replace")
     return _frame(_HEADERS, headers, _ENDS, stream) + _frame(_GOAWAY, last)
 
@@ -81,7 +81,7 @@ def _prefixed(text: str) -> bytes:
     size = len(data)
     if size < 127:
         return bytes((size,)) + data
-    # Two bytes of a length over 127, as HPACK has it.
+    # In HPACK, a length of 127 or more continues in further bytes.
     return bytes((127, (size - 127) & 127 | 128, (size - 127) >> 7)) + data
 
 
@@ -143,7 +143,7 @@ class PassedOn(asyncio.Protocol):
             return
         if self._is_over:
             return
-        # Kept until somebody takes it: what was read is the beginning of a frame.
+        # Keep the first bytes until the other end is connected.
         self._first += data
         if self._refused:
             self._refuse_call()
@@ -167,7 +167,7 @@ class PassedOn(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._far = cast("asyncio.Transport", transport)
         if self._is_over:
-            # The peer left while this was being connected: nothing goes to nobody.
+            # The peer left while this connection was being made.
             self._far.abort()
             return
         self._channel.hold_reading(held=False)
@@ -177,14 +177,14 @@ class PassedOn(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._has_answered = True
-        # The other end speaks: what was kept for a refusal is not needed any more.
+        # After an answer the call is not refused any more, so the first bytes are not needed.
         self._first = b""
         if not self._is_over:
             self._channel.pass_back(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._far = None
-        # It had answered, or the peer is gone: the connection ends with it.
+        # Once the other end has answered, its loss ends the peer's connection, too.
         if self._has_answered or self._is_over:
             self._channel.close()
         else:  # such as one that takes TLS only

@@ -50,7 +50,7 @@ def header_of(source: str, target: str) -> bytes:
         (host, port), (other, other_port) = split_address(source), split_address(target)
         kind = _IPV6 if ":" in host else _IPV4
         family = _FAMILIES[kind]
-        # A scope of IPv6 is of one machine and means nothing on another.
+        # Leave out an IPv6 scope: it means nothing on another machine.
         addresses = socket.inet_pton(family, host.partition("%")[0]) + socket.inet_pton(
             family, other.partition("%")[0]
         )
@@ -73,20 +73,20 @@ def read_header(data: bytes) -> ProxyHeader | None:
     Raises:
         ValueError: it is none.
     """
-    # The first byte tells both versions apart; neither can be the other's.
+    # The first byte distinguishes the two versions.
     if data[:1] == VERSION_1[:1]:
         return _read_line(data)
     if len(data) < 16:
         return None
     command, kind, length = struct.unpack_from(">BBH", data, 12)
-    # Length and version before anything is waited for: a peer could announce megabytes.
+    # Check version and length before waiting for the rest.
     if not data.startswith(VERSION_2) or command >> 4 != 2 or length > MAX_BYTES:
         raise ValueError("it is no header of the PROXY protocol")
     size = 16 + length
     if len(data) < size:
         return None
     each = _LENGTHS.get(kind, 0)
-    # LOCAL, or a family without addresses: the connection is its own, with no peer to tell.
+    # A LOCAL header and a family without addresses name no peer.
     if not command & 1 or not each or length < 2 * each + 4:
         return ProxyHeader(size, None)
     host = socket.inet_ntop(_FAMILIES[kind], data[16 : 16 + each])
@@ -101,7 +101,7 @@ def _read_line(data: bytes) -> ProxyHeader | None:
             raise ValueError("the line of the PROXY protocol does not end")
         return None
     words = data[:end].decode("ascii", "replace").split(" ")
-    # Known to be of nobody: a load balancer's own check of the port.
+    # UNKNOWN names no peer: a load balancer checks the port.
     if words[:2] == ["PROXY", "UNKNOWN"]:
         return ProxyHeader(end + 2, None)
     if len(words) != 6 or words[1] not in ("TCP4", "TCP6") or not words[4].isdecimal():

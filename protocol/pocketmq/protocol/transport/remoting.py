@@ -66,7 +66,7 @@ class RemotingClient:
             )
             self._opening[address] = opening
             opening.add_done_callback(lambda task: self._opened(address, task))
-        # Shielded, because a cancelled caller must not end the attempt of the others.
+        # Shielded: other callers may wait for the same attempt.
         return await asyncio.shield(opening)
 
     async def call(
@@ -83,7 +83,7 @@ class RemotingClient:
         Raises:
             ConnectError, ConnectionLostError, RequestTimeoutError: see there.
         """
-        # Most calls find it open and make no task for it.
+        # Most calls find an open channel and need no task.
         channel = self._channels.get(address)
         if channel is None or not channel.is_open:
             channel = await self.channel(address)
@@ -110,7 +110,7 @@ class RemotingClient:
             channel.close()
         if channels:
             _, slow = await asyncio.wait([channel.closed for channel in channels], timeout=1.0)
-            # Who does not close within a second is aborted: this process is leaving.
+            # Channels that do not close within a second are aborted.
             if slow:
                 for channel in channels:
                     channel.abort()
@@ -134,7 +134,7 @@ class RemotingClient:
         if self._closed:
             channel.close()
         elif not channel.closed.done():
-            # It may have ended before it was taken into the table.
+            # A channel that has ended already would never be removed.
             self._channels[address] = channel
             channel.add_close_listener(lambda ended: self._forget(address, ended))
 

@@ -121,7 +121,7 @@ class TcpNetwork:
                 inner = self.socket_protocol(channel, address)
                 tls = self._client_tls
                 line = None if tls is None else ClientTlsLine(inner, tls)
-                # Each address in turn: a name may have one of IPv6 that nobody listens at.
+                # A name may have several addresses; `create_connection` tries each.
                 await asyncio.get_running_loop().create_connection(
                     lambda: line or inner, host, port, family=socket.AF_UNSPEC
                 )
@@ -134,7 +134,7 @@ class TcpNetwork:
     def _accepted(self, channel: Channel) -> asyncio.Protocol:
         inner = self.socket_protocol(channel, "")
         tls = self.server_tls
-        # With TLS a line stands between socket and channel; without one the channel reads the
+        # With TLS, a line decrypts between socket and channel; without it, the channel reads the
         # socket itself.
         return inner if tls is None else ServerTlsLine(channel, inner, tls)
 

@@ -90,7 +90,7 @@ class PendingCalls(Generic[WaiterT]):
 
     def _put_in_order(self) -> None:
         open_calls = ((deadline, opaque) for opaque, (deadline, _) in self._calls.items())
-        # The next to end last: a list gives up its last element at no cost.
+        # The earliest deadline comes last, where a list gives it up at no cost.
         self._ordered = sorted(open_calls, reverse=True)
         self._first_unordered = None
 
@@ -124,7 +124,7 @@ class TimedCalls(PendingCalls[Waiter]):
         future: asyncio.Future[Command] = loop.create_future()
         deadline = loop.time() + timeout_s
         opaque = self.add(deadline, (future, kind, timeout_s, peer))
-        # The timer fires too late for this one: it is set again.
+        # The timer would fire too late for this call.
         if self._timer is None or deadline < self._timer_at:
             self._arm()
         return opaque, future
@@ -135,7 +135,7 @@ class TimedCalls(PendingCalls[Waiter]):
         if waiter is None:
             return False
         future = waiter[0]
-        # Whoever awaited it may have been cancelled meanwhile.
+        # The caller may have been cancelled meanwhile.
         if not future.done():
             future.set_result(response)
         return True
@@ -145,7 +145,7 @@ class TimedCalls(PendingCalls[Waiter]):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        # Taken first: the callback of a future may send something new.
+        # Take all calls first: the callback of a future may begin a new one.
         for future, _, _, _ in self.take_all():
             if not future.done():
                 future.set_exception(error)
@@ -155,7 +155,7 @@ class TimedCalls(PendingCalls[Waiter]):
         if deadline is None:
             return
         if self._timer is not None:
-            # An earlier one comes first anyway, and sets the next after it.
+            # The earlier timer sets the next one when it fires.
             if self._timer_at <= deadline:
                 return
             self._timer.cancel()

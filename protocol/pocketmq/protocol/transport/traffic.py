@@ -41,7 +41,7 @@ class Traffic:
 
     def unread(self, flow: Flow) -> int:
         """Bytes that a loop has not read yet; those of connections that ended stay in the count."""
-        # Read here, less what was written there: what is left is under way.
+        # Bytes under way: what others have sent here, less what was read here.
         found = -flow.near_read
         for each in list(self._flows.values()):
             found += each.sent.get(flow, 0)
@@ -57,7 +57,7 @@ class Traffic:
 
     def far_end(self, ends: tuple[str, str]) -> Flow | None:
         """The loop of the peer; None: it is in another process."""
-        # Turned round: what one end calls its own, the other calls the peer's.
+        # Reversed: one end's local address is the other end's peer address.
         return self._ends.get(ends[::-1])
 
 

@@ -54,13 +54,13 @@ class TlsEngine:
     def feed(self, data: bytes) -> bytes:
         """What came from the peer, decrypted; never raises on bad input: look at `failure`."""
         self._incoming.write(data)
-        # The handshake has its own bytes; what is decrypted comes only when it is complete.
+        # Nothing can be decrypted before the handshake is complete.
         if not self.is_open and not self._shake_hands():
             return b""
         found: list[bytes] = []
         read = self.ssl_object.read
         try:
-            # Until the read wants more: one call may hold several records.
+            # Read until OpenSSL wants more input: the data may hold several records.
             while plain := read(_RECORD_BYTES):
                 found.append(plain)
             self.is_over = True
@@ -81,7 +81,7 @@ class TlsEngine:
             ssl.SSLError: the connection is over.
         """
         done = self.ssl_object.write(data)
-        # More than one record: OpenSSL takes one at a time.
+        # OpenSSL takes one record at a time.
         if done < len(data):
             view = memoryview(data)
             while done < len(data):
@@ -90,7 +90,7 @@ class TlsEngine:
 
     def finish(self) -> bytes:
         """What tells the peer that nothing more comes."""
-        # Only a connection that works has something to end; a failed one says so by its alert.
+        # Only an open connection needs a goodbye; a failed one has sent an alert.
         if self.is_open and not self.failure:
             with contextlib.suppress(ssl.SSLError):  # it waits for the peer's word; we do not
                 self.ssl_object.unwrap()
@@ -98,9 +98,9 @@ class TlsEngine:
 
     def _shake_hands(self) -> bool:
         try:
-            # Want read: the peer's bytes are not there yet, and nothing is wrong.
             self.ssl_object.do_handshake()
         except ssl.SSLWantReadError:
+            # The peer's next bytes have not come yet.
             return False
         except ssl.SSLError as exc:  # a certificate's error is one, too
             self.failure = _reason(exc)

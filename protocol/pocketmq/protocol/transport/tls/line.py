@@ -90,11 +90,11 @@ class Line(asyncio.Protocol, ABC):
         transport, engine = self._transport, self.engine
         if transport is None:
             return
-        # Not yet told TLS from plaintext: what is written goes out as it is.
+        # Plaintext, or the peer has sent nothing yet.
         if engine is None:
             transport.write(data)
         elif not engine.is_open:
-            # The handshake is under way: what is sent waits for its keys.
+            # Wait for the keys until the handshake is complete.
             self._unsealed.append(bytes(data))
         elif not engine.failure:
             try:
@@ -145,19 +145,19 @@ class Line(asyncio.Protocol, ABC):
         answer = engine.take()
         if answer:
             transport.write(answer)
-        # Opened by these very bytes: what waited for it goes first.
+        # The handshake has just ended: send what waited for it.
         if engine.is_open and not was_open:
             self._open()
             unsealed, self._unsealed = self._unsealed, []
             for each in unsealed:
                 self.write(each)
-        # Behind what waited: the channel's answers must not pass it.
+        # Read the data only now: the channel's answers must come after what waited.
         if plain:
             self.reader.data_received(plain)
         if engine.failure:
             self._fail(engine.failure)
         elif engine.is_over and self._transport is not None and not transport.is_closing():
-            # The peer closes properly: this end does too, with what the channel had left.
+            # The peer has closed its end: send what the channel has left, and close, too.
             self.reader.eof_received()
             self.finish()
             transport.close()
@@ -189,19 +189,19 @@ class ServerTlsLine(Line):
 
     def read_by(self, protocol: asyncio.Protocol) -> None:
         super().read_by(protocol)
-        # In plaintext the line stands aside: the socket calls the channel itself.
+        # In plaintext the socket calls the protocol directly, without this line.
         if self._is_plain and self._transport is not None:
             self._transport.set_protocol(protocol)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        # The channel hears of the connection now, and of its kind when the first byte comes.
+        # Report the connection now; the first byte will show whether it is TLS.
         self.reader.connection_made(TlsTransport(self._transport, self))
 
     def data_received(self, data: bytes) -> None:
         engine = self.engine
         if engine is not None:
-            # It sends faster than it is read: others must have their turn here too.
+            # A full read means that more is waiting: other connections get a turn first.
             if len(data) >= FULL_READ_BYTES:
                 self._channel.let_others_read()
             self._read(engine, data)
@@ -225,12 +225,12 @@ class ServerTlsLine(Line):
 
     def _stand_aside(self, data: bytes) -> None:
         """The socket calls the channel from now on."""
-        # Set before the socket is handed over: `read_by` may come from the channel.
+        # Set this first: the channel may call `read_by` while it takes the socket over.
         self._is_plain = True
         transport = self._transport
         assert transport is not None
         transport.set_protocol(self.reader)
-        # The channel itself reads the socket, and writes to it without this line.
+        # The channel then writes to the socket directly, too.
         if self.reader is self._channel:
             self._channel.write_to(transport)
         self.reader.data_received(data)
@@ -242,7 +242,7 @@ class ServerTlsLine(Line):
             return
         channel = self._channel
         self._tls.handshakes.begin(self, channel.dispatcher.budget().tls_handshakes)
-        # Its time is running: a handshake must end as a frame must.
+        # The time limit of an unfinished frame also bounds the handshake.
         channel.frame_began_at = asyncio.get_running_loop().time()
         self.engine = TlsEngine(context, server_side=True)
         self._read(self.engine, data)
@@ -321,7 +321,7 @@ class ClientTlsLine(Line):
     def _open(self) -> None:
         assert self._transport is not None
         self.reader.connection_made(TlsTransport(self._transport, self))
-        # Whoever waited may have given up meanwhile.
+        # The caller may have given up meanwhile.
         if not self._shaken.done():
             self._shaken.set_result(None)
 
