@@ -62,7 +62,7 @@ class Latch:
             return
         self._notified = True
         if self._waiter is not None and not self._waiter.done():
-            # A manual clock counts the task as busy from here, and not only from its next turn.
+            # From here on a manual clock counts the task as busy, even before it runs.
             if self._on_wake is not None:
                 self._on_wake()
             self._waiter.set_result(True)
@@ -83,7 +83,7 @@ class Latch:
         """End a wait, woken or not; the flag is clear afterwards."""
         self._waiter = None
         self._on_wake = None
-        # A wake-up in the turn of the expiry is served too, by what follows the wait.
+        # Whatever follows the wait also serves a wake-up that came as the wait expired.
         self._notified = False
 
 
@@ -159,12 +159,12 @@ class ClockTimeout:
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError("clock.timeout() works inside a task only")
-        # Cancels from before the block are not ours; `__aexit__` leaves them out.
+        # `__aexit__` leaves out cancellations that were requested before the block.
         self._cancelling = task.cancelling()
 
         def expire() -> None:
             self._expired = True
-            # First, so that a manual clock waits for what the cancelled task does.
+            # Call this first, so that a manual clock waits for the cancelled task.
             self._on_expiry(task)
             task.cancel()
 
@@ -220,7 +220,7 @@ class SystemClock:
             await asyncio.sleep(0)  # a service that wakes itself must not starve the loop
             return True
         if timeout_s is not None and timeout_s <= 0:
-            # One that came in this turn counts.
+            # A wake-up in this turn still counts.
             await asyncio.sleep(0)
             return latch.take()
         waiter: asyncio.Future[bool] = asyncio.get_running_loop().create_future()

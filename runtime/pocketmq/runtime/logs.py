@@ -72,7 +72,7 @@ class _NeverFails:
         self._try(self._stream.flush)
 
     def _try(self, act: Callable[[], object]) -> None:
-        # Writing to it would raise ValueError, which is no OSError.
+        # A closed stream raises ValueError, which is no OSError.
         if self._stream.closed:
             return
         try:
@@ -108,7 +108,7 @@ def configure(
     """
     if level.lower() not in _LEVELS:
         raise ConfigError("log_level", f"{level!r} is not one of {', '.join(_LEVELS)}")
-    # Asked now and not at import: tests and tools put another stream in its place.
+    # Look `sys.stderr` up now: tests and tools replace it.
     target = sys.stderr if stream is None else stream
     tty = target.isatty()
     console = fmt == "console" or (fmt == "auto" and tty)
@@ -121,8 +121,9 @@ def configure(
     if console:
         processors.append(
             structlog.dev.ConsoleRenderer(
-                # Not rich's, wherever that is installed: logs look the same everywhere.
                 colors=tty,
+                # By default structlog uses rich where it is installed; logs look the same
+                # everywhere.
                 exception_formatter=structlog.dev.plain_traceback,
             )
         )
@@ -144,7 +145,7 @@ def configure_if_unset(level: str = "warning") -> None:
     if not structlog.is_configured():
         configure(level)
         _quiet.append(structlog.get_config()["processors"])
-        # structlog keeps one setting; an older one is never met again.
+        # structlog has one configuration, so an older one is not needed.
         del _quiet[:-1]
 
 

@@ -103,20 +103,20 @@ class LoopThread:
         """Cancel all tasks and end the thread; may be called twice."""
         if self._is_gone():
             return
-        # Blocks until all have ended: what they hold is closed before the loop is.
+        # Wait until all tasks have ended: they must close what they hold before the loop closes.
         asyncio.run_coroutine_threadsafe(_cancel_all(), self.loop).result()
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
 
     def _is_gone(self) -> bool:
-        # After a fork the child has the loop, and not the thread: a call would wait for ever.
+        # A forked child has the loop but not its thread: a call would wait for ever.
         return self.loop.is_closed() or not self._thread.is_alive()
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
         try:
             self.loop.run_forever()
-            # As `asyncio.run` ends a loop.
+            # End the loop as `asyncio.run` does.
             self.loop.run_until_complete(self.loop.shutdown_asyncgens())
             self.loop.run_until_complete(self.loop.shutdown_default_executor())
         finally:
@@ -165,7 +165,7 @@ class _Selector(selectors.DefaultSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         self._turn += 1
-        # It only looks in passing, and has calls to make.
+        # The loop only polls here, as it has callbacks to run.
         if timeout is not None and timeout <= 0:
             return super().select(timeout)
         self.waiting_turn = self._turn

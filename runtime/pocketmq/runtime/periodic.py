@@ -86,7 +86,7 @@ class PeriodicService:
 
     def wakeup(self) -> None:
         """Run as soon as possible; several calls before that run collapse into one."""
-        # A `resume` before it, in the same rest, would put the run off by a period.
+        # Otherwise an earlier `resume` in the same rest would delay this run by a period.
         self._resumed = False
         self._latch.wakeup()
 
@@ -116,9 +116,9 @@ class PeriodicService:
             # Shielded: a caller that loses patience must not tear a write in two.
             with self._clock.peer_wait():
                 await asyncio.shield(task)
-            # What woke the service to its end must not wake it after another `start`.
+            # Clear the wake-up, or it would wake the service after another `start`.
             self._latch.take()
-        # By the caller, once the task has ended: runs never overlap.
+        # The task has ended, so this run overlaps no other.
         if final_run:
             await self._run_once()
 
@@ -134,7 +134,7 @@ class PeriodicService:
             else:
                 # A run that wants the next one at once still gives others a turn.
                 await self._clock.sleep(0)
-            # The clock's timer has begun this run already; only its end is to be waited for.
+            # The clock's timer has begun this run already: only its end is waited for.
             if self._began:
                 begun = self._began.pop()
                 wait_s = begun if isinstance(begun, (int, float)) else await self._until_done(begun)
@@ -148,7 +148,7 @@ class PeriodicService:
         self._resting, self._resumed = True, False
         await self._clock.wait(self._latch, None)
         self._resting = False
-        # Not resumed: woken or stopped, so no period is waited for.
+        # Without `resume`, the service was woken or stopped: it does not wait for a period.
         return self.period_s if self._resumed else 0
 
     def _must_stop(self) -> bool:
@@ -162,7 +162,7 @@ class PeriodicService:
         if self._stopping:
             return None
         result = self._act()
-        # An awaitable, no wait or a rest: a timer can do none of these, so the task goes on.
+        # A timer cannot handle an awaitable, a wait of 0 or a rest: the task does.
         if not isinstance(result, (int, float)) or result <= 0 or result == AT_REST:
             self._began.append(result)
             return None

@@ -84,11 +84,10 @@ def bound_sockets(host: str, port: int) -> Iterator[socket.socket]:
     for family, kind, protocol, _, address in _listened_addresses(host, port):
         made = socket.socket(family, kind, protocol)
         try:
-            # A port that was just given up is not free without it; on Windows it would take used
-            # ones.
+            # SO_REUSEADDR frees a port that was just closed; on Windows it would take ports in use.
             if sys.platform != "win32":
                 made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            # Else `::` takes the port of `0.0.0.0` too, which gets a socket of its own.
+            # Otherwise `::` would also take the port of `0.0.0.0`, which has its own socket.
             if family == socket.AF_INET6:
                 made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             made.bind(address)
@@ -116,8 +115,7 @@ def free_ports(host: str, count: int) -> list[int]:
         EnvironmentFault: nobody could listen on `host`, or no such port is free.
     """
     found: list[int] = []
-    # At random, because two processes may ask at the same moment; more than asked, as some are
-    # used.
+    # Random, as two processes may ask at once; more than needed, as some are in use.
     for port in random.SystemRandom().sample(_NEVER_GIVEN, 100 + count):
         if len(found) == count:
             break
@@ -150,7 +148,7 @@ def hold_port(host: str, port: int) -> socket.socket | None:
         held = socket.socket(family)
     except OSError:
         return None
-    # Both need it: this socket, and the one that is to listen there.
+    # This socket and the later listener both need SO_REUSEADDR.
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         held.bind(address)
@@ -178,7 +176,8 @@ def told_ip(host: str) -> str:
     family, somewhere = _EVERY_ADDRESS[host]
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         try:
-            # A datagram socket that connects only chooses a route, and its own address by it.
+            # Connecting a datagram socket sends nothing; it only chooses a route and a local
+            # address.
             probe.connect((somewhere, 9))
         except OSError:  # no network but itself
             return "127.0.0.1" if family == socket.AF_INET else "::1"
@@ -214,7 +213,7 @@ def listener_pid(port: int) -> int | None:
     try:
         connections = psutil.net_connections(kind="tcp")
     except (psutil.Error, OSError):
-        # macOS tells of other users' sockets to root only.
+        # macOS shows other users' sockets to root only.
         return None
     for connection in connections:
         # A socket that is not bound has an empty address.

@@ -144,7 +144,7 @@ class RoleContext:
         """
         self.is_ready = True
         gc.freeze()
-        # The start raised it; what comes from now on are requests, whose garbage is to be found.
+        # The start raised the threshold; from now on requests make garbage, which must be found.
         gc.set_threshold(*self._gc_threshold)
         line = ready_line(role=self.role, name=self.name, port=port, pid=os.getpid(), **facts)
         try:
@@ -165,7 +165,7 @@ class RoleContext:
         self.stop_reason, self.stop_asked_at = reason, SystemClock().monotonic()
         log.info("role.stopping", role=self.role, name=self.name, reason=reason)
         self._stopping.set()
-        # A start that waits for a peer does not look at `stopped` before it is ready.
+        # A start that waits for a peer does not notice `stopped`, so it is cancelled.
         if not self.is_ready and self._main is not None:
             self._main.cancel()
 
@@ -187,7 +187,7 @@ def run_role(main: RoleMain, *, role: str, name: str, options: RoleOptions | Non
     try:
         ready_line(role=role, name=name)  # a name that cannot be told stops us before we begin
         logs.configure(options.log_level, options.log_format)
-        # Before anything listens: connections are refused by this limit.
+        # Raise the limit of open files before anything listens: it bounds the connections.
         raise_soft_limit()
         os.umask(PRIVATE_UMASK)
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
@@ -229,7 +229,7 @@ async def _run(main: RoleMain, role: str, name: str, options: RoleOptions) -> in
     gc.set_threshold(_START_OBJECTS)
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_log_unhandled)
-    # Asked first: once it has died, nobody tells that it was another.
+    # Ask now: after the parent's death, `getppid` returns another process.
     parent = os.getppid()
 
     async def call_main() -> None:
@@ -268,7 +268,7 @@ async def _run(main: RoleMain, role: str, name: str, options: RoleOptions) -> in
             turns.stop()
         # Also after a crash: a task that still runs would complain when the loop is closed.
         await context.tasks.stop()
-    # It stopped in order, and yet not as asked: whoever supervises it must see that.
+    # The stop was orderly, but a task had failed: a supervisor must see that.
     if context.tasks.failure is not None:
         return EXIT_CRASHED
     log.info("role.stopped", role=role, name=name)
@@ -280,7 +280,7 @@ def _on_signal(context: RoleContext, number: signal.Signals, parent: int) -> Non
         if SystemClock().monotonic() - context.stop_asked_at < SAME_SIGNAL_S:
             return
         log.warning("role.ended", role=context.role, name=context.name, signal=number.name)
-        # Past everything that may hang; 128 + number is what a shell shows for it.
+        # Skip everything that may hang; shells show 128 + number for a signal.
         os._exit(128 + number)
     if os.getppid() != parent:
         signal.alarm(ORPHAN_GRACE_S)  # nobody is left to kill us if the orderly stop hangs
@@ -306,15 +306,15 @@ def _watch_parent(context: RoleContext, loop: asyncio.AbstractEventLoop) -> None
         import ctypes
 
         call_on_signal(loop, signal.SIGCONT, _on_continued, context, os.getppid())
-        # Python has no call of its own for it. Where it is refused, only this watch is missing.
+        # Python has no `prctl`. If the kernel refuses the call, only this watch is missing.
         pr_set_pdeathsig = 1
         ctypes.CDLL(None, use_errno=True).prctl(pr_set_pdeathsig, signal.SIGCONT)
     else:
-        # Only what a supervisor may hold: a file or a terminal at its end says nothing of a parent.
+        # Only a pipe or a socket: the end of a file or of a terminal says nothing about the parent.
         mode = os.fstat(0).st_mode
         if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
             loop.add_reader(0, _on_stdin, context, loop)
-    # The parent may have died before the kernel was asked to tell.
+    # The parent may have died before `prctl` was called.
     expected = os.environ.get(PARENT_PID)
     if expected is not None and expected != str(os.getppid()):
         context.request_stop("parent died")
@@ -327,7 +327,7 @@ def _on_continued(context: RoleContext, parent: int) -> None:
 
 def _on_stdin(context: RoleContext, loop: asyncio.AbstractEventLoop) -> None:
     with contextlib.suppress(BlockingIOError):
-        # What comes is dropped; only the end counts.
+        # Input is ignored; only its end counts.
         if not os.read(0, 4096):
             loop.remove_reader(0)
             _orphaned(context)
@@ -344,7 +344,7 @@ def _orphaned(context: RoleContext) -> None:
 def ready_line(**facts: object) -> str:
     """`READY role=broker name=broker-a port=10911 pid=4312`, the first line on standard output."""
     for key, value in facts.items():
-        # Whoever reads the line splits it at white space.
+        # Readers of the line split it at white space.
         if any(char.isspace() for char in str(value)):
             raise ConfigError(key, f"{str(value)!r} contains white space")
     return "READY " + " ".join(f"{key}={value}" for key, value in facts.items())
@@ -429,7 +429,7 @@ def load_all(
     add_arguments(parser, *config_classes)
     flags = vars(parser.parse_args(arguments))
     toml_path = toml_file(flags)
-    # A file for this role alone: each key in it must be of use here.
+    # A file of `--config` is for this role alone, so the role must use all its keys.
     if flags["config"] and others is not None:
         refuse_unused(
             Path(flags["config"]),

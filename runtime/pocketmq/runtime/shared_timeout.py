@@ -37,7 +37,7 @@ class SharedTimeout:
         traceback: TracebackType | None,
     ) -> None:
         task, self._task = self._task, None
-        # Where somebody else has cancelled too, that counts and not ours.
+        # If somebody else has cancelled the task, too, that cancellation goes on.
         if self._is_over and task is not None and task.uncancel() == 0:
             raise TimeoutError(f"nothing within {self._limit_s:g} s") from exc
 
@@ -51,7 +51,7 @@ class SharedTimeout:
         self._timer = None
         if self._task is None:
             return
-        # The timer is of an earlier block; this one has longer.
+        # The timer is an earlier block's; the present block has time left.
         if loop.time() < self._ends_at:
             self._timer = loop.call_at(self._ends_at, self._look, loop)
             return

@@ -53,7 +53,7 @@ class TaskOwner:
         """Cancel every task that still runs and wait until all have ended."""
         self._stopping = True
         current = asyncio.current_task()
-        # Called by one of its own, it would wait for itself.
+        # A task of this group that calls `stop` must not wait for itself.
         tasks = [task for task in self._tasks if task is not current]
         for task in tasks:
             task.cancel()

@@ -69,7 +69,7 @@ def load(
 
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
-    # The strongest first; one that is there wins, also as an empty text.
+    # Strongest source first: the first value found wins, even an empty text.
     for each in options:
         for origin, found in (
             (f"flag {each.flag}", flags.get(each.name)),
@@ -174,7 +174,7 @@ def _toml_table(
 ) -> Mapping[str, Any]:
     table = read_toml(path)
     for part in section.split("."):
-        # A missing table is usual, for the file may be for other roles. A misspelt one is not.
+        # A missing table is fine: the file may be for other roles. A misspelt one is refused.
         if part not in table:
             refuse_slip(path, section, part, [n for n, v in table.items() if isinstance(v, dict)])
         inner: Any = table.get(part, {})

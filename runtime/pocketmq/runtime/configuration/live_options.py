@@ -83,7 +83,7 @@ class LiveOptions:
             for each in describe(cls)
             if not each.secret
         }
-        # A secret is among these: the file keeps it, and no tool is shown it.
+        # These may include secrets: the file keeps them, but no tool is shown them.
         self._others = {key: text for key, text in (others or {}).items() if key not in self._known}
 
     def current(self, config_class: type[T]) -> T:
@@ -138,7 +138,7 @@ class LiveOptions:
                 refused.append(f"{key} ({problem})")
             else:
                 (applied if known[1].live else at_restart).append(key)
-        # Once for all keys: a listener may read several that belong together.
+        # Emit once for all keys: a listener may read several that belong together.
         if applied:
             self.changed.emit(frozenset(applied))
         return OptionChange(tuple(applied), tuple(at_restart), tuple(refused))

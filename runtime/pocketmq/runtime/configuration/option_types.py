@@ -34,7 +34,7 @@ def as_text(value: Any) -> str:
 def as_type(value: Any, annotation: Any) -> Any:
     """`value` as `annotation` wants it; ValueError's text completes "... is not"."""
     inner, optional = unwrap_optional(annotation)
-    # So a flag or a variable can take an optional value away.
+    # These texts let a flag or a variable unset an optional value.
     if optional and isinstance(value, str) and value.strip().lower() in ("", "none", "null"):
         return None
     origin = typing.get_origin(inner)
@@ -68,7 +68,7 @@ def _scalar(value: Any, wanted: Any) -> Any:
         # For Python True is the number 1; `port = true` is a slip.
         if isinstance(value, bool):
             raise ValueError("a number")
-        # `int` would cut 1.5 to 1 without a word.
+        # `int` would silently cut 1.5 to 1.
         if wanted is int and isinstance(value, float) and not value.is_integer():
             raise ValueError("a whole number")
         try:

@@ -74,7 +74,8 @@ def refuse_unused(
     known = {
         section_of(each): [option.name for option in describe(each)] for each in config_classes
     }
-    # What only another role reads is of no use here, unless that role's table is read too.
+    # An option that only another role reads is of no use here, unless that role's table is read,
+    # too.
     of_others: dict[Key, Sequence[str]] = {
         (section_of(each), option.name): option.roles
         for each in config_classes
@@ -85,7 +86,7 @@ def refuse_unused(
     for section, name in _keys(read_toml(path), known):
         if name in known.get(section, ()) and (section, name) not in refused:
             continue
-        # Only the first key without use comes here; the error then ends the loop.
+        # Reached for the first unused key only: the error below ends the loop.
         usable = {
             table: [each for each in names if (table, each) not in refused]
             for table, names in known.items()
@@ -166,7 +167,7 @@ def _keys(
     table: Mapping[str, Any], known: Mapping[str, object], section: str = ""
 ) -> Iterator[Key]:
     """Section and name of each key; a table without any has the empty name."""
-    # A table without keys is as useless as an unknown key, so it is told as well.
+    # An empty unknown table is as useless as an unknown key, so it is reported, too.
     if section and not table and section not in known:
         yield section, ""
     for name, value in table.items():

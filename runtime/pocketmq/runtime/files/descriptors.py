@@ -96,7 +96,7 @@ class DescriptorReserve:
             pass
 
     def _give_up_one(self) -> bool:
-        # Asked by taking and not by counting: another thread may take the last one.
+        # Try instead of counting first: another thread may take the last one.
         try:
             os.close(self._spare.pop())
         except IndexError:

@@ -85,7 +85,7 @@ class DurableFile:
             if text is not None and value is not None:
                 self._is_damaged = path is self.backup_path
                 return Loaded(value, text, self._is_damaged)
-        # Damaged is not missing: the role would begin with nothing, and write that over it.
+        # A damaged file is not a missing one: the role would start empty and overwrite it.
         if problems:
             raise DamagedFileError(self.path, "; ".join(problems))
         return None
@@ -105,7 +105,7 @@ class DurableFile:
         # An empty one, as a crash may leave, is no backup either.
         if not self._is_damaged and self._files.file_size(present):
             await self._files.rename(present, str(self.backup_path))
-        # Before this rename only the backup is there, and `load` takes it.
+        # Until this rename only the backup exists, which `load` then reads.
         await self._files.rename(new, present)
         self._is_damaged = False
 

@@ -22,18 +22,18 @@ def replace_folder(new: Path, target: Path) -> None:
     Raises:
         OSError: It cannot be done; the old folder has its name again, or has it at the next start.
     """
-    # What an earlier kill left would stand in the way of the renames.
+    # A run that was killed may have left a folder in the way of the renames.
     finish_replacement(target)
     sync_tree(new)
     old = _old(target)
     had_one = target.exists()
     if had_one:
-        # From here nothing has the name until the next rename; after a kill, a start gives it back.
+        # Until the next rename no folder has the name; after a kill, the next start restores it.
         rename(target, old)
     try:
         rename(new, target)
     except OSError:
-        # Given back now: the next start may be days away.
+        # Restore the old folder now: the next start may be days away.
         if had_one and not target.exists():
             rename(old, target)
         raise

@@ -53,20 +53,20 @@ def commit(coming: Path) -> None:
     journal = coming.parent / JOURNAL
     before = _coming(coming.parent)
     try:
-        # All of it is on the disk before the decision names it.
+        # The files must be on the disk before the journal names them.
         sync_tree(coming)
         written = journal.with_name(f"{JOURNAL}.tmp")
         written.write_text(json.dumps({"folder": coming.name}))
         sync(written)
-        # The decision is a rename: it is there whole, or not at all.
+        # The rename decides: the journal exists completely or not at all.
         rename(written, journal)
     except OSError:
-        # The rename may be done and only its sync have failed: nothing may stay decided.
+        # The rename may have succeeded and only its sync failed: take the decision back.
         if _coming(coming.parent) == coming:
             _end(coming.parent)
         shutil.rmtree(coming, ignore_errors=True)
         raise
-    # Only now: until the rename the earlier decision counted.
+    # Until the rename, the earlier decision was in force.
     if before is not None:
         shutil.rmtree(before, ignore_errors=True)
 

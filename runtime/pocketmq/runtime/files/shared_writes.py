@@ -46,7 +46,7 @@ class SharedWrites:
 
     async def _run(self) -> None:
         while self._waiting:
-            # Taken before the write: a change that comes during it may not be in it.
+            # Reset before the write, which may miss a change that comes while it runs.
             waiting, self._waiting = self._waiting, []
             error: DiskError | None = None
             try:

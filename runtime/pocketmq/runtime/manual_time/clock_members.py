@@ -109,7 +109,7 @@ class NearMember:
         """Return when what it has read has had its effects; its clock stands there already."""
         loop, inbox = self._loop, self._inbox
         here = asyncio.get_running_loop()
-        # Another thread's loop: a look from here, or one over there, is cheaper than a task.
+        # For another thread's loop, a look from here or from there is cheaper than a task.
         if loop is not None and loop is not here and inbox:
             if self._seen_at_rest(inbox, loop):
                 return
@@ -120,7 +120,7 @@ class NearMember:
             except RuntimeError as exc:
                 self._explain(exc)
                 raise
-            # Still at work after so many looks: wait for it there.
+            # The loop was still busy at each look: wait for it over there.
             if not await seen:
                 await self._in_loop(self._run(time_ms, None))
             return
@@ -159,7 +159,7 @@ class NearMember:
         here.call_soon_threadsafe(_resolve, seen, rests)
 
     def _run_at_once(self, time_ms: int, at_moment: AtMoment | None) -> int | Later:
-        # What was sent before belongs to the present moment, so it is read first.
+        # Bytes that were sent so far belong to the present moment, so they are read first.
         if self._inbox is not None and self._has_unread(self._inbox):
             return Later.NEXT_TURN
         passed = self.clock.pass_moments(time_ms, at_moment)
@@ -170,12 +170,12 @@ class NearMember:
         return self.clock.time_ms()
 
     async def _run(self, time_ms: int, at_moment: AtMoment | None) -> int:
-        # In a lock step: what was sent before has its effects at the present moment.
+        # In a lock step, bytes that were sent so far take effect at the present moment.
         if at_moment is not None and self._inbox is not None and self._has_unread(self._inbox):
             await self.clock.move_to(self.clock.time_ms())
         reached_ms = await self.clock.move_to(time_ms, at_moment)
         inbox = self._inbox
-        # What has its effects here may send again, and be answered.
+        # Effects of what was read may send more, which may be answered.
         while inbox is not None and inbox.read() != self._read_at_rest:
             self._read_at_rest = inbox.read()
             if not self.clock.stands_still(asyncio.get_running_loop()):

@@ -178,7 +178,7 @@ class _NearStep:
                 is_late = True  # whoever was to go on had something to say first
             else:  # somebody is busy
                 now_ms = await _one_step(self._step, time_ms, self._on_deadline)
-        # What the last moment sent belongs to it too.
+        # Bytes that the last moment has sent belong to that moment, too.
         if self._traffic.writes != seen:
             await self._settle(now_ms, now_ms)
         if self._until is not None:
@@ -239,7 +239,7 @@ class _NearStep:
         # Nothing is due: all skip to the end, unless something was sent that may yet arm a timer.
         if not due or due[0][0] > time_ms:
             quiet = self._traffic.writes == seen
-            # If one cannot, those before it are at the end already, and stay there.
+            # If one clock cannot skip, those before it stay at the end.
             if quiet and all(each.clock.skip_to(time_ms) for each in self._members):
                 return 1, time_ms
             return 0, now_ms
@@ -254,10 +254,10 @@ class _NearStep:
 
         def at_moment(at_ms: int, what: str) -> bool:
             nonlocal moments, reached_ms
-            # As soon as it has sent something it stops: others have to read that at this moment.
+            # Stop as soon as the member has sent something: others must read it at this moment.
             if at_ms > limit_ms or moments >= MOST_MOMENTS or self._traffic.writes != seen:
                 return False
-            # First all others get there: what its timers send must not arrive in the past.
+            # Move all others first: what this member's timers send must not arrive in the past.
             if not all(each.clock.skip_to(at_ms) for each in others):
                 return False
             moments += 1

@@ -74,7 +74,7 @@ class _ManualTimer:
 
     def cancel(self) -> None:
         self.callback = None
-        # The first stays one that is not cancelled: other threads read it (`due_ms`).
+        # Remove cancelled timers at the front: other threads read the first one (`due_ms`).
         _earliest(self._timers)
 
 
@@ -121,7 +121,7 @@ class ManualClock:
     def next_deadline_ms(self) -> int | None:
         """When the earliest timer is due, in ms since the epoch, rounded up; None without one."""
         timer = _earliest(self._timers)
-        # Rounded up: who moves the clock to this moment has the timer fired.
+        # Rounded up, so that the timer fires if the clock is moved to this moment.
         return None if timer is None else self._start_ms - (-timer.when_us // 1000)
 
     def due_ms(self) -> int | None:
@@ -177,7 +177,7 @@ class ManualClock:
         when_us = round(when_s * 1_000_000)
         if when_us > self._now_us:
             return self._push(when_us, callback, what)
-        # Due already: in the next turn, and not only when the clock is moved.
+        # The timer is due already: it fires in the next turn, without a move of the clock.
         timer = _ManualTimer(when_us, callback, what, self._timers)
         asyncio.get_running_loop().call_soon(self._fire, timer)
         return timer
@@ -237,7 +237,7 @@ class ManualClock:
         late: list[AbstractContextManager[None]] = []
 
         def lose_patience() -> None:
-            # From here on the clock may move: a frozen peer would hold up everybody for ever.
+            # Let the clock move again: a frozen peer would otherwise stop it for ever.
             late.append(self._peer_wait(task))
             late[0].__enter__()
 
@@ -253,7 +253,7 @@ class ManualClock:
     def _peer_wait(self, task: asyncio.Task[object] | None = None) -> Iterator[None]:
         task = task or _current_task()
         tasks = self._tasks
-        # The task may have been resting already; afterwards it is again what it was before.
+        # Note the task's state, which is restored afterwards: it may have rested already.
         was_busy, was_waiting = tasks.is_busy(task), tasks.is_waiting(task)
         tasks.rest(task)
         try:
@@ -285,7 +285,7 @@ class ManualClock:
             ClockStuckError: Woken tasks did not rest within the guard's real seconds.
         """
         target_us = (time_ms - self._start_ms) * 1000
-        # Who waits for another mover counts as resting, or that one would wait for it.
+        # A task that waits for another mover counts as resting, or that mover would wait for it.
         if self._moving.locked():
             with self._peer_wait():
                 await self._moving.acquire()
@@ -294,12 +294,13 @@ class ManualClock:
         self._tasks.mover = _current_task()
         waiting = calls_ahead(asyncio.get_running_loop())
         try:
-            # With `at_moment` a lock step has just seen that all rest, unless it shows here that
-            # they do not.
+            # With `at_moment`, a lock step has just checked that all tasks rest: settle only if
+            # some do not.
             if at_moment is None or self._tasks or waiting:
                 await self._settle()
             while self._fire_next(target_us, at_moment):
-                # Nothing busy and nothing to be called: settling would only cost turns.
+                # If nothing is busy and no callback is due, settling would only cost turns of the
+                # loop.
                 if self._tasks or waiting is None or waiting:
                     await self._settle()
             return self.time_ms()
@@ -329,11 +330,11 @@ class ManualClock:
             self._now_us = max(self._now_us, target_us)
             return False
         at_ms = self._start_ms - (-timer.when_us // 1000)
-        # Refused: the clock stays before this moment, and its timers stay armed.
+        # `at_moment` may refuse: the clock then stops before this moment, with its timers armed.
         if at_moment is not None and not at_moment(at_ms, timer.what or "timer"):
             return False
         self._now_us = now_us = max(self._now_us, timer.when_us)
-        # What is armed meanwhile for this very moment goes through the loop, so this ends.
+        # Timers armed meanwhile for this moment go through the event loop, so this loop ends.
         while timer is not None and timer.when_us <= now_us:
             heapq.heappop(self._timers)
             self._fire(timer)
@@ -363,7 +364,8 @@ class ManualClock:
 
             def expire() -> None:
                 nonlocal timer
-                # Woken or cancelled in the same turn, before the timer could be cancelled.
+                # The waiter was woken or cancelled in this turn, before its timer could be
+                # cancelled.
                 if waiter.done():
                     return
                 again_s = None if at_expiry is None else at_expiry()
@@ -405,7 +407,7 @@ class ManualClock:
             asyncio.get_running_loop().call_exception_handler(
                 {"message": f"timer callback {callback!r} failed", "exception": exc}
             )
-        # By name: a set has another order in each run, and a simulation must not.
+        # Sort by name: the order of a set differs between runs, and simulations must be repeatable.
         for task in sorted(asyncio.all_tasks() - before, key=lambda task: task.get_name()):
             self._tasks.wake(task)
 

@@ -85,11 +85,11 @@ class _Errand(Generic[T]):
                 self._tell(_fail, exc)
                 return
             if not isinstance(result, Later):
-                # Never started, it would warn when it is collected.
+                # Python warns about a coroutine that is never started or closed.
                 self._coroutine.close()
                 self._tell(_resolve, result)
                 return
-            # What is about to be called may be all that it has to wait for.
+            # The callbacks of the next turn may be all that has to run first.
             if result is Later.NEXT_TURN and self._tries < _MOST_TRIES:
                 self._loop.call_soon(self.begin)
                 return

@@ -90,7 +90,7 @@ class WokenTasks:
         # nothing to wait for. Where that cannot be seen, turns count.
         waiting = calls_ahead(loop)
         quiet = 0
-        # A callback of this very turn may wake one.
+        # A callback of this turn may still wake a task.
         if self._all_rest():
             await asyncio.sleep(0)
         while True:
@@ -106,7 +106,7 @@ class WokenTasks:
                 async with asyncio.timeout_at(guard_ends_at):
                     await settled
             except TimeoutError:
-                # It may have come to rest in the turn of the time-out.
+                # The tasks may have come to rest in the turn of the time-out.
                 if not self._all_rest():
                     return False
             finally:
@@ -128,7 +128,7 @@ class WokenTasks:
         awaited = getattr(task, "_fut_waiter", None)
         children = getattr(awaited, "_children", None) or [awaited]
         pending = [child for child in children if child is not None and not child.done()]
-        # It waits for a plain future: who resolves that cannot be told, so it counts as busy.
+        # Nobody knows who resolves a plain future, so a task that waits for one counts as busy.
         if not pending or not all(isinstance(child, asyncio.Task) for child in pending):
             return False
         rests = True
