@@ -206,7 +206,7 @@ class ClientInstance:
             await self.rebalance_service.stop()
             for timer in self._timers:
                 await timer.stop()
-        # After the rebalance, which would begin new pulls, and before the connections.
+        # After the rebalance, which could begin new pulls, and before the connections are closed.
         self.pull_service.stop()
         await self.tasks.stop()
         await self.remoting.close()
@@ -287,7 +287,7 @@ class ClientInstance:
         ]
         if not beats:
             return False
-        # A wait and no `wait_for`: late heartbeats go on and may still be answered.
+        # `wait` and not `wait_for`: late heartbeats go on and may still be answered.
         done, _ = await asyncio.wait(beats, timeout=HEARTBEAT_WAIT_S)
         return any(not beat.cancelled() and beat.result() for beat in done)
 
@@ -327,7 +327,7 @@ class ClientInstance:
             beat.add_done_callback(rebalance_if_taken)
 
     async def _beat(self) -> None:
-        # Brokers that no route names any more: their connections and heartbeats would be kept for
+        # Otherwise connections and heartbeats of brokers that no route names would be kept for
         # ever.
         for address in self.routes.clean_offline_brokers():
             self.remoting.drop(address)

@@ -75,7 +75,7 @@ class OpenRequests:
     def arrived(self, reply: MessageExt) -> bool:
         """A reply came; False when nobody waits for it."""
         future = self._waiting.get(reply.properties.get(names.CORRELATION_ID, ""))
-        # Too late, or twice: replies are sent with retries.
+        # The reply is late or repeated: replies are sent with retries.
         if future is None or future.done():
             return False
         future.set_result(reply)
@@ -98,7 +98,8 @@ def reply_to(request: Message | MessageExt, body: bytes) -> Message:
         error = ClientError("a reply needs a message that was sent by `request`")
         error.code = ClientErrorCode.CREATE_REPLY_MESSAGE
         raise error
-    # Which request, which client, how long it waits: the broker needs all three to push it (R-5).
+    # The broker needs these to push the reply: which request, which client, how long it waits
+    # (R-5).
     kept = (names.CORRELATION_ID, names.MESSAGE_REPLY_TO_CLIENT, names.MESSAGE_TTL)
     marks = {name: properties[name] for name in kept if name in properties}
     return Message(

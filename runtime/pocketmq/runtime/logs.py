@@ -122,8 +122,7 @@ def configure(
         processors.append(
             structlog.dev.ConsoleRenderer(
                 colors=tty,
-                # By default structlog uses rich where it is installed; logs look the same
-                # everywhere.
+                # Not rich's formatter, where that is installed: logs look the same everywhere.
                 exception_formatter=structlog.dev.plain_traceback,
             )
         )

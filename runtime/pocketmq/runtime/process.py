@@ -314,7 +314,7 @@ def _watch_parent(context: RoleContext, loop: asyncio.AbstractEventLoop) -> None
         mode = os.fstat(0).st_mode
         if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
             loop.add_reader(0, _on_stdin, context, loop)
-    # The parent may have died before `prctl` was called.
+    # The parent may have died before the watch began.
     expected = os.environ.get(PARENT_PID)
     if expected is not None and expected != str(os.getppid()):
         context.request_stop("parent died")

@@ -196,7 +196,7 @@ class Delivery:
             except (BrokerError, RemotingError, ClientError) as exc:
                 outcome = exc
                 self._failed(queue.broker_name, try_began_at, exc)
-                # The route may be why: another master, or queues that are gone.
+                # The route may be old: the broker has another master, or the queues are gone.
                 self._started().lookups.suspect_route(info.topic)
             else:
                 if strategy.enabled:

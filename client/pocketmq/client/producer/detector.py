@@ -50,7 +50,7 @@ class FaultDetector:
             address = instance.routes.master(broker_name)
             queue = self._some_queue(broker_name)
             if address is None or queue is None:
-                # No route names it. If one does later, it is another start of the broker.
+                # No route names the broker; if one does later, the broker has been started again.
                 self._strategy.table.remove(broker_name)
                 continue
             try:

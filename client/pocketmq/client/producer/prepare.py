@@ -125,14 +125,14 @@ class Preparer:
         body: Buffer = message.body
         sys_flag = 0
         if len(body) >= self._compress_body_over:
-            # A new buffer: the application may send the same message again, to somebody else.
+            # The message keeps its own body: the application may send it again.
             body = compress(message.body, self._compression, self._compression_level)
             sys_flag = self._compressed_flag
         is_reply = properties.get(_MESSAGE_TYPE) == names.REPLY_TYPE
         if _TRANSACTION_PREPARED in properties:
             sys_flag |= MessageSysFlag.TRANSACTION_PREPARED
         topic, flag = message.topic, message.flag
-        # What is left differs from its neighbours in birth and properties only (`SendTemplate`).
+        # Such messages differ only in born time and properties (`SendTemplate`).
         if not (topic[0] == "%" or is_reply or sys_flag or flag):
             text = encode_properties(properties)
             return Prepared(topic, body, 0, 0, uniq_key, text, is_plain=True)

@@ -168,7 +168,8 @@ class TransactionProducer(Producer):
             IllegalMessageError: the message breaks a limit, or, from 5.5 on, is delayed.
             Others: see `Producer.send`; the local transaction was not run.
         """
-        # The broker finds the half of a commit by it; from a producer it would point anywhere.
+        # The broker notes here where a half message was stored first; a producer's value could
+        # point anywhere.
         if names.TRANSACTION_PREPARED_QUEUE_OFFSET in message.properties:
             raise IllegalMessageError(
                 f"{names.TRANSACTION_PREPARED_QUEUE_OFFSET} is the broker's", topic=message.topic
@@ -178,7 +179,7 @@ class TransactionProducer(Producer):
                 "a message of a transaction cannot be delayed; send it without a delay",
                 topic=message.topic,
             )
-        # The half would be moved by the delay service and not by its commit.
+        # With it the delay service would move the half message, instead of its commit.
         message.properties.pop(names.DELAY, None)
         message.properties[names.TRANSACTION_PREPARED] = "true"
         message.properties[names.PRODUCER_GROUP] = self._group
@@ -197,13 +198,13 @@ class TransactionProducer(Producer):
     ) -> None:
         """A broker asks; the answer follows, to the same broker (P-62)."""
         instance = self._instance
+        # Each check waits for the application, and a broker may ask faster than that answers. A
+        # dropped check comes again in 30 s.
         if instance is None or self._checks >= MAX_CHECKS:
             log.warning("transaction.check_dropped", group=self._group, under_way=self._checks)
             return
-        # Each waits for the application; a broker that asks faster than it answers must not fill
-        # memory. It asks again in 30 s.
         self._checks += 1
-        # The check may take long, and would keep the whole frame.
+        # A check may take long and would keep the whole frame in memory.
         message.detach()
         instance.tasks.start(self._check(peer, header, message), name=f"check of {self._group}")
 
@@ -216,7 +217,7 @@ class TransactionProducer(Producer):
             state, _ = await self._answer_of(self._check_state, message)
         finally:
             self._checks -= 1
-        # The broker asks anew after its own interval, whichever member is there then.
+        # The connection has ended: the broker asks some member again after its own interval.
         if not peer.is_open:
             return
         peer.oneway(
@@ -247,7 +248,7 @@ class TransactionProducer(Producer):
                     answer = await answer
         except Exception as exc:
             log.exception(event, group=self._group)
-            # Whether the local part took effect is open, and only the check can tell.
+            # Nobody knows whether the local part took effect; only the check can tell.
             return TransactionState.UNKNOWN, exc
         if isinstance(answer, TransactionState):
             return answer, None

@@ -77,7 +77,8 @@ class ProcessQueue:
         count = body_bytes = 0
         for message in messages:
             offset = message.queue_offset
-            # Pulled twice, after a correction of the offset: the listener is to see it once.
+            # After a correction of the offset a message may be pulled twice; the listener sees it
+            # once.
             if offset in waiting:
                 continue
             waiting[offset] = message
@@ -91,7 +92,7 @@ class ProcessQueue:
         self._offset_max = max(self._offset_max, last)
         self.count += count
         self.body_bytes += body_bytes
-        # A run takes what comes while it is under way, so it is asked for once.
+        # A run also takes messages that come while it is under way, so one is enough.
         if waiting and not self.consuming:
             self.consuming = True
             return True
@@ -158,7 +159,7 @@ class ProcessQueue:
         if not self._messages:
             return None
         offset = self._first_offset()
-        # Only the first: what is behind it holds up no commit.
+        # Only the first message holds up the commit.
         since = self._started.get(offset)
         if since is None or now - since <= timeout_s:
             return None
@@ -196,7 +197,7 @@ class ProcessQueue:
         for message in back:
             if self._ordered.pop(message.queue_offset, None) is not None:
                 self._messages[message.queue_offset] = message
-        # They come before all that waits: order is what this consumer is for.
+        # These messages come before all that wait, to keep the order.
         self._offsets = deque(sorted(self._messages))
 
     # -- state ----------------------------------------------------------------------------------
@@ -219,8 +220,8 @@ class ProcessQueue:
         if not self._messages:
             return 0
         offsets = self._offsets
-        # Removal leaves offsets in the deque: taking one out of its middle would cost O(n). They go
-        # when they come to an end of it.
+        # Removal leaves offsets in the deque, as taking one out of its middle would cost O(n). They
+        # are dropped when they reach the end.
         while offsets[-1] not in self._messages:
             offsets.pop()
         return offsets[-1] - self._first_offset()

@@ -153,8 +153,7 @@ def before_pull(
             return _WIDE
     elif not claim.locked:
         return _NOT_LOCKED
-    # While it was not locked another member consumed and committed: where that one stopped is where
-    # to go on, not where we once planned to.
+    # Another member may have consumed while the queue was not locked: go on where that one stopped.
     elif not request.previously_locked:
         return _FIND_START
     if not subscribed:
@@ -186,7 +185,7 @@ def pull_header(
         max_msg_bytes: Bytes wanted (5.x).
     """
     sys_flag = PullSysFlag.SUSPEND
-    # Offsets ride along with pulls, so that a crash repeats little. A slave keeps none.
+    # Pulls from a master also commit offsets, so that a crash repeats little.
     if commit_offset > 0 and broker_id == MASTER_ID:
         sys_flag |= PullSysFlag.COMMIT_OFFSET
     if post_subscription:

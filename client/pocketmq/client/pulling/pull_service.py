@@ -181,7 +181,6 @@ class PullMessageService:
 
         All pulls are looked at once after a change of addresses, however many routes tell of it.
         """
-        # Each topic's route reports a change of the same brokers.
         if self._routes.changes == self._changes_seen:
             return
         self._changes_seen = self._routes.changes
@@ -275,7 +274,7 @@ class PullMessageService:
         self, consumer: PullingConsumer, request: PullRequest, answer: asyncio.Future[Command]
     ) -> None:
         """A pull has ended: hand its answer over, and plan the next pull of the queue (C-40)."""
-        # By `stop`, by a new route or after 30 s: whoever cancelled it has decided what follows.
+        # Cancelled by `stop`, by a new route or after 30 s: that code has decided what follows.
         if answer.cancelled():
             return
         error = answer.exception()
@@ -315,7 +314,8 @@ class PullMessageService:
                 return None
             return delay_ms
         header = response.header(PullMessageResponseHeader)
-        # A master short of memory sends its readers to a slave, and calls them back (C-38).
+        # A master that is short of memory sends its readers to a slave, and later calls them back
+        # (C-38).
         request.suggested_broker_id = header.suggest_which_broker_id
         messages: list[MessageExt] = []
         if status is PullStatus.FOUND:
@@ -358,7 +358,6 @@ class PullMessageService:
             overdue_at = under_way.deadline - _LEFT_S
             if overdue_at > now:
                 later = min(later or overdue_at, overdue_at)
-                # In the order of deadlines, so the first that is not overdue ends the look.
                 break  # the others were sent later
             self._suspect(request.queue)
             later = now + _LOOK_S
@@ -374,7 +373,7 @@ class PullMessageService:
             if under_way.deadline > now:
                 self._timer = self._clock.call_at(under_way.deadline, self._expire)
                 break
-            # Two steps, because putting one off changes the mapping that is walked here.
+            # Collect first: putting a pull off changes the mapping that is iterated.
             late.append((request, under_way))
         for request, under_way in late:
             del self._under_way[request]

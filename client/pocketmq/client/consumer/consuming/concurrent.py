@@ -190,8 +190,8 @@ class ConcurrentConsumeService:
 
     def _wake_one(self) -> None:
         """Wake or start one more worker, unless one is being woken already."""
-        # One at a time: the one that wakes looks whether there is work for another, so that a
-        # trickle of messages keeps one worker busy and not twenty half idle.
+        # Wake one at a time: it wakes the next if work is left, so that a trickle of messages
+        # occupies one worker and not twenty.
         if self._waking or self._stopped or not (self._line or length_hint(self._begun)):
             return
         # A waiter may be done already: `stop` has ended it, or its task was cancelled.
@@ -218,7 +218,7 @@ class ConcurrentConsumeService:
             except Exception:  # a worker that ended would leave the others' messages behind
                 log.exception("worker.failed", group=self._group)
                 continue
-            # Registered as idle after `stop`, it would wait for a wake-up that never comes.
+            # After `stop`, an idle worker would never be woken.
             if self._has_stopped():
                 return
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -240,8 +240,7 @@ class ConcurrentConsumeService:
                 self._wake_one()
             began = listener.began()
             try:
-                # A real clock has nothing to be told, and the `with` would cost as much as a short
-                # listener.
+                # A real clock needs no `peer_wait`, which would cost as much as a short listener.
                 if self._waits_are_told:
                     with self._clock.peer_wait():  # a listener may wait for anything
                         status = await listener.begin_one(message)
@@ -251,7 +250,7 @@ class ConcurrentConsumeService:
                 status = self._failed([message], buffer, exc)
             finally:
                 listener.ended(began)
-            # The usual case, without the coroutine that `_answered` is.
+            # The usual case needs no `_answered` coroutine.
             if status is None and not listener.events.sink.is_on:
                 try:
                     self._done_one(message, buffer)

@@ -189,8 +189,8 @@ class OrderlyConsumeService:
         while self._line and not self._stopped:
             buffer = self._line.popleft()
             queue = buffer.queue
-            # Two runs of one queue would give its messages to two listeners at once (C-58). Not
-            # lost: the run that is under way submits this one when it ends.
+            # Two runs of one queue would give its messages to two listeners at once (C-58). The
+            # present run submits the queue again when it ends.
             if queue in self._running:
                 self._again[queue] = buffer
                 continue
@@ -291,8 +291,8 @@ class OrderlyConsumeService:
                 buffer.put_back(messages)
                 goes_on = False
             else:
-                # All of them went to the broker, so the queue goes on behind them. Without auto
-                # commit it is the listener that says when.
+                # All messages went to the broker, so the queue goes on after them. Without auto
+                # commit, the listener decides when to commit.
                 commit = context.auto_commit
         elif context.auto_commit:
             if answer is not ConsumeOrderlyStatus.SUCCESS:
@@ -308,7 +308,7 @@ class OrderlyConsumeService:
         elif answer is ConsumeOrderlyStatus.ROLLBACK:
             buffer.put_back()
             goes_on = False
-        # Nothing else would start the queue again: its messages are here, no pull brings new ones.
+        # Nothing else starts the queue again: its messages are here, and no pull brings new ones.
         if not goes_on:
             self._submit_later(buffer, self._suspend_time_ms(context.suspend_current_queue_time_ms))
         if commit:
@@ -324,7 +324,7 @@ class OrderlyConsumeService:
         again = False
         for message in messages:
             times = message.reconsume_times
-            # If the broker cannot be reached it stays here and is tried again, or it would be lost.
+            # A message that cannot be sent to the broker stays here and is tried again.
             if times >= self._max_reconsume_times and await self._gives_to_broker.send_copy(
                 message, times=times
             ):
@@ -408,8 +408,8 @@ class OrderlyConsumeService:
         queue, locks = buffer.queue, self._locks
         assert locks is not None, "asked for by `release` only"
         delay_ms = self._profile.orderly_unlock_delay_ms
-        # With messages cached, a listener may have one a moment after the lock was ours: 4.9 gives
-        # it 20 s before another member may begin.
+        # A listener may still have a cached message: 4.9 gives it 20 s before another member
+        # begins.
         if not delay_ms or not buffer.has_cached:
             await locks.unlock([queue], oneway=True)
             return

@@ -45,8 +45,8 @@ class SendBack:
         """
         try:
             address = self._instance.routes.master(message.broker_name)
-            # Only the broker that stores it can: the request names the message by its place in that
-            # log.
+            # Only the broker that stores the message can take it back: the request names its place
+            # in that broker's log.
             if address is None:
                 raise BrokerNotFoundError(message.broker_name)
             await self._instance.api.send_back(
@@ -84,7 +84,7 @@ class SendBack:
             times: The count that the copy carries; by default one more than the message has.
         """
         properties = dict(message.properties)
-        # With it a broker would take the copy for a half message and hide it.
+        # With this property, a broker would take the copy for a half message and hide it.
         properties.pop(names.TRANSACTION_PREPARED, None)
         # A second retry keeps the id of the first message, not of the copy before it.
         properties.setdefault(names.ORIGIN_MESSAGE_ID, message.msg_id)

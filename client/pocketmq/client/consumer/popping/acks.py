@@ -97,7 +97,7 @@ class PopAcks:
         together, alone = self._sorted(list(messages))
         loop = asyncio.get_running_loop()
         futures: list[asyncio.Future[None]] = []
-        # Their answers cannot be told apart in a batch (`_may_be_gathered`).
+        # In a batch, the answers of these could not be told apart (`_may_be_gathered`).
         for popped in alone:
             pending = PendingAcks([popped], loop.create_future())
             futures.append(pending.done)
@@ -186,14 +186,14 @@ class PopAcks:
         """Whether the broker took them in one request."""
         api = self._instance.api
         channel = await api.channel(address)
-        # Asked by connection: after a restart the broker may be a newer release.
+        # Remembered by connection: after a restart the broker may be a newer release.
         if self._only_alone.get(broker_name) is channel:
             return False
         body = batch_body(self._group, broker_name, acks)
         try:
             await api.call(address, BatchAckMessageRequestHeader(), body)
         except BrokerError as exc:
-            # Busy or broken for all: asking for each alone would only add to it.
+            # The broker is busy or broken: asking for each message alone would only add to it.
             if exc.code not in _OF_ONE:
                 raise
             if exc.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
@@ -202,7 +202,7 @@ class PopAcks:
         return True
 
     async def _each_alone(self, address: str, pending: PendingAcks) -> None:
-        # All are asked, although one fails: the others must not come again for it.
+        # Go on after a failure: the other messages must not come again because of it.
         answers = await asyncio.gather(
             *(
                 self._alone(address, popped, offset)

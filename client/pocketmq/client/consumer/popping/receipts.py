@@ -140,8 +140,7 @@ def _put_one_by_one(
 ) -> int:
     """`put_handles_on` for neighbours of one queue; the offset at which the next one goes on."""
     for message in run:
-        # A message of an orderly pop, or one that came back, brings the handle along: the broker
-        # put it in.
+        # The broker stores the handle in messages of an orderly pop, and in those that come back.
         if message.stores(_POP):
             message.properties.setdefault(FIRST_POP_TIME, popped_at)
             if POP_CK in message.properties:

@@ -78,8 +78,8 @@ class RemoteBrokerOffsetStore:
         except PocketMQError as exc:
             log.warning("offset.query_failed", group=self._group, queue=str(queue), reason=str(exc))
             return Offset.FAILED
-        # The broker answered that it knows none: this is knowledge, and `consume_from_where`
-        # decides. An error above is not.
+        # The broker has answered that it stores no offset, so `consume_from_where` decides. After
+        # an error (above) nothing is known.
         if stored is None:
             return Offset.NOT_FOUND
         self.table.update(queue, stored, increase_only=False)
@@ -123,7 +123,8 @@ class RemoteBrokerOffsetStore:
             channel = None if broker is None else self._api.open_channel(broker.address)
             if channel is None:
                 return False
-            # All are looked up before the first is sent, so that "nothing was sent" is true.
+            # Look all channels up before anything is sent, so that False means that nothing was
+            # sent.
             channels[name] = channel
         self.table.keep_only(owned)
         for queue in owned:

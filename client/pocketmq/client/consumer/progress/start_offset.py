@@ -95,7 +95,7 @@ class StartOffsets:
             kind = ReadOffsetType.MEMORY_FIRST_THEN_STORE
         else:
             kind = ReadOffsetType.READ_FROM_STORE
-            # If the broker cannot be asked now, no old offset may be left to begin at.
+            # If the broker cannot be asked, the queue must not begin at an old offset.
             self._store.table.remove(queue)
         stored = await self._store.read(queue, kind)
         rule = start_rule(stored, self._where, retry_topic=is_retry(queue.topic))

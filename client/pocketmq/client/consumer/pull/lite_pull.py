@@ -159,11 +159,11 @@ class LitePullConsumer(PullMember):
         ours = {} if self._parts is None else self._parts.queues.assigned
         for queue in list(ours if queues is None else queues):
             assigned = ours.get(queue)
-            # Nothing was polled of it yet, or it was given up: an offset of ours would overwrite
-            # that of its new owner.
+            # Skip a queue that was not polled yet or was given up: its new owner's offset must not
+            # be overwritten.
             if assigned is None or assigned.consume_offset < 0 or assigned.buffer.claim.dropped:
                 continue
-            # After a seek it may go back.
+            # After a seek the offset may go back.
             self._store.table.update(queue, assigned.consume_offset, increase_only=False)
             if persist:
                 await self._store.persist(queue)
@@ -181,8 +181,8 @@ class LitePullConsumer(PullMember):
         queues = self._made.queues
         if queue not in queues.assigned:
             raise ClientError(f"{queue} is not assigned; seek works on queues of ours")
-        # Asked before, since an offset outside would be answered by a pull with OFFSET_ILLEGAL, and
-        # the queue would begin elsewhere without a word.
+        # Check the range first: a pull from outside of it would get OFFSET_ILLEGAL, and the queue
+        # would silently begin elsewhere.
         least, most = await self.min_offset(queue), await self.max_offset(queue)
         if not least <= offset <= most:
             raise ClientError(f"offset {offset} of {queue} is not between {least} and {most}")
@@ -211,7 +211,7 @@ class LitePullConsumer(PullMember):
 
     async def rebalance(self) -> bool:
         """Shares change in subscribe mode only."""
-        # Whoever assigns queues shares them out himself (L-2).
+        # In assign mode the application decides who gets which queue (L-2).
         if self._mode != "subscribe" or self._parts is None:
             return True
         return await self._parts.rebalancer.run(self._subscriptions.topics)

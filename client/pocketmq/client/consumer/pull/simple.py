@@ -96,8 +96,8 @@ class SimpleConsumer(PullMember):
             if places:
                 self._turn += 1
                 topic, broker_name = places[self._turn % len(places)]
-                # First a round of looks that wait for nothing: a message at the last of ten brokers
-                # must not wait for nine long polls.
+                # The first round does not wait: a message at the last of ten brokers must not wait
+                # for nine long polls.
                 slice_s = min(wait_now_s, left_s)
                 messages = await self._pop(topic, broker_name, max_count, invisible_s, slice_s)
                 if messages:
@@ -107,7 +107,7 @@ class SimpleConsumer(PullMember):
                     continue
                 wait_now_s = wait_s if len(places) == 1 else TURN_S
             else:
-                # No route yet: the topic may be made while we wait.
+                # There is no route yet: the topic may be made while we wait.
                 await clock.sleep(min(TURN_S, left_s))
             if clock.monotonic() >= until:
                 return []

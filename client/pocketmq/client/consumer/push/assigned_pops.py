@@ -152,7 +152,7 @@ class PopQueues:
         now = self._clock.monotonic()
         queues, wanted = self._topics.setdefault(topic, {}), frozenset(share.popped)
         for queue, popped in list(queues.items()):
-            # Also one whose task stands still for whatever reason: it is begun anew just below.
+            # A queue whose task stands still is dropped, too, and begun again below.
             if queue not in wanted or now - popped.last_pop_at > IDLE_S:
                 self._drop(queues.pop(queue))
                 changed = True
@@ -176,7 +176,7 @@ class PopQueues:
 
     def _subscribe_retries(self, topic: str, share: BrokerShare) -> bool:
         """What was popped comes again in retry topics, which must be pulled too now (K-148)."""
-        # Both or neither: there is nothing to switch to, or no answer to go by.
+        # With both kinds of queues, or with none, there is nothing to switch.
         if is_retry(topic) or bool(share.popped) == bool(share.pulled):
             return False
         subscriptions, changed = self._member.subscriptions, False
@@ -205,7 +205,7 @@ class PopQueues:
                 delay_ms = await self._pop(popped)
             except BrokerError as exc:
                 log.info("pop.refused", queue=str(popped.queue), code=exc.code, reason=str(exc))
-                # A broker that asks for patience lives; looking for another master would be wrong.
+                # A busy broker is alive: do not look for another master.
                 busy = exc.code == ResponseCode.FLOW_CONTROL
                 delay_ms = BROKER_FLOW_CONTROL_DELAY_MS if busy else EXCEPTION_DELAY_MS
                 if not busy:
@@ -225,7 +225,7 @@ class PopQueues:
             return 0
         if state.suspended or not state.running:
             return SUSPENDED_DELAY_MS
-        # What waits here for a listener is hidden from others, and its time runs.
+        # Messages that wait here are hidden from other members while their time runs out.
         if popped.waiting > self._settings.pop_threshold_for_queue:
             return FLOW_CONTROL_DELAY_MS
         subscription = self._member.subscriptions.by_topic.get(queue.topic)

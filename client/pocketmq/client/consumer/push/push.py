@@ -187,13 +187,12 @@ class PushConsumer(GroupMember):
         clustering = not self.settings.is_broadcasting
         member = await self._join_group(unique=clustering)
         if clustering:
-            # Failed messages come back by it. Broadcasting has no retries: there is no group
-            # progress that a retry would belong to (C-55).
+            # Failed messages come back in the retry topic. Broadcasting has no retries (C-55).
             self._subscriptions.set(retry_topic(self._group), "*")
         try:
             await self._start_as(member)
         except BaseException:
-            # Half started it would stay in the group, hold queues and consume nothing.
+            # A half-started consumer would stay in the group, hold queues and consume nothing.
             await self.stop()
             raise
         self.log.info(
@@ -215,7 +214,7 @@ class PushConsumer(GroupMember):
             self._hooks,
             self._consume_timestamp_ms,
         )
-        # Before anything is pulled: where to begin is read from it.
+        # Load the offsets before anything is pulled: they say where to begin.
         await parts.store.load()
         self._parts = parts
         parts.consumption.start()
@@ -224,7 +223,7 @@ class PushConsumer(GroupMember):
         # Heartbeats go to the brokers of known routes, and the first rebalance asks them who is in
         # the group: so routes first, then the heartbeat, then the rebalance.
         await self._refresh_routes(instance)
-        # A broker that would refuse the subscription refuses the start, and not messages later.
+        # If a broker refuses the subscription, fail at the start and not at a later pull.
         await self._check_subscriptions(instance)
         await instance.heartbeat()
         instance.rebalance_service.wakeup()

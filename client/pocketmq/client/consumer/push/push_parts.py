@@ -114,7 +114,7 @@ def push_parts(
         consume_timestamp_ms: Where `TIMESTAMP` begins (C-33).
     """
     group, instance = member.group, member.instance
-    # Iterators take messages one by one but not in order: without a listener there is no run.
+    # Iterators do not take messages in order: only a listener has orderly runs.
     orderly = listening.orderly and listening.listener is not None
     clustering = not settings.is_broadcasting
     planner = RebalancePlanner(
@@ -137,7 +137,7 @@ def push_parts(
         store,
         settings.consume_from_where,
         consume_timestamp_ms,
-        # While the queue was with another member the offset in memory grew old.
+        # Another member may have consumed the queue meanwhile, so offsets in memory may be old.
         memory_first=False,
         watch_since_ms=instance.clock.time_ms()
         if is_watched(instance.config.nameservers)
