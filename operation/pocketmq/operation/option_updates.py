@@ -39,7 +39,7 @@ class OptionUpdates:
             return request.reply()
         try:
             change = self._options.update(body)
-        # All or nothing: options of the same request are not changed either.
+        # All or nothing: the other options of the request stay unchanged, too.
         except ProtectedOptionError as exc:
             return request.reply(
                 code=ResponseCode.NO_PERMISSION,
@@ -59,6 +59,6 @@ class OptionUpdates:
             remark = f"changed until the next restart only: {error}"
             peer.reply(request, request.reply(code=ResponseCode.SYSTEM_ERROR, remark=remark))
 
-        # Answered when it is in the file: who was told of success finds it after a restart.
+        # The reply waits for the file: after a success, the options survive a restart.
         self._writer.save(saved)
         return None

@@ -180,7 +180,7 @@ def seams_of(name: str, role: RoleContext, command: RoleCommand) -> RoleSeams:
     # Without files there is nothing to look at every half second.
     if tls.is_watching:
         role.tasks.start(tls.watch(clock), name="watch certificates")
-    # Faults are below the members: a partition also cuts the proofs off.
+    # Faults act below membership: a partition cuts proofs off, too.
     tcp = FaultyTcp(rules, server_tls=tls.server, client_tls=tls.client)
     if secret is None:
         return RoleSeams(events, rules, tcp, tls.server, None)

@@ -28,7 +28,7 @@ def admitted(name: str, user: User | None) -> User:
     Raises:
         AccessDeniedError: nobody is let in under that name.
     """
-    # In RocketMQ's order, whose words each caller reads.
+    # RocketMQ checks in this order, and with these words.
     if not name:
         raise AccessDeniedError("username cannot be null.")
     if user is None:
@@ -56,7 +56,7 @@ def require(
     try:
         verdict = decide(acl, need, source_ip, longest_prefix_first=longest_prefix_first)
     except ValueError as exc:  # a rule has a network, and the client no address
-        # What nobody can decide is denied, and the rule's text is told to nobody.
+        # Deny what cannot be decided, and do not reveal the rule's text.
         raise AccessDeniedError(FAILED) from exc
     if not verdict.is_allowed:
         where = "an unknown address" if source_ip is None else source_ip

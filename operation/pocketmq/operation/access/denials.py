@@ -27,7 +27,7 @@ class Denials:
             request: For people.
             reason: What the peer is told.
         """
-        # Not by the peer: it has another port with each connection, and would be new each time.
+        # The key leaves the peer out, whose port is new with each connection.
         key = (kind, reason)
         is_new = key not in self._told and len(self._told) < _MOST_TOLD
         if is_new:

@@ -39,7 +39,7 @@ def user_of(info: UserInfo) -> User:
     return User(
         info.username or "",
         info.password or "",
-        # The weaker kind where nobody can read it.
+        # An unknown kind counts as the weaker one.
         named(UserType, info.user_type) or UserType.NORMAL,
         # a status that nobody can read must not open a door
         named(UserStatus, info.user_status or "enable") or UserStatus.DISABLE,
@@ -71,11 +71,11 @@ def _entry_of(info: PolicyEntryInfo) -> Entry:
     if resource is None:
         raise BadRuleError("The resource is null.")
     found = [named(Action, each) for each in info.actions or ()]
-    # An unknown action is of a newer release: the others of its entry hold all the same.
+    # An unknown action comes from a newer release; the others of its entry still hold.
     actions = tuple(each for each in found if each is not None)
     if not actions:
         raise BadRuleError("The actions is empty.")
-    # Any is what a request may need, and no rule may give.
+    # A request may need ANY, but no rule may grant it.
     if Action.ANY in actions:
         raise BadRuleError("The actions can not be Any.")
     for each in info.source_ips or ():
@@ -83,7 +83,7 @@ def _entry_of(info: PolicyEntryInfo) -> Entry:
             raise BadRuleError("The source ip is empty.")
         if not is_address_or_network(each):
             raise BadRuleError("The source ip is invalid.")
-    # No default here: a rule that nobody can read must neither allow nor deny.
+    # No default here: an unknown decision must neither allow nor deny.
     decision = named(Decision, info.decision)
     if decision is None:
         raise BadRuleError("The decision is null or illegal.")

@@ -40,7 +40,7 @@ def read_json(name: str, text: str, cls: type[T]) -> T | None:
     # The error's own text is dropped: it may quote the secret.
     except msgspec.MsgspecError:
         found = None
-    # An empty key or secret would sign what no user can have signed.
+    # No user has an empty key or secret.
     if found is None or not all(msgspec.structs.astuple(found)):
         keys = ", ".join(f'"{key}"' for key in cls.__struct_encode_fields__)
         raise ConfigError(name, f"this is no JSON object with texts for {keys}")

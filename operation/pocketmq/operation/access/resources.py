@@ -57,7 +57,7 @@ class Resource:
         kind = _TYPES.get(type_name.lower())
         if kind is None:
             return None
-        # Before the prefixes, among which an empty one would stand for it.
+        # Before the prefixes: `*` alone would be the empty prefix.
         if name == STAR:
             return cls(kind, None, Pattern.ANY)
         if name.endswith(STAR):
@@ -71,7 +71,7 @@ class Resource:
         if self.type is ResourceType.ANY:
             return STAR
         end = {Pattern.ANY: STAR, Pattern.LITERAL: "", Pattern.PREFIXED: STAR}[self.pattern]
-        # Java writes the word where a request names nothing.
+        # Java writes "null" if a request names nothing.
         name = "null" if self.name is None and self.pattern is Pattern.LITERAL else self.name or ""
         return f"{self.type.value}:{name}{end}"
 
@@ -96,7 +96,7 @@ def topic(name: str | None) -> Resource:
 
 def group(name: str | None) -> Resource:
     """One group, which may be named by its retry topic."""
-    # Consumers ask for their retry topic as a topic; the right to it is that to the group.
+    # Consumers use their retry topic like a topic, but the right to it is the group's.
     if name is not None and name.startswith(RETRY):
         name = name.removeprefix(RETRY)
     return Resource(ResourceType.GROUP, name)

@@ -100,12 +100,12 @@ class Entry:
         return any(_in_range(source_ip, each) for each in self.source_ips)
 
     def _has(self, wanted: Sequence[Action]) -> bool:
-        # An entry without actions says nothing, not even of Any.
+        # An entry without actions grants nothing, not even ANY.
         if not self.actions:
             return False
         if Action.ANY in wanted:
             return True
-        # A need without actions is none, and All must not allow it.
+        # A need without actions is never granted, not even by ALL.
         return bool(wanted) and (
             Action.ALL in self.actions or not set(wanted).isdisjoint(self.actions)
         )
@@ -167,7 +167,7 @@ class Policy:
     _places: _Places = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        # A frozen dataclass takes no other way; it is derived, so nothing that was frozen changes.
+        # A frozen dataclass can be set only like this.
         object.__setattr__(self, "_places", _Places(self.entries))
 
     def matching(self, need: Need, source_ip: str | None) -> list[Entry]:
@@ -184,11 +184,11 @@ class Policy:
         merged = list(self.entries)
         places: dict[Resource, int] = {}
         for at, old in enumerate(merged):
-            # Where one resource is there twice, the first entry is the one that is replaced.
+            # If a resource occurs twice, its first entry is replaced.
             places.setdefault(old.resource, at)
         for new in entries:
             at = places.setdefault(new.resource, len(merged))
-            # A place behind the end appends, and any other replaces.
+            # An index at the end appends; any other one replaces.
             merged[at : at + 1] = [new]
         return replace(self, entries=tuple(merged))
 
@@ -227,7 +227,7 @@ class Acl:
         kept = []
         for each in self.policies:
             if each.type is kind:
-                # A literal and a prefixed resource differ, though their texts begin alike.
+                # Compare whole resources: a literal and a prefixed one may have the same name.
                 entries = tuple(rule for rule in each.entries if rule.resource != resource)
                 if entries:
                     kept.append(replace(each, entries=entries))
@@ -265,8 +265,7 @@ def decide(
     Raises:
         ValueError: a rule has a network, and `source_ip` is no address.
     """
-    # The custom rules decide where one of them fits, and the default ones otherwise.
-    # Custom before Default; with a match in the first the second is not asked at all.
+    # The custom rules decide if one of them matches; only otherwise the default rules are asked.
     for policy in (acl and acl.of(PolicyType.CUSTOM), acl and acl.of(PolicyType.DEFAULT)):
         if not policy:
             continue
@@ -274,7 +273,7 @@ def decide(
         if matching:
             order = _compare if longest_prefix_first else _compare_as_5_3_3
             ordered = tuple(java_sorted(matching, order))
-            # The first one alone: a Deny further behind does not count.
+            # Only the first entry decides: a Deny after it does not count.
             entry = ordered[0]
             if entry.decision is Decision.DENY:
                 return Verdict(False, "the decision is deny.", entry, ordered, policy.type)
@@ -293,7 +292,7 @@ def java_sorted(items: Sequence[T], compare: Callable[[T, T], int]) -> list[T]:
         return done
     run = 2  # how many at the start are in order, or in reverse
     if compare(done[1], done[0]) < 0:
-        # Falling strictly: what is equal keeps its order.
+        # Strictly descending, so that equal elements keep their order.
         while run < len(done) and compare(done[run], done[run - 1]) < 0:
             run += 1
         done[:run] = reversed(done[:run])
@@ -335,14 +334,14 @@ def _compare_as_5_3_3(one: Entry, other: Entry) -> int:
     if order is None:
         order = 0
         if a.pattern is not b.pattern:
-            # An ANY at the left counts as equal to all, and at the right as behind: so both orders
-            # are possible.
+            # As in RocketMQ 5.3.3, ANY on the left compares as equal, and any other pattern on the
+            # left as smaller: both orders of a pair are possible.
             order = 0 if a.pattern is Pattern.ANY else -1  # it never looks at the other
         elif a.pattern is Pattern.PREFIXED:
             order = len(a.name or "") - len(b.name or "")
     if order:
         return order
-    # The other way round than from 5.4.0 on: Deny goes behind.
+    # Deny goes last here; from 5.4.0 on it goes first.
     if one.decision is Decision.DENY:
         return 1
     return -1 if other.decision is Decision.DENY else 0
@@ -358,7 +357,7 @@ def _by_type(a: Resource, b: Resource) -> int | None:
         return None
     if b.type is ResourceType.ANY:
         return -1
-    # Two types that are both named cannot meet in one need.
+    # Two specific types never match the same need.
     return 1 if a.type is ResourceType.ANY else 0
 
 
@@ -367,8 +366,8 @@ def is_address_or_network(text: str) -> bool:
     try:
         if "/" in text:
             host, _, bits = text.partition("/")
-            # The host may have bits behind the network, which RocketMQ allows too; `ip_network`
-            # would refuse it.
+            # The host may have bits set after the prefix, as in RocketMQ; `ip_network` would refuse
+            # them.
             return 0 <= int(bits) <= ipaddress.ip_address(host).max_prefixlen
         ipaddress.ip_address(text)
     except ValueError:
@@ -381,7 +380,6 @@ def _in_range(ip: str, network: str) -> bool:
     if not slash:
         return ip == network
     start = ipaddress.ip_address(host)
-    # An address of the other family is compared by the same shift.
     rest = start.max_prefixlen - int(bits)
-    # Numbers, whatever the family: so does RocketMQ.
+    # As in RocketMQ, addresses are compared as numbers, even those of different families.
     return int(ipaddress.ip_address(ip)) >> rest == int(start) >> rest

@@ -85,8 +85,7 @@ class ControlProcessor:
             )
         header = request.header(MoveClockRequestHeader)
         time_ms = header.time_ms
-        # Before the clock moves: frozen processes never answer, and the move would wait for them
-        # without end.
+        # Note frozen processes first: they never answer, and the move would wait for them for ever.
         clock.note_frozen((header.frozen or "").split(";"))
         # A task, as a move may take long: the connection serves other requests meanwhile.
         self._tasks.start(self._move(clock, time_ms, peer, request), name=f"move to {time_ms}")
@@ -103,7 +102,7 @@ class ControlProcessor:
         """What happened here since an earlier question; the first one has events made at all."""
         if not isinstance(self._events, EventLog):
             raise BadRequestError("nobody keeps events here", code=ResponseCode.ILLEGAL_OPERATION)
-        # At most some thousand: who asks goes on asking by `last`.
+        # An answer has some thousand events at most; clients go on with its `last`.
         reading = self._events.read(request.header(GetEventsRequestHeader).after)
         lines = b"".join(map(encode_line, reading.events))
         header = GetEventsResponseHeader(
@@ -128,7 +127,7 @@ class ControlProcessor:
 
     def _clock_header(self) -> ClockResponseHeader:
         clock = self._clock
-        # The real clock falls due by itself, so nobody has to be told when.
+        # Nobody moves a real clock, so it reports no deadline.
         due = clock.next_due() if isinstance(clock, ManualClock) else None
         return ClockResponseHeader(
             now_ms=clock.time_ms(),

@@ -81,7 +81,7 @@ class IndexBuilder:
             offset: Byte at which it begins.
             size: Its bytes, its end included.
         """
-        # Both times: on a manual clock protocol time stands still, and in a jump it moves alone.
+        # Both times count: on a manual clock, protocol time may stand still or jump.
         bucket = (event.at_ms // FRAME_MS, event.real_us // (FRAME_MS * 1000))
         # A frame is loaded as a whole, so one moment with very many events is cut.
         if bucket != self._bucket or self._frames[-1].events >= MOST_PER_FRAME:
@@ -91,7 +91,8 @@ class IndexBuilder:
         frame.events += 1
         # Up to the end of this line: lines that could not be read may be among them.
         frame.size = offset + size - frame.offset
-        # Counted events stand under their own name, or a time line would show load as silence.
+        # Counted events appear as the kind that they count, or a time line would show load as
+        # silence.
         if isinstance(event, EventsCounted):
             kind, number = event.kind, event.count
         else:
@@ -144,10 +145,10 @@ def decode_index(data: bytes, recording_bytes: int) -> RecordingIndex | None:
     """
     try:
         index = msgspec.json.decode(data, type=RecordingIndex)
-    # The file may be of somebody else, and deep enough to end the parser.
+    # The file may be somebody else's, and nested too deeply for the parser.
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    # Another size: the recording was written on since, and offsets may point into lines.
+    # With another size the recording has changed since, and offsets may point into lines.
     if index.pocketmq_index != INDEX_VERSION or index.bytes != recording_bytes:
         return None
     return index

@@ -114,12 +114,12 @@ class EventLog:
         self._events.append(event)
 
     def fact(self, key: str, make: Callable[[Stamp], Event]) -> None:
-        # Taken out first, so that the newest fact stands at the end, and the oldest is given up.
+        # Remove an older one first, so that the newest fact stands last and the oldest is dropped.
         self._facts.pop(key, None)
         self._facts[key] = make
         if len(self._facts) > MOST_FACTS:
             self._facts.popitem(last=False)
-        # It is kept in any case: who begins to read later is told it then.
+        # Without a reader the fact is only kept, for those who begin to read later.
         if self.is_on:
             self.emit(make(self.stamp()))
 
@@ -132,10 +132,10 @@ class EventLog:
         seen = rate.seen = rate.seen + 1
         if seen & _EVERY == 1:  # a clock is not asked for nothing
             self._look_at_time()
-            # The look may just have turned it off.
+            # `_look_at_time` may have turned the log off.
             if not self.is_on:
                 return False
-        # Within the bound of the window too: a burst is larger than what the sample was chosen by.
+        # The sample was chosen by the last window, and a burst may exceed the bound of this one.
         if number & rate.mask or rate.told >= rate.most:
             return False
         rate.told += 1
@@ -149,12 +149,12 @@ class EventLog:
             rate = self._rates[kind] = _Rate()
         before = rate.seen
         seen = rate.seen = before + count
-        # As many as cross a multiple of eight, or the first ones.
+        # Look when the count begins or crosses a multiple of eight.
         if (seen ^ before) & ~_EVERY or not before:
             self._look_at_time()
         # How many of so many the mask lets through, on the average.
         rate.told += (count + rate.mask) // (rate.mask + 1)
-        # Over the bound none is told, instead of a part that nobody could extend to whole messages.
+        # Over the bound none is reported: a part would not show whole messages.
         return rate.mask if rate.told <= rate.most else NONE_MASK
 
     def counter(self, kind: type[Event], place: Place) -> Counted:
@@ -178,28 +178,28 @@ class EventLog:
             most: Events at once.
         """
         now_us, before = self._now_us(), self._seq
-        # Its lease may be over while no event has noticed that yet.
+        # The lease may have ended without an event that noticed.
         was_on = self.is_on and (self._always or now_us < self._off_us)
         self._off_us = now_us + LEASE_US
         self.is_on = True
         if not was_on:
-            # Who begins to read has missed what made them true. A copy, as the role adds facts in
-            # its own thread.
+            # A new reader has missed the events behind these facts. Iterate over a copy: the role
+            # adds facts in its own thread.
             for make in list(self._facts.values()):
                 self.emit(make(self.stamp()))
         if now_us >= self._counts_us:
             self._counts_us = now_us + COUNTS_US
             self._tell_counted()
         if after < 0:
-            # A new reader from now on gets the facts as well, which are behind `before`.
+            # A reader that begins now also gets the facts, whose numbers come after `before`.
             return Reading([], 0, self._seq if was_on else before, now_us)
         if after > self._seq:
-            # The role was started again, and counts from 1: what it says now is all new.
+            # The role was started again and counts from 1: all its events are new.
             after = 0
         if after == self._seq:
             return Reading([], 0, after, now_us)
         found, first = self._behind(after, most)
-        # From 0 on a log that was off has missed nothing that anybody wanted.
+        # A first read of a log that was off has missed nothing.
         missed = max(0, first - after - 1) if after or self._always else 0
         last = found[-1].seq if found else self._seq
         return Reading(found, missed, last, now_us)
@@ -208,7 +208,7 @@ class EventLog:
         """The events behind number `after`, and the number of the first that is kept."""
         events, last = self._events, self._seq
         kept = len(events)
-        # The deque has the last numbers without a gap, so a place follows from a number.
+        # Numbers in the deque have no gaps, so an index follows from a number.
         begin = max(0, kept - (last - after))
         found = [events[at] for at in range(begin, min(kept, begin + most))]
         # Both ends are compared: the role's thread may have pushed events out at the front
@@ -238,7 +238,7 @@ class EventLog:
             self.is_on = False
             self._events.clear()
             self._rates.clear()
-            # Set to zero and kept, as the role holds the counters themselves.
+            # Reset the counters but keep them: the role holds references to them.
             for counted in self._counted.values():
                 counted.count = counted.messages = counted.size = 0
             return
@@ -259,7 +259,7 @@ class EventLog:
             counted.count -= count
             counted.messages -= messages
             counted.size -= size
-            # Not by `stamp`, whose two clocks would be asked for each place.
+            # `stamp` would read two clocks for each place.
             self._seq += 1
             event = EventsCounted(
                 at_ms,
@@ -294,12 +294,12 @@ class _Rate:
     def next_window(self, windows: int) -> None:
         """Choose the sample of the next window by what came in the one before."""
         per_window = self.seen / windows
-        # What was not told is saved for a burst, as far as `MOST_SAVED`.
+        # What was not used is saved for a burst, up to `MOST_SAVED`.
         saved = max(0, self.most - self.told) + SINGLE_PER_WINDOW * windows
         self.most = min(saved, MOST_SAVED)
         level = 0
-        # Halved until it fits: all roles choose by the same bits, so a coarser sample is a part of
-        # a finer one.
+        # Halve the sample until it fits: all roles choose by the same bits, so a coarser sample is
+        # part of a finer one.
         while per_window / (1 << level) > self.most and level < MOST_LEVEL:
             level += 1
         self.mask = (1 << level) - 1

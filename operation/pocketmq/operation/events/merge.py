@@ -25,7 +25,7 @@ class EventMerge:
 
     def expect(self, source: str, now_us: int) -> None:
         """A source is about to tell events, from now on."""
-        # Only if it is new: a source that told more already must not be set back.
+        # `setdefault`: a source that has reported already must not be set back.
         self._told_us.setdefault(source, now_us)
 
     def gone(self, source: str) -> None:
@@ -36,7 +36,7 @@ class EventMerge:
         """The events that are complete, in the order in which they happened."""
         # Equal real times are ordered by role and number, so that two runs give one order.
         kept = sorted(self._kept, key=_order)
-        # The slowest source decides: it may still tell something that came first.
+        # The slowest source decides: it may still report something earlier.
         upto = min(self._told_us.values(), default=None)
         ends = len(kept) if upto is None else sum(each.real_us <= upto for each in kept)
         self._kept = kept[ends:]

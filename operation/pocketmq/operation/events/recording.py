@@ -141,7 +141,7 @@ class RecordingReader:
             self._skipping = True
             self._at += len(self._rest)
             self._rest = b""
-        # Told once, with what was opened so far kept: a part of a recording is better than none.
+        # Keep what was read so far: a part of a recording is better than none.
         if is_last:
             self._is_over = True
             self._problem(f"the recording is longer than {self._most_bytes} bytes; opened so far")
@@ -150,7 +150,7 @@ class RecordingReader:
     def finish(self) -> None:
         """There is no more; says so in `problems` if that is in the middle of a line."""
         if self._is_over:
-            # Its reason has been told already.
+            # The reason is among the problems already.
             return
         self._is_over = True
         if self._number == 0 and not self._rest:
@@ -163,7 +163,7 @@ class RecordingReader:
         offset, size = self._at, len(raw) + 1
         self._at += size
         self._number += 1
-        # The end of a line that was too long, of which the problem has been told.
+        # This is the end of a line that was too long, which is among the problems already.
         if self._skipping:
             self._skipping = False
             return True
@@ -171,7 +171,7 @@ class RecordingReader:
             return self._take_header(raw)
         try:
             found.append(Line(self._decoder.decode(raw), offset, size))
-        # An event of a newer release is one too: the rest can still be replayed.
+        # Skip an event of a newer release: the rest can still be replayed.
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
             self._problem(f"line {self._number} is no event that this version knows: {exc}")
         return True
@@ -184,7 +184,7 @@ class RecordingReader:
             self._problem("this is no recording of PocketMQ: its first line is no header")
             return False
         self.header = header
-        # Read on all the same, as most events of another version are the same.
+        # Read on: most events of another version are the same.
         if header.pocketmq_recording != RECORDING_VERSION:
             self._problem(
                 f"it has version {header.pocketmq_recording}, and this is version "

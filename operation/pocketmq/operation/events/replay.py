@@ -63,19 +63,19 @@ class ClusterState:
 
     def take(self, event: Event) -> None:
         """Fold the next one."""
-        # Events of several roles come by real time, so protocol time may step back a little.
+        # Events of several roles are ordered by real time, so protocol time may step back a little.
         self.at_ms = max(self.at_ms, event.at_ms)
         match event:
             case RoleStarted():
                 self.roles[event.role] = "running"
             case RoleStopped():
                 self.roles[event.role] = event.how
-                # One that is frozen keeps its memory, and goes on with it.
+                # A frozen role keeps its memory.
                 if event.how == "ended":
                     self._ended(event.role)
             case BrokerRegistered():
                 known = self.known.setdefault(event.nameserver, {})
-                # By the id as well: master and slaves have one name.
+                # The key has the id, too: a master and its slaves share a name.
                 known[event.broker, event.broker_id] = event.address
             case BrokerForgotten():
                 known = self.known.setdefault(event.nameserver, {})
@@ -111,7 +111,7 @@ class ClusterState:
 
     def _member(self, event: MemberJoined | MemberLeft | MemberSilent) -> None:
         if isinstance(event, MemberJoined):
-            # Twice for two connections, so that one that leaves takes only its own away.
+            # A client with two connections is listed twice; each that ends removes one.
             self.members.setdefault((event.broker, event.group), []).append(event.client_id)
             return
         if isinstance(event, MemberLeft):
@@ -129,9 +129,9 @@ class ClusterState:
 
     def _stored(self, event: MessageStored | MessageDispatched | StoreFlushed) -> None:
         if isinstance(event, StoreFlushed):
-            # What the disk has is told in order, so the last is the furthest.
+            # Flushes are reported in order, so the last one is the furthest.
             self.flushed[event.broker] = event.physical_to
-            # Somebody who began to watch late knows the end of the log by this alone.
+            # To somebody who began to watch late, only this shows the end of the log.
             if event.physical_end is not None:
                 self.log_ends[event.broker] = event.physical_end
         elif isinstance(event, MessageStored):

@@ -127,7 +127,7 @@ def sample_number(unique_key: str | None, offset: int = 0) -> int:
     has one, else the offset."""
     if unique_key:
         try:
-            # The counter differs from message to message, as time and process do not.
+            # The key ends in a counter, which differs between messages; time and process do not.
             return int(unique_key[-4:], 16)
         # A producer may set any key; then roles that know the offset still agree.
         except ValueError:

@@ -30,7 +30,7 @@ class FrameCutter:
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[Frame]:
         """The frames that are complete now."""
-        # Whatever follows is passed on as it comes.
+        # After a broken frame everything is passed on as it comes.
         if self._is_lost:
             return [Frame(bytes(data), None)]
         self._buffer += data
@@ -38,8 +38,7 @@ class FrameCutter:
         while len(self._buffer) >= 4:
             # Signed, as Java reads it: a negative length is a broken stream and not a long frame.
             length = int.from_bytes(self._buffer[:4], signed=True)
-            # Nobody can tell where the next frame begins; the real reader is to see the bytes as
-            # they came.
+            # The next frame cannot be found, so the real reader gets the bytes as they came.
             if not 4 <= length <= MAX_FRAME_BYTES - 4:
                 self._is_lost = True  # whoever reads it closes the connection
                 return [*frames, Frame(self.rest(), None)]
@@ -47,20 +46,21 @@ class FrameCutter:
                 break
             raw = bytes(self._buffer[: 4 + length])
             del self._buffer[: 4 + length]
-            # Its beginning went on before there was any rule, so the rest has to follow unjudged.
+            # The beginning of this frame was passed on before there was a rule, so the rest
+            # follows.
             if self._passed:
                 frames.append(Frame(raw[self._passed :], None))
                 self._passed = 0
                 continue
-            # A decoder for each frame: one that cannot be read must not spoil the next.
+            # Each frame gets its own decoder: an unreadable one must not spoil the next.
             commands = FrameDecoder().feed(raw)
-            # None in place of a command: the real reader is to complain about it.
+            # An unreadable frame has no command: the real reader reports the fault.
             frames.append(Frame(raw, commands[0] if commands else None))
         return frames
 
     def rest(self) -> bytes:
         """What has come of a frame that is not complete, to be passed on; it is forgotten here."""
-        # What was passed on before stays with the reader, which would else get it twice.
+        # Leave out what was passed on before: the reader has it already.
         rest = bytes(self._buffer[self._passed :])
         self._buffer.clear()
         self._passed = 0

@@ -95,7 +95,7 @@ class RuleBook:
             role: Name of this role in the rules; empty: as before.
         """
         self.role = role or self.role
-        # By the whole rule and not its id: a rule that was changed begins to count anew.
+        # Compare whole rules and not ids: a rule that was changed counts from 0 again.
         known = {each.rule: each for each in (*self._network, *self._disk)}
         network: list[_Armed] = []
         disk: list[_Armed] = []
@@ -142,7 +142,7 @@ class RuleBook:
     def fills_disk(self) -> bool:
         """Whether a `disk-full` holds for every call."""
         return bool(self._disk) and any(
-            # One with a count lets some calls pass, and the disk is not full for those who look.
+            # A rule with a count lets some calls pass, so the disk does not look full.
             each.rule.do == "disk-full" and each.rule.nth is None and each.rule.times is None
             for each in self._disk
         )
@@ -155,7 +155,7 @@ class RuleBook:
                 # All that have an address now; a role that joins later comes with the next set of
                 # rules.
                 return set(addresses) - {self.role} if there == OTHERS else {there}
-        # Only now: a rule that names this role as `there` was found above already.
+        # A rule that names this role was found above; otherwise the role may be one of OTHERS.
         for here, there in (sides, sides[::-1]):
             if here == OTHERS:
                 return {there}
@@ -176,7 +176,7 @@ class RuleBook:
         names: _Names | None = None
         for armed in self._network:
             rule = armed.rule
-            # The other deeds happen where the request arrives: both ends may have the same rule.
+            # Only `lose` acts where a request leaves: both ends may have the same rule.
             if leaves and rule.do != "lose":
                 continue
             codes = rule.codes
@@ -188,7 +188,7 @@ class RuleBook:
                 if not names.fit(rule):
                     continue
             if armed.fires():
-                # For the report, also of a rule that asks for none.
+                # The report has the names even if the rule does not ask for them.
                 names = names or _Names(request)
                 self._note(rule, code=request.code, topic=names.topic, group=names.group)
                 return rule
@@ -198,7 +198,7 @@ class RuleBook:
         """The first rule that fires at a call of the disk."""
         for armed in self._disk:
             rule = armed.rule
-            # A slow disk makes writes wait for nothing; only the sync takes time.
+            # On a slow disk only syncs take time; writes do not wait.
             operations = _SYNCS if rule.do == "slow-fsync" else _WRITES
             if operation in operations and armed.fires():
                 self._note(rule, path=path)
@@ -256,7 +256,7 @@ class _Armed:
         """Count a call that fits; whether the rule fires at it."""
         rule = self.rule
         self._seen += 1
-        # `nth` alone means that one call and no other.
+        # `nth` alone means exactly that call.
         most = rule.times if rule.times is not None else (1 if rule.nth is not None else None)
         if self._seen < (rule.nth or 1) or (most is not None and self.fired >= most):
             return False
@@ -277,7 +277,7 @@ class _Names:
         if kind is None:
             return
         try:
-            # Read a second time by the processor; rules are for tests, so this may cost.
+            # The processor reads the header again; rules are for tests, so this may cost.
             header = request.header(kind)
         except BadRequestError:
             return  # the processor says what is wrong with it

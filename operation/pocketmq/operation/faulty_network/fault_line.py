@@ -84,20 +84,20 @@ class FaultLine(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        # Before the inner end is told: it may write at once, and a rule may already hold.
+        # Listen first: the inner end may write at once, and a rule may be in force already.
         self._book.listen(self._changed)
         self._inner_transport = LineTransport(self._transport)
         self._choose_write()
         self._inner.connection_made(self._inner_transport)
 
     def data_received(self, data: bytes) -> None:
-        # While nobody has rules no frame is looked at, which is every cluster in earnest.
+        # Without rules, as in production, frames are not examined.
         if self._always_cuts or self._book.is_armed:
             self._judge_incoming(data)
         elif self._in is None:
             self._inner.data_received(data)
         else:
-            # The last rule is gone: what was cut goes on before what comes now.
+            # The last rule is gone: pass the partial frame on before the new data.
             rest, self._in = self._in.rest(), None
             self._inner.data_received(rest + data)
 
@@ -108,7 +108,7 @@ class FaultLine(asyncio.Protocol):
         # The book lives as long as the role, and would keep every connection that ever was.
         self._book.unlisten(self._changed)
         self._transport = None
-        # The inner end writes into nothing from now on, instead of a closed transport.
+        # From now on, what the inner end writes is dropped.
         self._choose_write()
         self._held_in.clear()
         self._held_out.clear()
@@ -133,7 +133,7 @@ class FaultLine(asyncio.Protocol):
             return
         passed = []
         for frame in self._out.feed(data):
-            # Lost before it is held: a partition keeps frames, a dropped answer is gone for good.
+            # Look for losses first: a partition only holds frames, whereas a lost answer is gone.
             if self._is_lost_on_leaving(frame.command):
                 continue
             is_exempt = self._is_exempt(frame.command)  # forgets it, parted or not
@@ -147,7 +147,7 @@ class FaultLine(asyncio.Protocol):
     def _is_lost_on_leaving(self, command: Command | None) -> bool:
         if command is None:
             return False
-        # Answers are no calls: no rule names them, and only a dropped one is lost.
+        # Rules are about requests; only the answer to a request that met `drop` is lost.
         if command.is_response:
             if command.opaque in self._dropped:
                 del self._dropped[command.opaque]
@@ -158,19 +158,19 @@ class FaultLine(asyncio.Protocol):
     # -- in ---------------------------------------------------------------------------------
 
     def _judge_incoming(self, data: bytes) -> None:
-        # The first bytes under a rule: the channel may have the beginning of a frame already.
+        # A rule has just been set: the channel may have the beginning of a frame already.
         if self._in is None:
             self._in = FrameCutter(self._inner.unfinished)
         for frame in self._in.feed(data):
             command = frame.command
             if command is not None and not command.is_response:
-                # Connections do not say who is at the other end; what it asks for does.
+                # A connection does not say who the peer is, but its requests do.
                 self._is_role = self._is_role or command.code in ROLE_CODES
-                # Whoever takes the rule back asks over the same port: its requests and answers
-                # always pass.
+                # Rules are also set and cleared over this port: those requests and answers always
+                # pass.
                 if is_own(command.code) and not command.is_oneway:
                     self._exempt.add(command.opaque)
-            # An answer to a request of our own is held as well: the peer is cut off in both ways.
+            # Answers to our own requests are held, too: a partition cuts both directions.
             if self._is_parted and not (
                 command is not None and not command.is_response and is_own(command.code)
             ):
@@ -184,7 +184,7 @@ class FaultLine(asyncio.Protocol):
     def _pass_in(self, frame: Frame) -> None:
         command = frame.command
         inner = self._inner
-        # What nobody can read is the channel's to refuse.
+        # The channel refuses unreadable frames.
         if command is None or command.is_response:
             inner.data_received(frame.raw)
             return
@@ -197,12 +197,11 @@ class FaultLine(asyncio.Protocol):
                 self._refuse(command, int(rule.with_code), rule.remark)
             case "delay":
                 loop = asyncio.get_running_loop()
-                # The loop's own time: a network's delay is on no manual clock.
+                # Network delays use the loop's real time, and never a manual clock.
                 loop.call_later(rule.delay_ms / 1000, self._arrive_late, frame.raw)
             case "drop":
-                # The request is done and only its answer is lost, as when a connection breaks
-                # between.
-                # Bounded, as a processor may never answer; a one-way request has no answer to lose.
+                # The request is processed and only its answer is lost. The mapping is bounded, as a
+                # processor may never answer.
                 if not command.is_oneway and len(self._dropped) < MOST_DROPPED:
                     self._dropped[command.opaque] = None
                 inner.data_received(frame.raw)
@@ -221,8 +220,7 @@ class FaultLine(asyncio.Protocol):
 
     def _refuse(self, request: Command, code: int, remark: str) -> None:
         if self._transport is not None and not request.is_oneway:
-            # Past the partition and the rules: it is the network's own answer, which no rule is
-            # about.
+            # Write past the partition and the rules, which are not about this answer.
             self._transport.write(b"".join(encode_frame(request.reply(code=code, remark=remark))))
 
     def _reset(self) -> None:
@@ -232,8 +230,7 @@ class FaultLine(asyncio.Protocol):
         found = transport.get_extra_info("socket")
         # Unix sockets know no RST, and in tests there may be no socket at all.
         if found is not None and found.family in (socket.AF_INET, socket.AF_INET6):
-            # Without it the kernel would say goodbye in order (FIN), which peers handle better than
-            # an RST.
+            # Without this option the kernel would send FIN, which peers handle better than RST.
             found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         transport.abort()
 
@@ -243,8 +240,8 @@ class FaultLine(asyncio.Protocol):
     def _is_parted(self) -> bool:
         book = self._book
         if self._target:
-            # Whom we dialled is known by its address; who dialled us comes from a port of no
-            # meaning.
+            # A peer that we dialled is known by its address; one that dialled us has an arbitrary
+            # port.
             return self._target in book.cut_addresses
         return book.cuts_clients and not self._is_role
 
@@ -257,7 +254,7 @@ class FaultLine(asyncio.Protocol):
     def _hold(self, held: list[bytes], raw: bytes) -> None:
         held.append(raw)
         self._held_bytes += len(raw)
-        # A real network holds no more either: a full window ends in a broken connection.
+        # In a real network, too, a full window ends in a broken connection.
         if self._held_bytes > MOST_HELD_BYTES:
             self._reset()
 
@@ -272,9 +269,9 @@ class FaultLine(asyncio.Protocol):
     def _changed(self) -> None:
         self._choose_write()
         if self._is_parted or not (self._held_in or self._held_out):
-            # It still holds, or there is nothing to catch up with.
+            # The partition still holds, or there is nothing to send on.
             return
-        # Taken out first: what the inner end answers may be held anew by other rules.
+        # Reset first: other rules may hold what the inner end answers.
         incoming, self._held_in = self._held_in, []
         outgoing, self._held_out = self._held_out, []
         self._held_bytes = 0
@@ -302,7 +299,7 @@ class ChannelLine(FaultLine):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        # While it stands aside no `connection_lost` reaches this line.
+        # While the line stands aside, it gets no `connection_lost`.
         self._channel.add_close_listener(self._ended)
         # Without rules the channel reads the socket by itself: a line between costs each message.
         if self._transport is not None and not self._book.is_armed:
@@ -318,9 +315,8 @@ class ChannelLine(FaultLine):
         if self._is_aside and self._book.is_armed:
             self._is_aside = False
             if self._transport is not None and self._inner_transport is not None:
-                # asyncio calls whoever is the protocol at the time, so a rule acts on the next
-                # bytes.
+                # asyncio calls the present protocol, so a rule acts on the next bytes.
                 self._transport.set_protocol(self)
                 self._channel.write_to(self._inner_transport)
-        # Afterwards: it chooses where the inner end writes, and has to find the line in its place.
+        # Last, when the line is in its place: it chooses where the inner end writes.
         super()._changed()

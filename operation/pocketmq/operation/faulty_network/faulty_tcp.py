@@ -89,7 +89,7 @@ class FaultyTcp(TcpNetwork):
         )
 
     def socket_protocol(self, channel: Channel, target: str) -> asyncio.Protocol:
-        # One for each connection, also while there are no rules: they may come at any time.
+        # Every connection has a line, as rules may come at any time.
         return ChannelLine(channel, self._book, target)
 
     async def listen(
@@ -115,7 +115,7 @@ class FaultyTcp(TcpNetwork):
 
     def _check(self, address: str) -> None:
         if address in self._book.cut_addresses:
-            # As a network that is cut would let the connect fail; callers need no other branch.
+            # Callers handle this error already: a cut network fails in the same way.
             raise ConnectError(address, "a fault rule parts us from it")
 
 
@@ -144,7 +144,7 @@ class FaultProcessor:
                 code=ResponseCode.NO_PERMISSION,
             )
         orders = decode_body(request.body_view, FaultOrders, request.encoding)
-        # Checked before any is taken: a bad rule leaves those before as they are.
+        # Check all rules before any is set: a bad one changes nothing.
         rules = [each.checked() for each in orders.rules]
         # After the answer: a partition from clients would hold it back.
         asyncio.get_running_loop().call_soon(

@@ -36,8 +36,7 @@ class StreamLine(asyncio.Protocol):
         self._is_parted = False
         self._held: list[bytes] = []
         self._held_bytes = 0
-        # Bound to the inner end directly: a log that is replicated passes here, and nothing looks
-        # at it.
+        # Data goes directly to the inner end: replicated logs pass here, and no rule examines them.
         self.data_received = inner.data_received  # type: ignore[method-assign]
 
     # -- asyncio.Protocol -------------------------------------------------------------------
@@ -46,7 +45,7 @@ class StreamLine(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         self._inner_transport = _StreamTransport(self._transport, self._may_read)
         self._book.listen(self._changed)
-        # Before the inner end is told, as it may write at once and the role be parted already.
+        # Look first: the role may be parted already, and the inner end may write at once.
         self._changed()
         self._inner.connection_made(self._inner_transport)
 
@@ -55,7 +54,7 @@ class StreamLine(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._book.unlisten(self._changed)
-        # Rules that change later find nothing to hold.
+        # Later changes of the rules must find nothing to hold.
         self._transport = None
         self._held.clear()
         self._inner.connection_lost(exc)
@@ -79,11 +78,10 @@ class StreamLine(asyncio.Protocol):
         was_parted, self._is_parted = self._is_parted, is_parted
         if is_parted:
             inner.write_to(self._hold)
-            # Not read at all: the sender's window fills as over a cut line, and costs no memory
-            # here.
+            # Stop reading: the sender's window fills as over a cut line, and nothing is held here.
             transport.pause_reading()
             return
-        # Before what was held is written, so that nothing new is held any more.
+        # Switch before the held data is written, so that nothing new is held.
         inner.write_to(transport.write)
         if was_parted:
             held, self._held = self._held, []
@@ -97,7 +95,7 @@ class StreamLine(asyncio.Protocol):
         self._held.append(bytes(data))
         self._held_bytes += len(data)
         if self._held_bytes > MOST_HELD_BYTES and self._transport is not None:
-            # Written without end into a partition it would fill the memory.
+            # Endless writes into a partition would fill the memory.
             self._transport.abort()
 
 

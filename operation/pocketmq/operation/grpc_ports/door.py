@@ -52,12 +52,11 @@ class GrpcDoor:
 
     def __call__(self, channel: Channel) -> None:
         """Take over the connection of a channel, whose peer began to speak HTTP/2."""
-        # Each costs a dial and bytes that wait, and any peer may open as many as it likes.
+        # Bounded: each connection costs a dial and a buffer, and a peer may open many.
         if self._is_stopped or len(self._tasks) >= MOST_AT_ONCE:
             channel.close()
             return
-        # With a header of the PROXY protocol, so that the proxy knows the SDK's address and not
-        # ours.
+        # With a header of the PROXY protocol, the proxy sees the SDK's address instead of ours.
         passed_on = PassedOn(channel, header_of(channel.address, channel.local_address))
         self._tasks.start(self._open(passed_on, channel.address), name="pass on")
 
@@ -67,7 +66,7 @@ class GrpcDoor:
         await self._tasks.stop()
 
     async def _open(self, passed_on: PassedOn, peer: str) -> None:
-        # Asked for each peer: proxies come and go, and an SDK connects seldom.
+        # Look proxies up for each peer: they come and go, and SDKs connect rarely.
         proxies = await self._find()
         for proxy in proxies[:MOST_TRIED]:
             if passed_on.is_over:
@@ -79,7 +78,7 @@ class GrpcDoor:
             else:
                 log.debug("grpc.passed_on", peer=peer, proxy=proxy.endpoints)
                 return
-        # Told to the peer, as its user reads no log of a broker.
+        # Answer the peer itself: its user does not read the log of a broker.
         text = NO_PROXY.format(role=self._role)
         if proxies:
             text = (

@@ -81,13 +81,13 @@ class MemberDoor:
             BadRequestError: it is for members, and this peer has not proven to be one.
         """
         code = request.code
-        # By the code first, as nearly all requests at a nameserver are for routes.
+        # Check the code first: nearly all requests at a nameserver are for routes.
         if self._is_open(code) or peer in self._members:
             return
         if code not in self._told and len(self._told) < _MOST_TOLD:
             self._told.add(code)
             log.warning("request.of_stranger", peer=peer.address, request=request_name(code))
-        # Refused, and not hung up on: a tool that lacks the secret reads what to do.
+        # Refuse instead of closing: the user of a tool without the secret reads what to do.
         raise BadRequestError(
             f"{request_name(code)} is for members of the cluster, and this connection has not"
             " proven to be one's: give the role members_must_prove, the cluster's"
@@ -111,10 +111,11 @@ class BrokerDoor:
     def check(self, peer: Peer, request: Command) -> None:
         """Return if the request may be processed; raises its refusal if not."""
         code = request.code
-        # Before users: controllers have none, and a super user must not turn replicas about either.
+        # Check members before users: controllers have no user, and even a super user must not
+        # change the roles of replicas.
         if code in OF_MEMBERS_AT_BROKER:
             self._door.check(peer, request)
-        # Who proves to be a member has no user yet.
+        # A peer that is proving its membership has no user yet.
         elif self._guard is not None and code not in PROOF:
             self._guard.check(peer, request)
 
@@ -134,6 +135,6 @@ def guarded(
         knows: As `Dispatcher`.
     """
     if members is None:
-        # A plain one, which checks nothing for each request.
+        # A plain dispatcher saves a check for each request.
         return Dispatcher(budget, knows)
     return GuardedDispatcher(MemberDoor(members, is_open.__contains__), budget, knows)

@@ -83,7 +83,7 @@ class MemberProcessor:
         Raises:
             BadRequestError: the connection is in plaintext.
         """
-        # A proof is for one TLS connection: over plaintext somebody between could pass it on.
+        # A proof is bound to a TLS connection: in plaintext, somebody in between could pass it on.
         if not peer.tls_binding():
             raise BadRequestError(NEEDS_TLS, code=ResponseCode.NO_PERMISSION)
         fresh = self._members.challenges[peer] = secrets.token_bytes(CHALLENGE_BYTES)
@@ -97,9 +97,9 @@ class MemberProcessor:
             BadRequestError: it is wrong, or nobody was challenged; the connection is closed.
         """
         header = request.header(ProveMemberRequestHeader)
-        # Taken out, so that each challenge is answered once.
+        # Each challenge can be answered once.
         challenge = self._members.challenges.pop(peer, b"")
-        # The other end's own part: without it a false port could have old answers repeated.
+        # The peer's own random part: without it, a false port could replay old answers.
         nonce = _bytes(header.nonce, CHALLENGE_BYTES)
         exchange = Exchange(peer.tls_binding(), challenge, nonce)
         secret = self._members.secret
@@ -115,7 +115,7 @@ class MemberProcessor:
                 f"the proof is wrong: {SHARE_IT}", code=ResponseCode.NO_PERMISSION
             )
         self._members.add(peer)
-        # Only after theirs: who has no secret gets nothing to work on.
+        # Prove ourselves to members only: others get nothing to work on.
         own = proof(secret, End.ACCEPTED, exchange)
         return request.reply(ProveMemberResponseHeader(proof=own.hex()))
 
@@ -133,7 +133,7 @@ async def prove_to(channel: Channel, address: str, secret: Secret, *, timeout_s:
         ConnectError: it refuses us, or is no member; the text says what to do.
     """
     binding = channel.tls_binding()
-    # Before anything is sent: a proof in plaintext would help whoever listens.
+    # Check before anything is sent: a proof in plaintext would help eavesdroppers.
     if not binding:
         raise ConnectError(address, NEEDS_TLS)
     try:
@@ -152,7 +152,6 @@ async def prove_to(channel: Channel, address: str, secret: Secret, *, timeout_s:
         if isinstance(exc, ConnectError):
             raise
         raise ConnectError(address, str(exc)) from exc
-    # Until here it was asked nothing but the exchange itself.
     if not is_proven(secret, End.ACCEPTED, exchange, shown):
         raise ConnectError(address, f"its proof is wrong: {SHARE_IT}")
 
@@ -175,7 +174,7 @@ def _bytes(text: str, size: int) -> bytes:
         found = bytes.fromhex(text)
     except ValueError:
         found = b""
-    # A short one would let somebody choose a weaker exchange.
+    # Shorter values would weaken the exchange.
     if len(found) != size:
         raise BadRequestError(f"{size} hexadecimal bytes are expected")
     return found

@@ -63,8 +63,8 @@ class MemberNetwork:
         is_proven = False
 
         def closed(channel: Channel) -> None:
-            # Of one that was refused nobody knew: a broker would take it for a nameserver that it
-            # had and has lost, and register anew at once, without end.
+            # A refused connection is not reported: a broker would take it for a lost nameserver and
+            # register again at once, without end.
             if is_proven and on_close is not None:
                 on_close(channel)
 
@@ -79,7 +79,8 @@ class MemberNetwork:
         )
         try:
             await prove_to(channel, address, self._members.secret, timeout_s=timeout_s)
-            # `closed` above has told nobody of it, so the caller must not get it as an open one.
+            # `closed` has not reported this connection, so the caller must not get it as an open
+            # one.
             if channel.closed.done():
                 raise ConnectError(address, "it hung up as soon as it had proven itself")
         # Also when cancelled: nobody else knows of this connection yet.
@@ -87,7 +88,7 @@ class MemberNetwork:
             channel.close()
             raise
         is_proven = True
-        # From now on what the other end asks is answered.
+        # From now on, requests of the other end are answered.
         channel.dispatcher = dispatcher
         return channel
 
@@ -95,7 +96,7 @@ class MemberNetwork:
         self, host: str, port: int, make: MakeProtocol, *, tls: bool = False
     ) -> Listener:
         secret = self._members.secret
-        # `tls` as it was asked for does not matter: proofs need it always.
+        # Always TLS, whatever the caller asks for: proofs need it.
         return await self._inner.listen(
             host, port, lambda: AcceptedProvenStream(make(), secret), tls=True
         )

@@ -42,7 +42,7 @@ class SecurityOptions(TlsOptions):
         """
         if not self.members_must_prove:
             return None
-        # Both: a role takes proofs at its ports, and gives them on its own connections.
+        # Both are needed: a role checks proofs at its ports and gives them on its own connections.
         if self.tls_server_mode == "disabled" or not self.tls_enable:
             raise ConfigError(
                 "members_must_prove",

@@ -43,7 +43,7 @@ def make_certificate(folder: Path, hosts: Iterable[str] = ()) -> KeyPair:
     certificate, key = _made(dict.fromkeys([*HERE, socket.gethostname(), *hosts]))
     pair = certificate_in(folder)
     pair.certificate.unlink(missing_ok=True)  # it would not fit the new key
-    # The old certificate is gone for good before a new key takes its key's place.
+    # The removal must be on the disk before the new key replaces the old one.
     sync(folder)
     for path, data in ((pair.key, key), (pair.certificate, certificate)):
         write_private(path, data)
@@ -82,7 +82,7 @@ def _made(hosts: Iterable[str]) -> tuple[bytes, bytes]:
             "making a certificate for TLS",
             "pip install 'pocketmq[tls]', or give certificates (docs/tls.md)",
         ) from exc
-    # EC and not RSA: it is made in no time, and its signatures cost a flooded port less.
+    # EC instead of RSA: the key is made quickly, and signatures cost a flooded port less.
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "PocketMQ, made on this machine")])
     names: list[x509.GeneralName] = []
@@ -90,7 +90,7 @@ def _made(hosts: Iterable[str]) -> tuple[bytes, bytes]:
         try:
             names.append(x509.IPAddress(ipaddress.ip_address(host.strip("[]"))))
         except ValueError:
-            # An international name would need IDNA; nobody reaches a machine of a test by one.
+            # International names would need IDNA and are left out.
             if host.isascii() and host:
                 names.append(x509.DNSName(host))
     identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
@@ -103,7 +103,7 @@ def _made(hosts: Iterable[str]) -> tuple[bytes, bytes]:
         .not_valid_before(_FROM)
         .not_valid_after(_TO)
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        # Its own authority: clients that are given the file trust just this certificate.
+        # The certificate is its own authority: clients that get the file trust only this one.
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(identifier, critical=False)
         .add_extension(

@@ -34,7 +34,7 @@ def limit_protocols(context: ssl.SSLContext, protocols: Sequence[str]) -> None:
     if not protocols:
         return
     unknown = [each for each in protocols if each not in _VERSIONS and each not in _OLD]
-    # A range is all that OpenSSL takes, and of two versions any choice is one.
+    # OpenSSL takes only a range; with two versions, every selection is one.
     known = sorted(_VERSIONS[each] for each in protocols if each in _VERSIONS)
     if unknown or not known:
         what = ", ".join(unknown or protocols)
@@ -52,7 +52,7 @@ def limit_ciphers(context: ssl.SSLContext, ciphers: Sequence[str]) -> None:
     """
     if not ciphers:
         return
-    # Asked of OpenSSL, as its build decides which suites of TLS 1.3 there are.
+    # The build of OpenSSL decides which suites of TLS 1.3 there are.
     of_1_3 = {each["name"] for each in context.get_ciphers() if each["protocol"] == "TLSv1.3"}
     names = [openssl_name(each) for each in ciphers]
     of_1_2 = [name for name in names if name not in of_1_3]
@@ -70,7 +70,7 @@ def limit_ciphers(context: ssl.SSLContext, ciphers: Sequence[str]) -> None:
         raise ConfigError("tls.ciphers", "none of them is one of the versions in tls.protocols")
     if of_1_2:
         context.set_ciphers(":".join(of_1_2))
-    # A version whose suites nobody named would else be spoken with all of them.
+    # Otherwise a version without a named suite would be used with all of its suites.
     if not speaks_1_3:
         context.maximum_version = ssl.TLSVersion.TLSv1_2
     if not speaks_1_2:

@@ -149,7 +149,7 @@ class TlsOptions:
         found = all_in(path)
         changed: dict[str, Any] = {}
         for each in describe(TlsOptions):
-            # What the file does not name stays as it was given otherwise.
+            # Options that the file does not name keep their values.
             if each.rocketmq_name not in found or each.name in _NOT_IN_FILE:
                 continue
             text = found[each.rocketmq_name]
@@ -207,7 +207,7 @@ class TlsOptions:
         Raises:
             ConfigError: a file is missing or cannot be used.
         """
-        # Any server is trusted then, as by RocketMQ's default.
+        # Test mode trusts any server, as RocketMQ does by default.
         if self.tls_test_mode_enable:
             return self.limited(client_context())
         trust = self.tls_client_trust_cert_path

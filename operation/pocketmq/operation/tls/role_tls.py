@@ -61,7 +61,7 @@ class RoleTls:
     def __init__(self, options: TlsOptions, *, read: ReadFile = read_file) -> None:
         self._given = options
         self._read = read
-        # The file of options goes before those given, and is read again with each change.
+        # The options' file overrides given options, and is read again after each change.
         now = options.with_file()
         self._takes_files = not now.tls_test_mode_enable
         self._at_start = now
@@ -73,8 +73,8 @@ class RoleTls:
         """Since the context was made."""
         self.client: ClientTls | None = None
         """Of connections that the role makes; None: they are in plaintext."""
-        # Not of the file, which RocketMQ does not let decide this; a fault ends the start, as it
-        # could reach nobody.
+        # As in RocketMQ, the file does not decide this. A fault ends the start: the role could
+        # reach nobody.
         if options.tls_enable:
             self.client = ClientTls(now.client_context())
         self.server: ServerTls | None = None
@@ -83,9 +83,9 @@ class RoleTls:
             return
         self.server = ServerTls(self._now, enforces=options.tls_server_mode == "enforcing")
         if self._takes_files:
-            # Before they are loaded: a change in between is seen by the next look.
+            # Read the contents before loading: a change in between is then noticed.
             self._seen = self._contents(now.server_files)
-            # It does not end the role: its port serves plaintext all the same. could be better: a
+            # A fault does not end the role, whose port still serves plaintext. could be better: a
             # file that is missing now is not watched either.
             self._load(now, "TLS peers are hung up on until the files are mended")
 
@@ -123,11 +123,10 @@ class RoleTls:
             return
         trust = now.tls_server_trust_cert_path
         pair = {now.tls_server_cert_path, now.tls_server_key_path} - {None}
-        # As the options say now: their file may name others than at the start.
+        # Use the present options: their file may name other files than at the start.
         own = {each.expanduser() for each in pair if each is not None}
         # Trusted authorities have no counterpart to wait for.
         trust_changed = trust is not None and trust.expanduser() in self._changed
-        # Without it a certificate might be loaded with the key of before, and refused.
         if trust_changed or own <= self._changed:
             self._changed.clear()
             self._load(now, "connections go on with the certificate of before")
@@ -138,7 +137,7 @@ class RoleTls:
         # At the first peer and not at the start: making one costs time, and needs a package.
         if self._context is None and not self._takes_files:
             self._make()
-        # Once: a peer that tries each second would fill the log.
+        # Log this once: a peer that tries each second would fill the log.
         if self._context is None and self._says_why:
             self._says_why = False
             log.error("tls.unavailable", advice="TLS peers are hung up on; the log says why")
@@ -160,7 +159,7 @@ class RoleTls:
                 self._says_why = False
                 advice = "is the temporary folder full?"
                 log.error("tls.unavailable", reason=str(exc), advice=advice)
-        # Versions or suites that were named wrongly, which no further peer mends.
+        # Versions or suites were named wrongly.
         except ConfigError as exc:
             if self._says_why:
                 self._says_why = False
@@ -174,7 +173,7 @@ class RoleTls:
         except ConfigError as exc:
             self._keep(exc, otherwise)
         else:
-            # A later fault is told again.
+            # A later fault is logged again.
             self._says_why = True
             log.info("tls.certificate_loaded", certificate=str(options.tls_server_cert_path))
             # An operator who set one of the two may believe that peers are checked.
