@@ -61,8 +61,7 @@ def use_own_certificate(command: RoleCommand, config: ProxyConfig) -> Path | Non
         return None
     from pocketmq.operation.tls.certificate import kept_certificate
 
-    # Only what SDKs dial has to stand in it: SDKs compare the certificate's names with that
-    # address.
+    # The certificate names only what SDKs dial, because they compare its names with that.
     hosts = [told_ip(config.host)]
     if config.advertise:
         hosts.append(split_address(config.advertise)[0])

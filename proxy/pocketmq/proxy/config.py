@@ -75,7 +75,7 @@ class ProxyConfig:
             # Read for its fault only: a typing error shows at start, and not in every SDK's first
             # route.
             split_address(self.advertise)
-        # Brokers check what the proxy signs, so SDKs that nobody checks would act as that user.
+        # Brokers check only the proxy's signature, so unchecked SDKs would act as its user.
         if self.inner_credentials is not None and not self.authentication_enabled:
             raise ConfigError(
                 "inner_client_authentication_credentials",

@@ -49,8 +49,7 @@ def needs_of(request: Any) -> list[Need]:
         case "SendMessageRequest":
             if not request.messages:
                 raise AccessDeniedError("message is null.")
-            # The first names all: a send whose messages are of several topics is refused
-            # afterwards.
+            # The first message stands for all: a send to several topics is refused later.
             return [_topic(request.messages[0].topic, PUB)]
         case "RecallMessageRequest" | "EndTransactionRequest":
             return [_topic(request.topic, PUB)]
@@ -65,8 +64,7 @@ def needs_of(request: Any) -> list[Need]:
         case "ForwardMessageToDeadLetterQueueRequest":
             return [_group(request.group), _topic(request.topic, SUB)]
         case "ChangeInvisibleDurationRequest":
-            # RocketMQ's table asks for no right to the topic here, so a handle is enough with its
-            # group.
+            # RocketMQ asks for no right to the topic here: the right to the group is enough.
             return [_group(request.group)]
         case "HeartbeatRequest" if request.client_type in _CONSUMERS:
             return [_group(request.group)]

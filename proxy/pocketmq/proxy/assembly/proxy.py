@@ -136,7 +136,7 @@ class Proxy(StartStop):
         """
         try:
             await self._start()
-        # Also a cancelled start: its socket folder, ports and timers would outlive it.
+        # Also after a cancelled start: its socket folder, ports and timers would outlive it.
         except BaseException:
             await self.stop()
             raise
@@ -187,10 +187,10 @@ class Proxy(StartStop):
         # gRPC listens at a path in there, so the folder comes before the server.
         self.front.make_folder()
         await self._server.start(self.front.inner)
-        # Last: an SDK that connects finds gRPC listening, and never a front with nothing behind it.
+        # Last, so that an SDK that connects always finds gRPC behind the front.
         await self.front.start(config.host, config.grpc_port)
         self._announcer = PeriodicService("proxy.announce", self._clock, ANNOUNCE_S, self._announce)
-        # Once before `start` returns, so that a nameserver can tell of this proxy at once.
+        # Announce once before `start` returns, so that nameservers know this proxy at once.
         await self._announce()
         self._announcer.start()
         log.info("proxy.started", endpoints=self.endpoints)
@@ -201,7 +201,7 @@ class Proxy(StartStop):
         # First of all, so that nobody is sent here while calls end.
         if announcer is not None:
             await announcer.stop()
-            # After its timer: an announcement under way would enter the proxy again.
+            # The timer ends first: an announcement under way would enter the proxy again.
             await self._announce(ends=True)
         # The port is free before calls have ended: the next proxy may listen there meanwhile.
         self.front.stop_accepting()
@@ -213,8 +213,8 @@ class Proxy(StartStop):
             await self._sweeper.stop()
         consuming, self._consuming = self._consuming, None
         if consuming is not None:
-            # While the client still reaches brokers: messages held would stay hidden for up to an
-            # hour.
+            # Brokers can still be reached: messages that clients hold would stay hidden for up to
+            # an hour.
             await consuming.renewing.stop()
         await self._tasks.stop()
         if self._listener is not None:
@@ -226,8 +226,8 @@ class Proxy(StartStop):
 
     async def abort(self) -> None:
         """End at once, as a kill would: calls and connections break off."""
-        # Connections first: a server that stops would tell each peer so, and a killed one tells
-        # nothing.
+        # Cut the connections first: a server that stops says so to its peers, and a killed one does
+        # not.
         await self.front.stop()
         if self._server is not None:
             await self._server.stop(0)
@@ -272,7 +272,7 @@ class Proxy(StartStop):
 
     def _ended(self, client: Client) -> None:
         log.debug("proxy.client_ended", client_id=client.client_id)
-        # None once it stops, which gives back what every client holds.
+        # `stop` sets this to None, and itself gives back what clients hold.
         if self._consuming is not None:
             self._consuming.ended(client)
 

@@ -48,9 +48,9 @@ def status_of(error: BaseException) -> Any:
         return status(error.code, error.sentence)
     if isinstance(error, BrokerError):
         code = BROKER_CODES.get(error.code, Code.INTERNAL_SERVER_ERROR)
-        # Some brokers answer no remark; an SDK's user then reads at least the number.
+        # Some brokers answer without a remark; an SDK's user then reads at least the number.
         return status(code, str(error.code) if error.remark is None else error.remark)
-    # Before `PocketMQError`, which it is too: SDKs are to see that a broker was slow.
+    # Before `PocketMQError`, its base class: SDKs must see that a broker was slow.
     if isinstance(error, RequestTimeoutError):
         return status(Code.PROXY_TIMEOUT, str(error))
     if isinstance(error, PocketMQError):

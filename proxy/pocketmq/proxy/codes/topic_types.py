@@ -61,8 +61,7 @@ def check_type(topic_type: str, message_type: str) -> None:
     Raises:
         Refusal: MESSAGE_PROPERTY_CONFLICT_WITH_TYPE.
     """
-    # An unspecified topic is refused here, too: its type is not known, which is not the same as
-    # any.
+    # A topic of unspecified type is refused, too: unknown does not mean that it takes any.
     if message_type != topic_type and topic_type != MIXED:
         raise Refusal(
             Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE,

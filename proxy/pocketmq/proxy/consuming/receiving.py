@@ -87,8 +87,8 @@ class Receiving:
             RemotingError: it could not be asked.
             TimeoutError: it did not answer.
         """
-        # A task of its own: a client that goes cancels this call only. The pop has to end by
-        # itself, as its messages are hidden at the broker already.
+        # A task of its own: if the client goes, only this call is cancelled. The pop must finish,
+        # as it has hidden its messages at the broker already.
         pop = self._tasks.start(self._pop(wanted), name=f"receive {wanted.topic}")
         self.pops += 1
         pop.add_done_callback(self._popped)
@@ -112,7 +112,7 @@ class Receiving:
 
     def give_back(self, wanted: Receive, handed: Sequence[Handed]) -> None:
         """These were not told to the client after all, which has gone."""
-        # Taken off first: a renewal that falls due meanwhile would hide the message again.
+        # Stop renewing first: a renewal that falls due meanwhile would hide the message again.
         for each in handed:
             self._renewing.held.take(
                 wanted.client_id, wanted.group, each.message.msg_id, each.receipt.text
@@ -175,7 +175,7 @@ class Receiving:
             receipt,
             message.reconsume_times,
         )
-        # The message is delivered all the same: it is only seen again when its 60 s are over.
+        # The message is delivered all the same: without renewal it comes again after its 60 s.
         if not self._renewing.held.add(held):
             log.warning("handle.not_renewed", client_id=wanted.client_id, group=wanted.group)
 
@@ -183,7 +183,7 @@ class Receiving:
         self, pop: asyncio.Task[list[MessageExt] | Exception], wanted: Receive
     ) -> None:
         def give_back(ended: asyncio.Task[list[MessageExt] | Exception]) -> None:
-            # A pop that was cancelled ends with the proxy: nothing is known of what it took.
+            # A pop is cancelled only when the proxy ends: nobody knows what it took.
             found = [] if ended.cancelled() or ended.exception() else ended.result()
             if isinstance(found, list):
                 self.give_back(wanted, [Handed(each, _receipt(each)) for each in found])

@@ -89,7 +89,7 @@ class Renewing:
             BadRequestError: the client's handle is none.
         """
         held = self.held.take(client_id, group, message_id, handle)
-        # It was never held, or was given up: the broker decides by the client's own handle.
+        # The handle was never held, or was given up: the broker decides by the client's own handle.
         if held is None:
             return Receipt.parse(handle)
         renewal = self._under_way.get(held)
@@ -136,7 +136,7 @@ class Renewing:
             async with self._place(held):
                 await self._carry_out(renewal)
         finally:
-            # Also when cancelled: an ack that waits would else wait for its whole patience.
+            # Also when cancelled: otherwise an ack would wait for its whole patience.
             del self._under_way[held]
             done.set_result(None)
 
@@ -145,8 +145,8 @@ class Renewing:
         try:
             if renewal.kind is Kind.STOP:
                 config = await self._group_config(held.group)
-                # Without the group's backoff nobody can say when; it is seen again when the last
-                # renewal ends.
+                # Without the group's backoff nobody knows when to show the message: it comes again
+                # when the last renewal ends.
                 if config is None:
                     self.held.ended(held)
                     return
@@ -160,8 +160,8 @@ class Renewing:
             self.held.ended(held)
         except PocketMQError as exc:
             log.info("handle.renewal_failed", group=held.group, reason=str(exc))
-            # Its time was over anyway. For others the next round asks again while the handle still
-            # holds.
+            # A message whose renewal stops has had its time. The next round renews any other again,
+            # while its handle holds.
             if renewal.kind is Kind.STOP:
                 self.held.ended(held)
             else:

@@ -58,7 +58,8 @@ class PopRequests:
         """
         pops = PopClient(header.consumer_group, self._instance, self._max_body_bytes)
         try:
-            # Full is an error for gRPC: an SDK that hears "no message" would poll again at once.
+            # A broker with too many polls is an error here: after "no message", an SDK would poll
+            # again at once.
             return await pops.pop(broker_name, header, full_is_error=True)
         except RemotingError:
             self._instance.lookups.suspect_route(header.topic)
@@ -79,7 +80,7 @@ class PopRequests:
         self._check(receipt)
         header = AckMessageRequestHeader(
             consumer_group=group,
-            # A message of a retry topic lies there, whereas the client knows the topic alone.
+            # A retried message lies in the retry topic, of which the client does not know.
             topic=receipt.real_topic(topic, group),
             queue_id=receipt.queue_id,
             extra_info=receipt.text,

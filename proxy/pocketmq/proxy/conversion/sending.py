@@ -76,7 +76,7 @@ def _properties(message: Any, peer: str, now_ms: int, limits: Limits) -> dict[st
     _put_transaction(properties, system, limits)
     if system.HasField("delivery_timestamp"):
         due_ms = _epoch_ms(system.delivery_timestamp)
-        # Only the far end is checked (G-64): a time that is past is the broker's to judge.
+        # Only the upper limit is checked (G-64): the broker judges a time in the past.
         if due_ms - now_ms > limits.max_delay_time_ms:
             raise Refusal(
                 Code.ILLEGAL_DELIVERY_TIME,
@@ -148,7 +148,7 @@ def _check_message_group(group: str, limits: Limits) -> None:
     code = Code.ILLEGAL_MESSAGE_GROUP
     if is_blank(group):
         raise Refusal(code, "message group cannot be the char sequence of whitespace")
-    # RocketMQ compares so: the limit itself is too long already.
+    # As in RocketMQ, a group as long as the limit is too long already.
     if len(group.encode()) >= limits.max_message_group_size:
         raise Refusal(code, f"message group exceed the max size {limits.max_message_group_size}")
     if has_control_character(group):

@@ -40,8 +40,7 @@ class Accounts:
         Raises:
             PocketMQError: no broker tells it.
         """
-        # A name of megabytes would go into a frame that brokers close the connection for, and all
-        # clients share it.
+        # A name of megabytes would make brokers close the connection, which all clients share.
         return None if len(name) > MAX_NAME_CHARS else await self._users.get(name)
 
     async def acl(self, user: User) -> Acl | None:

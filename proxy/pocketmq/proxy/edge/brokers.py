@@ -62,8 +62,7 @@ class Brokers:
         """The declared type of a topic; UNSPECIFIED while no broker tells it."""
         try:
             return await self._types.get(topic)
-        # A send is judged by its topic's type: one that is not known refuses it, and the next asks
-        # again.
+        # An unknown type makes the proxy refuse the send; the next one asks again.
         except PocketMQError as exc:
             log.debug("proxy.type_unknown", topic=topic, reason=str(exc))
             return UNSPECIFIED
@@ -140,10 +139,10 @@ class Brokers:
         for _, _, address in known:
             try:
                 return await self.instance.api.call(address, header)
-            # Only who cannot be reached is passed over: a refusal is the cluster's answer.
+            # Skip only a broker that cannot be reached: a refusal is the cluster's answer.
             except RemotingError as exc:
                 fault = exc
-        # A cluster whose table is empty, as before the first broker has registered.
+        # The table is empty before the first broker has registered.
         raise fault or BrokerNotFoundError("any")
 
     async def _load_route(self, topic: str) -> TopicRouteData:

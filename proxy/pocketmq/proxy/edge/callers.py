@@ -38,7 +38,7 @@ class Caller:
         """
         headers = headers_of(context)
         client_id = headers.get("x-mq-client-id", "")
-        # All that is kept of a client is kept by its id.
+        # Everything about a client is kept by its id.
         if is_blank(client_id):
             raise Refusal(Code.CLIENT_ID_REQUIRED, "client id cannot be empty")
         return cls(

@@ -38,11 +38,11 @@ class CheckedTopic:
     ) -> None:
         """Pass a broker's question on to a client that publishes to the topic."""
         parts, topic = self._parts, self.group
-        # The message lies in the frame's buffer; it is kept until the client reads its stream.
+        # Copy the message out of the frame's buffer: it waits until the client reads its stream.
         message.detach()
         # Where the header names no transaction, its id is the unique key of the half message.
         transaction_id = header.transaction_id or message.properties.get(names.UNIQ_KEY, "")
-        # Where the header does not name the broker, the address in a route tells who asks.
+        # Without a broker name in the header, the routes show which broker has the peer's address.
         broker_name = header.bname or self._broker_at(peer.address)
         publishers = parts.clients.publishers(topic)
         if not publishers or broker_name is None or not transaction_id:
@@ -50,8 +50,7 @@ class CheckedTopic:
                 "proxy.check_for_nobody", topic=topic, broker=peer.address, msg_id=header.msg_id
             )
             return
-        # Noted before the client is asked: its answer has the transaction id alone, and comes maybe
-        # at once.
+        # Note it before asking: the answer may come at once, and has the transaction id only.
         parts.transactions.add(
             topic,
             transaction_id,
@@ -62,7 +61,7 @@ class CheckedTopic:
         told = delivered(message, parts.clock.time_ms(), None)
         told.topic.Clear()
         told.topic.name = topic  # it lies in the topic of half messages
-        # One of them is asked, as brokers do; the one heard of last is the likeliest to be alive.
+        # One producer is asked, as brokers do: the one heard of last is most likely alive.
         asked = publishers[-1]
         assert asked.write is not None
         asked.write(
@@ -99,7 +98,7 @@ class CheckedTopics:
         instance.register_producer(CheckedTopic(topic, self._parts))
         try:
             await instance.lookups.refresh_route(topic)
-            # Now and not with the next one: until then brokers have nobody to ask.
+            # Send a heartbeat now: without it brokers have nobody to ask.
             await instance.heartbeat()
         except PocketMQError as exc:  # the next heartbeat tells them
             log.info("proxy.check_not_announced", topic=topic, reason=str(exc))
@@ -108,6 +107,6 @@ class CheckedTopics:
         """Give up topics that nobody publishes to any more."""
         gone = self._topics - self._parts.clients.published_topics()
         for topic in sorted(gone):
-            # First: a producer that comes while brokers are told must register it anew.
+            # Discard it first: a producer that comes meanwhile must register the topic again.
             self._topics.discard(topic)
             await self._parts.brokers.instance.unregister(producer_group=topic)

@@ -115,7 +115,7 @@ class Consuming:
         wanted: Receive | None = None
         handed: Sequence[Handed] = ()
         told = 0
-        # Apart from the rest: who is denied hears the status, and no time of delivery behind it.
+        # Checked separately: a client that is denied gets a status and no time of delivery.
         try:
             if not isinstance(request, Refusal):
                 await self._parts.guard.check(context, request)
@@ -142,8 +142,9 @@ class Consuming:
                 await context.write(pb.ReceiveMessageResponse(message=message))
                 told += 1
         finally:
-            # A cancelled stream ends in one of these writes; what was not written is somebody
-            # else's at once. could be better: what gRPC took and never sent comes only by its time.
+            # A cancelled stream ends in one of these writes; what was not written is given back at
+            # once. could be better: what gRPC took and never sent comes again only when its time is
+            # over.
             if wanted is not None and told < len(handed):
                 self._receiving.give_back(wanted, handed[told:])
         ended = pb.ReceiveMessageResponse()
@@ -201,7 +202,7 @@ class Consuming:
             Refusal: MESSAGE_NOT_FOUND: there is none, or the client has ended meanwhile;
                 TOO_MANY_REQUESTS: too many wait.
         """
-        # Pops and not calls: a client that hangs up leaves its pop at the broker.
+        # Count pops instead of calls: a client that hangs up leaves its pop at the broker.
         if self._receiving.pops >= MOST_RECEIVES:
             raise Refusal(Code.TOO_MANY_REQUESTS, "flow limit")
         self.waiting += 1
@@ -213,7 +214,7 @@ class Consuming:
             self.waiting -= 1
         if handed is None:
             raise Refusal(Code.MESSAGE_NOT_FOUND, "no new message")
-        # It said that it ends while the pop waited: nobody would ever acknowledge these.
+        # The client has ended while the pop waited: nobody would acknowledge these messages.
         if self._parts.clients.get(wanted.client_id) is None:
             self._receiving.give_back(wanted, handed)
             raise Refusal(Code.MESSAGE_NOT_FOUND, "no match message")
@@ -236,7 +237,7 @@ class Consuming:
 
     async def _broker(self, topic: str, wanted: str) -> str:
         """The broker to pop from: the one that the client names, or any if it has nothing."""
-        # Asked for its refusal, and so that the table below has the newest route.
+        # This refuses unknown topics, and updates the routes that are read below.
         await self._parts.brokers.route(topic)
         readable = self._parts.brokers.instance.routes.readable_brokers(topic)
         if not readable:
@@ -285,9 +286,9 @@ class Consuming:
         invisible_ms = request.invisible_duration.ToMilliseconds()
         # No least time here: clients make a message visible at once by a short one.
         _check_invisible(invisible_ms, 0)
-        # Read before its renewal ends: a handle that is none must not cost the message its renewal.
+        # Check the handle first: an invalid one must not end the renewal of the message.
         Receipt.parse(request.receipt_handle)
-        # It ends the renewal: from now on the client's own time counts.
+        # This ends the renewal: from now on the client's own time counts.
         receipt = await self.renewing.newest(
             caller.client_id, group, request.message_id, request.receipt_handle
         )
@@ -297,7 +298,7 @@ class Consuming:
     async def forward_message_to_dead_letter_queue(self, caller: Caller, request: Any) -> Any:
         """A message is given up (G-94)."""
         topic, group = _names(request.topic, request.group)
-        # It goes to the broker as it is, which handles do only within their own bound.
+        # The id goes to the broker as it is, so its length is bounded here.
         if len(request.message_id) > MAX_WORD_CHARS:
             raise Refusal(
                 Code.ILLEGAL_MESSAGE_ID, f"the message id has more than {MAX_WORD_CHARS} characters"

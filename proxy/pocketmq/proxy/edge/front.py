@@ -135,8 +135,7 @@ class Front:
 
     def take(self, peer: FrontPeer) -> bool:
         """A connection is made; False: there are too many."""
-        # Below the descriptors of the whole process: brokers have to be reached for those who are
-        # in.
+        # Leave some of the process's descriptors free: the connected SDKs need the brokers.
         if len(self.peers) >= most_connections() // DESCRIPTORS or not ACCEPTED.take(_HELD):
             return False
         self.peers[peer] = None
@@ -170,8 +169,7 @@ class Front:
             if made is not None:
                 made.close()
             log.warning("front.not_connected", peer=address, reason=str(exc))
-            # An SDK that hears nothing would wait for its deadline; of a broken connection it tries
-            # again.
+            # Break the connection: an SDK then tries again, instead of waiting for its deadline.
             peer.abort()
         except asyncio.CancelledError:
             # Until asyncio has taken the socket nobody else would close it.
@@ -181,7 +179,7 @@ class Front:
 
     def _join(self, made: socket.socket, own: str) -> None:
         """Connect to gRPC from a socket of this name, which is needed no longer then."""
-        # A full queue of gRPC's must not hold up the whole loop: the connect then fails at once.
+        # With a full queue at gRPC's end, the connect must fail at once and not block the loop.
         made.setblocking(False)
         made.bind(own)
         try:
@@ -200,7 +198,7 @@ class _Inner(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         to = cast("asyncio.Transport", transport)
-        # Above it asyncio calls `pause_writing`, and the SDK is read no further.
+        # Above this mark asyncio calls `pause_writing`, and the SDK is read no further.
         to.set_write_buffer_limits(high=HIGH_WATER_BYTES)
         self._peer.connected(to)
 
@@ -244,13 +242,13 @@ class FrontPeer(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = to = cast("asyncio.Transport", transport)
         self.address = address_text(*(to.get_extra_info("peername") or ("?", 0))[:2])
-        # Hung up on without a word: one that cannot be served must not cost descriptors.
+        # Abort at once: a connection that cannot be served must not cost descriptors.
         if not self._front.take(self):
             log.warning("peer.refused", peer=self.address, advice="raise `ulimit -n`")
             to.abort()
             return
         to.set_write_buffer_limits(high=HIGH_WATER_BYTES)
-        # Until it is known what it speaks; afterwards gRPC's own limits of idle time count.
+        # The limit for finding out what the peer speaks; afterwards gRPC's own limits apply.
         self._timer = _REAL.call_at(_REAL.monotonic() + FIRST_BYTES_S, self._too_late)
 
     def data_received(self, data: bytes) -> None:
@@ -278,7 +276,7 @@ class FrontPeer(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
         if self._front.tls is not None:
-            # Also one that broke off in the middle would hold a place.
+            # A handshake that broke off would otherwise keep its place.
             self._front.tls.handshakes.end(self)
         self._front.give_back(self)
         if self._inner is not None:
@@ -301,7 +299,7 @@ class FrontPeer(asyncio.Protocol):
             return
         self._inner = inner
         first, self._first = self._first, b""
-        # Reading was held since the first bytes: gRPC had nobody to take more.
+        # Read on: until now there was nobody to take more.
         self.hold(held=False)
         inner.write(first)  # last, as it may find the buffer full, and hold again
 
@@ -333,7 +331,7 @@ class FrontPeer(asyncio.Protocol):
         transport, engine = self._transport, self._engine
         if transport is None or transport.is_closing():
             return
-        # The peer can tell an end from a cut by TLS's own goodbye.
+        # TLS's own goodbye distinguishes an end from a cut.
         if engine is not None:
             transport.write(engine.finish())
         transport.close()
@@ -357,15 +355,14 @@ class FrontPeer(asyncio.Protocol):
         """Find out what the first bytes are."""
         while self._first:
             first = self._first
-            # Once: what comes through TLS is looked at again, and TLS within TLS is nothing we
-            # know.
+            # Only once: decrypted bytes come here again, and TLS within TLS is not supported.
             if first[0] == TLS_BYTE and self._engine is None:
                 self._shake_hands()
                 return
             # Three bytes are needed to tell; the timer ends a peer that sends fewer.
             if len(first) < len(HTTP2):
                 return
-            # One header at most: a second one would be of somebody who writes addresses by himself.
+            # At most one header: a second one could be forged by the SDK.
             if begins(first) and not self._has_header:
                 if not self._read_header():
                     return
@@ -405,7 +402,7 @@ class FrontPeer(asyncio.Protocol):
         # A dual-stack socket shows IPv4 peers as `::ffff:127.0.0.1`, which is no loopback for
         # Python by itself in every version.
         mapped = getattr(near, "ipv4_mapped", None)
-        # A proxy may dial this machine by its outer address, and comes from the same one then.
+        # Whoever dials this machine's outer address from here also comes from that address.
         return (mapped or near).is_loopback or (
             transport.get_extra_info("sockname")[0] == transport.get_extra_info("peername")[0]
         )
@@ -423,7 +420,7 @@ class FrontPeer(asyncio.Protocol):
         # machine.
         tls.handshakes.begin(self, self._front.handshakes)
         self._engine = TlsEngine(context, server_side=True)
-        # What came belongs to TLS; plain bytes begin anew behind it.
+        # The bytes so far belong to TLS; plain ones are collected anew.
         data, self._first = self._first, b""
         self.data_received(data)
 
@@ -440,7 +437,7 @@ class FrontPeer(asyncio.Protocol):
         self._is_known = True
         if self._timer is not None:
             self._timer.cancel()
-        # Otherwise an SDK could send without end while nobody takes it.
+        # Stop reading until gRPC is connected: an SDK could otherwise fill the memory.
         self.hold(held=True)
         self._front.connect(self, self.address)
 

@@ -75,7 +75,7 @@ class Guard:
         try:
             username = ""
             if rules.authentication:
-                # Read also for a request on the list: what follows asks for the name.
+                # Also for requests on the list: authorization needs the name.
                 claim = Claim.of(headers_of(context))
                 username = claim.username
                 # could be better: of a request on the list the name is believed unsigned, and
@@ -98,7 +98,7 @@ class Guard:
 
     async def _authorize(self, username: str, request: Any, source_ip: str | None) -> None:
         needs = needs_of(request)
-        # Before the name: what needs nothing is open to calls without one.
+        # A call that needs no right may come without a name.
         if not needs or request.DESCRIPTOR.full_name in self._rules.unauthorized:
             return
         if not username:

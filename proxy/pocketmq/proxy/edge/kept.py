@@ -50,11 +50,10 @@ class Kept(Generic[V]):
             entry.is_loading = True
         try:
             value = await self._load(name)
-        # A broker that is away for some minutes takes nothing from who was known.
+        # While brokers are away for some minutes, the kept answers are still used.
         except PocketMQError:
             if entry is None or self._clock.monotonic() - entry.loaded_at >= EXPIRE_S:
-                # Too old to be believed; the next caller asks again instead of failing by what is
-                # kept.
+                # The kept answer is too old; the next caller asks again.
                 self._entries.pop(name, None)
                 raise
             return entry.value

@@ -49,7 +49,7 @@ class Parts:
         Raises:
             Refusal: ILLEGAL_CONSUMER_GROUP.
         """
-        # Before it is entered: a name that is refused must leave no client behind.
+        # Check the name first: a refused one must leave no client behind.
         check_group(group)
         settings = pb.Settings(client_type=kind)
         settings.subscription.group.name = group

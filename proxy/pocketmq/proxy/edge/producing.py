@@ -102,8 +102,7 @@ class Producing:
         if is_blank(transaction_id):
             raise Refusal(Code.INVALID_TRANSACTION_ID, "transaction id cannot be empty")
         brokers = self._parts.brokers
-        # Taken, and not only read: a second end of one transaction is refused, and not sent after
-        # the first.
+        # `take` removes it, so that a second end of the same transaction is refused.
         half = self._parts.transactions.take(topic, transaction_id)
         header = EndTransactionRequestHeader(
             producer_group=topic,
@@ -154,8 +153,8 @@ class Producing:
         info = brokers.instance.routes.publish_info(topic)
         if info is None or not info.queues:
             raise Refusal(Code.FORBIDDEN, "no writable queue")
-        # By the number of queues: a topic that gets more of them moves some groups, and their order
-        # with them.
+        # The hash depends on the number of queues: more queues move some groups and break their
+        # order.
         if message_group:
             return info.queues[consistent_hash(java_hash(message_group), len(info.queues))]
         return info.next_queue()

@@ -30,8 +30,8 @@ class Routing:
         check_topic(topic)
         parts = self._parts
         route = await parts.brokers.route(topic)
-        # SDKs refuse a message by themselves whose type no queue takes, so an unknown type stops
-        # them.
+        # SDKs themselves refuse messages whose type no queue accepts, so an unknown type stops all
+        # their sends.
         accepts = accepted(await parts.brokers.topic_type(topic))
         endpoints = endpoints_for(request.endpoints, parts.advertise)
         return pb.QueryRouteResponse(

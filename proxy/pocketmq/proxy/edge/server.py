@@ -73,7 +73,7 @@ class GrpcServer:
         max_message_size: int,
         budget: Budget = DEFAULT_BUDGET,
     ) -> None:
-        # 4 MiB of empty entries take 0.4 s to read.
+        # Requests are bounded: 4 MiB of empty entries take 0.4 s to read.
         longest = budget.grpc_request_bytes
         most = {"SendMessage": longest + max_message_size}
         self._handlers = {
@@ -98,7 +98,7 @@ class GrpcServer:
         self._options = (
             *OPTIONS,
             ("grpc.max_concurrent_streams", budget.grpc_calls_per_connection),
-            # Between these two gRPC refuses at random.
+            # The two are equal, because gRPC refuses at random between them.
             ("grpc.max_metadata_size", budget.grpc_metadata_bytes),
             ("grpc.absolute_max_metadata_size", budget.grpc_metadata_bytes),
             ("grpc.max_receive_message_length", max_message_size + MAX_OVER_BYTES),
@@ -137,8 +137,8 @@ def _reader(message_class: Any, most: int) -> Callable[[bytes], Any]:
     """Reads a request; what is too large becomes a `Refusal`, which the RPC raises."""
 
     def read(data: bytes) -> Any:
-        # Here and not in the RPC, before it is parsed; a deserializer that raises would end the
-        # call with gRPC's own status.
+        # Checked here, before the request is parsed; a deserializer that raises would end the call
+        # with gRPC's own status.
         if len(data) > most:
             return Refusal(
                 Code.PAYLOAD_TOO_LARGE, f"the request has {len(data)} bytes, max is {most}"

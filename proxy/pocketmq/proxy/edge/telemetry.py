@@ -69,7 +69,7 @@ class Telemetry:
                     # It ends the stream with status OK: SDKs read the reason from the command and
                     # not from gRPC (G-40).
                     return
-                # One that is too long cannot be read, so the guard has nothing to look at.
+                # A command that is too long was not parsed, so the guard cannot check it.
                 if isinstance(command, Refusal):
                     await context.abort(
                         grpc.StatusCode.INVALID_ARGUMENT, _FAILED + command.sentence
@@ -99,7 +99,7 @@ class Telemetry:
             if Code.BAD_REQUEST <= exc.code < Code.INTERNAL_ERROR:
                 code = grpc.StatusCode.INVALID_ARGUMENT
             sentence = exc.sentence
-            # Settings with neither are refused before RocketMQ's proxy adds its text.
+            # RocketMQ's proxy refuses settings of neither kind without this prefix.
             if settings.WhichOneof("pub_sub") is not None:
                 sentence = _FAILED + sentence
         except asyncio.CancelledError:
@@ -126,8 +126,8 @@ class Telemetry:
             kept = pb.Settings()
             kept.CopyFrom(settings)  # a part of the command would keep all of it in memory
             client = parts.entered(caller, kept)
-            # Its topics only now: a producer that sends to others later is not asked about them
-            # (G-73).
+            # Only the topics named now: a producer that sends to others later is not asked about
+            # them (G-73).
             for topic in client.topics:
                 if await parts.brokers.topic_type(topic) == MessageType.TRANSACTION.name:
                     await self._checked.add(topic)
@@ -157,8 +157,8 @@ class Telemetry:
         """
         parts = self._parts
         client = parts.clients.get(caller.client_id)
-        # After a restart of the proxy; a producer has to send its settings, as only these name its
-        # topics.
+        # The proxy may have been restarted. A producer must send its settings, as only these name
+        # its topics.
         if client is None:
             client = self._stranger(caller, request)
         if client.is_producer:

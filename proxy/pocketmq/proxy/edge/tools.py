@@ -131,7 +131,7 @@ def _with_file(answer: Any, find: Callable[[str], Any], name: str) -> Any:
         file = find(name)
     except KeyError:
         return _failed(answer, grpc.StatusCode.NOT_FOUND, f"{name} is not known")
-    # With what it imports: tools would else ask for each by another request.
+    # Include the files that it imports: tools would otherwise ask for each by another request.
     files = [file, *file.dependencies]
     answer.file_descriptor_response.file_descriptor_proto.extend(
         [each.serialized_pb for each in files]

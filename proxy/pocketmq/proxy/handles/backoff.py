@@ -62,10 +62,10 @@ def _times(delay: int, multiplier: int) -> int:
 def client_backoff(config: SubscriptionGroupConfig) -> Backoff:
     """What a consumer of the group is told, which then sends its failed messages back by it."""
     policy = config.group_retry_policy
-    # A group of an older broker has none.
+    # Groups of older brokers have no retry policy.
     if not isinstance(policy, GroupRetryPolicy):
         return CustomizedBackoff()
-    # Of a policy whose kind has no values the kind's defaults count.
+    # A policy without values gets the defaults of its kind.
     if policy.type == "EXPONENTIAL":
         return _exponential(policy) or ExponentialBackoff()
     return _customized(policy) or CustomizedBackoff()
@@ -77,7 +77,7 @@ def server_delay_ms(config: SubscriptionGroupConfig, reconsume_times: int) -> in
     backoff: Backoff | None = None
     if isinstance(policy, GroupRetryPolicy):
         backoff = _exponential(policy) if policy.type == "EXPONENTIAL" else _customized(policy)
-    # Without values of its kind the default list counts, also for EXPONENTIAL (G-97).
+    # A policy without values gets the default list, also for EXPONENTIAL (G-97).
     return (backoff or CustomizedBackoff()).delay_ms(reconsume_times)
 
 

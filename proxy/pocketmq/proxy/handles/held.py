@@ -151,11 +151,11 @@ class HeldHandles:
         places = group.setdefault(held.message_id, {})
         place = _place(held.receipt)
         before = places.get(place)
-        # Its entry in the heap stays, and is passed over when it falls due.
+        # The old entry stays in the heap, and is skipped when it falls due.
         if before is not None:
             before.done = True
         elif count >= MAX_OF_A_CLIENT or self._count >= MAX_IN_ALL:
-            # What was made above for this handle alone; empty tables would stay for ever.
+            # Remove what was made above for this handle alone: empty tables would stay for ever.
             if not places:
                 del group[held.message_id]
             if not group:
@@ -178,10 +178,11 @@ class HeldHandles:
         """
         messages = self._groups.get((client_id, group))
         places = None if messages is None else messages.get(message_id)
-        # Before the handle is read, so that one of nobody's message costs nothing here.
+        # Return before the handle is parsed: unknown messages must cost nothing here.
         if places is None:
             return None
-        # By the place and not by the text: the client has the first handle, and ours is the newest.
+        # Search by place and not by text: the client has the first handle, and the newest is held
+        # here.
         held = places.get(_place(Receipt.parse(handle)))
         if held is not None:
             self._drop(held)
@@ -204,14 +205,14 @@ class HeldHandles:
             held = heappop(heap)[2]
             if held.done:
                 continue
-            # Let go without a request: its broker was away three times, and the time is over soon.
+            # After `MAX_FAILURES` the handle is dropped without a request: its time is over soon.
             if held.failures >= MAX_FAILURES:
                 self._drop(held)
                 continue
-            # It is out of the heap until its answer comes, so it cannot fall due twice.
+            # The handle is out of the heap until its answer comes, so it cannot fall due twice.
             held.under_way = True
-            # From the pop and not the last renewal: a consumer that hangs must not keep a message
-            # for ever.
+            # Count from the pop and not from the last renewal: a consumer that hangs must not keep
+            # a message for ever.
             if now_ms - held.since_ms < LONGEST_MS:
                 step = STEPS_MS[min(held.renewals, len(STEPS_MS) - 1)]
                 found.append(Renewal(held, Kind.RENEW, step))
@@ -226,7 +227,7 @@ class HeldHandles:
         held.renewals += 1
         # Only failures one after the other count.
         held.failures = 0
-        # Acknowledged while the request was under way: the newest handle is all that was needed.
+        # A message that was acknowledged meanwhile needs no further renewal.
         if not held.done:
             self._plan(held)
 

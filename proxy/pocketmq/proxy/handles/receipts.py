@@ -61,7 +61,7 @@ class Receipt(msgspec.Struct, frozen=True, gc=False):
 
     def renewed(self, popped_ms: int, invisible_ms: int, revive_queue_id: int) -> Receipt:
         """The handle that holds after the broker changed the invisible time (K-48)."""
-        # Any other word counts as 0, so the new handle says it plainly.
+        # Any other mark counts as 0, so the new handle has 0.
         mark = self.mark if self.mark in (_RETRY_V1, _RETRY_V2) else "0"
         return make_receipt(
             f"{self.queue_offset} {popped_ms} {invisible_ms} {revive_queue_id} {mark} "
@@ -126,7 +126,7 @@ def _int(word: str) -> int:
 
 
 def _number(word: str, low: int, high: int) -> int:
-    # Java's `Long.parseLong` takes one sign, and no spaces or underscores as Python does.
+    # Java's `Long.parseLong` takes one sign, but no spaces or underscores, unlike Python's `int`.
     digits = word[1:] if word[:1] in ("-", "+") else word
     # Leading zeros are as many as somebody likes; what is longer without them is too large anyway.
     if digits.isascii() and digits.isdigit() and len(digits.lstrip("0")) <= len(str(INT64_MAX)):

@@ -138,7 +138,7 @@ def _set_type(message: Any, field: Any, type_name: str, own: str) -> None:
     elif type_name in _ENUMS:
         field.type, field.type_name = _FIELD.TYPE_ENUM, f".{own}.{type_name}"
     elif type_name.startswith("map<"):
-        # A map is a repeated message of its own on the wire, whose name protoc makes so.
+        # On the wire, a map is a repeated entry message, to which protoc gives this name.
         entry = message.nested_type.add(name=field.name.title().replace("_", "") + "Entry")
         entry.options.map_entry = True
         for number, part in enumerate(("key", "value"), 1):

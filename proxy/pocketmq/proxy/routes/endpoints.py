@@ -20,7 +20,7 @@ def endpoints_for(asked: Any, advertise: tuple[str, int] | None) -> Any:
         asked: Those that the request names.
         advertise: Host and port in their place; also used when the request names none.
     """
-    # The same object: its scheme and its further addresses come back as they were.
+    # Return the same object, with its scheme and all its addresses.
     if advertise is None:
         return asked
     host, port = advertise

@@ -46,7 +46,7 @@ def permissions(data: QueueData) -> list[Permission]:
     reads = data.read_queue_nums if readable else 0
     writes = data.write_queue_nums if writable else 0
     both = min(reads, writes)
-    # RocketMQ's proxy tells one at least of a broker that nobody may use (G-57).
+    # RocketMQ's proxy reports at least one queue of a broker that nobody may use (G-57).
     none = 0 if readable or writable else max(1, data.read_queue_nums, data.write_queue_nums)
     return [
         *[Permission.READ] * (reads - both),

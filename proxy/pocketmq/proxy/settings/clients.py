@@ -117,7 +117,7 @@ class Clients:
         client.settings = settings
         client.language, client.version, client.address = language, version, address
         self._count(client)
-        # A consumer is told of when it joins its group.
+        # A consumer is reported when it joins its group.
         if is_new and client.is_producer:
             self._joined(client)
         return client
@@ -130,11 +130,11 @@ class Clients:
         """
         if group in client.groups:
             return
-        # A heartbeat may name a new group each time.
+        # Bounded: each heartbeat may name a new group.
         if len(client.groups) >= MOST_GROUPS:
             raise Refusal(Code.BAD_REQUEST, f"a client is in at most {MOST_GROUPS} groups")
         client.groups.add(group)
-        # Before it is counted, which may forget the client again.
+        # Report the client first: `_count` may forget it again.
         self._joined(client, group)
         if client.client_id in self._clients:  # it may have been forgotten meanwhile
             self._count(client)
@@ -146,10 +146,11 @@ class Clients:
             len(client.client_id) + client.settings.ByteSize() + sum(map(len, client.groups))
         )
         self._kept_bytes += client.kept_bytes
-        # At the end of the order, or the loop below might forget the client that was just heard.
+        # Move the client to the end first, or the loop below might forget it.
         self.heard(client)
         limits = self._limits
-        # Who was silent the longest goes: one that lives comes back with its next heartbeat.
+        # The client that was silent longest is forgotten: if it is alive, its next heartbeat brings
+        # it back.
         while (
             len(self._clients) > limits.clients_remembered
             or self._kept_bytes > limits.settings_bytes
@@ -159,7 +160,7 @@ class Clients:
     def heard(self, client: Client) -> None:
         """A client is alive."""
         client.beat_ms = self._time_ms()
-        # A heartbeat may have waited for a broker while its client was forgotten.
+        # The client may have been forgotten while its heartbeat waited for a broker.
         if client.client_id in self._clients:
             self._clients.move_to_end(client.client_id)
 
@@ -208,7 +209,7 @@ class Clients:
 
     def publishers(self, topic: str) -> list[Client]:
         """Who publishes to a topic and can be asked, the one heard of last at the end."""
-        # Only with a stream: one that cannot be told would swallow the broker's question.
+        # Only clients with a stream: any other would swallow the broker's question.
         return [
             client
             for client in self._clients.values()

@@ -29,7 +29,7 @@ def for_producer(said: Any, limits: Limits) -> Any:
             multiplier=limits.producer_backoff_multiplier,
         )
     )
-    # SDKs check types themselves then, and save a request.
+    # With this, SDKs check message types themselves, which saves a request.
     told.publishing.validate_message_type = True
     told.publishing.max_body_size = limits.max_message_size
     told.metric.CopyFrom(pb.Metric(on=False))
@@ -61,7 +61,7 @@ def for_consumer(kept: Any, group: SubscriptionGroupConfig | None, limits: Limit
     """
     told = pb.Settings()
     told.CopyFrom(kept)
-    # A group that no broker tells leaves the values as kept: order must not change by a fault.
+    # Without an answer about the group the values stay: a fault must not change the order.
     if group is not None:
         subscription, backoff = told.subscription, told.backoff_policy
         subscription.receive_batch_size = limits.receive_batch_size

@@ -49,7 +49,7 @@ class OpenTransactions:
     ) -> None:
         """A half message was stored, or is asked for."""
         key = (topic, transaction_id)
-        # With each that comes, so that nothing else has to look at times.
+        # Expired transactions are dropped with each new one, so no timer is needed.
         self._drop_old()
         expires_ms = self._time_ms() + self._limits.transaction_data_expire_ms
         halves = self._open.setdefault(key, [])
@@ -68,10 +68,10 @@ class OpenTransactions:
         key = (topic, transaction_id)
         halves = self._open.get(key, [])
         found = halves.pop() if halves else None
-        # An empty list would stand in the order until it is the oldest.
+        # An empty list must not stay until it is the oldest.
         if not halves:
             self._open.pop(key, None)
-        # An expired one is refused, and taken all the same: the broker asks about it by a check.
+        # An expired one is refused, and removed all the same: the broker asks about it by a check.
         if found is None or found.expires_ms < self._time_ms():
             raise Refusal(Code.INTERNAL_SERVER_ERROR, "cannot found transaction data")
         return found
