@@ -281,7 +281,7 @@ class ClientInstance:
             return False
         brokers = heartbeat_addresses(self.routes, has_consumers=bool(self.consumers))
         beats = [
-            # At most one under way for each broker: a silent one collects no tasks.
+            # At most one heartbeat per broker is under way: a silent broker collects no tasks.
             self._heartbeats.get(address) or self._start_heartbeat(name, address, data)
             for name, _, address in brokers
         ]

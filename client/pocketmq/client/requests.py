@@ -112,7 +112,7 @@ def pushed_reply(command: Command, now_ms: int) -> MessageExt:
     header = command.header(ReplyMessageRequestHeader)
     properties = decode_properties(header.properties or "")
     properties[names.REPLY_MESSAGE_ARRIVE_TIME] = str(now_ms)
-    # As a record, so that a reply is a `MessageExt` like any other; it has no place in a log.
+    # Stored as a record, the reply is a `MessageExt` like any other; it has no place in a log.
     record = encode_record(
         topic=header.topic.encode(),
         queue_id=max(0, header.queue_id),

@@ -172,7 +172,7 @@ def seams_of(name: str, role: RoleContext, command: RoleCommand) -> RoleSeams:
     from pocketmq.operation.tls.role_tls import RoleTls
 
     clock = role.clock
-    # First: a secret that cannot be read ends the start before any port is open.
+    # Read the secret first: if that fails, the start ends before any port is open.
     secret = command.security.member_secret()
     events = event_log(name, clock, always=command.options.events)
     rules = RuleBook(name, clock.time_ms, events)

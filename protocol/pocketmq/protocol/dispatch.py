@@ -334,7 +334,7 @@ class Dispatcher:
         """Replies to requests of one code that has a batch processor."""
         try:
             replies = self.batch[requests[0].code](peers, requests)
-            # A processor that returns another number would give answers to the wrong requests.
+            # With another number, replies would go to the wrong requests.
             if len(replies) != len(requests):
                 raise ValueError(f"{len(replies)} replies to {len(requests)} requests")
         except Exception as exc:  # noqa: BLE001 - whatever fails, the peers hear of it

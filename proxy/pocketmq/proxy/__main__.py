@@ -85,7 +85,7 @@ def _prepare(command: RoleCommand) -> tuple[str, RoleMain]:
 
     async def serve(role: RoleContext) -> None:
         check_installed()
-        # Imported after the check: without gRPC this line would fail with no word of what to
+        # Imported after the check: without gRPC this line would fail without saying what to
         # install.
         try:
             from pocketmq.proxy.assembly.proxy import Proxy
@@ -94,8 +94,8 @@ def _prepare(command: RoleCommand) -> tuple[str, RoleMain]:
                 f"gRPC cannot be imported: {exc}; pip install --force-reinstall 'pocketmq[grpc]'"
             ) from exc
 
-        # Before anything is made: a proxy that finds its port taken leaves no certificate and no
-        # folder.
+        # Check the ports before anything is made: if one is taken, no certificate or folder is
+        # left.
         check_port_free(config.host, config.port)
         check_port_free(config.host, config.grpc_port)
         shown = use_own_certificate(command, config)

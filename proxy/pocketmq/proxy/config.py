@@ -72,8 +72,7 @@ class ProxyConfig:
 
     def __post_init__(self) -> None:
         if self.advertise:
-            # Read for its fault only: a typing error shows at start, and not in every SDK's first
-            # route.
+            # Parsed only to find mistakes at the start, and not in every SDK's first route.
             split_address(self.advertise)
         # Brokers check only the proxy's signature, so unchecked SDKs would act as its user.
         if self.inner_credentials is not None and not self.authentication_enabled:

@@ -38,7 +38,7 @@ def split_address(address: str) -> tuple[str, int]:
     Raises:
         ValueError: it is neither, or the port is above 65535.
     """
-    # A URL is a common slip: say what to write, and do not fail on its last colon.
+    # A URL is a common mistake: say what to write instead.
     scheme, mark, rest = address.partition("://")
     if mark:
         bare = rest.partition("/")[0] or "host:port"

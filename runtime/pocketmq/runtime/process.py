@@ -248,7 +248,7 @@ async def _run(main: RoleMain, role: str, name: str, options: RoleOptions) -> in
     try:
         await context._main
     except asyncio.CancelledError:
-        # Cancelled by somebody else than `request_stop`: no orderly end.
+        # The task was cancelled by others than `request_stop`: this is no orderly end.
         if context.stop_reason is None:
             raise
     except PocketMQError:

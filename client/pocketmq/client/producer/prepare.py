@@ -117,7 +117,7 @@ class Preparer:
             IllegalMessageError: a property holds a separator.
         """
         properties = message.properties
-        # A send that is tried again after an error keeps its key, so that consumers can see the
+        # A send that is tried again after an error keeps its key, so that consumers recognize the
         # copy.
         uniq_key = properties.get(_UNIQ_KEY)
         if uniq_key is None:

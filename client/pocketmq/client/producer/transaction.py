@@ -135,8 +135,8 @@ class TransactionProducer(Producer):
         """
         await super().start()
         instance, model = self._started(), self.settings.create_topic_key
-        # So that heartbeats reach brokers to which nothing was sent yet: they may hold half
-        # messages of members that are gone.
+        # With this topic, heartbeats also reach brokers to which nothing was sent yet: they may
+        # hold half messages of members that are gone.
         self.published_topics.add(model)  # which all brokers have that make topics by themselves
         try:
             await instance.lookups.refresh_route(model)

@@ -147,8 +147,8 @@ def before_pull(
     if buffer.body_mib > limits.threshold_size_for_queue_mib:
         return _LARGE
     if not orderly:
-        # One slow message keeps the offset from being committed. After a crash all behind it comes
-        # again, so that must stay bounded. An orderly run has one batch at a time and no span.
+        # One slow message holds up the committed offset, and after a crash everything after it
+        # comes again, so the span is bounded. An orderly run has one batch at a time and no span.
         if buffer.span > limits.max_span:
             return _WIDE
     elif not claim.locked:

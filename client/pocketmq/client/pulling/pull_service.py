@@ -219,7 +219,7 @@ class PullMessageService:
         if step is Step.PULL:
             broker = self._routes.broker(request.queue.broker_name, request.suggested_broker_id)
             channel = None if broker is None else self._api.remoting.open_channel(broker.address)
-            # A pull has no task of its own; only what must wait for a connection gets one.
+            # Only a pull that must wait for a connection gets a task.
             if broker is None or channel is None:
                 self._tasks.start(self._connect(consumer, request), name=f"connect {request}")
             else:
@@ -307,8 +307,7 @@ class PullMessageService:
                 remark=response.remark,
             )
             delay_ms = delay_after_code_ms(response.code)
-            # FLOW_CONTROL comes from a broker that lives and asks for patience: no reason to look
-            # for another master.
+            # FLOW_CONTROL comes from a live but busy broker: do not look for another master.
             if self._suspect(request.queue) and delay_ms == EXCEPTION_DELAY_MS:
                 self._wait_for_master(consumer, request)
                 return None

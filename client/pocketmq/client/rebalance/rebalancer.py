@@ -216,8 +216,8 @@ class Rebalancer:
                 self.log.warning("client_id.duplicated", topic=topic, members=members)
         if members is not None and queues is not None and self._events.sink.is_on:
             self._events.allocated(self.planner, topic, queues, members)
-        # Members or queues that are not known (None) change nothing: giving queues up because a
-        # broker did not answer would stop consumption for nothing (C-24).
+        # Unknown members or queues (None) change nothing: a broker that does not answer must not
+        # stop consumption (C-24).
         before = self.planner.owned(topic)
         seen = TopicSeen(topic, queues, members)
         await self._carry_out(self.planner.on(seen, self._clock.monotonic()))
@@ -269,7 +269,7 @@ class Rebalancer:
         match instruction:
             case DropQueue(queue):
                 claim = claims.get(queue)
-                # A claim that is gone has nothing to release; the planner still waits to hear that.
+                # A claim that is gone has nothing to release, but the planner waits for this event.
                 if claim is None or await consumer.release(claim):
                     return QueueReleased(queue)
                 return QueueHeld(queue)

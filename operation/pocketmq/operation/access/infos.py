@@ -41,7 +41,7 @@ def user_of(info: UserInfo) -> User:
         info.password or "",
         # An unknown kind counts as the weaker one.
         named(UserType, info.user_type) or UserType.NORMAL,
-        # a status that nobody can read must not open a door
+        # An unknown status must not open a door.
         named(UserStatus, info.user_status or "enable") or UserStatus.DISABLE,
     )
 
@@ -52,7 +52,7 @@ def policies_of(infos: Iterable[PolicyInfo]) -> list[Policy]:
     Raises:
         BadRuleError: a part is missing or makes no sense; with RocketMQ's words.
     """
-    # A policy without entries says nothing, and RocketMQ drops it.
+    # RocketMQ drops a policy without entries.
     policies = [
         Policy(
             named(PolicyType, each.policy_type) or PolicyType.CUSTOM,

@@ -128,7 +128,7 @@ class _Places:
         self._lengths: dict[ResourceType, set[int]] = {}
         for place, entry in enumerate(entries):
             about = entry.resource
-            # Rules for everything are few, so they are looked at for each need.
+            # Rules for all resources of a type are few and need no index.
             if about.type is ResourceType.ANY or about.pattern is Pattern.ANY:
                 self._all.setdefault(about.type, []).append(place)
             elif about.pattern is Pattern.LITERAL:

@@ -152,7 +152,7 @@ class EventLog:
         # Look when the count begins or crosses a multiple of eight.
         if (seen ^ before) & ~_EVERY or not before:
             self._look_at_time()
-        # How many of so many the mask lets through, on the average.
+        # The mask lets this many of `count` through, on average.
         rate.told += (count + rate.mask) // (rate.mask + 1)
         # Over the bound none is reported: a part would not show whole messages.
         return rate.mask if rate.told <= rate.most else NONE_MASK

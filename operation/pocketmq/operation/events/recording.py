@@ -123,7 +123,7 @@ class RecordingReader:
         """The events that are complete now."""
         if self._is_over:
             return []
-        # Counted from the file's first byte, so that pieces of any size end at the same place.
+        # The limit counts from the file's first byte, however the file is cut into pieces.
         room = self._most_bytes - self._at - len(self._rest)
         is_last = len(data) > room
         # A line may come in pieces; its beginning waits in `_rest`.
@@ -131,7 +131,7 @@ class RecordingReader:
         found: list[Line] = []
         for raw in lines:
             if not self._take(raw, found):
-                # The first line was no header: nothing behind it is worth reading.
+                # The first line is no header, so the rest is not read.
                 return found
         if len(self._rest) > MOST_LINE_BYTES:
             if not self._skipping:

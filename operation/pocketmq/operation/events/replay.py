@@ -90,7 +90,7 @@ class ClusterState:
             case QueuesUnlocked():
                 for queue in event.queues:
                     key = (event.broker, event.group, queue)
-                    # Another client may have been granted it since, after the lock expired.
+                    # Another client may have got the lock since, after it had expired.
                     if self.locks.get(key) == event.client_id:
                         del self.locks[key]
             case MessageStored() | MessageDispatched() | StoreFlushed():

@@ -114,7 +114,7 @@ class RuleBook:
             + [each for name in cut for each in streams.get(name, ())]
         )
         self.is_armed = bool(network or cut)
-        # A copy: a line that is reset by the new rules unlistens itself.
+        # Iterate over a copy: a line that the new rules reset removes its listener.
         for listener in list(self._listeners):
             listener()
 
@@ -260,7 +260,8 @@ class _Armed:
         most = rule.times if rule.times is not None else (1 if rule.nth is not None else None)
         if self._seen < (rule.nth or 1) or (most is not None and self.fired >= most):
             return False
-        # Drawn only at calls that might fire, so that the series is the same whatever else passes.
+        # Draw only for calls that may fire, so that the random series does not depend on other
+        # calls.
         if rule.probability < 1 and self._random.random() >= rule.probability:
             return False
         self.fired += 1

@@ -127,7 +127,7 @@ class FaultLine(asyncio.Protocol):
         transport = self._transport
         if transport is None:
             return
-        # Answers that are to be lost are still waited for after the last rule is gone.
+        # After the last rule is gone, answers that are to be lost may still come.
         if not (self._always_cuts or self._book.is_armed or self._dropped):
             transport.write(data)
             return
@@ -275,7 +275,7 @@ class FaultLine(asyncio.Protocol):
         incoming, self._held_in = self._held_in, []
         outgoing, self._held_out = self._held_out, []
         self._held_bytes = 0
-        # What was held goes out before anything that is written from now on.
+        # Send what was held before anything new.
         if self._transport is not None and outgoing:
             self._transport.write(b"".join(outgoing))
         for raw in incoming:

@@ -88,7 +88,7 @@ class StreamLine(asyncio.Protocol):
             self._held_bytes = 0
             if held:
                 transport.write(b"".join(held))
-            # The inner end may have paused for reasons of its own meanwhile.
+            # The inner end may itself have paused meanwhile.
             inner.resume_if_wanted()
 
     def _hold(self, data: bytes | bytearray | memoryview) -> None:
@@ -108,7 +108,7 @@ class _StreamTransport(LineTransport):
         self._is_wanted = True
 
     def pause_reading(self) -> None:
-        # Noted even while a partition has paused it already.
+        # Note this even while a partition has paused reading already.
         self._is_wanted = False
         super().pause_reading()
 

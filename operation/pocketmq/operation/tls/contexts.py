@@ -55,7 +55,7 @@ def server_context(
     context.num_tickets = 0  # TLS 1.3 resumes nothing: nothing to keep, and one write less
     context.set_alpn_protocols(["h2"])
     _show(context, own)
-    # Trusted certificates are only read where peers are checked at all: the file may not exist.
+    # Read trusted certificates only if peers are checked: the file may not exist otherwise.
     if client_auth != "none":
         context.verify_mode = ssl.CERT_OPTIONAL if client_auth == "optional" else ssl.CERT_REQUIRED
         _trust(context, trust, ssl.Purpose.CLIENT_AUTH)
@@ -120,7 +120,7 @@ def client_tls(
 def _show(context: ssl.SSLContext, own: KeyPair) -> None:
     try:
         text = own.key.read_text("ascii", "replace")
-        # OpenSSL would take it; a RocketMQ that is given the same files would not start.
+        # OpenSSL accepts such a key, but RocketMQ would not start with it.
         if any(old in text for old in _OLD_KEYS):
             raise ConfigError(
                 str(own.key), "the key is not PKCS#8, which RocketMQ wants",

@@ -57,7 +57,7 @@ def limit_ciphers(context: ssl.SSLContext, ciphers: Sequence[str]) -> None:
     names = [openssl_name(each) for each in ciphers]
     of_1_2 = [name for name in names if name not in of_1_3]
     for name, given in zip(names, ciphers, strict=True):
-        # Each by itself: `set_ciphers` takes a list in which one is unknown, and says nothing.
+        # Check each suite by itself: in a list, `set_ciphers` silently ignores unknown ones.
         if name not in of_1_3 and not _is_known(name):
             raise ConfigError(
                 "tls.ciphers",

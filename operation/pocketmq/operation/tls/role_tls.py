@@ -97,7 +97,7 @@ class RoleTls:
     async def watch(self, clock: Clock) -> None:
         """Look at the files until cancelled."""
         while True:
-            # By the clock: on a manual one files are looked at when it moves.
+            # With a manual clock the files are looked at when it moves.
             await clock.sleep(LOOK_S)
             await self.look()
 
@@ -134,7 +134,7 @@ class RoleTls:
     # -- inside -----------------------------------------------------------------------------
 
     def _now(self) -> ssl.SSLContext | None:
-        # At the first peer and not at the start: making one costs time, and needs a package.
+        # Make the certificate for the first peer and not at the start: it takes time and a package.
         if self._context is None and not self._takes_files:
             self._make()
         # Log this once: a peer that tries each second would fill the log.
@@ -147,7 +147,7 @@ class RoleTls:
         """A certificate of one's own, whose files are gone before anybody connects."""
         try:
             with tempfile.TemporaryDirectory(prefix="pocketmq-tls-") as folder:
-                # A context has read its files, so they are needed no longer.
+                # The context has read the files, so they are not needed any more.
                 context = server_context(make_certificate(Path(folder)))
             self._context = self._at_start.limited(context)
         except MissingToolError as exc:

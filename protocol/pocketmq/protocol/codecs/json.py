@@ -92,7 +92,7 @@ class JsonCodec(HeaderCodec):
         return self._encode(
             _HeaderOut(
                 command.code,
-                # Empty extension fields are left out, as RocketMQ leaves them out.
+                # Empty extension fields are left out, as in RocketMQ.
                 fields or None,
                 command.flag,
                 _LANGUAGE_NAMES.get(command.language, "OTHER"),

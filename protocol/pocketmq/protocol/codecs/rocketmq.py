@@ -79,12 +79,12 @@ class RocketmqCodec(HeaderCodec):
             entries += (_I16.pack(len(key)), key, _I32.pack(len(text)), text)
         block = b"".join(entries)
         remark = (command.remark or "").encode()
-        # Truncated as RocketMQ does it: a code over 16 bits loses its top bits.
+        # As in RocketMQ, a code over 16 bits loses its top bits.
         code = command.code & 0xFFFF
         return b"".join(
             (
                 _FIXED.pack(
-                    # The field is a signed short: a value above 2**15 is written as its negative.
+                    # A signed short: a code from 2**15 on is written as a negative number.
                     code - 0x10000 if code & 0x8000 else code,
                     command.language,
                     command.version,

@@ -276,7 +276,7 @@ class Build:
 
         def ordering(props: Properties) -> Value:
             a = first(props)
-            # A missing value is neither more nor less: unknown.
+            # A comparison with a missing value is unknown.
             if a is None:
                 return None
             b = second(props)

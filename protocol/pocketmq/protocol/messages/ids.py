@@ -33,7 +33,7 @@ def offset_msg_id(store_host: bytes, physical_offset: int) -> str:
 def offset_msg_ids(store_host: bytes, physical_offsets: Sequence[int]) -> str:
     """`offset_msg_id` of several messages, separated by commas, as batches are answered."""
     count, host_len = len(physical_offsets), len(store_host)
-    # One pack for all of them: a batch's answer has an id for each message.
+    # Pack all ids at once: the answer to a batch has one for each message.
     if count <= _MANY:
         values: list[bytes | int] = [store_host] * (2 * count)
         values[1::2] = physical_offsets
@@ -61,7 +61,7 @@ def parse_offset_msg_id(msg_id: str) -> tuple[str, int, int]:
         packed = bytes.fromhex(msg_id)
     except ValueError:
         raise IllegalNameError("message id", msg_id, "is not hexadecimal") from None
-    # The store's host and port, and then the log offset: 8 or 20 bytes before the last 8 (S-7).
+    # Host and port come first, in 8 or 20 bytes, and the log offset in the last 8 (S-7).
     ip, port = unpack_host(packed[:-8])
     return ip, port, _INT64.unpack(packed[-8:])[0]
 

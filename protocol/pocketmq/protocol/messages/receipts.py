@@ -130,10 +130,9 @@ class ReceiptHandle(msgspec.Struct, frozen=True, gc=False):
                 int(queue), int(offset),
             )  # fmt: skip
         words = text.split(" ")
-        # A handle with a space at its end has an empty last word: Java's split drops it.
         while words and not words[-1]:  # as Java splits
             words.pop()
-        # Old clients send seven words; the message's offset comes in the header then (K-46).
+        # Old clients send seven words, and the message's offset in the header (K-46).
         if len(words) == _WORDS - 1 and queue_offset is not None:
             words.append(str(queue_offset))
         if len(words) < _WORDS:

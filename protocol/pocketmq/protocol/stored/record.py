@@ -220,7 +220,7 @@ def record_parts(
     body, properties = message.body, message.properties
     born_host, store_host = message.born_host, message.store_host
     topic_len, body_len, properties_len = len(topic), len(body), len(properties)
-    # Checked before anything is packed: a length that does not fit would be cut silently.
+    # RocketMQ reads this length as a signed short, so a longer one would be negative.
     if properties_len > MAX_PROPERTIES_BYTES:
         raise RecordError(f"{properties_len} bytes of properties, {MAX_PROPERTIES_BYTES} fit")
     size = WITHOUT_TOPIC_FIELD + topic_len + body_len + properties_len

@@ -251,7 +251,7 @@ class MemoryNetwork:
                 raise ConnectError(address, str(exc) or type(exc).__name__) from exc
 
     def _join(self, near: asyncio.Protocol, far: asyncio.Protocol, there: tuple[str, int]) -> None:
-        # An address of its own for each connection, so that channels can be told apart.
+        # Each connection has its own address, so that channels can be distinguished.
         here = ("127.0.0.1", self._free_port())
         near_end = MemoryTransport(near, here, there)
         far_end = MemoryTransport(far, there, here)

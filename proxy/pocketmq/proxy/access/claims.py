@@ -40,8 +40,7 @@ class Claim:
         if not text:
             return cls()
         date = headers.get("x-mq-date-time", "")
-        # The date is all that is signed, so without it there is nothing to check the signature
-        # against.
+        # Only the date is signed, so without it the signature cannot be checked.
         if not date:
             raise AccessDeniedError("datetime is null.")
         _scheme, space, rest = text.partition(" ")
@@ -79,8 +78,7 @@ class Claim:
             AccessDeniedError: it is not, or there is none.
         """
         right = hmac.digest(secret.encode(), self.signed, "sha1")
-        # `compare_digest` takes as long for a signature that is wrong at its first byte as at its
-        # last.
+        # `compare_digest` takes equally long, wherever a signature is wrong.
         if self.signature is None or not hmac.compare_digest(right, self.signature):
             raise AccessDeniedError(WRONG_SIGNATURE)
 

@@ -184,7 +184,7 @@ class Proxy(StartStop):
         self._sweeper = PeriodicService("proxy.sweep", self._clock, SWEEP_S, telemetry.sweep)
         self._sweeper.start()
         consuming.renewing.start()
-        # gRPC listens at a path in there, so the folder comes before the server.
+        # gRPC listens at a path in this folder, so the folder comes first.
         self.front.make_folder()
         await self._server.start(self.front.inner)
         # Last, so that an SDK that connects always finds gRPC behind the front.
@@ -198,7 +198,7 @@ class Proxy(StartStop):
     async def stop(self) -> None:
         """Take no more calls, end those that are open, leave the brokers; may be called twice."""
         announcer, self._announcer = self._announcer, None
-        # First of all, so that nobody is sent here while calls end.
+        # Withdraw the announcement first, so that nobody is sent here while calls end.
         if announcer is not None:
             await announcer.stop()
             # The timer ends first: an announcement under way would enter the proxy again.

@@ -103,8 +103,8 @@ class Receiving:
         if not done:
             self._give_back_when_it_comes(pop, wanted)
             return None
-        # Broker faults come as a value: a task whose exception nobody fetches is logged by asyncio,
-        # also where the client has gone.
+        # Broker faults are returned as values: asyncio would log a task whose exception nobody
+        # fetches, as when the client has gone.
         found = pop.result()
         if isinstance(found, Exception):
             raise found
@@ -128,7 +128,7 @@ class Receiving:
         header = PopMessageRequestHeader(
             consumer_group=wanted.group,
             topic=wanted.topic,
-            # Any queue of that broker: the broker chooses, and gRPC's clients name none.
+            # The broker chooses the queue: gRPC's clients name none.
             queue_id=-1,
             max_msg_nums=min(wanted.batch_size, MOST_MESSAGES),
             invisible_time=wanted.invisible_ms,

@@ -72,7 +72,7 @@ class Renewing:
 
     async def stop(self) -> None:
         """End; what clients hold is to be seen again soon, for nobody renews it any more."""
-        # First, as a round could begin a renewal of what is given back.
+        # Stop the rounds first: one could renew what is given back.
         await self._service.stop()
         leaving = [
             self._tasks.start(self.leave(*client), name="leave") for client in self.held.clients()
@@ -106,11 +106,11 @@ class Renewing:
         await asyncio.gather(*(self._give_back(held) for held in self.held.leave(client_id, group)))
 
     async def _round(self) -> None:
-        # A client may have been forgotten without a word, when too many were remembered.
+        # A client may have been forgotten silently, when too many were remembered.
         gone = [client for client in self.held.clients() if not self._is_online(*client)]
         due = self.held.due(self._clock.time_ms())
         started = [
-            # Tasks, and not awaited here: those that take longer than the round go on.
+            # As tasks, leaves and renewals that take longer than the round go on.
             *(self._tasks.start(self.leave(*client), name="leave") for client in gone),
             *(self._tasks.start(self._renew(each), name="renew") for each in due),
         ]
@@ -130,7 +130,7 @@ class Renewing:
 
     async def _renew(self, renewal: Renewal) -> None:
         held = renewal.held
-        # Set before the first await: an ack that comes at once finds it, and waits.
+        # Set this before the first await: an ack that comes at once then waits.
         done = self._under_way[held] = asyncio.get_running_loop().create_future()
         try:
             async with self._place(held):

@@ -135,8 +135,8 @@ class PopRequests:
             delay_level=TO_DEAD_LETTERS,
             origin_msg_id=message_id,
             origin_topic=receipt.real_topic(topic, group),
-            # A count of none left and a negative level: each alone sends it to the dead letters
-            # (B-83).
+            # A negative delay level or a maximum of 0 retries: each alone sends the message to the
+            # dead letters (B-83).
             max_reconsume_times=0,
         )
         await self._ask(receipt, topic, header)

@@ -18,7 +18,7 @@ from pocketmq.proxy.settings.limits import Limits
 def sys_flag(message: Any) -> int:
     """The bits of a message that stand outside of its properties (G-66)."""
     system, flag = message.system_properties, 0
-    # The flag alone, without a kind of compression: consumers of remoting read that as zlib.
+    # Only the flag, without a kind of compression: remoting consumers take that for zlib.
     if system.body_encoding == Encoding.GZIP:
         flag |= MessageSysFlag.COMPRESSED
     if system.message_type == MessageType.TRANSACTION:
@@ -95,7 +95,7 @@ def _properties(message: Any, peer: str, now_ms: int, limits: Limits) -> dict[st
     born_host = peer if is_blank(system.born_host) else system.born_host
     if born_host:
         properties[names.BORN_HOST] = born_host
-    # The header of the send takes its born time from here.
+    # The header of the send takes its born time from this property.
     properties[names.BORN_TIMESTAMP] = str(_epoch_ms(system.born_timestamp))
     return properties
 

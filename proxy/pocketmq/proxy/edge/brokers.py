@@ -126,7 +126,7 @@ class Brokers:
             BrokerNotFoundError: there is none.
             RemotingError: none answers.
         """
-        # The cluster and not a route, as a user or a group belongs to no topic.
+        # Ask the cluster and not a route: a user or a group belongs to no topic.
         cluster = await self._cluster.get(_ALL)
         # Sorted by number first: 0 is the master, so all masters come before any slave.
         known = sorted(

@@ -137,7 +137,7 @@ class Consuming:
             # The status goes first, as SDKs take the first message of the stream for it.
             await context.write(pb.ReceiveMessageResponse(status=result))
             for each in handed:
-                # Made one by one: 32 messages of 4 MiB would else lie twice in memory at once.
+                # Make the answers one by one: 32 messages of 4 MiB must not lie in memory twice.
                 message = delivered(each.message, self._parts.clock.time_ms(), each.receipt.text)
                 await context.write(pb.ReceiveMessageResponse(message=message))
                 told += 1
@@ -284,7 +284,7 @@ class Consuming:
         """A message is wanted later again; the client gets a new handle (G-93)."""
         topic, group = _names(request.topic, request.group)
         invisible_ms = request.invisible_duration.ToMilliseconds()
-        # No least time here: clients make a message visible at once by a short one.
+        # No minimum here: with a short time, clients make a message visible at once.
         _check_invisible(invisible_ms, 0)
         # Check the handle first: an invalid one must not end the renewal of the message.
         Receipt.parse(request.receipt_handle)

@@ -128,7 +128,7 @@ class Front:
         if tasks:
             await asyncio.wait(tasks)
         if self._folder is not None:
-            # Last: connections under way may still bind a socket in there.
+            # Remove the folder last: connections under way may still bind a socket in it.
             self._folder.remove()
 
     # -- for its peers ----------------------------------------------------------------------
@@ -159,8 +159,8 @@ class Front:
         self._number += 1
         made: socket.socket | None = None
         try:
-            # Bound to a name of its own before it connects: gRPC tells peers of a Unix socket apart
-            # by that alone.
+            # Bind to a unique name before connecting: gRPC identifies peers of a Unix socket by it
+            # alone.
             made = socket.socket(socket.AF_UNIX)
             name = socket_name(self._number, address, is_sdks=peer.is_sdks_address)
             self._join(made, f"{self._path}/{name}")
@@ -385,7 +385,7 @@ class FrontPeer(asyncio.Protocol):
             return False
         self._has_header = True
         self._first = self._first[header.size :]
-        # A header of a health check names no address: then the peer's own stays.
+        # The header of a health check names no address, so the peer's own stays.
         self.is_sdks_address = header.source is not None and self._is_near()
         if header.source is not None and self.is_sdks_address:
             self.address = address_text(*header.source)
@@ -399,8 +399,8 @@ class FrontPeer(asyncio.Protocol):
             near = ip_address(transport.get_extra_info("peername")[0].partition("%")[0])
         except (TypeError, ValueError):
             return False
-        # A dual-stack socket shows IPv4 peers as `::ffff:127.0.0.1`, which is no loopback for
-        # Python by itself in every version.
+        # A dual-stack socket shows IPv4 peers as `::ffff:127.0.0.1`, which not every version of
+        # Python takes for a loopback.
         mapped = getattr(near, "ipv4_mapped", None)
         # Whoever dials this machine's outer address from here also comes from that address.
         return (mapped or near).is_loopback or (
@@ -416,8 +416,7 @@ class FrontPeer(asyncio.Protocol):
             )
             self.abort()
             return
-        # Counted before the engine is made: a handshake costs a signature, and a flood of them the
-        # machine.
+        # Count before the engine is made: a flood of handshakes would cost many signatures.
         tls.handshakes.begin(self, self._front.handshakes)
         self._engine = TlsEngine(context, server_side=True)
         # The bytes so far belong to TLS; plain ones are collected anew.

@@ -78,14 +78,14 @@ class Guard:
                 # Also for requests on the list: authorization needs the name.
                 claim = Claim.of(headers_of(context))
                 username = claim.username
-                # could be better: of a request on the list the name is believed unsigned, and
-                # authorization goes by it, as RocketMQ's two lists allow.
+                # could be better: for a request on the list, authorization believes a name that is
+                # not signed, as RocketMQ's two lists allow.
                 if name not in rules.unauthenticated:
                     await self._authenticate(claim)
             if rules.authorization:
                 await self._authorize(username, request, source_of(context.peer()))
         except AccessDeniedError as exc:
-            # The log names the fault of a broker, of which the caller must learn nothing.
+            # The log names a broker's fault, which the caller must not learn.
             reason = str(exc) if exc.__cause__ is None else f"{exc} {exc.__cause__}"
             self._denials.tell(peer, name, name, reason)
             raise Refusal(Code.UNAUTHORIZED, str(exc)) from exc
@@ -124,5 +124,5 @@ class Guard:
         try:
             return await self._accounts.acl(user)
         except PocketMQError as exc:
-            # A broker that is away denies: who cannot be checked must not get in.
+            # Deny while brokers are away: nobody may get in unchecked.
             raise AccessDeniedError(FAILED) from exc

@@ -48,7 +48,7 @@ class MembersProcessor:
                 for each in members
             ],
             subscription_table={
-                # Where members differ the one heard of last counts.
+                # If members differ, the one heard of last counts.
                 entry.topic.name: SubscriptionData(
                     topic=entry.topic.name,
                     sub_string=entry.expression.expression,

@@ -119,7 +119,7 @@ class Producing:
             bname=half.broker_name,
         )
         address = await brokers.master(half.broker_name, topic)
-        # One-way as in RocketMQ: a commit that is lost is asked about by the next check.
+        # One-way as in RocketMQ: if a commit is lost, the broker's next check asks.
         await brokers.instance.api.oneway(address, header)
         return pb.EndTransactionResponse(status=OK)
 

@@ -80,8 +80,8 @@ class GrpcServer:
             name: _unary(name, answer, guard, most.get(name, longest))
             for name, answer in unary.items()
         }
-        # RPCs that nothing answers are named as well: gRPC's own refusal has another text, and no
-        # RPC in it.
+        # RPCs without a handler are named, too: gRPC's own refusal has another text, and no RPC in
+        # it.
         for name in (*UNARY, *ANSWERED_BY_STREAM):
             self._handlers.setdefault(name, _unanswered(name))
         self._handlers["Telemetry"] = grpc.stream_stream_rpc_method_handler(

@@ -39,7 +39,8 @@ class SocketFolder:
         for each in Path(where).glob(f"{PREFIX}*"):
             _remove_if_left(each)
         self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=where))
-        # Locked before it has its name: who sees it unlocked knows that the proxy has ended.
+        # Lock the file before it gets its name: an unlocked one then means that its proxy has
+        # ended.
         begun = self.path / "begun"
         self._lock = os.open(begun, os.O_CREAT | os.O_RDWR, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)

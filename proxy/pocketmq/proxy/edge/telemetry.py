@@ -131,7 +131,7 @@ class Telemetry:
             for topic in client.topics:
                 if await parts.brokers.topic_type(topic) == MessageType.TRANSACTION.name:
                     await self._checked.add(topic)
-            # Without topics nobody asks it anything, and another stream of the client may have
+            # A client without topics is asked nothing, and another stream of the client may have
             # some.
             if client.topics:
                 client.write = write
@@ -167,8 +167,8 @@ class Telemetry:
         if client.type not in _CONSUMERS:
             return pb.HeartbeatResponse(status=_unrecognized(client))
         check_group(request.group.name)
-        # The heartbeat's group and not that of the settings: it is what the client consumes as now
-        # (G-51).
+        # Use the heartbeat's group and not that of the settings: it is what the client consumes as
+        # now (G-51).
         parts.clients.join(client, request.group.name)
         parts.clients.heard(client)
         return pb.HeartbeatResponse(status=OK)
@@ -216,7 +216,7 @@ class _Outbox:
         """Have a command written when the client reads."""
         # What waits is counted in bytes too: one command holds a whole message.
         size = self._waiting_bytes + command.ByteSize()
-        # A first one always passes, however large; else a large message could never be asked about.
+        # A first command always passes: a large message could otherwise never be asked about.
         if self._waiting.full() or (self._waiting_bytes and size > MOST_WAITING_BYTES):
             log.warning("proxy.command_dropped", peer=self._context.peer())
             return
@@ -233,7 +233,7 @@ class _Outbox:
         while True:
             command = await self._waiting.get()
             await self.write(command)
-            # After the write: what gRPC has not taken yet is still ours to hold.
+            # Count it down after the write: until gRPC has taken the command, it is held here.
             self._waiting_bytes -= command.ByteSize()
 
 

@@ -49,7 +49,7 @@ def tool_handlers() -> list[Any]:
             },
         )
     ]
-    # Both: older tools ask for v1alpha alone.
+    # Both versions: older tools ask for v1alpha only.
     for package in REFLECTION:
         request, answer = _classes(package, "ServerReflectionRequest", "ServerReflectionResponse")
         info = grpc.stream_stream_rpc_method_handler(

@@ -225,7 +225,7 @@ class HeldHandles:
         held.under_way = False
         held.receipt = receipt
         held.renewals += 1
-        # Only failures one after the other count.
+        # Only consecutive failures count.
         held.failures = 0
         # A message that was acknowledged meanwhile needs no further renewal.
         if not held.done:
@@ -236,7 +236,7 @@ class HeldHandles:
         held.under_way = False
         held.failures += 1
         if not held.done:
-            # Its time has not changed, so it is due at once again.
+            # The due time has not changed, so the handle is due again at once.
             self._plan(held)
 
     def ended(self, held: Held) -> None:
@@ -248,7 +248,7 @@ class HeldHandles:
     def _plan(self, held: Held) -> None:
         self._number += 1
         heappush(self._heap, (held.receipt.due_ms - AHEAD_MS, self._number, held))
-        # Acknowledged handles lie in the heap until they would be due; most messages are
+        # Acknowledged handles stay in the heap until they would be due, and most messages are
         # acknowledged at once.
         if len(self._heap) > 2 * len(self) + 1_000:
             self._heap = [entry for entry in self._heap if not entry[2].done]

@@ -70,7 +70,7 @@ def assignments(topic: Any, endpoints: Any, route: TopicRouteData, *, fifo: bool
     """
     brokers = _brokers(route, endpoints)
     found = []
-    # Each broker once: its receives pop from all of its queues.
+    # List each broker once: receives pop from all of its queues.
     for data in route.queue_datas:
         if not Perm.is_readable(data.perm) or data.read_queue_nums <= 0:
             continue
@@ -90,7 +90,7 @@ def assignments(topic: Any, endpoints: Any, route: TopicRouteData, *, fifo: bool
                     topic=topic, id=number, permission=permission, broker=master
                 )
             )
-            # -1 stands for all queues; with order each queue is received from by itself.
+            # -1 stands for all queues; with order, each queue is received from separately.
             for number in (range(data.read_queue_nums) if fifo else [-1])
         ]
     if not found:

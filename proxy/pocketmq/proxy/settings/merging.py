@@ -42,7 +42,7 @@ def kept_of_consumer(said: Any, limits: Limits) -> Any:
     # First the fresh group's values, so that what the client says goes over them.
     kept = for_consumer(pb.Settings(), fresh, limits)
     kept.ClearField("metric")
-    # Only where it has its own: otherwise the fresh group's list has to stay.
+    # Only if the client has its own: otherwise the fresh group's list must stay.
     if said.backoff_policy.HasField("exponential_backoff") or said.backoff_policy.HasField(
         "customized_backoff"
     ):
@@ -67,7 +67,7 @@ def for_consumer(kept: Any, group: SubscriptionGroupConfig | None, limits: Limit
         subscription.receive_batch_size = limits.receive_batch_size
         subscription.long_polling_timeout.CopyFrom(duration(limits.max_long_polling_ms))
         subscription.fifo = group.consume_message_orderly
-        # Attempts count the first try, retries do not; a group without a limit would not fit the
+        # Attempts count the first try, unlike retries; a group without a limit would overflow the
         # field.
         backoff.max_attempts = min(group.retry_max_times + 1, INT32_MAX)
         _set_strategy(backoff, group)

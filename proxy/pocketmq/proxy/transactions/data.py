@@ -56,7 +56,7 @@ class OpenTransactions:
         # A check brings an old transaction back: it is the youngest now.
         self._open.move_to_end(key)
         halves.append(HalfMessage(broker_name, table_offset, commit_log_offset, expires_ms))
-        # The oldest go: SDKs end the one that they were told of last.
+        # Drop the oldest: SDKs end the one that they heard of last.
         del halves[: -self._limits.transaction_data_max_num]
 
     def take(self, topic: str, transaction_id: str) -> HalfMessage:

@@ -215,8 +215,8 @@ class OrderlyConsumeService:
         calls = 0
         while not claim.dropped and not self._stopped:
             now = self._clock.monotonic()
-            # The lock is looked at before each call, since a broker gives it away 60 s after the
-            # last renewal and another member may be consuming by now (C-58).
+            # Check the lock before each call: a broker gives it away 60 s after the last renewal,
+            # and another member may be consuming by now (C-58).
             if self._locks is not None and (
                 not buffer.claim.locked or buffer.claim.is_lock_expired(now)
             ):

@@ -105,7 +105,7 @@ class PopAcks:
         for broker_name, acks in together.items():
             if broker_name not in self._gathered:
                 self._gathered[broker_name] = []
-                # At the end of the turn: acks of other calls, and of other listeners, join the
+                # Send at the end of the turn: acks of other calls, and of other listeners, join the
                 # request.
                 loop.call_soon(self._send, broker_name)
             for share in _shares(acks):
@@ -152,7 +152,7 @@ class PopAcks:
         count = 0
         for pending in self._gathered.pop(broker_name):
             size = sum([len(popped.offsets) for popped in pending.acks])
-            # Brokers look at a request in one go; a larger one would hold others up.
+            # A broker processes a request at once; a larger one would hold others up.
             if count + size > MOST_ACKS:
                 self._start(broker_name, share)
                 share, count = [], 0

@@ -72,7 +72,7 @@ class OffsetCorrections:
             queue=str(request.queue),
             next_offset=request.next_offset,
         )
-        # At once, before any wait: an answer that is under way must not move the offset again.
+        # Correct the offset before any wait: an answer that is under way must not move it again.
         self._planner.claims.correct(request.claim)
         if self._profile.freeze_offset_when_illegal:
             self._store.table.freeze(request.queue, request.next_offset)
@@ -115,8 +115,8 @@ class OffsetCorrections:
         for queue in affected:
             if self._waited_for is not None:
                 await self._waited_for.listener_done(queue, RESET_WAIT_S)
-            # Given up while we waited: the next owner reads the offset that the broker was reset
-            # to.
+            # The queue was given up meanwhile: its next owner reads the offset that the broker was
+            # reset to.
             if queue not in claims:
                 continue
             # A reset usually goes back.
