@@ -89,7 +89,7 @@ class IndexBuilder:
             self._frames.append(Frame(event.at_ms, event.real_us, offset))
         frame = self._frames[-1]
         frame.events += 1
-        # The frame ends with this line; unreadable lines may be among its own.
+        # The frame ends with this line; unreadable lines before it may belong to the frame.
         frame.size = offset + size - frame.offset
         # Counted events appear as the kind that they count, or a time line would show load as
         # silence.

@@ -110,7 +110,7 @@ class Renewing:
         gone = [client for client in self.held.clients() if not self._is_online(*client)]
         due = self.held.due(self._clock.time_ms())
         started = [
-            # As tasks, leaves and renewals that take longer than the round go on.
+            # Tasks, because leaving and renewing may take longer than this round.
             *(self._tasks.start(self.leave(*client), name="leave") for client in gone),
             *(self._tasks.start(self._renew(each), name="renew") for each in due),
         ]
