@@ -243,7 +243,6 @@ class Dispatcher:
                 remark=f"request type {request.code} is not supported",
             )
         try:
-            # Bound the body before it is parsed.
             limit = self._body_limit.get(request.code)
             if limit is not None:
                 self.budget().check(limit, len(request.body), "bytes of the request's body")

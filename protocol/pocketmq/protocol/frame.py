@@ -149,7 +149,6 @@ class FrameDecoder:
             self._parts = []
             self._have = 0
         commands: list[Command] = []
-        # Local names for speed: the loop runs for every frame.
         append, unpack = commands.append, _WORDS.unpack_from
         view = memoryview(data)
         at, end = 0, len(data)

@@ -110,7 +110,6 @@ class FaultRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
         # The disk does not know for which request it writes.
         if self.do in DISK_DEEDS and (self.code is not None or self.topic or self.group):
             raise WrongFaultError(f"{self.do} knows no code, topic or group; leave them out")
-        # Convert names to numbers once, and not at each request.
         return msgspec.structs.replace(
             self,
             code=None if self.code is None else _number(self.code, RequestCode),

@@ -123,7 +123,6 @@ def from_json(told: Mapping[str, Any], *, topic: str | None = None) -> Message:
     Raises:
         IllegalMessageError: a field is missing or of another type.
     """
-    # The caller's topic overrides the message's own.
     where = told.get("topic") if topic is None else topic
     if not isinstance(where, str):
         raise IllegalMessageError('it has no "topic"')

@@ -226,7 +226,6 @@ def record_parts(
     size = WITHOUT_TOPIC_FIELD + topic_len + body_len + properties_len
     # The V6 bits depend on the hosts, whatever the message's own flag says.
     sys_flag = message.sys_flag & ~_V6
-    # The usual case: both hosts are IPv4.
     if len(born_host) == HOST_V4_BYTES == len(store_host):
         pack = _pack_v4
     else:

@@ -268,7 +268,6 @@ class ConcurrentConsumeService:
         done = 0
         while line:
             messages, buffer = line.popleft()
-            # This worker is about to wait for a listener, so whatever is left needs another one.
             if line and not self._waking:
                 self._wake_one()
             try:
