@@ -251,8 +251,7 @@ class Cluster:
             "retry_queue_nums": retry_queue_nums,
             "consume_enable": consume_enable,
         }
-        # The roles' loop is not the caller's: asyncio's objects of one loop must not be awaited in
-        # another.
+        # Runs in the roles' loop: asyncio's objects of one loop must not be awaited in another.
         await self.thread.run(self.control.create_group(group, changes))
         return group
 
@@ -286,8 +285,8 @@ class Cluster:
         self.check_own("move its time", "pocketmq_clock")
         by_s = as_seconds("seconds", seconds)
         by_s += 60 * as_number("minutes", minutes) + 3600 * as_number("hours", hours)
-        # Only warned of: such a client works, but its heartbeats may seem missing to a broker
-        # whose time jumps.
+        # Only a warning: such a client works, but a broker whose time jumps may miss its
+        # heartbeats.
         await self._warn_of_real_time()
         await self.thread.run(self.control.advance(by_s))
 
@@ -375,19 +374,18 @@ class Cluster:
 
     def close_clients(self) -> None:
         """End the thread of the synchronous clients, if there is one."""
-        # Read past the property: asking for `sync` here would start a thread only to end it.
+        # Not `self.sync`: that would start a thread only to end it.
         if "sync" in self.__dict__:
             self.sync.close()
 
     async def _serve(self) -> str:
         from pocketmq.cluster.control_address.server import ControlServer, loopback_beside
 
-        # Beside the first nameserver: a cluster on another address than 127.0.0.1 is steered from
-        # there too.
+        # Served beside the first nameserver, so that a cluster on another address than 127.0.0.1 is
+        # steered there too.
         host = loopback_beside(host_of(self.control.roles.nameserver_addresses[0]))
         server = ControlServer(self.control, host=host, port=0)
-        # On the control's stack, so that the port closes before the roles that its requests would
-        # ask.
+        # Entered in the control's stack, so that the port closes before the roles stop.
         await self.control.resources.enter_async_context(server)
         return server.url
 
@@ -405,7 +403,7 @@ class Cluster:
 
     def report(self) -> str:
         """The text about the running cluster in the report of a failed test; blocks for moments."""
-        # Events are read from the roles: one that is frozen or killed by the test does not answer.
+        # The events come from the roles: one that the test froze or killed does not answer.
         try:
             events = self.thread.result(told_events(self.control))
         except (PocketMQError, OSError):  # a cluster in disorder is no reason to say nothing of it
@@ -418,7 +416,7 @@ class Cluster:
 
     async def _warn_of_real_time(self) -> None:
         if self.clock == "manual":
-            # Asked before each move: a client may have been started since the last one.
+            # Checked before each move: a client may have been started since the last one.
             for client_id in await self.thread.run(self.control.real_time_clients()):
                 warnings.warn(
                     f"client {client_id} runs on real time beside a manual clock: its heartbeats "
@@ -509,10 +507,10 @@ class Faults:
             WrongClusterError: The cluster is shared, or has no such role.
         """
         self.cluster.check_own("inject faults", "pocketmq_faults")
-        # msgspec's own refusal of an unknown deed would not say which ones there are.
+        # msgspec's own message about an unknown deed would not list the known ones.
         check_deed(do)
         try:
-            # By the same conversion as at the control address, so that both refuse the same rules.
+            # The same conversion as at the control address, so that both refuse the same rules.
             rule = msgspec.convert({"do": do, **options}, FaultRule)
         except msgspec.ValidationError as exc:
             raise WrongFaultError(f"no such fault rule: {exc}; see docs/control.md") from exc
@@ -532,7 +530,7 @@ class Faults:
         """How often a current rule fired, or all of them, summed over all roles."""
         counts = self.cluster.thread.result(self.cluster.control.faults.counts())
         rule_id = rule.id if isinstance(rule, FaultRule) else rule
-        # A rule that was cleared has no counters any more, and counts as never fired.
+        # A cleared rule has no counters any more, and counts as never fired.
         wanted = counts.values() if rule_id is None else [counts.get(rule_id, {})]
         return sum(sum(each.values()) for each in wanted)
 
@@ -620,7 +618,7 @@ class SyncCluster:
         Raises:
             CallerError: Clients run in the caller's event loop, which would stand still meanwhile.
         """
-        # First, and before anything is submitted: the refused call must have moved nothing.
+        # Checked before anything is submitted: a refused call must have moved nothing.
         _check_no_client_waits("advance")
         self._thread.result(self._cluster.advance(seconds, minutes=minutes, hours=hours))
 
@@ -635,7 +633,7 @@ class SyncCluster:
         """
         _check_no_client_waits("advance_until")
         name = getattr(condition, "__name__", repr(condition))
-        # Its coroutine object would count as true, and the move would end at the first deadline.
+        # A coroutine object counts as true, so the move would end at the first deadline.
         if inspect.iscoroutinefunction(condition):
             raise CallerError(
                 f"{name} is a coroutine function; write a plain one, or await "
@@ -643,7 +641,8 @@ class SyncCluster:
             )
         began_ms = self.time_ms
         until_ms = began_ms + round(as_number("limit_s", limit_s) * 1000)
-        # Moves nothing; it makes the checks of `advance`: a shared cluster, clients on real time.
+        # This moves nothing, but makes the checks of `advance`: a shared cluster, clients on real
+        # time.
         self.advance(0)
         control, thread = self._cluster.control, self._cluster.thread
         move = partial(control.advance_until, until_ms=until_ms)
@@ -745,8 +744,8 @@ class SyncCluster:
             raise CallerError("only a listener gets messages in order; give listener= as well")
         if broadcast:
             options["message_model"] = MessageModel.BROADCASTING
-            # Below the cluster's data, or a later run with the same group would find the offsets
-            # of this one.
+            # Within the cluster's data: otherwise a later run with the same group would find these
+            # offsets.
             options.setdefault("local_offset_store_dir", self._cluster.data / "client-offsets")
         options.setdefault("consume_from_where", ConsumeFromWhere.FIRST_OFFSET)
         options = self._of_cluster(options)
@@ -762,7 +761,7 @@ class SyncCluster:
         roles = self._cluster.control.roles
         is_secured = roles.client_tls is not None
         if is_secured and not options.keys() & {"tls", "tls_ca_file", "network"}:
-            # Who names TLS or a network by itself may test just that: a wrong CA, or plaintext.
+            # A test that sets TLS or a network itself may test just that: a wrong CA, or plaintext.
             options.update(tls=True, tls_ca_file=roles.ca_file)
         return options
 
@@ -860,7 +859,7 @@ def start_cluster(
         access=ClusterAccess.of(users, acl, super_users),
         tls=tls,
     )
-    # Outside of pytest's folders: whoever calls this may have no pytest.
+    # Not one of pytest's folders: the caller may have no pytest.
     folder = Path(tempfile.mkdtemp(prefix="pocketmq-")) if data is None else data
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -873,8 +872,7 @@ def start_cluster(
             try:
                 yield cluster
             finally:
-                # Before the roles stop: a client's loop that lives on would try to reach them
-                # again.
+                # Before the roles stop: otherwise the clients would try to reconnect to them.
                 cluster.close_clients()
     finally:
         if data is None:
@@ -900,14 +898,14 @@ def steered(roles: Roles, shape: ClusterShape) -> Iterator[tuple[ClusterControl,
         control = ClusterControl(roles, shape.clock, access=shape.access)
         thread.result(control.start())
         nameservers = roles.nameserver_addresses
-        # A test often sends before its consumer has queues, and a new group would pass those
-        # messages over in silence.
+        # Warns of a usual mistake: a test sends before its consumer has queues, and the new group
+        # silently skips those messages.
         skipped.watch(nameservers)
         try:
             yield control, thread
         finally:
             skipped.unwatch(nameservers)
-            # Also when the test failed: roles are threads or processes that nobody else ends.
+            # Also when the test failed: nothing else ends the roles' threads or processes.
             thread.result(control.stop())
     finally:
         thread.stop()

@@ -47,7 +47,7 @@ def move_until(thread: LoopThread, move: Move[T], condition: Callable[[], bool])
     """Run `move` in the loop of `thread`; the calling thread answers. An error ends the move."""
     questions: SimpleQueue[_Question | None] = SimpleQueue()
     moved = thread.submit(move(lambda: _ask(questions.put)))
-    # Also when the move fails: the thread below would wait for a next question for ever.
+    # Also when the move fails: without this the loop below would wait for ever.
     moved.add_done_callback(lambda _: questions.put(None))
     try:
         while (question := questions.get()) is not None:
@@ -74,7 +74,7 @@ async def move_until_here(thread: LoopThread, move: Move[T], condition: Conditio
             found = condition()
             question.answer(holds=await found if inspect.isawaitable(found) else found)
     except BaseException:
-        # Else the clocks would go on moving while the test's failure is handled.
+        # Otherwise the clocks would go on moving while the test's failure is handled.
         moved.cancel()
         raise
     return moved.result()

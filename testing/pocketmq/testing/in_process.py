@@ -125,7 +125,7 @@ class RoleThreads:
         """Start all nameservers at once, then all brokers at once."""
         for name in self.names:
             role_logs.keep(self._thread_name(name))
-        # One that fails, fails the cluster: those that run already would keep their threads and
+        # If one fails to start, all stop: those that run already would keep their threads and
         # ports.
         try:
             await asyncio.gather(*(each.start() for each in self._of("nameserver")))
@@ -139,7 +139,7 @@ class RoleThreads:
 
     async def stop(self) -> None:
         """Stop all roles, proxies first, then brokers."""
-        # Brokers before nameservers: a broker that stops takes its registration back there.
+        # Brokers before nameservers: a broker that stops unregisters there.
         for role in ("proxy", "broker", "nameserver"):
             await asyncio.gather(*(each.stop() for each in self._of(role)))
         for name in self.names:
@@ -173,14 +173,12 @@ class RoleThreads:
     def time_ms(self) -> int:
         """The cluster's time in epoch ms."""
         clocks = [each.clock for each in self._roles.values() if each.clock is not None]
-        # The latest: a frozen role's clock stands still, and has missed what the others were moved
-        # by.
+        # The latest time: a frozen role's clock has missed all moves since it froze.
         return max((clock.time_ms() for clock in clocks), default=self._start_ms)
 
     async def clock_members(self) -> Sequence[ClockMember]:
         """The roles whose clocks can be moved now."""
-        # A frozen role does not answer, so a move must not wait for requests that others sent to
-        # it.
+        # A frozen role does not answer, so a move must not wait for requests to it.
         frozen = [each.address for each in self._roles.values() if each.state == "frozen"]
         return [_member(each, frozen) for each in self._roles.values() if _runs(each)]
 
@@ -203,7 +201,7 @@ class RoleThreads:
         return f"pocketmq {self._number} {name}"
 
     def _clock(self) -> Clock:
-        # A role that starts again begins at the others' time and not at its own last one.
+        # A role that starts again begins at the others' time, not at its own last one.
         return ManualClock(self.time_ms()) if self._shape.clock == "manual" else SystemClock()
 
     def nameserver(self, name: str, seams: RoleSeams, port: int) -> NameServer:
@@ -234,7 +232,7 @@ class RoleThreads:
             port=port,
             grpc_port=self._grpc_port,
             nameservers=tuple(self.nameserver_addresses),
-            # Shorter than JSON, and all roles here are PocketMQ's and read it.
+            # MessagePack is shorter than JSON, and only PocketMQ roles have to read it here.
             encoding="msgpack",
             **self._proxy_access,
         )

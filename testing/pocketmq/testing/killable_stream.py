@@ -41,12 +41,11 @@ class KillableStream(asyncio.Protocol):
         self._inner.data_received(data)
 
     def eof_received(self) -> bool | None:
-        # Handed on: its answer decides whether asyncio closes the transport at an end of file.
+        # asyncio closes the transport at an end of file unless the inner protocol returns true.
         return self._inner.eof_received()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        # Before the listener below is told, which takes this stream for open while there is a
-        # transport.
+        # Before `_on_change`, which takes a stream with a transport for an open one.
         self._transport = None
         self._inner.connection_lost(exc)
         self._on_change(self)

@@ -29,21 +29,22 @@ def on_one_processor() -> Iterator[None]:
     if sys.platform != "linux":
         yield
         return
-    # `os` has no such call, and the C library has it.
+    # `os` has no `sched_getcpu`, but the C library has.
     here = ctypes.CDLL(None).sched_getcpu()
     free = os.sched_getaffinity(0)
     before = _keep_on(here)
     try:
         yield
     finally:
-        # Not only those that were bound: a thread inherits what its starter may use on Linux.
+        # All threads, not only the bound ones: on Linux a new thread inherits its starter's
+        # processors.
         for thread in threading.enumerate():
             thread_id = thread.native_id
             if thread_id is None:
                 continue
             if thread_id in before:
                 _allow(thread_id, before[thread_id])
-            # Bound to exactly this processor: what a thread has chosen itself meanwhile stays.
+            # A thread that has chosen other processors meanwhile keeps them.
             elif before and _allowed(thread_id) == {here}:
                 _allow(thread_id, free)  # one of them has started it meanwhile
 
@@ -57,7 +58,7 @@ def _keep_on(processor: int) -> dict[int, set[int]]:
         if thread_id is None or not is_ours:
             continue
         before = _allowed(thread_id)
-        # Bound by its owner to a single processor, or kept off this one: that choice stays.
+        # A thread that its owner bound to one processor, or kept off this one, stays as it is.
         if processor in before and len(before) > 1 and _allow(thread_id, {processor}):
             found[thread_id] = before
     return found

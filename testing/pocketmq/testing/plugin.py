@@ -64,7 +64,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("pocketmq", "PocketMQ clusters for tests")
     for name, text in _INI.items():
         option = "--" + name.replace("_", "-")
-        # No default here: None tells that the command line is silent, and the ini file is asked.
+        # No default here: None means that the command line does not set it, so the ini file
+        # decides.
         group.addoption(option, dest=name, default=None, help=f"{text} [{_DEFAULTS[name]}]")
         parser.addini(name, text, default=_DEFAULTS[name])
 
@@ -90,8 +91,7 @@ def pocketmq(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     `pocketmq_cluster` it is that cluster, which is not shared.
     """
     for own in ("pocketmq_clock", "pocketmq_cluster"):
-        # By name and on demand: a fixture named as an argument would start a cluster in every
-        # test.
+        # Looked up by name: as an argument of this fixture it would start a cluster in every test.
         if own in request.fixturenames:
             yield request.getfixturevalue(own)
             return
@@ -106,7 +106,7 @@ def pocketmq(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 @pytest.fixture
 def pocketmq_cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]:
     """A cluster for this test only, on real time: its roles may be frozen and killed."""
-    # A manual clock is asked for, and a second cluster beside it would be of no use to the test.
+    # A test that also uses a manual clock gets the same cluster under both names.
     if "pocketmq_clock" in request.fixturenames:
         yield request.getfixturevalue("pocketmq_clock")
         return
@@ -142,7 +142,7 @@ def pocketmq_cluster_factory(
     with ExitStack() as running:
 
         def start(**options: Any) -> Cluster:
-            # What the test gives comes last, so that it overrides the session's options.
+            # The test's own options come last, so that they override the session's.
             given = {**usual, "data": tmp_path / f"pocketmq-{next(folders)}", **options}
             cluster = running.enter_context(start_cluster(**given))
             # Entered last, so left first: the report is kept while the cluster still runs.
@@ -162,7 +162,7 @@ def _pocketmq_running(
     from pocketmq.testing.running_roles import RunningRoles
 
     given = _option(request.config, "pocketmq_noproc")
-    # As RocketMQ's own tools find their nameservers.
+    # RocketMQ's own tools read the same variable.
     nameservers = given or os.environ.get("NAMESRV_ADDR") or "127.0.0.1:9876"
     roles = RunningRoles(
         nameservers,
@@ -207,7 +207,7 @@ def pytest_runtest_makereport(
     The failure may be one of the test, or of another fixture, before the test or after it.
     """
     report = yield
-    # At each phase, as a cluster's fixture may fail at its end when the test itself has passed.
+    # After every phase: a cluster's fixture may fail at its end although the test passed.
     if report.failed:
         for each in item.stash.get(_REPORTS, []):
             report.sections.append(("PocketMQ cluster", each.text()))
@@ -234,7 +234,7 @@ def _own(request: pytest.FixtureRequest, folder: Path, clock: ClockKind) -> Iter
     from pocketmq.testing.cluster import Cluster, running_control
 
     data = folder / "pocketmq"
-    # `tmp_path` itself is the test's: its own files shall not lie among the stores.
+    # A folder of its own, so that the test's files in `tmp_path` do not lie among the stores.
     data.mkdir()
     with running_control(_shape(request.config, clock), data) as (control, thread):
         cluster = Cluster(control, thread)
@@ -249,7 +249,7 @@ def _reported(request: pytest.FixtureRequest, cluster: Cluster) -> Iterator[None
     try:
         yield
     finally:
-        # Before the clients' thread and the roles end, or there would be no state left to tell.
+        # Before the clients' thread and the roles end: afterwards there is no state left to report.
         report.cluster_ends()
         cluster.close_clients()
 
@@ -286,8 +286,7 @@ def _file(config: pytest.Config, name: str) -> Path | None:
     given = config.getoption(name)  # from where pytest was started on
     if given is not None:
         return Path(given) if given else None
-    # Named by the project's ini file, so it means the same from whichever folder pytest is
-    # started.
+    # A path in the ini file is relative to the project's root, not to the current folder.
     named = config.getini(name)
     return config.rootpath / named if named else None
 
@@ -299,7 +298,7 @@ def _option(config: pytest.Config, name: str) -> str:
 
 def _number(config: pytest.Config, name: str) -> int:
     text = _option(config, name)
-    # `isdigit` is true for digits of other scripts as well, which is why ASCII comes first.
+    # ASCII first: `isdigit` is true for digits of other scripts as well.
     if not text.isascii() or not text.isdigit() or not 0 < int(text) <= 20:
         raise pytest.UsageError(f"{name} is {text!r}; write a number from 1 to 20")
     return int(text)
@@ -314,7 +313,7 @@ def _flag(config: pytest.Config, name: str) -> bool:
 
 def _prefix(request: pytest.FixtureRequest) -> str:
     """A prefix such as `gw0-3-`, different for each test on all workers."""
-    # One counter for all fixtures of a worker: names are never used twice on its shared cluster.
+    # One counter for all fixtures of a worker, so that its shared cluster never sees a name twice.
     counter = request.config.stash.setdefault(_COUNTER, [0])
     counter[0] += 1
     return f"{os.environ.get('PYTEST_XDIST_WORKER', 't')}-{counter[0]}-"

@@ -36,7 +36,7 @@ def keep(thread_name: str) -> None:
 
 def set_up() -> None:
     """Take the lines of this process, unless the program says where they go."""
-    # A program that logs through structlog itself would lose its lines to this module.
+    # Otherwise a program that uses structlog itself would lose its lines to this module.
     if not logs.is_set_by_program():
         logs.configure("info", "json", stream=sys.stderr, first=_take)
 
@@ -52,14 +52,14 @@ def tail(thread_name: str, lines: int) -> str:
 
 
 def _take(_logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    # By the thread's name and not its id: the id changes at each start of a role.
+    # By the thread's name: its id changes at each start of a role.
     kept = _kept.get(threading.current_thread().name)
     if kept is not None:
         kept.append(f"{method:7} {_text(event)}".rstrip())
     elif method not in ("debug", "info"):  # of clients in the test
         level = logging.WARNING if method == "warning" else logging.ERROR
         _log.log(level, "%s", _text(event, "exc_info"), exc_info=event.get("exc_info"))
-    # structlog's way to end a line here: nothing is printed beside the test's own output.
+    # structlog's way to print nothing for this line.
     raise structlog.DropEvent
 
 

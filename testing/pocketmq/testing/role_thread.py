@@ -66,8 +66,8 @@ class RoleSeams:
 
     def __init__(self, name: str, clock: Clock, tls: TlsOptions) -> None:
         self.clock = clock
-        # Always on: the report of a failed test needs events, which roles else tell only when
-        # asked to.
+        # Always on: the report of a failed test needs events, which roles otherwise record only on
+        # request.
         self.events = event_log(name, clock, always=True)
         book = RuleBook(name, clock.time_ms, self.events)
         self.network = TrackedNetwork(book, RoleTls(tls))
@@ -75,8 +75,8 @@ class RoleSeams:
 
     def cut(self) -> None:
         """Reset every connection, and drop all later writes to the disk."""
-        # The disk first: a connection's reset wakes tasks, which must find that nothing is saved
-        # any more.
+        # The disk first: resetting a connection wakes tasks, which must not be able to save any
+        # more.
         self.disk.cut()
         self.network.cut()
 
@@ -154,7 +154,7 @@ class RoleThread:
         try:
             await thread.run(self._begin())
         except BaseException:
-            # The loop belongs to nobody yet, and its thread would go on for ever.
+            # Nothing else ends this thread, as the role does not have it yet.
             await asyncio.to_thread(thread.stop)
             raise
         self._thread = thread
@@ -175,8 +175,7 @@ class RoleThread:
         if self.state != "running" or self._thread is None:
             raise WrongStateError(self.name, "freeze", self.state)
         here = asyncio.get_running_loop()
-        # Returned when the loop stands, not when it is asked to: a frame might be answered in
-        # between.
+        # `freeze` returns when the loop stands still: before that, a frame might still be answered.
         stands: asyncio.Future[None] = here.create_future()
         stillness = self._stillness = _Stillness(
             lambda: here.call_soon_threadsafe(stands.set_result, None)
@@ -221,13 +220,14 @@ class RoleThread:
         self._seams = RoleSeams(self.name, self._make_clock(), self._tls)
         self._server = self._make(self._seams, self.port)
         await self._server.start()
-        # Kept over all starts: clients and nameservers know the role by its address.
+        # The port stays the same over all starts: clients and nameservers know the role by its
+        # address.
         self.port = self._server.port
 
     async def _end(self) -> None:
         thread, self._thread = self._thread, None
         self._seams = self._server = None
-        # In another thread: `stop` joins, and would block the loop of the control.
+        # In another thread: `stop` joins, which would block the control's loop.
         if thread is not None:
             await asyncio.to_thread(thread.stop)
 
@@ -248,7 +248,7 @@ class _Stillness:
 
     def end(self, then: Callable[[], None]) -> None:
         """Unblock the loop; it calls `then` before anything else."""
-        # Before the event is set: the blocked loop reads it as soon as it is.
+        # Before the event is set: the blocked loop reads `_then` as soon as it wakes.
         self._then = then
         self._over.set()
 
@@ -345,7 +345,7 @@ class TrackedNetwork(FaultyTcp):
         """Wait until every socket is closed."""
         for listener in self._listeners:
             await listener.close()
-        # Streams are not waited for: their abort needs only the loop, which runs until `_end`.
+        # Not waited for: an aborted stream needs only the loop, which runs until `_end`.
         channels = [channel.closed for channel in self._channels]
         if channels:
             await asyncio.wait(channels)
@@ -360,8 +360,7 @@ class TrackedNetwork(FaultyTcp):
 
     def _track(self, channel: Channel) -> None:
         if self._is_cut:
-            # A connection that was under way when all were cut: a dead process would answer none
-            # either.
+            # It was being made when all were cut: a dead process would not answer it either.
             channel.abort()
         self._channels.add(channel)
         channel.add_close_listener(self._channels.discard)
@@ -381,7 +380,6 @@ class KillableDisk(RuledDisk):
 
     def close_workers(self) -> None:
         """End the worker threads of a killed store."""
-        # A worker has a thread, which nobody else ends when its store was not closed.
         for worker in self._workers:
             worker.close()
 
@@ -391,9 +389,8 @@ class KillableDisk(RuledDisk):
         return worker
 
     def write_file(self, path: str, content: bytes) -> None:
+        # A task of the killed role may still run after the cut, but must not write anything.
         if not self._is_cut:
-            # A task of the killed role may still run to its end: what it writes must not be found
-            # later.
             super().write_file(path, content)
 
     async def write_text(self, path: str, text: str) -> None:

@@ -37,7 +37,7 @@ class RunningRoles:
         self.data = data
         self.nameserver_addresses = list(parse_addresses(nameservers))
         self.credentials = credentials_of(None, os.environ)
-        # `False` of a fixture means that nobody asked, so the environment still decides.
+        # `False` means that the fixture was not asked for TLS, so the environment decides.
         is_secured, trusted = trusting(os.environ, tls or None, ca_file, None)
         self.ca_file = None if trusted is None else Path(trusted).expanduser()
         self.client_tls = client_tls(is_secured, ca_file=self.ca_file)
@@ -76,7 +76,7 @@ class RunningRoles:
         async with Admin(
             nameservers=addresses, credentials=self.credentials, network=self.network
         ) as admin:
-            # Looked up once: a broker that joins later is not waited for by `create_topic`.
+            # Looked up once: `create_topic` does not wait for brokers that join later.
             self.running_brokers = list(await admin.brokers())
 
     async def stop(self) -> None:

@@ -73,7 +73,7 @@ class SyncConsumer(sync.PushConsumer):
         limit = as_number("limit_s", limit_s)
         if not self.is_running:
             raise ClientError("the consumer is not running; use it in a `with` block")
-        # On first use: a consumer with a listener has no iterator, and making one is an error.
+        # Made on first use: for a consumer with a listener an iterator is an error.
         if self._messages is None:
             self._messages = iter(self)
         return self.loop_thread.result(self._next(self._messages.asynchronous, limit))
@@ -84,15 +84,14 @@ class SyncConsumer(sync.PushConsumer):
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        # Left by an error: the last message counts as unconsumed, and comes again in another
-        # consumer.
+        # After an error the last message stays unconsumed, and is delivered again.
         if kind is None and self._messages is not None:
             self._messages.done()
         super().__exit__(kind, exc, traceback)
 
     async def _next(self, messages: MessageIterator, limit_s: float) -> MessageExt:
         try:
-            # The message before counts as consumed from here on, also when no next one comes.
+            # From here on the previous message counts as consumed, even if no next one comes.
             async with asyncio.timeout(limit_s):
                 return await anext(messages)
         except TimeoutError:
