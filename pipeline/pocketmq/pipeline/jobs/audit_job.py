@@ -58,7 +58,8 @@ class Audit:
         """Record problems of a store."""
         for problem in problems:
             self.count += 1
-            # All are counted; a store that is broken throughout would fill the memory.
+            # All problems are counted but few are kept: those of a broken store could fill the
+            # memory.
             if len(self.findings) < MOST_FINDINGS:
                 kind = check or _check_of(os.path.relpath(problem.path, store))
                 place = problem.path, problem.position, problem.what
@@ -90,8 +91,7 @@ def audit(
         DiskError: Something cannot be read at all.
     """
     disk = OsDisk()
-    # Folders are searched first, so that a name that is no store ends the audit before its hours of
-    # work.
+    # The stores are looked up first, so that a wrong name fails before hours of work.
     roots = [root for store in stores for root in find_stores(disk, str(store))]
     if against_first and len(roots) < 2:
         raise CallerError("to compare replicas, name at least two stores, the master first")
@@ -112,14 +112,14 @@ def audit(
         )
         found.stores.append(verified)
         found.add(root, verified.problems)
-        # What `verify` has counted and not kept.
+        # Problems that `verify` has counted but not kept.
         found.count += verified.problem_count - len(verified.problems)
         found.notes += [f"{root}: {note}" for note in verified.notes]
         with StoppedStore(disk, root, index_slots=index_slots) as store:
             offsets = committed_offsets.out_of_range(store)
         found.add(root, offsets.problems, "offsets")
         found.notes += [f"{root}: {note}" for note in offsets.notes]
-    # Last: it compares up to where each log was found to end.
+    # Replicas are compared last, up to where each log was found to end.
     if against_first:
         for verified in found.stores[1:]:
             _compare(disk, found, found.stores[0], verified)

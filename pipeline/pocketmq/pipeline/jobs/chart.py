@@ -27,7 +27,7 @@ def draw(delays: DataFrame, path: Path) -> None:
     from matplotlib.figure import Figure
     from pyspark.sql import functions as f
 
-    # Hours are stored in UTC; delays follow the day in New York, with its summer time.
+    # Hours are stored in UTC; the chart shows the hour of the day in New York.
     local_hour = f.hour(f.from_utc_timestamp("hour", ZONE)).alias("of_day")
     rows = (
         delays.groupBy("carrier", local_hour)
@@ -43,7 +43,7 @@ def draw(delays: DataFrame, path: Path) -> None:
     figure = Figure(figsize=(11, 0.4 * max(len(carriers), 4) + 1.6), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    # Not the greatest: one flight that is a day late would leave all others white.
+    # Not the maximum: a single flight that is a day late would leave all other cells white.
     bound = float(np.nanpercentile(np.abs(means), 95)) if rows else 1.0
     image = axes.imshow(means, aspect="auto", cmap="RdBu_r", vmin=-bound, vmax=bound)
     axes.set_xticks(list(hours), [f"{hour:02d}" for hour in hours])

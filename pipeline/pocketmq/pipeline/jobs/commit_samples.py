@@ -62,7 +62,7 @@ class CommitSamples:
     def __init__(self, samples: Iterable[Sample] = ()) -> None:
         self._series: dict[_Place, list[tuple[int | None, int, int]]] = {}
         looked: dict[str, int] = {}
-        # Several files may be given, and runs of several machines may lie within each other.
+        # Sorted, as several files may be given whose times overlap.
         for sample in sorted(samples, key=lambda sample: sample.time_ms):
             before = looked.get(sample.broker)
             for name, offsets in sample.offsets.items():
@@ -87,14 +87,14 @@ class CommitSamples:
     def spans(self) -> Iterator[Span]:
         """All offsets of each queue and group that was looked at, in parts."""
         for (broker, topic, queue_id, group), listed in self._series.items():
-            # With one broker only, its name in the samples may differ from that of the store.
+            # With a single broker its name is ignored: samples and store may name it differently.
             place = "" if self._is_one_broker else broker, topic, queue_id, group
             low = 0
             for before_ms, time_ms, passed in listed:
                 if passed > low:
                     yield Span(*place, low, passed, before_ms, time_ms)
                     low = passed
-            # Behind the last look nothing is known to be committed.
+            # After the last sample nothing is known to be committed.
             yield Span(*place, low, MOST_OFFSET, None, None)
 
 
@@ -115,7 +115,7 @@ def samples_of_source(source: str) -> list[Iterator[Sample]]:
 
 def samples_of_store(root: Path, broker: str) -> Iterator[Sample]:
     """The offsets that a store's file has, at the time of the file; and those of its `.bak`."""
-    # The older first: it tells an earlier look.
+    # The older file first: it is an earlier sample.
     for path in (root / (FILE + ".bak"), root / FILE):
         try:
             data, status = path.read_bytes(), path.stat()
@@ -137,7 +137,7 @@ def read_samples(path: Path) -> Iterator[Sample]:
     """
     with path.open() as file:
         for number, line in enumerate(file, 1):
-            # A line is written as a whole; one without an end was cut off by a kill.
+            # A line without an end was cut off by a kill.
             if not line.endswith("\n"):
                 return
             try:

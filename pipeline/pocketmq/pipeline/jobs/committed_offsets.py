@@ -77,7 +77,7 @@ def out_of_range(store: StoppedStore) -> OutOfRange:
         what = ""
         if each.offset < 0:
             what = f"{whose} is at {each.offset} in {where}; no offset is negative"
-        # Offsets of a deleted topic stay in the file, and harm nobody.
+        # Offsets of a deleted topic stay in the file, and do no harm.
         elif each.offset > high and each.topic not in topics and each.group:
             deleted[each.topic] = deleted.get(each.topic, 0) + 1
         elif each.offset > high:
@@ -85,8 +85,7 @@ def out_of_range(store: StoppedStore) -> OutOfRange:
         elif each.offset < low:
             name = each.group, each.topic
             behind[name] = behind.get(name, 0) + low - each.offset
-        # After a kill queues are completed from the log at the next start: the end then is further
-        # on.
+        # After a kill the next start completes the queues from the log, so their ends may move up.
         if what and (store.is_clean or each.offset < 0):
             problems.append(Problem(each.path, each.position, what))
         elif what:
@@ -123,11 +122,11 @@ def _delay_table(data: bytes) -> dict[int, int]:
 
 def _place(data: bytes, key: str, number: int) -> int:
     """Byte of the value of `number` in the object behind `key`; 0 if it is written otherwise."""
-    # The place is for people: the table itself was read as JSON.
+    # The table itself was read as JSON; the place is only for people who look into the file.
     start = data.find(key.encode())
     if start < 0:
         return 0
-    # Up to the end of this object, as the same number is a key in others too.
+    # The search ends with this object: others have the same number as a key.
     end = data.find(b"}", start)
     found = re.compile(rb'(?<![\d-])"?%d"?\s*:\s*(-?\d+)' % number).search(
         data, start + len(key.encode()), end if end > 0 else len(data)

@@ -87,29 +87,28 @@ def export(
         quiet = {"spark.ui.showConsoleProgress": "false"}  # whoever calls counts the rows
         spark = job_session("export", master=master, settings=quiet, starting=starting)
     source = "pocketmq-store" if stores else "pocketmq"
-    # Options of the caller go over these.
+    # The caller's options override these.
     given = {"topic": topic, "startingOffsets": "earliest", **options}
     if stores:
         given = {**store_options(stores.split(",")), "streamBy": "queues", **given}
     given.setdefault(LIMIT, str(rows_per_commit or into.rows_per_commit))
     with plain_errors():
-        # Its schema is known without reading, and the table is begun with it.
         frame = spark.readStream.format(source).options(**given).load()
-        # Before the query: a table of other columns is refused before anything is read.
+        # Before the query starts: a table with other columns is refused before anything is read.
         into.begin(spark, frame.schema)
         run = _Run(into, on_commit)
         query = (
             frame.writeStream.foreachBatch(run.write)
             .option("checkpointLocation", into.checkpoint)
             .queryName(f"export {topic}")
-            # The ends are taken once, so it ends though the topic grows.
+            # `availableNow` fixes the ends at the start, so the query ends even if the topic grows.
             .trigger(availableNow=True)
             .start()
         )
         try:
             query.awaitTermination()
         except KeyboardInterrupt:
-            # What was committed stays; the next run goes on behind it.
+            # What was committed stays; the next run continues after it.
             query.stop()
             raise
     return Exported(run.done.rows, run.done.commits, _lost(query))
@@ -125,11 +124,11 @@ class _Run:
 
     def write(self, frame: DataFrame, batch: int) -> None:
         """What Spark calls for each batch."""
-        # If a power cut took where this batch ends, and not its rows, it would be planned again
-        # with more rows, and taken for a repeat.
+        # A power cut could lose the batch's end but not its rows: it would then be planned again
+        # with more rows, and be taken for a repeat.
         HadoopFolder(frame.sparkSession, self._into.checkpoint).make_lasting(f"offsets/{batch}")
         rows = self._into.append(frame, batch)
-        # The table has the batch already, or it brought no rows.
+        # No rows were written: the table already has the batch, or the batch is empty.
         if not rows:
             return
         self.done = Exported(self.done.rows + rows, self.done.commits + 1)
@@ -142,7 +141,7 @@ def _lost(query: StreamingQuery) -> int:
     from pocketmq.pipeline.spark.stream_figures import figures_of
 
     found: list[int] = []
-    # Spark keeps the last hundred: the counts only grow.
+    # Spark keeps only the last hundred, which is enough as the counts only grow.
     for progress in query.recentProgress:
         figures = figures_of(json.loads(progress.json))
         found += [figures.lost] if figures is not None else []

@@ -118,11 +118,12 @@ class FlightsJob:
         """
         from pocketmq.pipeline.jobs.chart import check_matplotlib
 
-        # All that may be missing is told before Spark starts, which takes seconds.
+        # All that may be missing is reported before Spark starts, which takes seconds.
         if spark is None:
             check_spark()
         check_matplotlib()
-        # Also the target: otherwise the first batch would fail after it was computed.
+        # The target topic is checked too: otherwise the first batch would fail after its
+        # computation.
         self.check_topics()
         if spark is None:
             quiet = {"spark.ui.showConsoleProgress": "false"}  # whoever calls counts the flights
@@ -152,7 +153,7 @@ class FlightsJob:
 
     def start(self, spark: SparkSession, *, follow: bool) -> StreamingQuery:
         """Start the query; the caller waits for its end, and then calls `finish`."""
-        # A run that goes on has the totals of before, as batches bring changes only.
+        # Batches bring only changes, so a run that continues first loads the earlier totals.
         self._recall(spark)
         writer = (
             self.delays(spark)
@@ -193,11 +194,11 @@ class FlightsJob:
         )
 
     def _write(self, windows: DataFrame, batch: int) -> None:
-        # It is written, sent and remembered: Spark would compute the batch three times.
+        # Three steps below use the batch: without `persist` Spark would compute it three times.
         windows = windows.persist()
         try:
             # Overwritten when Spark runs a batch again, so none of its windows is stored twice.
-            # First of all: a batch that is run again may send its windows twice, but is stored
+            # Before the send: a batch that is run again may send its windows twice, but is stored
             # once.
             windows.write.mode("overwrite").parquet(str(self.folder / f"updates/batch={batch}"))
             if self.to_topic:
@@ -215,7 +216,7 @@ class FlightsJob:
             "concat(carrier, '-', date_format(hour, \"yyyyMMdd'T'HH\")) as keys",
             "carrier as shardingKey",
         )
-        # The sharding key is the carrier, so its windows keep their order in one queue.
+        # The sharding key is the carrier, so a carrier's windows stay in order in one queue.
         writer = messages.write.format("pocketmq").mode("append")
         writer.options(nameServer=self.nameservers, topic=self.to_topic).save()
 
@@ -239,7 +240,7 @@ class FlightsJob:
 
     def latest(self, spark: SparkSession) -> DataFrame:
         """Each window's last state, out of all updates."""
-        # A window stands in each batch that changed it; the highest batch has its last state.
+        # A window appears in each batch that changed it; the highest batch has its last state.
         updates = spark.read.parquet(str(self.folder / "updates"))
         return updates.groupBy("carrier", "hour").agg(
             *(_last(name) for name in ("flights", "departed", "minutes"))
@@ -249,7 +250,7 @@ class FlightsJob:
         """Write `delays/` and `delays.png`; the totals."""
         from pocketmq.pipeline.jobs.chart import draw
 
-        # Without any there is no Parquet file to read either.
+        # Without any window there is no Parquet file to read.
         if self._windows:
             target = self.folder / "delays"
             self.latest(spark).coalesce(1).sortWithinPartitions("hour", "carrier").write.mode(

@@ -53,7 +53,7 @@ def latency(
     )
     from pocketmq.pipeline.jobs.latency_sums import COLUMNS, latency_of
 
-    # Read before Spark starts: a file that is none is told at once.
+    # Read before Spark starts, so that a wrong file fails at once.
     listed = [] if samples is None else [read_samples(Path(samples))]
     looks = CommitSamples(chain(*listed, *samples_of_source(source)))
     spark = job_session("latency", master=master, starting=starting)

@@ -57,7 +57,7 @@ def latency_of(messages: DataFrame, samples: CommitSamples) -> Latencies:
             .collect()
         )
         counts = {(row.topic, row.brokerName, row.queueId): row.messages for row in queues}
-        # Retries and delayed messages would count as slow, though nobody was.
+        # Retries and delayed messages are left out: they would count as slow.
         topics = sorted({row.topic for row in queues if _is_ordinary(row.topic)})
         ordinary = rows.where(f.col("topic").isin(topics))
         committed = _with_commits(ordinary, samples)
@@ -90,9 +90,9 @@ def _with_commits(ordinary: DataFrame, samples: CommitSamples) -> DataFrame:
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    # The spans of a group in a queue follow each other from offset 0 on. So in the order of
-    # offsets a message's span is the last that began, which takes one sort: a join would compare
-    # each message with all spans of its queue, and looks each second are 86,400 of them a day.
+    # The spans of a group in a queue follow each other from offset 0 on, so in the order of offsets
+    # a message's span is the last that began. One sort finds it; a join would compare each message
+    # with all spans of its queue, 86,400 a day with one look per second.
     look = f.struct("before", "committed")
     place = ("ofBroker", "ofTopic", "ofQueue", "group")
     spans = _span_frame(ordinary.sparkSession, samples)
@@ -101,7 +101,7 @@ def _with_commits(ordinary: DataFrame, samples: CommitSamples) -> DataFrame:
         f.broadcast(spans.select(*place).distinct()),
         (f.col("topic") == f.col("ofTopic"))
         & (f.col("queueId") == f.col("ofQueue"))
-        # An empty broker stands for all (see `Span`).
+        # An empty broker name stands for any broker (see `Span`).
         & f.expr("ofBroker in ('', brokerName)"),
     ).select(*place, f.col("queueOffset").alias("at"), "stored")
     in_order = Window.partitionBy(*place).orderBy("at", f.col("stored").isNotNull())
@@ -125,11 +125,11 @@ def _latency_rows(ordinary: DataFrame, committed: DataFrame) -> list[LatencyRow]
     born = ordinary.select(
         f.lit(BORN_TO_STORE).alias("measure"),
         *("topic", f.lit("").alias("group"), minute),
-        # A producer whose clock is ahead would give negative times; these are counted apart.
+        # A producer's clock that is ahead would give negative times; these are counted separately.
         f.expr("greatest(stored - born, 0)").alias("waited"),
         f.lit(0).cast("bigint").alias("error"),
     )
-    # At its first look a group had committed much before: nobody knows when.
+    # Without a look before it, the time of a commit is unknown.
     commit = committed.where("before is not null").select(
         f.lit(STORE_TO_COMMIT).alias("measure"),
         *("topic", "group", minute),
@@ -137,7 +137,7 @@ def _latency_rows(ordinary: DataFrame, committed: DataFrame) -> list[LatencyRow]
         f.expr("least(committed - before, greatest(committed - stored, 0))").alias("error"),
     )
     shares = [
-        # One of the durations, and none between two of them.
+        # `percentile_disc` gives one of the durations, not a value between two of them.
         f.expr(f"percentile_disc({share}) within group (order by waited)")
         .cast("bigint")
         .alias(name)
@@ -171,7 +171,7 @@ def _key_rows(ordinary: DataFrame) -> list[KeyRow]:
             (f.col("times") / f.sum("times").over(of_topic)).alias("share"),
             f.row_number().over(of_topic.orderBy(f.desc("times"), "key")).alias("place"),
         )
-        # A key that is there once is no hot key.
+        # A key that occurs once is no hot key.
         .where(f"place <= {MOST_HOT_KEYS} and times > 1")
         .orderBy("topic", "place")
         .drop("place")
@@ -187,16 +187,16 @@ def group_rows(
     for (topic, _, _), count in counts.items():
         sums[topic] = sums.get(topic, 0) + count
     topics = samples.topics_of_groups()
-    # A group whose offsets nobody looked at is known by its retries.
+    # The retries also name groups that have no offsets in the samples.
     for topic in sums:
         if is_retry(topic) or is_dlq(topic):
-            # `%RETRY%group` and `%DLQ%group`: the group may have a `%` in its name.
+            # Split at the second `%` only: the group's name may have one itself.
             topics.setdefault(topic.split("%", 2)[2], set())
     rows = []
     for group, listed in sorted(topics.items()):
         messages = sum(sums.get(topic, 0) for topic in listed)
         retries, dead = sums.get(retry_topic(group), 0), sums.get(dlq_topic(group), 0)
-        # Groups of topics that were not read.
+        # Groups that consume only topics that were not read are left out.
         if messages or retries or dead:
             rows.append(
                 GroupRow(

@@ -50,17 +50,17 @@ def sample(
             if number:
                 shared_loop().result(client.clock.sleep(every_s))
             for broker, table in sorted(shared_loop().result(client.offset_tables()).items()):
-                # After the answer: a commit is told late rather than early.
+                # The time is taken after the answer: a commit is reported late rather than early.
                 now = client.clock.time_ms()
                 changed = _changed(last.get(broker, {}), table)
-                # Also without changes: that a look was made says that nothing was committed until
-                # then.
+                # Also without changes: the sample then says that nothing was committed up to this
+                # time.
                 row: dict[str, Any] = {"timeMs": now, "broker": broker, "offsets": changed}
                 file.write(json.dumps(row) + "\n")
                 last[broker] = table
                 written += 1
             file.flush()
-            # A look cannot be made again.
+            # On the disk at once: a lost sample cannot be taken again.
             os.fsync(file.fileno())
             if on_round is not None:
                 on_round(number + 1)

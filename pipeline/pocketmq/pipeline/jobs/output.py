@@ -87,7 +87,7 @@ def write_tables(out: Path, *tables: ResultTable) -> None:
 
 
 def _write(table: ResultTable, path: Path) -> None:
-    # In the same folder, as a rename works within one file system only.
+    # In the same folder: a rename works only within one file system.
     part = path.with_name(f".{path.name}.part")
     listed = as_dicts(table.rows)
     for row in listed:
@@ -102,7 +102,7 @@ def _write(table: ResultTable, path: Path) -> None:
         part.write_text(json.dumps(listed, ensure_ascii=False, indent=1) + "\n")
     else:
         part.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in listed))
-    # Before it has its name: after a power cut there is the old file or the whole new one.
+    # On the disk before the rename: after a power cut there is the old file or the whole new one.
     sync(part)
     rename(part, path)
 
@@ -110,7 +110,7 @@ def _write(table: ResultTable, path: Path) -> None:
 def _schema(table: ResultTable) -> pa.Schema:
     import pyarrow as pa
 
-    # Not inferred: a table without rows, or with nulls only, has the same columns.
+    # Declared and not inferred, so that an empty table or one of nulls has the same columns.
     known = {
         str: pa.string(),
         int: pa.int64(),

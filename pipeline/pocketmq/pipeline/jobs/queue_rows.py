@@ -66,7 +66,7 @@ def gone_queues(
         for queue in stand.offsets
         if queue not in there and (not topics or queue.topic in topics)
     ]
-    # One that was told as gone before is not told again.
+    # `left` returns None for a queue that was already reported as gone.
     losses = [left(queue, stand) for queue in missing]
     return [
         QueueRows(loss.queue, loss.wanted, loss.wanted, loss) for loss in losses if loss is not None
@@ -77,7 +77,7 @@ def in_ms(column: pa.Array) -> pa.Array:
     """Times as numbers of milliseconds since the epoch; numbers as they are."""
     import pyarrow as pa
 
-    # Parquet of other programs may have seconds or nanoseconds.
+    # Parquet files of other programs may have seconds or nanoseconds.
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
     return column

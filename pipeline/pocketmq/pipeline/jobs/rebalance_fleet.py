@@ -97,7 +97,7 @@ class FleetStep:
 
     def take(self, other: FleetStep) -> None:
         """Add another group's."""
-        # The first group that is added: 0 would stay the least of all.
+        # The first group sets the minimum; the initial 0 would always be the least.
         self.least = min(self.least, other.least) if self.groups else other.least
         self.most = max(self.most, other.most)
         for name in ("groups", "queues", "consumers", "moved", "must_move"):
@@ -125,7 +125,7 @@ def rebalance(
         CallerError: The fleet is none, or there is no such strategy.
     """
     fleet.check()
-    # Before processes start: a wrong name is told once.
+    # Before processes start, so that a wrong name is reported once.
     for name in strategies:
         strategy_named(name)
     sums: dict[tuple[str, int], FleetStep] = {}
@@ -155,7 +155,7 @@ def _shared(spans: Sequence[_Span], workers: int) -> Iterator[list[FleetStep]]:
     if workers <= 1:
         yield from map(_of_groups, spans)
         return
-    # Not forked: this process may have threads, whose locks a fork would copy held.
+    # Spawned and not forked: a fork would copy locks that other threads of this process hold.
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         yield from pool.map(_of_groups, spans)
 
@@ -173,7 +173,7 @@ def _of_groups(span: _Span) -> list[FleetStep]:
 def _strategy(name: str) -> AllocateMessageQueueStrategy:
     """The client's; members of a consistent hash ring share the hashes, which are the same."""
     made = strategy_named(name)
-    # Subclasses may hash otherwise.
+    # Subclasses may use another hash.
     if type(made) is AllocateMessageQueueConsistentHash:
         return AllocateMessageQueueConsistentHash(hash_function=cache(md5_hash))
     return made
@@ -181,7 +181,7 @@ def _strategy(name: str) -> AllocateMessageQueueStrategy:
 
 def memberships(fleet: Fleet, number: int) -> Iterator[tuple[str, list[str]]]:
     """What happens in each step of a group, and its consumers afterwards."""
-    # By the group's number, so that any process gives the same.
+    # Seeded with the group's number, so that every process gets the same result.
     chance = random.Random(f"{fleet.seed}-{number}")
     ids = [f"10.{number % 250}.0.{at}@{at}" for at in range(fleet.consumers)]
     yield "start", sorted_client_ids(ids)
@@ -190,7 +190,7 @@ def memberships(fleet: Fleet, number: int) -> Iterator[tuple[str, list[str]]]:
     for step in range(fleet.steps):
         if step % 2 == 0 and len(ids) > count:
             for _ in range(count):
-                # Anybody may leave, the first in order as well as the last: strategies differ in
+                # Any member may leave, first or last in order: strategies react differently to
                 # that.
                 ids.pop(chance.randrange(len(ids)))
             yield f"{count} of each group leave", sorted_client_ids(ids)
@@ -212,7 +212,7 @@ def _of_group(fleet: Fleet, number: int, name: str) -> Iterator[FleetStep]:
         sizes = []
         given = 0
         for member in members:
-            # Each member asks for itself, as clients do, which know nothing of each other.
+            # Each member allocates for itself, as real clients do.
             mine = strategy.allocate(f"group-{number}", member, queues, members) or ()
             owners.update(dict.fromkeys(mine, member))
             sizes.append(len(mine))
@@ -231,7 +231,7 @@ def _of_group(fleet: Fleet, number: int, name: str) -> Iterator[FleetStep]:
             most=max(sizes),
             idle=sizes.count(0),
             unowned=len(queues) - len(owners),
-            # Handed out more often than there are queues that somebody owns.
+            # Allocations beyond one for each owned queue.
             doubled=given - len(owners),
         )
         before = owners

@@ -144,14 +144,14 @@ def replay(
     check_spark()
     options = options or ReplayOptions()
     check_send_topic(topic)
-    # Everything that may be wrong is looked at before Spark starts.
+    # Everything that may be wrong is checked before Spark starts.
     found = source_of(source, topics=topics, nameservers=nameservers)
     path = options.state
     state = None if path is None else ReplayState.load(path, source, topic)
     stand = Checkpoint({}) if state is None else state.stand
     queues = found.queues(stand)
     losses = Losses(fails=options.fail_on_data_loss, advice=ADVICE)
-    # Before anything is sent: a gap must not be found in the middle.
+    # Before anything is sent, so that a gap is not found halfway through.
     losses.judge(each.loss for each in queues)
     parts = [each for each in queues if each.low < each.high]
     rows = None
@@ -197,7 +197,7 @@ def _would_send(rows: DataFrame | None, options: ReplayOptions) -> Replayed:
 
 
 def _count(done: Replayed, row: Row) -> None:
-    # The first that is sent, which is not the first that was read.
+    # The first message that is sent, which is not always the first that was read.
     if not done.messages:
         done.first_ms = row.stored_ms
     done.messages += 1
@@ -242,20 +242,21 @@ class _Replay:
         self.state.gone = (self.state.gone - {each.queue for each in queues}) | losses.gone
         # Where a queue begins is noted, so that what is removed from now on is missed.
         self._next = {each.queue: (each.low, None) for each in queues if _has_moved(each, stand)}
-        # With a mark of the former queue the next run would take this one for another again.
+        # With the former queue's mark the next run would take this queue for another one again.
         for queue in self._next:
             self.state.marks.pop(queue, None)
         sender = self._sender()
         targets = sender.queues_of(self.state.topic)
         clock = sender.access.client().clock
-        # Messages behind the ends that the state knows are found in the target by a join.
+        # A resumed run joins with the target, to find messages that were sent after the saved ends.
         if is_resumed and rows is not None:
             # The ends in the file stay as they are until all before them is done.
             rows = marked_as_sent(rows, self._target(rows.sparkSession))
-        # The ends of now: what stands in the target before was sent by somebody else.
+        # A first run saves the target's ends now: whatever is before them was sent by somebody
+        # else.
         elif not is_resumed:
             self._save(targets, sender)
-        # Files of a store may be removed after it was looked at, and before Spark reads them.
+        # A store's files may be removed between this look and Spark's read.
         is_store = isinstance(self.source, StoreSource)
         begins = {each.queue: each for each in queues if is_store and each.low < each.high}
         count = sum(each.high - each.low for each in queues)
@@ -266,10 +267,11 @@ class _Replay:
             for row in () if rows is None else in_order(rows, count):
                 if start_s is None:
                     start_s = clock.monotonic()  # Spark has taken its time
-                # The first message of each queue tells whether the files still had its begin.
+                # The offset of each queue's first message shows whether its first files were still
+                # there.
                 if (part := begins.pop(row.queue, None)) is not None:
                     self._miss(losses, part, row.offset)
-                # Before it is left out below: skipped messages are done as well.
+                # Before the `continue` below, since skipped messages are done as well.
                 self._next[row.queue] = (row.offset + 1, row.mark)
                 if not row.body:
                     self._done.skipped_empty += 1
@@ -278,9 +280,11 @@ class _Replay:
                     self._done.already_sent += 1
                     continue
                 wait_s = start_s + pace.due_s(row.stored_ms) - clock.monotonic()
-                # Waits shorter than a timer can tell are not worth a batch that is not full.
+                # Shorter waits are below a timer's precision, and not worth sending a batch that is
+                # not full.
                 if wait_s > _SOON_S:
-                    # What is due goes out before the wait, and not when its batch is full.
+                    # Messages that are due are sent before the wait, even if their batch is not
+                    # full.
                     self._flush(sender)
                     _wait(sender, wait_s)
                 self._add(sender, targets, row)
@@ -290,13 +294,13 @@ class _Replay:
                     self._save(targets, sender)
                     if on_state is not None:
                         on_state(self._done)
-            # Queues of which no message came at all: everything was removed.
+            # No message came of these queues: all that was to be read was removed.
             for part in begins.values():
                 self._miss(losses, part, part.high)
             self._save(targets, sender)
         except BaseException:
-            # Sends under way are not waited for: the state does not have them, and the next run
-            # finds them.
+            # Sends under way are not awaited: the state does not include them, and the next run
+            # finds them in the target.
             sender.cancel()
             raise
         if on_state is not None:
@@ -321,7 +325,7 @@ class _Replay:
     def _add(self, sender: Sender, queues: list[MessageQueue], row: Row) -> None:
         from pocketmq.pipeline.sending.sink_rows import Batch
 
-        # By the key alone, so that a second run sends it to the same queue.
+        # Chosen by the key alone, so that a second run uses the same queue.
         queue = queues[bucket(java_hash(row.key), len(queues))]
         text = encode_properties(row.properties).encode()
         batch = self._open.get(queue)
@@ -331,7 +335,7 @@ class _Replay:
         if batch is None:
             batch = self._open[queue] = Batch(queue)
         batch.append(row.body, text, row.flag)
-        # could be better: counted when it is handed over, though it may fail to be sent.
+        # could be better: counted when it is handed over, though its send may fail.
         _count(self._done, row)
         if batch.rows >= _BATCH_ROWS:
             sender.send(self._open.pop(queue))
@@ -345,13 +349,13 @@ class _Replay:
         """Wait for all acknowledgements, and write down what is done with that."""
         from pocketmq.pipeline.workers.loop import shared_loop
 
-        # First everything is acknowledged, then it is written down: the other way a kill would lose
-        # messages.
+        # All sends are acknowledged before the state is saved: the other way round a kill would
+        # lose messages.
         self._flush(sender)
         sender.finish()
         stand = self.state.stand
         before = {queue: stand.offsets[queue] - 1 for queue in stand.marks if queue in self._next}
-        # Asked before the state moves on: a topic made anew meanwhile has other messages at these
+        # Checked before the state moves on: a topic made anew meanwhile has other messages at these
         # offsets.
         if before:
             check_unchanged(stand, self.source.marks(before))
@@ -360,7 +364,7 @@ class _Replay:
         self.state.marks = dict(now.marks)
         self._next.clear()
         if self.options.state is not None:
-            # After all acknowledgements: whatever is sent from now on stands behind them.
+            # Asked after all acknowledgements: all later messages are stored after these ends.
             self.state.ends = shared_loop().result(sender.access.client().ends(queues))
             self.state.save(self.options.state)
 
@@ -371,7 +375,7 @@ class _Replay:
             topic=self.state.topic,
             columns="properties",
             startingOffsets=to_json(self.state.ends),
-            # The target may have removed old messages meanwhile; only what is left can be a repeat.
+            # The target may have removed old messages meanwhile; they are not needed here.
             failOnDataLoss="false",
         )
         return read.load()

@@ -41,7 +41,7 @@ class Pace:
 
     def lasts_s(self, count: int, first_ms: int, last_ms: int) -> float:
         """Seconds until the last of so many messages is due, which were stored in this time."""
-        # The slower of both decides: a rate is kept also where the original was faster.
+        # The slower of the two decides: the rate also holds where the original was faster.
         by_time = (last_ms - first_ms) / 1000 / self.speed if self.speed > 0 else 0.0
         by_rate = (count - 1) / self.rate if self.rate > 0 else 0.0
         return max(by_time, by_rate)
@@ -85,7 +85,7 @@ class ReplayState:
             said: dict[str, Any] = json.loads(text)
             marks = {
                 MessageQueue(topic, broker, queue_id): Mark.of(mark)
-                # States of earlier versions have no marks and nothing gone.
+                # States of earlier versions have neither marks nor gone queues.
                 for topic, broker, queue_id, mark in said.get("marks", ())
             }
             offsets = _offsets(said["done"]), _offsets(said["ends"])
@@ -95,7 +95,7 @@ class ReplayState:
             raise CallerError(
                 f"{path}: no state of a replay: {exc}; delete it or name another"
             ) from (exc)
-        # Its offsets are of other queues, and would leave messages out.
+        # The offsets belong to other queues, so that messages would be left out.
         if (found.source, found.topic) != (source, topic):
             raise CallerError(
                 f"{path}: the state of a replay of {found.source} to {found.topic}; name another"
@@ -115,7 +115,7 @@ class ReplayState:
         }
         make_lasting(path.parent)
         part.write_text(json.dumps(said, indent=1))
-        # Before the rename: after a power cut the state is the old one or the new one.
+        # On the disk before the rename: after a power cut the state is the old one or the new one.
         sync(part)
         rename(part, path)
 

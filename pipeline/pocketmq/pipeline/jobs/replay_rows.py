@@ -74,7 +74,7 @@ def read_parts(
     if kind == "topic":
         read = spark.read.format("pocketmq").options(
             nameServer=nameservers,
-            # Only the queues that have something: the plan was made before.
+            # Only the queues with something to read, as planned before.
             assign=json.dumps(_assignment(each.queue for each in queues)),
             startingOffsets=to_json({each.queue: each.low for each in queues}),
             endingOffsets=to_json({each.queue: each.high for each in queues}),
@@ -85,7 +85,7 @@ def read_parts(
         columns = (*COLUMNS, PLACE) if kind == "store" else COLUMNS
         topics = sorted({each.queue.topic for each in queues})
         rows = messages(spark, source, columns=columns, topics=topics)
-    # Of tables it is not read: their marks have the store time alone.
+    # Tables are read without the place, so their marks have the store time alone.
     if PLACE not in rows.columns:
         rows = rows.withColumn(PLACE, f.lit(NO_PLACE))
     parts = spark.createDataFrame(
@@ -98,8 +98,7 @@ def read_parts(
     of_queue = Window.partitionBy(*QUEUE).orderBy("queueOffset")
     stored = f.unix_millis("storeTimestamp")
     return (
-        # The bounds of each queue are joined, as one filter of thousands of queues would be too
-        # long.
+        # A join with the queues' bounds: a filter of thousands of queues would be too long.
         rows.join(f.broadcast(parts), list(QUEUE))
         .where("queueOffset >= low and queueOffset < high")
         .select(
@@ -135,7 +134,7 @@ def marked_as_sent(rows: DataFrame, target: DataFrame) -> DataFrame:
         f.col("properties")[STORE_MS].try_cast("bigint").alias("stored"),
         f.lit(True).alias("wasSent"),
     ).dropDuplicates()
-    # `dropDuplicates` before: two repeats in the target would double the row.
+    # Without `dropDuplicates` above, a message that was sent twice would double its row.
     return rows.join(sent, ["place", "stored"], "left")
 
 
@@ -148,7 +147,7 @@ def in_order(rows: DataFrame, count: int) -> Iterator[Row]:
     """
     has_sent = "wasSent" in rows.columns
     with plain_errors():
-        # To the driver part by part, so that a replay may be larger than its memory.
+        # Brought to the driver part by part, so that a replay may exceed its memory.
         for row in in_parts(rows, count).toLocalIterator():
             yield Row(
                 row.latest,
@@ -187,7 +186,7 @@ def _key() -> Column:
     """The sharding key, else the first of KEYS, else the queue."""
     from pyspark.sql import functions as f
 
-    # The first key alone: with all of them no two messages would share a queue.
+    # The first key alone: with all keys hardly any two messages would share a queue.
     first = f.substring_index(_given()[names.KEYS], names.KEY_SEPARATOR, 1)
     return f.coalesce(
         f.nullif(_given()[names.SHARDING_KEY], f.lit("")),
@@ -209,14 +208,15 @@ def _properties() -> Column:
     from pyspark.sql import functions as f
 
     def is_producers(name: Column, _: Any) -> Column:
-        # What a broker sets anew would be refused, or mean the old place.
+        # Properties that a broker sets itself are dropped: it would refuse them, or they would name
+        # the old place.
         return ~name.isin(sorted(_LEFT_OUT))
 
     added = {
         FROM: _place(),
         BORN_MS: f.unix_millis("bornTimestamp").cast("string"),
         STORE_MS: f.unix_millis("storeTimestamp").cast("string"),
-        # Sent as a plain producer does: the broker's answer waits for the disk where it is set so.
+        # As a plain producer sends it: the broker may then wait for its disk before it answers.
         names.WAIT: f.lit("true"),
     }
     pairs = [each for name, value in added.items() for each in (f.lit(name), value)]

@@ -44,17 +44,17 @@ def compare(master: StoppedStore, slave: StoppedStore, ends: tuple[int, int]) ->
     """
     problems: list[Problem] = []
     notes: list[str] = []
-    # Retention removes files on each side by itself.
+    # Retention removes files on each side independently.
     start = max(_start(master), _start(slave))
     end = min(ends)
     same_until = end
     for problem, at in _log_differences(master, slave, start, end):
-        # The first one: entries of queues behind it may differ rightly.
+        # Queue entries are compared only up to the first difference: later ones may rightly differ.
         same_until = min(same_until, at)
         problems.append(problem)
     if ends[1] < ends[0]:
         notes.append(f"{slave.root} ends {ends[0] - ends[1]} bytes before {master.root}")
-    # A slave has nothing that its master has not, unless the master lost it.
+    # A slave never has more than its master, unless the master has lost it.
     elif ends[1] > ends[0]:
         what = f"the log goes on for {ends[1] - ends[0]} bytes behind the end of {master.root}"
         problems.append(_at(slave.log, ends[0], what))
@@ -68,7 +68,7 @@ def _start(store: StoppedStore) -> int:
 
 
 def _at(row: Row, offset: int, what: str) -> Problem:
-    # Behind the last file there is none to name: then its end is told.
+    # After the last file there is no file to name, so the problem names that file's end.
     file = row.find(offset)
     if file is not None:
         return Problem(file.path, offset - file.start, what)
@@ -86,7 +86,7 @@ def _log_differences(
     shown = 0
     at = start
     while (at := _first_difference(master.log, slave.log, at, end)) < end:
-        # Files may be missing in the middle, of a disk that was repaired.
+        # A file may be missing in the middle, for example after a disk repair.
         ours, theirs = master.log.find(at), slave.log.find(at)
         if ours is None or theirs is None:
             lacking = slave if theirs is None else master
@@ -98,7 +98,7 @@ def _log_differences(
             what += "; more records may differ"
         yield _at(slave.log, begin, f"{what} (from byte {at - begin} of the record on)"), begin
         shown += 1
-        # Without a size nobody knows where the next record begins; with two sizes they part.
+        # Without one common size nobody knows where the next record begins.
         if shown > MOST_SHOWN or size <= 0 or size != _size_at(theirs, begin):
             return
         at = begin + size
@@ -110,7 +110,7 @@ def _first_difference(ours: Row, theirs: Row, at: int, end: int) -> int:
         left, right = ours.find(at), theirs.find(at)
         if left is None or right is None:
             return at
-        # Up to the end of a file on either side, as both may cut their logs differently.
+        # Up to the end of a file on either side: the two may split their logs differently.
         stop = min(end, left.end, right.end, at + _CHUNK)
         one = bytes(left.view()[at - left.start : stop - left.start])
         other = bytes(right.view()[at - right.start : stop - right.start])
@@ -125,7 +125,7 @@ def _common(one: bytes, other: bytes) -> int:
     low, high = 0, len(one)
     while high - low > 1:
         middle = (low + high) // 2
-        # Halved, as Python has no call for the first difference.
+        # Bisected, as Python has no function for the first difference.
         if one[low:middle] == other[low:middle]:
             low = middle
         else:
@@ -181,7 +181,7 @@ def _queue_differences(
     theirs = {(queue.topic, queue.queue_id): queue for queue in slave.queues}
     for name in sorted(ours.keys() | theirs.keys()):
         left, right = ours.get(name), theirs.get(name)
-        # A queue that is missing matters only for records that both logs have.
+        # A missing queue matters only for records that both logs have.
         if left is None or right is None:
             has, lacks = (left or right), (slave if right is None else master)
             assert has is not None
@@ -198,7 +198,7 @@ def _queue_differences(
 
 def _has_entries_in(queue: StoppedQueue, start: int, end: int) -> bool:
     return any(
-        # could be better: a queue that begins before and ends behind the common part is not seen.
+        # could be better: a queue that begins before the common part and ends after it is not seen.
         start <= physical < end
         for number in (queue.first, queue.end - 1)
         if (entry := _entry(queue, number)) is not None
@@ -224,7 +224,7 @@ def _first_entry_difference(
         if at >= high:
             return None
         one, other = _entry(ours, at), _entry(theirs, at)
-        # Entries before the first message of a queue stand for nothing.
+        # Fillers before the first message of a queue stand for no message.
         fillers = [each for each in (one, other) if each is not None and each[1] == FILLER_SIZE]
         places = [each[0] for each in (one, other) if each is not None]
         if places and not fillers and any(start <= place < end for place in places):

@@ -44,15 +44,16 @@ class TableSource:
         """
         found = []
         for queue, (low, high) in sorted(self._spans().items(), key=lambda item: item[0]):
-            # A table may begin anywhere: rows before the stand need not be there.
+            # A table may begin anywhere: rows before the saved offset need not be there.
             bounds = (min(low, stand.offsets.get(queue, 0)), high)
             was = stand.marks.get(queue)
-            # Several rows may have one offset, of a table that holds a topic made anew.
+            # In a table of a topic that was made anew, several rows may have one offset.
             now = self._marks(queue, stand.offsets[queue] - 1) if was is not None else []
-            # The one that was read, if it is among them; else any, which tells of a loss.
+            # The mark that was read, if it is among them; any other one makes `resume` report a
+            # loss.
             same = was if was in now else next(iter(now), None)
             first, loss = resume(queue, stand, bounds, same)
-            # Within the table's rows, as the offset to go on from may not be in it.
+            # Kept within the table's rows: the offset to continue from may lie outside.
             found.append(QueueRows(queue, min(max(first, low), high), high, loss))
         return found + gone_queues(found, stand, self.topics)
 
@@ -102,7 +103,7 @@ class TableSource:
                 queue = MessageQueue(row["topic"], row["brokerName"], row["queueId"])
                 low, end = row["queueOffset_min"], row["queueOffset_max"] + 1
                 was = found.get(queue, (low, end))
-                # Batches come in the order of files and not of queues.
+                # Batches come in the order of files, which may mix the queues.
                 found[queue] = min(low, was[0]), max(end, was[1])
         return found
 
@@ -121,7 +122,7 @@ def _dataset(kind: str, where: str) -> ds.Dataset:
     if kind == "iceberg":
         folder, _, name = where.rpartition("/")
         table = IcebergTarget.local(folder, name).catalog.load_table(name)
-        # Arrow takes paths and no addresses of local files.
+        # Arrow takes paths, not `file://` addresses.
         files = [task.file.file_path.removeprefix("file://") for task in table.scan().plan_files()]
         return ds.dataset(files, format="parquet")
     folder_path = Path(where)

@@ -79,7 +79,7 @@ def trace(
         JobError: Spark has failed.
     """
     check_spark()
-    # Of each store the newer of its two files only.
+    # Only the newer of each store's two files.
     looks = [list(each)[-1:] for source in sources for each in samples_of_source(source)]
     spark = job_session("trace", master=master, starting=starting)
     with plain_errors():
@@ -91,9 +91,9 @@ def trace(
             ),
         )
         rows = _search(every, {wanted}, key=wanted)
-        # What other copies of these messages are known by.
+        # The other ids of these messages' copies.
         ids = {name for row in rows for name in _ids(row)} - {wanted}
-        # An offset id names one copy alone: the second search finds the others by their UNIQ_KEY.
+        # An offset id belongs to one copy: a second search finds the others by their UNIQ_KEY.
         if any(row["uniqKey"] != wanted and wanted not in _words(row) for row in rows):
             rows = _search(every, ids | {wanted})
     rows.sort(key=lambda row: (row["storeMs"], row["physicalOffset"]))
@@ -101,7 +101,7 @@ def trace(
     steps += list(_progress(chain.from_iterable(looks), steps))
     first: dict[str, int] = {}
     for step in steps:
-        # A message stays together, at the time of its first step.
+        # A message's steps stay together, placed by the time of the first one.
         first[step.message] = min(first.get(step.message, step.time_ms), step.time_ms)
     return sorted(steps, key=lambda step: (first[step.message], step.message, step.time_ms))
 
@@ -113,7 +113,7 @@ def _search(rows: DataFrame, ids: set[str], *, key: str = "") -> list[Mapping[st
 
     columns = [f.col("uniqKey"), f.col("offsetMsgId"), *(f.col("properties")[i] for i in _ORIGINS)]
     if len(ids) > MOST_LITERALS and not key:
-        # A row for each id of a message; that it is found twice makes no difference below.
+        # A message gets a row for each of its ids; duplicates are dropped below.
         named = rows.withColumn("id", f.explode(f.array_compact(f.array(*columns))))
         listed = rows.sparkSession.createDataFrame([(name,) for name in ids], "id string")
         found = named.join(f.broadcast(listed), "id", "leftsemi").drop("id")
@@ -123,7 +123,7 @@ def _search(rows: DataFrame, ids: set[str], *, key: str = "") -> list[Mapping[st
             has |= f.array_contains(f.split("keys", names.KEY_SEPARATOR), key)
         found = rows.where(has)
     found = found.withColumn("storeMs", f.unix_millis("storeTimestamp"))
-    # Slaves have the master's records under the same offset ids.
+    # A slave has the master's records with the same offset ids.
     once = found.dropDuplicates(["offsetMsgId", "topic", "queueId", "queueOffset"])
     return [
         row.asDict() | {"properties": row.properties or {}}
@@ -142,7 +142,7 @@ def _words(row: Mapping[str, Any]) -> list[str]:
 
 def _step(row: Mapping[str, Any]) -> Step:
     topic, properties = row["topic"], row["properties"]
-    # Without a UNIQ_KEY copies name the offset id of their first.
+    # A copy without a UNIQ_KEY names the offset id of the first copy.
     message = row["uniqKey"] or next(
         (properties[name] for name in _ORIGINS if name in properties), row["offsetMsgId"]
     )
@@ -191,7 +191,7 @@ def _progress(looks: Iterable[Sample], steps: Sequence[Step]) -> Iterator[Step]:
             topic, _, group = name.partition("@")
             for step in steps:
                 at = offsets.get(step.queue_id)
-                # A queue id is the same on every broker, so the broker counts.
+                # Every broker has the same queue ids, so the broker is compared too.
                 if (step.broker, step.topic) != (look.broker, topic) or at is None:
                     continue
                 what = "has committed it" if at > step.offset else "has not committed it"

@@ -81,14 +81,15 @@ class DeltaAppend:
         from deltalake import CommitProperties, Transaction
 
         app_id, checkpoint = self._names(frame)
-        # Before the rows are brought here: a repeated batch costs nothing.
+        # Before `toArrow`, so that a repeated batch costs nothing.
         if self.has(app_id, batch, checkpoint):
             log.info("batch.repeated", table=self.table, batch=batch, app_id=app_id)
             return 0
-        # All rows of the batch in the driver's memory (see the module).
+        # This needs the driver's memory for the whole batch (see the module).
         rows = frame.toArrow()
         notes = [Transaction(app_id, batch)]
-        # In the same commit as the rows, so that neither is there without the other.
+        # The checkpoint is noted in the same commit as the rows, so that neither exists without the
+        # other.
         if checkpoint is not None:
             notes.append(Transaction(app_id + CHECKPOINT_SUFFIX, checkpoint))
         properties = CommitProperties(
@@ -105,7 +106,7 @@ class DeltaAppend:
 
         if self.key:
             last = last_rows(rows, self.key, self.tombstone)
-            # A first batch has nothing to merge with.
+            # There is no table yet to merge the first batch with.
             if DeltaTable.is_deltatable(self.table, self.storage_options):
                 table = DeltaTable(self.table, storage_options=self.storage_options)
                 merge(table, last, properties)
@@ -139,8 +140,8 @@ class DeltaAppend:
         if last is None or last < batch:
             return False
         written = table.transaction_version(app_id + CHECKPOINT_SUFFIX)
-        # Tables of earlier versions have no such note, and an unknown checkpoint cannot be
-        # compared.
+        # Tables of earlier versions have no such note, and may have been written from any
+        # checkpoint.
         is_other = None not in (written, checkpoint) and written != checkpoint
         if last > batch or is_other:
             raise OtherCheckpointError(self.table, app_id, last, batch)
@@ -150,8 +151,7 @@ class DeltaAppend:
         """The app_id, and beside one that was given the checkpoint's number, where it is known."""
         if not self.app_id:
             return query_id(frame), None
-        # With Spark Connect the session does not tell; then only the numbers of batches are
-        # compared.
+        # With Spark Connect the query is unknown; then only the numbers of batches are compared.
         try:
             query = query_id(frame)
         except CallerError:
@@ -178,7 +178,7 @@ def query_id(frame: DataFrame) -> str:
         CallerError: The session does not tell.
     """
     try:
-        # A local property of Spark's thread that runs the batch.
+        # Spark sets this local property in the thread that runs the batch.
         found = frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID_PROPERTY)
     except Exception as exc:
         raise CallerError(

@@ -47,13 +47,13 @@ class HadoopFolder:
     def make_lasting(self, name: str) -> None:
         """Have a file or folder in it on the disk, if it is one of this machine: neither Spark nor
         Hadoop does, and a power cut could take what is noted as done."""
-        # Object stores and HDFS have what they acknowledged.
+        # Object stores and HDFS keep what they have acknowledged.
         if self._system.getScheme() != "file":
             return
         path = Path(str(self._path.toUri().getPath())) / name
         if path.is_dir():
             sync_tree(path)
-        # The folders too: a power cut could take the name and leave the file.
+        # The folders too: otherwise a power cut could lose the file's name.
         for each in (path, path.parent, path.parent.parent):
             sync(each)
 
@@ -71,5 +71,5 @@ class HadoopFolder:
         stream = self._system.create(part, True)
         stream.write(bytearray(json.dumps(value).encode()))
         stream.close()
-        # A kill before it leaves the part, which nobody reads.
+        # A kill before the rename leaves a partial file, which nobody reads.
         self._system.rename(part, self._at(name))

@@ -39,13 +39,13 @@ def last_of_each(frame: DataFrame, key: str, tombstone: str = "") -> DataFrame:
     latest_first = Window.partitionBy("topic", key).orderBy(
         f.desc("storeTimestamp"), f.desc("queueOffset")
     )
-    # Rows without a key are all kept, so each counts as the last of its own.
+    # All rows without a key are kept, so each gets number 1.
     number = f.when(f.col(key).isNull(), 1).otherwise(f.row_number().over(latest_first))
     last = frame.withColumn("__number", number).where("__number = 1").drop("__number")
     if not tombstone:
         return last
     is_deleted = f.map_contains_key("properties", tombstone)
-    # Deletions go last: before, an older row of the key would become the last one.
+    # Deletions are dropped last: dropped earlier, an older row of the key would become the last.
     return last.where(~f.coalesce(is_deleted, f.lit(False)))
 
 
@@ -81,11 +81,11 @@ def last_rows(rows: pa.Table, key: str, tombstone: str = "") -> LastRows:
         .append_column("__row", numbers)
         .sort_by([("storeTimestamp", "ascending"), ("queueOffset", "ascending")])
     )
-    # Without threads Arrow keeps the order within a group, on which `last` depends.
+    # Without threads Arrow keeps the order within a group, which `last` needs.
     last = sorted_rows.group_by(["topic", key], use_threads=False).aggregate([("__row", "last")])
     is_null = pc.is_null(rows.column(key))
     chosen = pc.filter(last.column("__row_last"), pc.is_valid(last.column(key)))
-    # In the order of the rows, as they came.
+    # `union1d` sorts, so the rows keep the order in which they came.
     places = np.union1d(chosen.to_numpy(), np.flatnonzero(is_null.to_numpy()))
     rows = rows.take(pa.array(places.astype(np.int64)))
     if tombstone:
@@ -109,7 +109,7 @@ def merged(existing: pa.Table, rows: pa.Table, key: str, tombstone: str = "") ->
     """
     import pyarrow as pa
 
-    # The table's rows first: of equal place and time the new row counts.
+    # The table's rows first: if place and time are equal, the new row wins.
     both = pa.concat_tables([existing.select(rows.schema.names).cast(rows.schema), rows])
     return last_rows(both, key, tombstone).kept()
 
@@ -124,7 +124,7 @@ def merge(table: Any, last: LastRows, properties: Any) -> None:
     """
     names = last.rows.schema.names
     source = last.rows.append_column(_DELETED, last.deleted)
-    # A row may be older than what the table has: batches of several queues overlap in time.
+    # The table may have a later row, as batches of several queues overlap in time.
     is_later = (
         "s.`storeTimestamp` > t.`storeTimestamp` or (s.`storeTimestamp` = t.`storeTimestamp` "
         "and s.`queueOffset` >= t.`queueOffset`)"

@@ -43,7 +43,7 @@ BY_EXECUTORS: Final = 1_000_000
 """Rows of a commit that executors write."""
 CSV: Final = {
     "header": "true",
-    # As other programs read it: Spark itself escapes quotes by a backslash, and trims values.
+    # As other programs read CSV: by default Spark escapes quotes by a backslash and trims values.
     "escape": '"',
     "ignoreLeadingWhiteSpace": "false",
     "ignoreTrailingWhiteSpace": "false",
@@ -109,7 +109,7 @@ class FilesTarget:
         check_columns(columns.names, self.key, self.tombstone)
         folder = HadoopFolder(spark, self.folder)
         names = folder.names()
-        # Either tells that such an export began it; a kill may have left only one.
+        # Either name shows that such an export began the folder; a kill may have left only one.
         if not {CHECKPOINT, COLUMNS} & set(names):
             if any(map(_FORMER.fullmatch, names)):
                 raise CallerError(
@@ -124,7 +124,7 @@ class FilesTarget:
         if any(map(_BATCH.fullmatch, names)):
             _check_begun(spark, self.checkpoint, self.folder)
         now = [(field.name, field.dataType.simpleString()) for field in columns]
-        # Written before any batch, so that a second run compares with it.
+        # Written before any batch, so that later runs compare with it.
         if COLUMNS not in names:
             folder.write(COLUMNS, {"kind": self.kind, "key": self.key, "columns": now})
             return
@@ -145,13 +145,13 @@ class FilesTarget:
         name, folder = f"batch={batch}", HadoopFolder(spark, self.folder)
         earlier = self._earlier(folder, batch) if self.key else []
         count = 0
-        # Written last: a folder without it is of a batch that was killed.
+        # `COMPLETE` is written last: a batch's folder without it was left by a kill.
         if not folder.exists(f"{name}/{COMPLETE}"):
-            # Counted on the way: a count of its own would compute the batch twice.
+            # Counted while it is written: a separate count would compute the batch twice.
             observed = Observation()
             rows = frame.observe(observed, f.count(f.lit(1)).alias("rows"))
             if self.key:
-                # The newest has all earlier rows in it already.
+                # The newest earlier batch contains the rows of all before it.
                 for newest in earlier[-1:]:
                     if not folder.exists(f"{newest}/{COMPLETE}"):  # Spark has noted that it is
                         raise CallerError(
@@ -167,13 +167,14 @@ class FilesTarget:
                 f"{self.folder}/{name}"
             )
             # Before the mark, and before Spark notes the batch as done: otherwise a power cut could
-            # take rows that count as written.
+            # lose rows that count as written.
             folder.make_lasting(name)
             count = _counted(observed)
             written = HadoopFolder(spark, f"{self.folder}/{name}")
             written.write(COMPLETE, {"rows": count})
             written.make_lasting(COMPLETE)
-        # Only now, and also for a batch that was complete: a kill may have come in between.
+        # Only after the new batch is complete. Also if it was complete before: a kill may have come
+        # before this.
         for each in earlier:
             folder.delete(each)
         return count
@@ -259,7 +260,7 @@ class DeltaTarget:
         from deltalake import DeltaTable
 
         check_columns(columns.names, self.key, self.tombstone)
-        # A table that is not there yet begins with the first rows.
+        # A table that does not exist yet begins with the first rows.
         if DeltaTable.is_deltatable(self.table, self.storage_options):
             _check_begun(spark, self.checkpoint, self.table)
 
@@ -333,18 +334,18 @@ class IcebergTarget:
         self.catalog.create_namespace_if_not_exists(namespace)
         if self.catalog.table_exists(self.table):
             properties = self.catalog.load_table(self.table).properties
-            # Noted in the same commit as the rows, so a repeated batch is known by it.
+            # Noted in the same commit as the rows, so it identifies a repeated batch.
             if int(properties.get(noted, "-1")) >= batch:
                 return 0
         new = rows = frame.toArrow()
-        # With the first rows, as only these tell the columns.
+        # Created with the first batch, whose rows give the columns.
         table = self.catalog.create_table_if_not_exists(self.table, rows.schema)
         replaced = None
         if self.key:
             replaced, existing = self._of_the_same_keys(table, rows)
             rows = merged(existing, rows, self.key, self.tombstone)
             replaced = replaced if len(existing) else None
-        # One commit: readers see the old rows or the new ones.
+        # One commit, so that readers see either the old rows or the new ones.
         with table.transaction() as transaction:
             if replaced is not None:
                 transaction.delete(replaced)
@@ -393,7 +394,7 @@ def target_of(
         MissingToolError: What writes it is not installed.
     """
     kind, _, where = text.partition(":")
-    # Without a key there is nothing that a deletion could take away.
+    # A tombstone deletes rows by their key.
     if tombstone and not key:
         raise CallerError(f"{text}: a tombstone deletes a key; say which column has it")
     if where and kind in FILES:

@@ -41,12 +41,12 @@ def _avro_schema(text: str, needed: tuple[str, ...]) -> AvroSchema:
             parsed(json.loads(each))
         said = json.loads(text)
         is_union = isinstance(said, list)
-        # In this order: each type may name those before it.
+        # Parsed in order: each type may refer to those before it.
         types = [parsed(each) for each in (said if is_union else [said])]
-        # Before any body is read: a list of nothing could ask for endless memory.
+        # Before any body is read: an array of items of zero bytes could ask for endless memory.
         check_items([*types, *known.values()], known)
         return AvroSchema(types, known, is_union=is_union)
-    # `fastavro` raises whatever it stumbles upon in a schema of another form.
+    # `fastavro` raises all kinds of errors for a malformed schema.
     except Exception as exc:
         raise CallerError(f"no Avro schema: {exc}") from exc
 
@@ -86,7 +86,7 @@ class AvroSchema:
         one: Any = self._types if self.is_union and index is None else self._type(index)
         if isinstance(one, str):
             one = self._known.get(one, one)
-        # So marked, `fastavro` does not parse it again for each body.
+        # With this mark `fastavro` does not parse the schema again for each body.
         if isinstance(one, dict):
             one = {**one, "__fastavro_parsed": True, "__named_schemas": self._known}
 
@@ -96,12 +96,12 @@ class AvroSchema:
             stream = io.BytesIO(body)
             try:
                 found = read(stream, one, None)
-            # The reader in Python has a bound, and the process goes on.
+            # The pure Python reader stops at the recursion limit, and the process lives on.
             except RecursionError as exc:
                 raise BadBodyError("it is nested too deeply") from exc
             except Exception as exc:
                 raise BadBodyError(f"no Avro record of this schema: {exc!r}") from exc
-            # Avro has no end mark: a body of another schema often reads well up to some byte.
+            # Avro has no end mark: a body of another schema often decodes well up to some byte.
             if stream.tell() != len(body):
                 raise BadBodyError(f"{len(body) - stream.tell()} bytes follow the Avro record")
             if not isinstance(found, dict):

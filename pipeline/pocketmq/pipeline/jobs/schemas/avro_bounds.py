@@ -33,7 +33,7 @@ def _bounded(said: Any) -> Any:
         return [_bounded(each) for each in said]
     if not isinstance(said, dict):
         return said
-    # A default is a value and no schema, even if it looks like one.
+    # A default is a value, even if it looks like a schema.
     found = {name: each if name == "default" else _bounded(each) for name, each in said.items()}
     if found.get("logicalType") == "decimal":
         found["logicalType"] = _DECIMAL
@@ -59,14 +59,15 @@ def depth_of(schema: Any, known: dict[str, Any]) -> int | None:
     depths: dict[str, int | None] = {}
 
     def depth(one: Any, above: int) -> int | None:
-        # Also the schema itself may be nested too deeply to look at.
+        # The schema itself may be nested too deeply to walk.
         if above > DEEPEST:
             return None
         if isinstance(one, str):
             if one not in known:
                 return 0
             if one not in depths:
-                # Until it is known: whoever meets it again within itself has no end.
+                # None until its depth is known: a type that meets itself within itself has no
+                # bound.
                 depths[one] = None  # of one that holds itself
                 depths[one] = depth(known[one], above + 1)
             return depths[one]
@@ -91,7 +92,7 @@ def _within(schema: Any) -> Iterator[Any]:
         for name in ("items", "values"):
             if name in schema:
                 yield schema[name]
-        # A type may stand within `{"type": {...}}`.
+        # `{"type": {...}}` wraps another type.
         if isinstance(schema.get("type"), dict | list):
             yield schema["type"]
 

@@ -40,7 +40,7 @@ def schema_check(topic: str, registry: str | Registry, *, mode: Mode = "backward
         raise CallerError(f"the registry has no schema of topic {topic!r}")
     found: list[Misfit] = []
     for reader, writer in pairs(versions, mode):
-        # The registry's own rules go first, as they decide what producers may register.
+        # The registry's own verdict goes first: it decides what producers may register.
         said = known.opinion(topic, reader, writer)
         if said is None:
             found += misfits(reader, writer)

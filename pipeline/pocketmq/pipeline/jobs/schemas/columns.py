@@ -78,7 +78,7 @@ def arrow_schema(schema: Schema) -> pa.Schema:
     fields = []
     for field, kind in pairs:
         name = field
-        # A name that was lengthened must not meet another field's.
+        # A name that got a suffix must not clash with another field.
         while name in NAMES or (name != field and name in taken):
             name += "_"
         meta = {} if name == field else {_FIELD: field.encode()}
@@ -90,7 +90,7 @@ def _avro_columns(schema: Any) -> Iterator[tuple[str, pa.DataType]]:
     for each in schema.get("fields", ()) if isinstance(schema, dict) else ():
         kinds = each["type"] if isinstance(each["type"], list) else [each["type"]]
         kinds = [kind for kind in kinds if kind != "null"]
-        # A union of several types has no column of its own: it becomes JSON text.
+        # A union of several types becomes JSON text.
         kind = kinds[0] if len(kinds) == 1 else ""
         yield each["name"], _AVRO.get(kind, pa.string()) if isinstance(kind, str) else pa.string()
 
@@ -98,7 +98,7 @@ def _avro_columns(schema: Any) -> Iterator[tuple[str, pa.DataType]]:
 def _json_columns(schema: Schema) -> Iterator[tuple[str, pa.DataType]]:
     for name, types in json_fields(json_schema(schema).whole).items():
         kinds = (types or set()) - {"null"}
-        # Each integer is a number too.
+        # A number column holds integers as well.
         if "number" in kinds:
             kinds.discard("integer")
         yield name, _JSON.get(kinds.pop(), pa.string()) if len(kinds) == 1 else pa.string()
@@ -138,7 +138,7 @@ def json_text(value: Any) -> str:
     """A value as JSON, also one that Avro has and JSON has not."""
     try:
         text = json.dumps(value, ensure_ascii=False, default=_plain)
-        # Half a surrogate pair cannot be UTF-8; escaped it can be told.
+        # Half a surrogate pair cannot be UTF-8, so the text is escaped instead.
         return text if _is_unicode(text) else json.dumps(value, default=_plain)
     except RecursionError as exc:
         raise BadBodyError("it is nested too deeply") from exc
@@ -189,7 +189,7 @@ def fitting(column: Column, value: Any) -> Any:
         if not isinstance(value, bool):
             raise BadBodyError(f"{column.name} is not true or false: {value!r:.60}")
         return value
-    # True is an int for Python, and no number for a schema.
+    # In Python True is an int, but for a schema it is no number.
     if isinstance(value, bool):
         raise BadBodyError(f"{column.name} is no number: {value}")
     try:
@@ -197,7 +197,7 @@ def fitting(column: Column, value: Any) -> Any:
     except (OverflowError, TypeError, ValueError) as exc:  # Protobuf's JSON has 64 bits as text
         raise BadBodyError(f"{column.name} is no number for {kind}: {value!r:.60}") from exc
     if isinstance(number, int):
-        # 1.0 is a whole number in JSON, 1.5 is none.
+        # In JSON 1.0 is a whole number, 1.5 is not.
         if isinstance(value, float) and value != number:
             raise BadBodyError(f"{column.name} is no whole number: {value}")
         low, high = _RANGES[kind]
@@ -208,7 +208,7 @@ def fitting(column: Column, value: Any) -> Any:
 
 def _binary(column: Column, value: Any) -> bytes:
     try:
-        # Protobuf's JSON has bytes as base64, Avro has them as they are.
+        # Protobuf's JSON has bytes as base64; Avro has them raw.
         found = base64.b64decode(value) if isinstance(value, str) else value
     except ValueError as exc:
         raise BadBodyError(f"{column.name} is no bytes: {value!r:.60}") from exc

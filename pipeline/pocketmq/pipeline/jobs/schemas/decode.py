@@ -56,7 +56,7 @@ def schema(
     from pocketmq.pipeline.jobs.sources import source_of
 
     folder = Path(out)
-    # Tables of two runs would mix: names of files are numbered from 0.
+    # File names are numbered from 0, so the tables of two runs would mix.
     if folder.exists() and any(folder.iterdir()):
         raise CallerError(f"{folder} is not empty; name another folder")
     folder.mkdir(parents=True, exist_ok=True)

@@ -53,7 +53,7 @@ class TopicDecoder:
         """The body's fields, and which message it is."""
         schema_id, at = UNFRAMED, 0
         if self._is_framed:
-            # Producers may write without the frame; they are bad, as no schema can be known.
+            # A producer may write without the frame: such a body is bad, as its schema is unknown.
             if len(body) < _HEAD.size or body[0] != MAGIC:
                 raise BadBodyError("it does not begin with the id of a schema")
             (_, schema_id), at = _HEAD.unpack_from(body), _HEAD.size
@@ -68,7 +68,6 @@ class TopicDecoder:
             indexes = (index,)
         elif self._is_framed and schema.kind == "PROTOBUF":
             indexes, at = _indexes(body, at)
-        # Made once: bodies of a topic have few schemas.
         if (schema_id, indexes) not in self._decoders:
             self._decoders[schema_id, indexes] = self._decoder(schema, indexes)
         message, decode = self._decoders[schema_id, indexes]
@@ -92,7 +91,7 @@ class TopicDecoder:
             own = proto_file(newest)
             if name == own.full_name(newest.message):
                 message = ""
-            # Columns are those of the newest file, wherever it has the message.
+            # If the newest file has the message too, it decides the columns.
             elif own.has(name):
                 schema = newest
         if message:
@@ -125,7 +124,7 @@ def _indexes(body: bytes, at: int) -> tuple[tuple[int, ...], int]:
     """Which message of its file a body is, and where it begins: a path, whose second number leads
     to a message within the first one. No numbers stand for the first message."""
     count, at = _zigzag(body, at, _LIST)
-    # A body may claim any number, and each would be read.
+    # Bounded, since a body may claim any number of indexes.
     if not 0 <= count <= _MOST_INDEXES:
         raise BadBodyError(f"its list of message indexes has {count} numbers")
     indexes = []

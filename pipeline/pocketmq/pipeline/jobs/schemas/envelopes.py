@@ -62,7 +62,7 @@ def changes(event: Mapping[str, Any], keys: Sequence[str] = ()) -> Iterator[Chan
 
 
 def _changes(event: Mapping[str, Any], keys: Sequence[str]) -> Iterator[Change]:
-    # With a schema beside it Debezium wraps the payload, without one it does not.
+    # Debezium wraps the payload when it sends a schema with it, and otherwise not.
     payload = event.get("payload", event)
     if isinstance(payload, Mapping) and "op" in payload:
         yield _debezium(payload, keys)
@@ -77,7 +77,7 @@ def _debezium(payload: Mapping[str, Any], keys: Sequence[str]) -> Change:
     before, after = payload.get("before"), payload.get("after")
     if operation is None:
         raise BadBodyError(f"operation {payload['op']!r}; there are c, u, d and r")
-    # The row that has the key: a deletion has no state behind it.
+    # The row that has the key: after a deletion there is none.
     row = before if operation == "delete" else after
     if not isinstance(row, dict):
         side = "before" if operation == "delete" else "after"
@@ -86,14 +86,14 @@ def _debezium(payload: Mapping[str, Any], keys: Sequence[str]) -> Change:
     table = ".".join(str(source[name]) for name in ("db", "table") if name in source)
     time_ms = int(source.get("ts_ms") or payload.get("ts_ms") or 0)
     key = _key(row, keys)
-    # Only with columns of the key: without them nobody can say that it has changed.
+    # Without key columns nobody can tell whether the key has changed.
     old_key = _key(before, keys) if isinstance(before, dict) and keys else key
     return Change(operation, table, key, old_key, before, after, time_ms)
 
 
 def _canal(event: Mapping[str, Any], keys: Sequence[str]) -> Iterator[Change]:
     operation = OPERATIONS.get(str(event["type"]))
-    # Statements change tables and no rows.
+    # DDL statements change tables, not rows.
     if event.get("isDdl") or operation is None:
         return
     rows, old = event.get("data"), event.get("old") or []
@@ -102,7 +102,8 @@ def _canal(event: Mapping[str, Any], keys: Sequence[str]) -> Iterator[Change]:
     names = event.get("pkNames") or keys
     table = ".".join(str(event[name]) for name in ("database", "table") if name in event)
     for number, row in enumerate(rows):
-        # `old` may be shorter, or null for a row: then nothing of it is known to have changed.
+        # `old` may be shorter than `data`, or null for a row: then no column is known to have
+        # changed.
         changed = old[number] if number < len(old) else {}
         before = row if operation == "delete" else {**row, **(changed or {})}
         yield Change(
@@ -138,7 +139,7 @@ class LastChanges:
         if change.after is None:
             self.rows.pop(place, None)
             return
-        # Else the row would stand under both keys.
+        # Otherwise the row would stay under its old key too.
         if change.old_key != change.key:
             self.rows.pop((change.table, change.old_key), None)
         self.rows[place] = change.after

@@ -127,13 +127,13 @@ class _Avro:
 
     def _compare(self, reader: Any, writer: Any, at: str) -> Iterator[str]:
         reader, writer = self._named(reader, 0), self._named(writer, 1)
-        # Whatever of the union was written must be read.
+        # The reader must read every type of the writer's union.
         if isinstance(writer, list):
             for each in writer:
                 yield from self._compare(reader, each, at)
             return
-        # One type of the reader's union is enough. could be better: records that are tried here
-        # count as compared afterwards.
+        # One type of the reader's union that fits is enough. could be better: records that are
+        # tried here count as compared afterwards.
         if isinstance(reader, list):
             if all(any(self._compare(each, writer, at)) for each in reader):
                 yield f"{at}: no type of the union reads {_kind(writer)}"
@@ -157,7 +157,7 @@ class _Avro:
 
     def _records(self, reader: Any, writer: Any, at: str) -> Iterator[str]:
         names = str(reader.get("name")), str(writer.get("name"))
-        # A type that holds itself ends here.
+        # Records that contain themselves were compared before, which ends the recursion.
         if names in self._seen:
             return
         self._seen.add(names)
@@ -174,7 +174,7 @@ class _Avro:
             )
             if found is not None:
                 yield from self._compare(field["type"], found["type"], place)
-            # Avro fills what was not written by the default only.
+            # Avro fills in a missing field only from its default.
             elif "default" not in field:
                 yield f"{place}: was not written, and has no default"
 
@@ -220,7 +220,7 @@ def _protobuf(reader: Schema, writer: Schema) -> Iterator[str]:
     for name, message in one.items():
         if name in other:
             yield from _messages(message, other[name], name)
-    # Who reads has no such message, so its bodies cannot be read.
+    # The reader lacks this message, so it cannot read its bodies.
     for name in other.keys() - one.keys():
         yield f"{name}: the message is gone"
 
@@ -231,7 +231,7 @@ def _messages(reader: Any, writer: Any, at: str) -> Iterator[str]:
         place = f"{at}.{field.name} = {field.number}"
         found = written.get(field.number)
         if found is None:
-            # proto2 alone has required fields.
+            # Only proto2 has required fields.
             if field.label == 2:
                 yield f"{place}: is required, and was not written"
             continue

@@ -34,7 +34,7 @@ def json_fields(part: Part, known: dict[int, Fields] | None = None) -> Fields:
         chosen: Fields = {}
         for each in choice:
             chosen = _joined(chosen, json_fields(each, known), _either)
-        # A choice beside fields adds to them, and both must hold.
+        # The chosen branch and the schema's own fields must both hold.
         found = _joined(found, chosen, _both)
     known[id(part.said)] = found
     return found
@@ -79,7 +79,7 @@ def _choices(part: Part) -> list[list[Part]]:
 def _both(one: Types, other: Types) -> Types:
     if one is None or other is None:
         return other if one is None else one
-    # Types that exclude each other fit no body: the column is kept wide rather than none.
+    # Types that exclude each other fit no body; the column then takes both rather than none.
     return (one & other) or (one | other)
 
 

@@ -25,7 +25,7 @@ def evaluated_names(validator: Any, found: dict[str, Any], schema: Any) -> set[s
         names |= found.keys() & said.get("properties", {}).keys()
         for pattern in said.get("patternProperties", ()):
             names |= {name for name in found if pattern_of(pattern).is_in(name)}
-        # After the names that stand there: these words are about what is left over.
+        # After the named properties: these words apply to all others.
         for word in ("additionalProperties", "unevaluatedProperties"):
             if word in said:
                 left = (name for name in found if name not in names)
@@ -39,7 +39,7 @@ def evaluated_items(validator: Any, found: list[Any], schema: Any) -> set[int]:
     for inner, said in _applied(validator, found, schema):
         items = said.get("items")
         is_tuple = isinstance(items, list)  # draft 2019-09
-        # One schema for all places has looked at all of them.
+        # One schema for all items has evaluated all of them.
         if (items is not None and not is_tuple) or (is_tuple and "additionalItems" in said):
             return set(range(len(found)))
         first: list[Any] = said.get("items" if is_tuple else "prefixItems", [])
@@ -56,7 +56,7 @@ def evaluated_items(validator: Any, found: list[Any], schema: Any) -> set[int]:
 
 def _applied(validator: Any, found: Any, schema: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
     """A schema, and those that apply to the same value."""
-    # True and false look at nothing.
+    # The schemas true and false evaluate nothing.
     if not isinstance(schema, dict):
         return
     yield validator, schema
@@ -80,7 +80,7 @@ def _referred(validator: Any, schema: dict[str, Any]) -> Iterator[Any]:
 
 def _inside(validator: Any, found: Any, schema: dict[str, Any]) -> Iterator[Any]:
     for word in ("allOf", "anyOf", "oneOf"):
-        # Only a branch that fits has looked at anything.
+        # Only a branch that fits evaluates anything.
         yield from (said for said in schema.get(word, ()) if _fits(validator, found, said))
     if "if" in schema:
         fits = _fits(validator, found, schema["if"])

@@ -96,14 +96,14 @@ class Comparison:
         one, other = reader.followed(), writer.followed()
         pair = _key(one), _key(other)
         says_more = _says_more(reader) or _says_more(writer)
-        # Being compared further out counts as a fit here; the outer one decides.
+        # A pair that is being compared further out counts as fitting here; the outer call decides.
         if not says_more and (pair in self._fit or pair in self._around):
             return
         self._left -= 1
         if self._left < 0:
             yield Reason(at, "there are too many types that hold each other", False)
             return
-        # Behind the bound, as it walks all that both hold.
+        # After the check of the budget, since this walks all of both schemas.
         if self._same_behind and _text_of_all(reader) == _text_of_all(writer):
             return
         if says_more:
@@ -126,7 +126,7 @@ class Comparison:
         if writer.said is False or reader.said is True:
             return
         if reader.said is False:
-            # A writer with words of which no rule knows might write nothing at all.
+            # A writer with words that no rule here covers may never write anything.
             yield Reason(at, "nothing is allowed any more", sure and not self._narrow(writer))
             return
         listed = _listed(writer)
@@ -137,7 +137,7 @@ class Comparison:
         if isinstance(needed, bool) and needed != writer.word("required"):  # as in draft 3
             yield Reason(at, "`required` is new", False)
         types = writer.types()
-        # Without `type` anything may be written; an integer is a number.
+        # Without `type` any type may be written; "number" includes the integers.
         written = set(_TYPES) - {"integer"} if types is None else types
         if _has_odd_type(writer) or _has_odd_type(reader):
             if text_of(reader.said) != text_of(writer.said):
@@ -146,7 +146,7 @@ class Comparison:
         sure = sure and not self._narrow(writer)
         refused = [*self._types(reader, types, written, at, sure)]
         yield from refused
-        # The only type is refused: limits of it say nothing more.
+        # The only type is refused, so its limits no longer matter.
         if refused and len(written) == 1:
             return
         yield from self._others(reader, writer, written, at)
@@ -177,7 +177,7 @@ class Comparison:
         if listed is not None:
             few: dict[str, list[Any]] = {"null": [None], "boolean": [True, False]}
             if written <= few.keys():
-                # These types have so few values that each can be tried.
+                # null and boolean have so few values that each can be tried.
                 values = [value for kind in sorted(written) for value in few[kind]]
                 yield from self._values(reader, Part(True, None, None), values, at, sure)
             else:
@@ -204,7 +204,7 @@ class Comparison:
             said, was = reader.word(word), writer.word(word)
             if said is None or not kinds & written:
                 continue
-            # Draft 4 has true and false for the exclusive limits.
+            # In draft 4 the exclusive limits are true or false.
             if not _is_number(said) or not (was is None or _is_number(was)):
                 if said != was:
                     yield Reason(at, f"`{word}` says something else", False)
@@ -220,7 +220,7 @@ class Comparison:
     def _others(self, reader: Part, writer: Part, written: set[str], at: str) -> Iterator[Reason]:
         for word in sorted(set(_other_words(reader)) - set(_OF_FIELDS)):
             kind = _TYPE_OF_WORD.get(word)
-            # The word is about a type that is never written.
+            # The word concerns a type that is never written.
             if kind and kind not in written and not (kind == "number" and "integer" in written):
                 continue
             said, was = reader.word(word), writer.word(word)
@@ -243,7 +243,7 @@ class Comparison:
         needed, given = reader.listed("required"), writer.listed("required")
         by_name = [word for word in _OF_FIELDS if writer.word(word) is not None]
         by_name += [word for word in _OF_FIELDS if reader.word(word) is not None]
-        # A pattern may mean any field, so no field can be compared by its name alone.
+        # A pattern may match any field, so fields cannot be compared by name alone.
         if by_name:
             words = ("properties", "additionalProperties", *_OF_FIELDS)
             if any(_text(reader, word) != _text(writer, word) for word in words):
@@ -261,7 +261,7 @@ class Comparison:
                 for name in read.keys() - wrote.keys() - set(given):
                     yield from self._compare(read[name], more_written, f"{at}.{name}", sure)
                 yield from self._compare(more_read, more_written, f"{at}.*", sure)
-        # What the writer requires is always there.
+        # A field that the writer requires is always there.
         for name in needed:
             if name not in given:
                 yield Reason(f"{at}.{name}", "is required, and was not", sure)
@@ -274,7 +274,8 @@ class Comparison:
             if _text(reader, "items") != _text(writer, "items") or not self._same_behind:
                 yield Reason(at, "`items` has a schema for each place", False)
             return
-        # `items` means the rest of the list then, behind other places on each side.
+        # Beside `prefixItems`, `items` means the rest of the list, which may begin at different
+        # places.
         if reader.word("prefixItems") is not None or writer.word("prefixItems") is not None:
             if _text(reader, "items") != _text(writer, "items"):
                 yield Reason(at, "`items` stands beside `prefixItems`", False)

@@ -49,7 +49,7 @@ class Part(NamedTuple):
             return None
         if self.language is not None and name in _DRAFTS:
             first, last = _DRAFTS[name]
-            # A schema may use a word of another draft, which its validator passes over.
+            # Validators ignore words of other drafts.
             if not first <= _ORDER.get(self.language.name, first) <= last:
                 return None
         return self.said[name]
@@ -69,7 +69,7 @@ class Part(NamedTuple):
         """A schema that stands in this one."""
         if not isinstance(said, dict):
             return Part(said, self.resolver, self.language)
-        # A part may name a draft of its own.
+        # A subschema may name another draft.
         language = self.language.detect(said)
         resolver = self.resolver.in_subresource(language.create_resource(said))
         return Part(said, resolver, language)
@@ -89,7 +89,7 @@ class Part(NamedTuple):
             found = self.resolver.lookup(ref)
         except (Unresolvable, TypeError, ValueError) as exc:  # a pointer into a list or a number
             raise leads_nowhere(ref) from exc
-        # `true` and `false` are schemas as well.
+        # `true` and `false` are schemas too.
         if not isinstance(found.contents, dict):
             return Part(found.contents, found.resolver, self.language)
         return Part(found.contents, found.resolver, self.language.detect(found.contents))
@@ -101,7 +101,7 @@ class Part(NamedTuple):
             CallerError: It refers to nothing.
         """
         part = self
-        # References that lead to each other in a circle would never end.
+        # Bounded: references may form a circle.
         for _ in range(MOST_STEPS):
             found = part.target()
             if found is None:
@@ -131,7 +131,7 @@ def check_parts(root: Part, check: Callable[[Any], None]) -> Iterator[Part]:
     targets = [root]
     while targets:
         target = targets.pop()
-        # A schema may refer to itself, and does for trees.
+        # A schema may refer to itself, as those of trees do.
         if id(target.said) in seen:
             continue
         if target is not root:

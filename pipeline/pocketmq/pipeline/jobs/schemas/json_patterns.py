@@ -76,7 +76,7 @@ class Pattern:
         self._shown = text[:60]
         # `[\w-.]` is none, strictly; browsers and validators take the dash as one
         plain = _as_meant(text)
-        # The strict reading first, so that a dash is only escaped where it must be.
+        # The strict reading goes first, so that a dash is escaped only where it must be.
         for meant in (plain, _DASH.sub(r"\1\\-", plain)) if plain is not None else ():
             self._text = meant
             self._is_linear = _searcher(meant, 0) is not None
@@ -95,13 +95,13 @@ class Pattern:
         from jsonschema_rs import ValidationError, ValidationErrorKind
 
         steps_back = 0
-        # Longer texts get fewer steps: each may cost a look at all of it.
+        # Longer texts get fewer steps, as each step may look at all of the text.
         if not self._is_linear:
             steps_back = min(MOST_STEPS_BACK, MOST_WORK // _power_of_two(len(text)))
         try:
             _searcher(self._text, steps_back).validate(_characters(text))
         except ValidationError as exc:
-            # The error of a text that does not match; any other says that the search was given up.
+            # This error means no match; any other means that the search was given up.
             if isinstance(exc.kind, ValidationErrorKind.Pattern):
                 return False
             problem = f"it takes too many steps to search for {self._shown!r}"
@@ -142,7 +142,7 @@ def _searcher(text: str, steps_back: int) -> Any:
     if steps_back:
         options = FancyRegexOptions(backtrack_limit=steps_back, size_limit=MOST_BYTES)
     try:
-        # A validator with this one word: the package has no call that only searches.
+        # A validator with `pattern` alone: the package has no plain search.
         return validator_for({"pattern": text}, pattern_options=options)
     except (UnicodeError, ValidationError):
         return None

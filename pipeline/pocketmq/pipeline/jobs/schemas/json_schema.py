@@ -73,7 +73,7 @@ class JsonSchema:
 
         def check(part: Any) -> None:
             own = validator_for(part, default=kind)
-            # A schema is checked by its own meta schema, with the same bounds as a body.
+            # The schema is checked by its own meta schema, within the same limits as a body.
             self._words.work.begin(len(json.dumps(part)))
             meta = self._words.kind(own)(own.META_SCHEMA)
             error = best_match(meta.iter_errors(part))
@@ -83,7 +83,7 @@ class JsonSchema:
         try:
             kind = validator_for(said, default=jsonschema.Draft7Validator)
             check(said)
-            # References may be relative to a schema's address, and then have longer names.
+            # References may be relative to a schema's `$id`, which makes their addresses longer.
             named = _by_address(said, references)
             resources = {
                 address: DRAFT7.detect(each).create_resource(each)
@@ -96,7 +96,7 @@ class JsonSchema:
             """The whole schema."""
             self.behind = text_of([_definitions(said), references])
             """What `$ref`s may lead to, as a text."""
-            # Regular expressions are tried now, and not at the first body that meets one.
+            # Regular expressions are tried now, rather than by the first body.
             for part in check_parts(self.whole, check):
                 _check_patterns(part)
         except (BadBodyError, jsonschema.ValidationError, *_OF_ODD_WORDS) as exc:
@@ -113,7 +113,7 @@ class JsonSchema:
         self._words.work.begin(len(body))
         problem = self._problem(found)
         if problem is not None:
-            # A schema `false` has no word that could be named.
+            # The schema `false` has no word to name.
             word = problem.validator or "false"
             raise BadBodyError(
                 f"{problem.json_path} does not fit `{word}`: {problem.message[:200]}"
@@ -140,7 +140,7 @@ def _definitions(said: Any) -> Any:
     """What the `$ref`s of a schema lead to in itself: its definitions, or any of it."""
     text = json.dumps(said)
     inner = re.findall(r'"\$\w*[rR]ef": "(#[^"]*)"', text)
-    # With addresses within, or pointers elsewhere, any of it may be meant.
+    # With inner `$id`s or pointers to other places, a reference may lead anywhere in the schema.
     if text.count('"$id"') > 1 or not all(
         each.startswith(("#/definitions/", "#/$defs/")) for each in inner
     ):
@@ -179,7 +179,7 @@ def object_of(body: bytes) -> dict[str, Any]:
         BadBodyError: It is none.
     """
     try:
-        # UTF-16 and UTF-32 are JSON too, and told by their first bytes.
+        # JSON may be UTF-16 or UTF-32, which its first bytes show.
         found = _DECODER.decode(body.decode(json.detect_encoding(body)))
     except ValueError as exc:
         raise BadBodyError(f"no JSON: {exc}") from exc
@@ -196,7 +196,7 @@ def _constant(text: str) -> NoReturn:
 
 def _float(text: str) -> float:
     found = float(text)
-    # 1e999 would become a number that JSON does not have.
+    # 1e999 would become infinity, which JSON does not have.
     if math.isinf(found):
         raise ValueError(f"a number is too large: {text[:60]}")
     return found

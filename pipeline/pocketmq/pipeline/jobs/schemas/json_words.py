@@ -77,7 +77,7 @@ class Lists:
         """Whether a list has a value."""
         known = self._known.get(id(values))
         if known is None:
-            # All go at once: there are hardly ever so many, and each is made again in no time.
+            # All are dropped at once: so many lists are rare, and each is quickly made again.
             if len(self._known) >= _MOST_LISTS:
                 self._known.clear()
             known = self._known[id(values)] = values, {text_of(each) for each in values}
@@ -104,9 +104,9 @@ class Words:
         from attrs import fields
         from jsonschema.validators import extend, validator_for
 
-        # A draft that lacks a word must not get it.
+        # A draft that lacks a word must not get it here.
         own = {name: word for name, word in _OWN.items() if name in plain.VALIDATORS}
-        # Wrapped and not replaced: the package's texts stay.
+        # Wrapped and not replaced, which keeps the package's messages.
         if "additionalProperties" in plain.VALIDATORS:
             own["additionalProperties"] = _additional(plain.VALIDATORS["additionalProperties"])
         own["enum"] = _enum(plain.VALIDATORS["enum"], self._lists)
@@ -116,7 +116,6 @@ class Words:
 
         def evolve(self_: Any, **changes: Any) -> Any:
             """A validator for another schema, which may name another draft."""
-            # A reference may lead into a schema of another draft.
             schema = changes.setdefault("schema", self_.schema)
             kept = {alias: getattr(self_, name) for alias, name in names}
             return self.kind(validator_for(schema, default=made))(**(kept | changes))
@@ -132,7 +131,8 @@ class Words:
             return error
 
         def check(validator: Any, said: Any, value: Any, schema: Any) -> Iterable[Any]:
-            # Before the word: a body that is out of steps is not looked at any further.
+            # Counted before the word is evaluated, so that a body out of steps is looked at no
+            # further.
             take(1)
             return map(count, word(validator, said, value, schema) or ())
 
@@ -151,7 +151,7 @@ def does_fit(part: Part, value: Any) -> bool | None:
     import jsonschema
 
     words = _words()
-    # The base is enough: values of schemas are short.
+    # The base budget is enough: values within schemas are short.
     words.work.begin(0)
     plain = getattr(jsonschema, _KINDS[part.language.name])
     try:
@@ -195,7 +195,7 @@ def _enum(plain: Word, lists: Lists) -> Word:
     """`jsonschema`'s word, which compares with each listed value, with a look-up for many."""
 
     def check(validator: Any, said: Any, value: Any, schema: Any) -> Iterable[Any] | None:
-        # Few are compared as fast; lists and objects have texts that cost more.
+        # Short lists are as fast without this; for lists and objects making the text costs more.
         if len(said) <= _MANY or isinstance(value, list | dict):
             return plain(validator, said, value, schema)
         if lists.has(said, value):

@@ -28,7 +28,7 @@ def _compiled(text: str, imports: tuple[tuple[str, str], ...]) -> bytes:
     """A `FileDescriptorSet` of a `.proto` file and what it imports, the file itself last."""
     check_installed("Protobuf bodies", "schema", "grpc_tools")
     main = _NAME
-    # A file that is imported may have the name of ours.
+    # An imported file may have the same name as this one.
     while any(name == main for name, _ in imports):
         main = f"main-{main}"
     with TemporaryDirectory() as folder:
@@ -36,7 +36,7 @@ def _compiled(text: str, imports: tuple[tuple[str, str], ...]) -> bytes:
             _write(Path(folder), name, imported)
         _write(Path(folder), main, text)
         try:
-            # In a process of its own, so that a time-out can end what a hostile file has it do.
+            # In a process of its own, so that a timeout can stop what a hostile file makes it do.
             ran = subprocess.run(  # noqa: S603 - our own interpreter, fixed words
                 [
                     *(sys.executable, "-m", "grpc_tools.protoc", "--proto_path=."),
@@ -58,7 +58,7 @@ def _compiled(text: str, imports: tuple[tuple[str, str], ...]) -> bytes:
 
 def _write(folder: Path, name: str, text: str) -> None:
     place = PurePosixPath(name)
-    # Names come from a registry, and must not lead out of the folder.
+    # The names come from a registry, and must not lead out of the folder.
     if place.is_absolute() or ".." in place.parts or place.name in ("", ".set"):
         raise CallerError(f"the .proto file refers to {name!r}, which names no file to import")
     path = folder / place
@@ -108,7 +108,7 @@ class ProtoFile:
             raise CallerError("the .proto file has no message")
         self._pool = descriptor_pool.DescriptorPool()
         try:
-            # In the order of protoc: what is imported comes first.
+            # protoc lists imported files before those that import them, as the pool requires.
             for each in files:
                 self._pool.AddSerializedFile(each.SerializeToString())
         except TypeError as exc:
@@ -156,7 +156,7 @@ class ProtoFile:
         name: str = self.file.package
         found, entries = self.file.message_type, 0
         for index in indexes:
-            # Some clients count the entries of maps, and some do not.
+            # Some clients count the entry types of maps in their indexes, some do not.
             declared = [each for each in found if not each.options.map_entry]
             places = [index - skipped for skipped in range(entries + 1)]
             meant = [declared[place] for place in places if 0 <= place < len(declared)]
@@ -187,7 +187,7 @@ class ProtoFile:
                 found.ParseFromString(body)
                 fields: dict[str, Any] = json_format.MessageToDict(
                     found,
-                    # Columns have the names of the file, and fields with their default are told.
+                    # Field names as in the file, and also fields that have their default value.
                     preserving_proto_field_name=True,
                     always_print_fields_with_no_presence=True,
                     descriptor_pool=self._pool,

@@ -84,10 +84,11 @@ class Opinion(NamedTuple):
 
 def _add_needed(schema: Schema, found: dict[str, str]) -> None:
     for each in schema.references:
-        # What it needs itself goes in first: parsers take schemas in this order.
+        # A schema's own references go in first: parsers need this order.
         if each.name not in found:
             _add_needed(each.schema, found)
-        # Two ways may lead to one schema, which is no fault; two schemas of one name are.
+        # Two references may lead to the same schema; only two different schemas of one name are a
+        # fault.
         if found.setdefault(each.name, each.schema.text) != each.schema.text:
             raise CallerError(f"two different schemas are referred to as {each.name!r}")
 
@@ -146,7 +147,7 @@ class FileRegistry:
                 ]
                 for topic, listed in said.items()
             }
-        # Whatever the file is instead of a registry, its path is told.
+        # Whatever is wrong with the file, the error names its path.
         except (OSError, *_OF_OTHER_JSON) as exc:
             raise CallerError(f"{path}: no registry of schemas: {exc!r}") from exc
 
@@ -199,7 +200,7 @@ class HttpRegistry:
         """GET /subjects/<topic>-value/versions, and each of them."""
         if topic not in self._versions:
             subject = urllib.parse.quote(f"{topic}-value", safe="")
-            # A subject that is not known has no versions, which is no error here.
+            # An unknown subject has no versions, which is no error here.
             numbers = self._get(f"/subjects/{subject}/versions") or []
             self._versions[topic] = [
                 self._of_answer(self._get(f"/subjects/{subject}/versions/{number}"), number)
@@ -225,15 +226,14 @@ class HttpRegistry:
         """
         subject = urllib.parse.quote(f"{topic}-value", safe="")
         level = self._level(subject)
-        # With FORWARD the older one, which is the reader, is asked about as a version that is
-        # there.
+        # With FORWARD the reader is the older schema, which the registry has as a version.
         sent, version = (writer, reader) if level.startswith("FORWARD") else (reader, writer)
-        # NONE, or what a later registry may have: it says nothing of the versions.
+        # NONE, or a level that this version does not know, says nothing about the versions.
         if not level.startswith(("BACKWARD", "FORWARD", "FULL")):
             return None
         where = f"/compatibility/subjects/{subject}/versions/{version.version}?verbose=true"
         answer = self._get(where, _sent(sent))
-        # A registry that knows no such question leaves it to the rules here.
+        # Without a usable answer, the rules here decide.
         if not isinstance(answer, dict) or not isinstance(answer.get("is_compatible"), bool):
             return None
         messages = [str(each) for each in answer.get("messages") or ()]
@@ -259,11 +259,11 @@ class HttpRegistry:
         )
         try:
             with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:  # noqa: S310
-                # Bounded: an answer that is longer is cut, and so is no JSON.
+                # The read is bounded: a longer answer is cut off, and fails as JSON.
                 return json.loads(answer.read(MOST_BYTES))
         except urllib.error.HTTPError as exc:
             exc.close()
-            # Callers say what it means that there is none.
+            # The caller decides what it means that there is none.
             if exc.code == 404:
                 return None
             raise RegistryError(f"{self.address}{path}: answered {exc.code}") from exc
@@ -296,16 +296,16 @@ class HttpRegistry:
     def _reference(self, schema_id: int, place: Place, within: tuple[Place, ...]) -> Schema:
         """GET /subjects/<subject>/versions/<version>."""
         subject, version = place
-        # References that lead in a circle would be asked for without end.
+        # References may form a circle.
         if place in within:
             raise RegistryError(
                 f"{self.address}: version {version} of {subject!r} refers to itself"
             )
         if place not in self._referred:
-            # Each costs a request, and a registry may hold any number.
+            # Each reference costs a request, and a registry may have any number of them.
             if len(self._referred) >= MOST_REFERENCES:
                 raise RegistryError(f"{self.address}: more than {MOST_REFERENCES} references")
-            # Kept for this run: the newest version may change between two bodies.
+            # Cached for this run: "latest" may change between two bodies.
             number = "latest" if version == LATEST else version
             said = self._get(f"/subjects/{urllib.parse.quote(subject, safe='')}/versions/{number}")
             if said is None:

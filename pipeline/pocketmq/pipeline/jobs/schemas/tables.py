@@ -64,7 +64,7 @@ class _Table:
         name = f"{self._name}-{self._files}.parquet"
         part = self._folder / f".{name}.part"
         pq.write_table(pa.Table.from_pylist(self._rows, self.schema), part)
-        # Before it has its name: who reads the folder finds whole files only.
+        # On the disk before the rename, so that readers of the folder find only complete files.
         sync(part)
         rename(part, self._folder / name)
         self._rows.clear()
@@ -95,26 +95,27 @@ class Tables:
 
     def add(self, row: dict[str, Any]) -> None:
         """Decode one message."""
-        # Taken out of the row: the other fields are the place, and stay.
+        # The body is taken out: the rest of the row is the message's place, and stays.
         topic, body = row["topic"], row.pop("body") or b""
-        # Opened with its first message: topics without messages need no schema.
+        # On the first message, since topics without messages need no schema.
         if topic not in self._decoders:
             self._open(topic)
-        # A key that was deleted is ended by such a body, which says nothing of a row.
+        # Such a body is a tombstone after a deleted key, and has no row.
         if self._envelope and body.strip() in (b"", b"null"):
             self.done.empty += 1
             return
         try:
             fields, message = self._decoders[topic](body)
             table = self._table(topic, message)
-            # All rows of a body before any is kept: one that does not fit makes the whole body bad.
+            # All rows of a body are made before any is kept, since one bad row makes the whole body
+            # bad.
             made = list(self._rows(row, fields, table.columns))
         except BadBodyError as exc:
             self.done.bad += 1
             reason = str(exc).encode(errors="backslashreplace").decode()
-            # Up to the first colon, behind which reasons quote the body.
+            # Only up to the first colon: what follows may quote the body.
             short = reason.split(":")[0][:80]
-            # Bounded, as reasons of hostile bodies may all differ.
+            # Bounded: the reasons of hostile bodies may all differ.
             if short in self.done.reasons or len(self.done.reasons) < 100:
                 self.done.reasons[short] = self.done.reasons.get(short, 0) + 1
             self._put(self._bad, {**row, "reason": reason, "body": body})
@@ -125,8 +126,8 @@ class Tables:
 
     def _table(self, topic: str, message: str) -> _Table:
         """Change events of a topic make one table, messages of Protobuf one each."""
-        # could be better: `%` becomes `_` in names of files, so two topics may meet, and a topic
-        # `bad` meets the bad rows.
+        # could be better: file names have `_` for `%`, so two topics may clash, and a topic `bad`
+        # clashes with the bad rows.
         place = (topic, "" if self._envelope else message)
         if place not in self._tables:
             schema = arrow_schema(self._topics[topic].schema_of(message))
@@ -136,7 +137,7 @@ class Tables:
 
     def _open(self, topic: str) -> None:
         if self._registry is None:
-            # Only change events say by themselves what they are.
+            # Only change events describe themselves.
             if not self._envelope:
                 raise CallerError("name a registry of schemas, or read change events")
             self._decoders[topic] = _plain_json
