@@ -36,7 +36,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     """What is made from PySpark's classes, on first use."""
-    # PySpark is only imported here: whoever reads with Arrow alone may not have it.
+    # PySpark is imported only on first use: whoever reads with Arrow alone may not have it.
     if name in ("StreamFigures", "figures", "measured"):
         from pocketmq.pipeline.spark import stream_figures
 

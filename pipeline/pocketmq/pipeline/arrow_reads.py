@@ -32,7 +32,7 @@ def read_topic(topic: str, **options: str) -> pa.RecordBatchReader:
         DataLossError: While reading, if offsets are not stored any more.
         MissingToolError: PyArrow or NumPy is not installed.
     """
-    # Before the imports below, which would fail with no word of what to install.
+    # Before the imports below, whose own error would not say what to install.
     check_arrow("read_topic")
     from pocketmq.pipeline.progress.topic_read import plan, reading
     from pocketmq.pipeline.topics.settings import ReadSettings
@@ -40,7 +40,7 @@ def read_topic(topic: str, **options: str) -> pa.RecordBatchReader:
 
     settings = ReadSettings({"topic": topic, **options})
     row_filter = RowFilter.of_tags(settings.tags)
-    # The ends are fixed now: a topic that grows while it is read has an end all the same.
+    # The ends are fixed now, so that the read ends even if the topic grows.
     parts = shared_loop().result(plan(settings, row_filter))
     read = reading(settings, settings.columns, row_filter)
     return _reader(settings.columns, (batch for part in parts for batch in read.batches(part)))

@@ -77,7 +77,7 @@ class OtherCheckpointError(CallerError):
         self.app_id = app_id
         self.last = last
         self.batch = batch
-        # A lower number than the table has: this checkpoint has begun anew.
+        # A batch number below the table's last one means that the checkpoint was begun anew.
         came = f", and now comes batch {batch}" if last > batch else ", from another checkpoint"
         super().__init__(
             f"{table}: it has batch {last} of app_id {app_id!r} already{came}; "
@@ -108,7 +108,7 @@ class DataLossError(PeerError):
         self.queue = queue
         self.wanted = wanted
         self.found = found
-        # Retention moves the begin up; a topic made anew has its end before what is wanted.
+        # Retention raises the first offset; a topic made anew ends before the wanted offset.
         if not what:
             what = (
                 f"offsets {wanted} to {found - 1} ({found - wanted} messages) are not stored any "
@@ -144,5 +144,5 @@ class CorruptRecordError(DiskError):
 def near(word: str, known: Iterable[str]) -> list[str]:
     """Up to three of the known words that are similar to this one; case does not matter."""
     by_lower = {each.lower(): each for each in known}
-    # Compared in lower case, and told as it is written.
+    # Compared in lower case, but returned as spelled.
     return [by_lower[match] for match in difflib.get_close_matches(word.lower(), by_lower, n=3)]

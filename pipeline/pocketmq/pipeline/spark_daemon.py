@@ -50,7 +50,7 @@ OPTIONAL: Final = ("pandas", "uvloop")
 
 def prepare() -> None:
     """Import what workers need."""
-    # Before the imports: both libraries read it when they are loaded.
+    # Set before the imports: the libraries read these variables when they are loaded.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("JE_ARROW_MALLOC_CONF", "background_thread:false")
     for name in (*MODULES, *filter(importlib.util.find_spec, OPTIONAL)):
@@ -70,13 +70,13 @@ def leave_quietly() -> None:
     def main(infile: IO[bytes], outfile: IO[bytes]) -> None:
         try:
             work(infile, outfile)
-        # Also when the worker ends by an exception, as it does at a closed pipe.
+        # Also after an exception, which a closed pipe causes.
         finally:
             try:
                 outfile.flush()
             except (BrokenPipeError, ConnectionResetError):
                 nowhere = os.open(os.devnull, os.O_WRONLY)
-                # In its place and not closed: whoever flushes once more must not fail.
+                # Replaced and not closed, so that a later flush does not fail.
                 os.dup2(nowhere, outfile.fileno())
                 os.close(nowhere)
 

@@ -115,12 +115,13 @@ class MessageBatch:
             packed = np.flatnonzero((self.whole.sys_flags & MessageSysFlag.COMPRESSED) != 0)
         begin = size = 0
         plain: dict[int, bytes] = {}
-        # Inflated before any array is made, as their sizes decide where a batch ends.
+        # Inflated before any array is made: the inflated sizes decide where a batch ends.
         for row in packed.tolist() if len(packed) else ():
             body = self._inflated(row)
             if body is None:
                 continue
-            # One body that is longer than the bound goes alone; otherwise it could never be read.
+            # A single body over the limit gets a batch of its own; otherwise it could never be
+            # read.
             if plain and size + len(body) > MOST_INFLATED_BYTES:
                 yield self._built(begin, row, plain)
                 begin, size, plain = row, 0, {}
@@ -150,7 +151,7 @@ class MessageBatch:
 
     def _built(self, begin: int, end: int, plain: Mapping[int, bytes]) -> pa.RecordBatch:
         """The record batch of a section of the records."""
-        # Nearly always: then no copy is made.
+        # True for nearly all batches, which then need no copy.
         is_whole = end - begin == len(self.records)
         chosen = np.arange(begin, end)
         part = MessageBatch(
@@ -163,14 +164,14 @@ class MessageBatch:
             {row - begin: body for row, body in plain.items()},
         )
         made = part._build()
-        # Told with the batch in which the record would be, so that a caller can stop there.
+        # Reported with the batch that the record belongs to, so that a caller can stop there.
         self.problems += part.problems
         return made
 
     def _build(self) -> pa.RecordBatch:
         """One record batch; a record that cannot become a row is left out, and is in `problems`."""
         bodies: Any = None
-        # First, since it leaves records out: all other columns are made of what is left.
+        # Bodies first: this step drops records, and the other columns are built from the rest.
         if self.shape.wants_body or self.shape.verify_crc:
             bodies = self._sound_bodies()
         made = []
@@ -201,7 +202,7 @@ class MessageBatch:
         if self.shape.verify_crc:
             self.problems += _wrong_crcs(records)
         plain = self._plain
-        # Broken bodies have come in through the constructor, wrong checksums just now.
+        # Broken bodies come in through the constructor, wrong checksums from the line above.
         if self.problems:
             lost = {problem.row for problem in self.problems}
             keep = np.array([row not in lost for row in records.rows.tolist()], np.bool_)

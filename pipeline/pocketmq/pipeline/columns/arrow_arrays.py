@@ -30,7 +30,7 @@ def numbers(
         kind: An Arrow type of the same width, by default that of the numbers.
         missing: Where this is true, the row is null.
     """
-    # Arrow takes no strides; a field of a structured array has them.
+    # Arrow takes no strided arrays, and a field of a structured array is one.
     whole = np.ascontiguousarray(values)
     valid = None
     if missing is not None:
@@ -52,7 +52,7 @@ def pooled(size: int) -> npt.NDArray[np.uint8]:
 def texts(values: Sequence[str | None]) -> pa.Array:
     """A few strings, or nulls, as `string`."""
     data = [b"" if value is None else value.encode() for value in values]
-    # A bit for each row, and a set one means that it is there.
+    # Arrow's validity bitmap: a set bit means that the value is there.
     missing = np.array([value is None for value in values], np.bool_)
     valid = pa.py_buffer(np.packbits(~missing, bitorder="little"))
     return _of_bytes(pa.string(), data, valid)
@@ -69,7 +69,7 @@ def binaries(values: Sequence[bytes]) -> pa.Array:
 
 def _of_bytes(kind: pa.DataType, data: Sequence[bytes], valid: pa.Buffer | None) -> pa.Array:
     ends = np.cumsum([0, *(len(each) for each in data)], dtype=np.int64)
-    # Summed in 64 bits first: 32 would have wrapped round before the check.
+    # Summed in 64 bits: 32 bits would overflow before the check.
     _check_fits(int(ends[-1]))
     ends = ends.astype(np.int32)
     buffers = [valid, pa.py_buffer(ends), pa.py_buffer(b"".join(data))]

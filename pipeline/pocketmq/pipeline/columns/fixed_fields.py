@@ -70,10 +70,10 @@ def gather(buffer: Bytes, positions: Ints, dtype: np.dtype[Any]) -> npt.NDArray[
 
     An item must fit between each position and the end of the buffer.
     """
-    # A buffer shorter than an item would give a negative number of windows.
+    # The buffer may be shorter than an item, which would give a negative number of windows.
     if len(positions) == 0:
         return np.empty(0, dtype)
     width = dtype.itemsize
-    # No copy: the windows overlap, and only those that are asked for are read.
+    # The windows overlap and copy nothing; only those at `positions` are read.
     windows = np.ndarray((len(buffer) - width + 1,), f"V{width}", buffer, strides=(1,))
     return windows[positions].view(dtype)

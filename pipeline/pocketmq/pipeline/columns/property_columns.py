@@ -51,7 +51,7 @@ class PropertyColumns:
         missing = np.ones(self.rows, np.bool_)
         index[row] = np.arange(len(found))
         missing[row] = False
-        # A row without the property points at the first value, and the mask makes it null.
+        # A row without the property has index 0, and the mask makes it null.
         return values.take(numbers(index, missing=missing))
 
     def find(self, name: str) -> Ints:
@@ -64,7 +64,7 @@ class PropertyColumns:
             found = found[names == np.void(wanted)]
         row = self.row[found]
         if len(row) > 1:
-            # Entries are in the order of rows, so of equal neighbours the last one stays.
+            # Entries are ordered by row; of several in one row the last one counts.
             found = found[np.append(row[1:] != row[:-1], True)]
         return found
 
@@ -92,13 +92,13 @@ def _without_repeats(row: Ints, rows: int, names: pa.Array) -> tuple[Ints, Ints]
     encoded = names.dictionary_encode()
     kinds = len(encoded.dictionary)
     cell = row * kinds + np.frombuffer(encoded.indices.buffers()[1], np.int32, len(names))
-    # Counting needs a number for each pair, so it is only for few of them.
+    # `bincount` needs a counter for each pair, so it is used only for few pairs.
     if rows * kinds <= _DENSE and np.max(np.bincount(cell)) == 1:
         return None
     distinct, first = np.unique(cell, return_index=True)
     if len(distinct) == len(cell):
         return None
-    # From behind, `unique` finds each pair's last entry.
+    # `unique` finds first entries; in the reversed array these are the last ones.
     last = len(cell) - 1 - np.unique(cell[::-1], return_index=True)[1]
     order = np.argsort(first)
     return first[order], last[order]
@@ -113,7 +113,7 @@ def read_properties(strings: pa.Array) -> PropertyColumns:
     separators = np.flatnonzero((data - np.uint8(1)) < 2)  # 0x01 or 0x02; 0x00 wraps to 255
     kinds = data[separators]
     name_end, end = separators[0::2], separators[1::2]
-    # What RocketMQ writes; strings of other tools take the slower way.
+    # RocketMQ writes regular strings; those of other tools take the slower way.
     if _is_regular(data, bounds, kinds):
         start = np.concatenate([bounds[:1], end[:-1] + 1])[: len(end)]
         row = np.repeat(np.arange(rows), np.diff(np.searchsorted(end, bounds)))
@@ -140,7 +140,7 @@ def _irregular(
 ) -> tuple[Ints, Ints, Ints, Ints]:
     """Entries of irregular strings: for each its first 0x01, its start, its end and its row."""
     entry_ends = separators[kinds == _ENTRY_END]
-    # An entry begins where a string does, or behind the end of the one before.
+    # An entry begins at the start of a string, or after the end of the previous entry.
     starts = np.union1d(bounds[:-1], entry_ends + 1)
     name_end = separators[kinds == _NAME_END]
     entry = np.searchsorted(starts, name_end, "right") - 1

@@ -60,12 +60,12 @@ class RecordColumns(RecordHeads):
         count = len(self)
         if count == 0:
             return empty(pa.string())
-        # A range of a queue is of one topic, so one comparison of all bytes settles it.
+        # A range of a queue has one topic, so one comparison of all bytes is enough.
         length = int(self.topic_len[0])
         first = self.buffer[int(self.topic_at[0]) :][:length].tobytes()
         if (self.topic_len == length).all() and self._topics_equal(length, first):
             return repeated_text(_text(first), count)  # nearly always
-        # Decoded once for each name and not for each record.
+        # Each distinct name is decoded once, not each record's.
         names = binary(self.buffer, self.topic_at, self.topic_len).dictionary_encode()
         distinct = texts([_text(name.as_py()) for name in names.dictionary])
         return distinct.take(names.indices)
@@ -103,7 +103,7 @@ def read_columns(buffer: Bytes, positions: Ints, sizes: Ints | None = None) -> R
     topic_at = starts + lengths + 1
     topic_len = buffer[topic_at - 1].astype(np.int64)
     if is_v2.any():
-        # V2 records have two bytes of length where V1 has one.
+        # V2 records have a length of two bytes where V1 has one byte.
         wide = np.flatnonzero(is_v2)
         topic_len[wide] = topic_len[wide] << 8 | buffer[topic_at[wide]]
         topic_at[wide] += 1
@@ -111,9 +111,10 @@ def read_columns(buffer: Bytes, positions: Ints, sizes: Ints | None = None) -> R
     properties_len = heads.positions + heads.sizes - properties_at
     good = (properties_len >= 0) & (properties_len <= MAX_PROPERTIES_BYTES)
     good &= is_v2 | (topic_len <= MAX_TOPIC_BYTES_V1)
-    # A bad record's place may lie outside of the buffer; 2 is safe, and it is not looked at.
+    # A bad record's position may lie outside of the buffer; 2 is a safe one, and its result is not
+    # used.
     said_at = properties_at if good.all() else np.where(good, properties_at, 2)
-    # What is left of the record must be as long as its own field says.
+    # The properties' length field must equal what is left of the record.
     good &= buffer[said_at - 2] == properties_len >> 8
     good &= buffer[said_at - 1] == properties_len & 0xFF
     columns = RecordColumns(
@@ -154,7 +155,7 @@ def _views(buffer: Bytes, starts: Ints, lengths: Ints, *, with_prefix: bool = Fa
     views = np.zeros(len(starts), _VIEW)
     views["len"] = lengths
     views["offset"] = starts
-    # Arrow has no place for values of up to 12 bytes: they stand within the view.
+    # In Arrow's view format values of up to 12 bytes stand within the view itself.
     short = np.flatnonzero(lengths <= _INLINE)
     if with_prefix:
         long = np.flatnonzero(lengths > _INLINE)
@@ -168,16 +169,16 @@ def _views(buffer: Bytes, starts: Ints, lengths: Ints, *, with_prefix: bool = Fa
 def _fill_in(
     views: npt.NDArray[Any], rows: Ints, buffer: Bytes, starts: Ints, lengths: Ints
 ) -> None:
-    # A window of 12 bytes has to fit somewhere.
+    # The buffer must have room for at least one window of 12 bytes.
     if len(buffer) < _INLINE:
         buffer = np.concatenate([buffer, np.zeros(_INLINE, np.uint8)])
     # Near the end of the buffer fewer than 12 bytes may be left: read earlier, and shift.
     begin = np.minimum(starts, len(buffer) - _INLINE)
     data = gather(buffer, begin, np.dtype(f"V{_INLINE}")).view(np.uint8).reshape(-1, _INLINE)
     for row in np.flatnonzero(begin < starts):
-        # Few rows: only those at the very end of the buffer.
+        # This concerns only the few rows at the very end of the buffer.
         data[row] = np.roll(data[row], int(begin[row] - starts[row]))
-    # What follows a value in the buffer must be zero in a view.
+    # The view's bytes after a short value must be zero; in the buffer other data follows.
     data &= _FIRST_BYTES[lengths]
     inline = views.view(_INLINE_VIEW)["data"]
     inline[rows if len(rows) < len(views) else slice(None)] = data.view(f"V{_INLINE}").reshape(-1)
@@ -188,7 +189,7 @@ def utf8(column: pa.Array) -> pa.Array:
     try:
         return column.cast(pa.string())
     except pa.ArrowInvalid:
-        # Slow, and only for batches in which some value is no UTF-8.
+        # Slow; reached only when some value is no UTF-8.
         return pa.array(
             [
                 None if value is None else str(value, "utf-8", "replace")
@@ -211,7 +212,7 @@ def timestamps(milliseconds: npt.NDArray[Any]) -> pa.Array:
     Null where the microseconds do not fit into 64 bits.
     """
     whole = milliseconds.astype(np.int64)
-    # A producer may claim any born time; times 1000 would wrap round.
+    # A producer may claim any born time, and times 1000 it could overflow.
     limit = np.iinfo(np.int64).max // 1000
     if len(whole) and (np.max(whole) > limit or np.min(whole) < -limit):
         outside = (whole > limit) | (whole < -limit)
@@ -230,7 +231,7 @@ def positions_in(reply: bytes | memoryview, start: int = 0) -> list[int]:
     from_bytes = int.from_bytes
     while end - at >= FIXED_SIZE:
         size = from_bytes(reply[at : at + 4], "big")
-        # A size of zero or less would never end the loop.
+        # A size of zero or less would make the loop endless.
         if size < FIXED_SIZE:
             break
         positions.append(start + at)

@@ -77,7 +77,7 @@ class RecordHeads:
 
     def _store_host_at(self) -> Ints:
         host_at = self.positions + _STORE_HOST_AT
-        # A producer's IPv6 address moves all that follows by 12 bytes.
+        # A producer's IPv6 address shifts all later fields by 12 bytes.
         host_at[(self.sys_flags & MessageSysFlag.BORN_HOST_V6) != 0] += V6_EXTRA
         return host_at
 
@@ -91,7 +91,7 @@ class RecordHeads:
             if len(rows) == 0:
                 continue
             packed = gather(self.buffer, host_at[rows], np.dtype(f"V{width}"))
-            # A topic has few producers and brokers, so few texts are made.
+            # A topic has few producers and brokers, so few addresses have to be formatted.
             distinct, place = np.unique(packed, return_inverse=True)
             index[rows] = place + len(distinct_hosts)
             distinct_hosts += [host_text(host.tobytes()) for host in distinct]
@@ -107,7 +107,7 @@ class RecordHeads:
             self._offset_ids(np.flatnonzero(is_v6 == wide), host_at, 20 if wide else 8)
             for wide in (False, True)
         ]
-        # Both kinds were made one behind the other; this is each row's place among them.
+        # The list has all IPv4 ids and then all IPv6 ids; this is each row's place in it.
         order = np.argsort(np.argsort(is_v6, kind="stable"), kind="stable")
         return pa.concat_arrays(ids).take(numbers(order))
 
@@ -141,7 +141,7 @@ def read_heads(buffer: Bytes, positions: Ints, sizes: Ints | None = None) -> Rec
         positions = positions[rows]
         sizes = None if sizes is None else sizes[rows]
     head = gather(buffer, positions, HEAD)
-    # In 64 bits from here on: sums of 32-bit numbers could wrap round, and pass.
+    # In 64 bits from here on: sums of 32-bit numbers could overflow and pass the checks.
     size = head["size"].astype(np.int64)
     magic = head["magic"].astype(np.int32)
     good = (magic == MAGIC_V1) | (magic == MAGIC_V2)
@@ -150,11 +150,11 @@ def read_heads(buffer: Bytes, positions: Ints, sizes: Ints | None = None) -> Rec
         good &= size == sizes
     sys_flags = head["sys_flag"].astype(np.int32)
     fixed: Ints | int = BODY_AT
-    # Fields behind the hosts are elsewhere then; nearly no batch has such records.
+    # IPv6 hosts shift the fields after them; hardly any batch has such records.
     if (sys_flags & MessageSysFlag.HOSTS_V6_MASK).any():
         fixed = _correct_hosts(buffer, positions, size, head, sys_flags, good)
     body_len = head["body_len"].astype(np.int64)
-    # Three bytes at least follow a body: a topic's length, and that of the properties.
+    # At least three bytes follow a body: the lengths of the topic and of the properties.
     good &= (body_len >= 0) & (body_len <= size - fixed - 3)
     heads = RecordHeads(buffer, rows, positions, size, head, sys_flags, _NONE)
     if len(rows) == count and good.all():
@@ -197,7 +197,7 @@ def _correct_hosts(
     born = (sys_flag & MessageSysFlag.BORN_HOST_V6) != 0
     store = (sys_flag & MessageSysFlag.STORE_HOST_V6) != 0
     fixed: Ints = BODY_AT + V6_EXTRA * (born.astype(np.int64) + store)
-    # Before the fields are read again, which would reach behind the buffer.
+    # Checked before the fields are read again: that would read past the end of the buffer.
     good &= fixed + 3 <= size
     rows = np.flatnonzero(good & (born | store))
     stored_at = positions[rows] + _STORED_AT + V6_EXTRA * born[rows]

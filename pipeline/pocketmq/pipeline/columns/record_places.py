@@ -43,7 +43,7 @@ def places_in(buffer: Bytes, begins: Ints, ends: Ints) -> Places:
     while True:
         inside = at <= limit
         if not inside.all():
-            # If all stretches end in the same step, no sorting is needed to put them in order.
+            # If all stretches end in the same step, the records need no sorting.
             is_even = is_even and not inside.any()
             at, limit, stretch = at[inside], limit[inside], stretch[inside]
         if len(at) == 0:
@@ -52,9 +52,9 @@ def places_in(buffer: Bytes, begins: Ints, ends: Ints) -> Places:
         following = at + sizes
         good = (sizes >= FIXED_SIZE) & (following <= limit + FIXED_SIZE)
         if not good.all():
-            # It is kept as a record, so that the caller can tell of what does not fit.
+            # Kept as a record, so that the caller can report what does not fit.
             sizes[~good] = -1
-            # Behind the limit, so that the next step leaves this stretch out.
+            # A position past the limit makes the next step leave this stretch out.
             following = np.where(good, following, limit + 1)
         steps.append((at, sizes, stretch))
         at = following
@@ -67,6 +67,6 @@ def _in_order(steps: list[tuple[Ints, Ints, npt.NDArray[np.int32]]], *, is_even:
     if is_even:  # the same number of records in each
         return Places(*(np.stack(each, axis=1).reshape(-1) for each in zip(*steps, strict=True)))
     positions, sizes, stretch = (np.concatenate(each) for each in zip(*steps, strict=True))
-    # Stable: within a stretch the steps are the order.
+    # A stable sort keeps the order of the steps within a stretch.
     order = np.argsort(stretch, kind="stable")
     return Places(positions[order], sizes[order], stretch[order])

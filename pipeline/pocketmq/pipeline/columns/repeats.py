@@ -33,7 +33,7 @@ def row_prefix(write: str, batch: int, task: int) -> str:
 
 def digest_of(topic: str, body: bytes, flag: int, properties: Mapping[str, str]) -> str:
     """16 hex digits of what a row says: about 1.5 us, and 1 us per KiB of the body."""
-    # Spark may hand a map's entries over in another order the second time.
+    # Sorted: Spark may pass a map's entries in another order the second time.
     entries = sorted(properties.items())
     said = blake2b(repr((topic, flag, entries)).encode(), digest_size=_DIGEST_BYTES)
     said.update(body)
@@ -63,7 +63,7 @@ class SeenRows:
     def _is_new(self, value: str) -> bool:
         task, _, said = value.rpartition(":")
         task, _, row = task.rpartition(":")
-        # Anybody may set the property: what the sink cannot have set is never a repeat.
+        # Anybody may set this property: a value that the sink cannot have set is never a repeat.
         if task.count(":") != _COLONS or not row.isdecimal() or len(row) > _MOST_DIGITS:
             return True
         try:
@@ -76,15 +76,16 @@ class SeenRows:
         block, place = divmod(number, _BLOCK_ROWS)
         seen = self._seen.get((task, block))
         if seen is None:
-            # A block at a time, so that a task's rows may come in any order and few are held.
+            # Allocated block by block, so that a task's rows may come in any order in little
+            # memory.
             seen = self._seen[task, block] = array.array("Q", bytes(8 * _BLOCK_ROWS))
         if seen[place] == digest:
             return False
-        # Most rows come once, with one digest.
+        # First row with this number, as for most rows.
         if seen[place] == 0:
             seen[place] = digest
             return True
-        # The task was run again with other rows: each digest counts for itself.
+        # The task ran again with other rows: each digest counts by itself.
         other = (task, number, digest)
         if other in self._others:
             return False

@@ -39,7 +39,7 @@ def wanted(records: RecordColumns, bounds: RowFilter) -> RecordColumns:
             found = read_properties(records.properties()).values_of(name)
             import pyarrow.compute as pc
 
-            # A null is in no list, so messages without the property go.
+            # A null matches no value, so messages without the property are dropped.
             same = pc.is_in(found, texts(sorted(values)))
             records = records.take(same.to_numpy(zero_copy_only=False))
     return records

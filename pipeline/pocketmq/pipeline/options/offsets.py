@@ -67,7 +67,7 @@ def parse(options: Options, name: str) -> Offsets:
             for queue_id, offset in _object(options, name, queues, where).items():
                 if not queue_id.isdecimal():
                     raise options.error(name, f"queue {queue_id!r} of {where} is no number")
-                # JSON's true is an int for Python.
+                # In Python JSON's true is an int.
                 if not isinstance(offset, int) or isinstance(offset, bool) or offset < EARLIEST:
                     raise options.error(name, f"queue {queue_id} of {where} has offset {offset!r}")
                 found[MessageQueue(topic, broker, int(queue_id))] = offset
@@ -79,7 +79,7 @@ def parse_assignment(options: Options, name: str) -> list[MessageQueue]:
     found = []
     for topic, brokers in options.json_object(name, ASSIGN_EXAMPLE).items():
         for broker, ids in _object(options, name, brokers, f"topic {topic!r}").items():
-            # `type` and not `isinstance`, as true would pass for 1.
+            # `isinstance` would accept true as 1.
             if not isinstance(ids, list) or not all(type(each) is int for each in ids):
                 problem = f"broker {broker!r} of topic {topic!r} has no list of queue ids"
                 raise options.error(name, f"{problem}; it looks like {ASSIGN_EXAMPLE}")
@@ -141,14 +141,14 @@ def limited(start: Offsets, end: Offsets, most: int) -> Offsets:
     A queue's share is proportional to what it has to read, as with the Kafka connector; each queue
     with messages gets at least one while the sum allows it.
     """
-    # A queue whose end is before its start, as after a loss, has nothing to read.
+    # After a loss a queue's end may be before its start: then it has nothing to read.
     sizes = {queue: max(0, end[queue] - start.get(queue, 0)) for queue in end}
     total = sum(sizes.values())
     if total <= most:
         return dict(end)
     shares = {queue: size * most // total for queue, size in sizes.items()}
     rest = most - sum(shares.values())
-    # Queues that would get nothing come first, so that none waits for ever behind a long one.
+    # Queues that would get nothing come first, so that none waits for ever behind a long queue.
     waiting = sorted(
         (queue for queue in sizes if shares[queue] < sizes[queue]),
         key=lambda queue: (shares[queue] > 0, shares[queue] - sizes[queue], queue),

@@ -62,14 +62,15 @@ class Options:
         self._written: dict[str, str] = {}
         for key, value in given.items():
             lower = key.lower()
-            # A name may begin with the prefix by itself, so the whole one is looked up first.
+            # The whole name is looked up first, since an option's name may itself begin with the
+            # prefix.
             found = names.get(lower) or names.get(lower.removeprefix(PREFIX))
             if found is None:
                 if lower in SPARKS_OWN:
                     continue
                 raise self._unknown(key, known)
             name, spelling = found  # Spark hands all names over in lower case
-            # Two names of one option with the same value do no harm.
+            # Two spellings of one option are fine if their values are equal.
             if self._values.get(name, value) != value:
                 raise OptionError(
                     source, spelling, f"contradicts {self._written[name]}={self._values[name]!r}"
@@ -137,7 +138,7 @@ class Options:
     def duration_ms(self, name: str) -> int:
         """The value in milliseconds; written as `500ms`, `30s`, `15m`, `2h`, or a bare number."""
         value = self.text(name).lower()
-        # A unit that is not known stays in the text, and is refused below.
+        # An unknown unit stays in the text, and is refused below.
         digits = value.rstrip("abcdefghijklmnopqrstuvwxyz ")
         unit = value[len(digits) :].strip() or "ms"
         if not digits.isdigit() or unit not in _UNITS_MS:

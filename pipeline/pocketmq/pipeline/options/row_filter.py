@@ -95,13 +95,13 @@ class RowFilter:
 
     def _take(self, each: Any, exact: frozenset[str]) -> bool:
         kind = type(each).__name__
-        # Fields within a column are paths of several names, and no bound of ours.
+        # A field within a column has a path of several names, which no bound here covers.
         if len(each.attribute if hasattr(each, "attribute") else ()) != 1:
             return False
         name = KAFKA_NAMES.get(each.attribute[0], each.attribute[0])
         if kind == "IsNotNull":
             return name in NEVER_NULL
-        # `<=> NULL` asks for rows without a value, which no range can say.
+        # `<=> NULL` asks for rows without a value, which a range cannot express.
         if kind == "EqualNullSafe" and each.value is None:
             return False
         kind = {"EqualNullSafe": "EqualTo"}.get(kind, kind)
@@ -110,7 +110,7 @@ class RowFilter:
         if name in _NUMBERS:
             return _narrow(self.numbers, name, kind, each, _whole) and name in exact
         if name in _TIMES:
-            # Spark tests it as well, since columns have microseconds and records milliseconds.
+            # Spark tests these rows again: columns have microseconds, but records milliseconds.
             _narrow(self.times_ms, name, kind, each, _epoch_ms)
         return False
 
@@ -118,11 +118,11 @@ class RowFilter:
         if kind == "EqualTo":
             values = frozenset({each.value})
         elif kind == "In":
-            # `IN (NULL)` is never true.
+            # `= NULL` within `IN` is never true.
             values = frozenset(value for value in each.value if value is not None)
         else:
             return False
-        # Conditions are joined by AND, so both hold.
+        # Conditions are joined by AND, so both must hold.
         self.texts[name] = self.texts.get(name, values) & values
         return True
 
@@ -136,12 +136,12 @@ def _narrow(ranges: dict[str, Range], name: str, kind: str, each: Any, convert: 
         values = [convert(value) for value in each.value if value is not None]
         if not values:
             return False
-        # A range has no gaps: with several values Spark has to test as well.
+        # A range has no gaps, so with several values Spark tests the rows again.
         bounds.narrow(min(low for low, _ in values), max(high for _, high in values))
         return len(values) == 1
     elif kind == "GreaterThan":
         low, high = convert(each.value)
-        # Of times only whole ms are known: the ms itself may still have a row behind the moment.
+        # Records have whole milliseconds only: a row of the same millisecond may be later.
         bounds.narrow(low=low + 1 if low == high and convert is _whole else low)
     elif kind == "GreaterThanOrEqual":
         bounds.narrow(low=convert(each.value)[0])

@@ -98,7 +98,7 @@ def map_names(
     Raises:
         OptionError: One does not exist.
     """
-    # Spark hands names of options over in any case.
+    # Spark may change the case of column names in options.
     by_lower = {name.lower(): name for name in columns}
     for name in wanted:
         if name.lower() not in by_lower:
@@ -129,7 +129,7 @@ def of_spark(schema: Any, columns: Mapping[str, str], source: str) -> dict[str, 
             meant = near(field.name, columns)
             hint = f"; did you mean {meant[0]!r}?" if meant else ""
             raise ColumnsError(f"{source}: there is no column {field.name!r}{hint}")
-        # Arrow's arrays would be of our type whatever Spark was told.
+        # Arrow's arrays have our type, whatever type Spark was given.
         if ours != kind:
             raise ColumnsError(f"{source}: column {field.name!r} is {ours} and not {kind}")
         wanted[field.name] = ours

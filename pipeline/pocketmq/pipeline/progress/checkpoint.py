@@ -92,7 +92,7 @@ class Checkpoint:
     def tree(self) -> dict[str, Any]:
         """In the shape of the JSON."""
         tree: dict[str, Any] = dict(to_tree(self.offsets))
-        # Left out where it is empty, so that the tree is that of plain offsets.
+        # Empty entries are left out, so that the tree is the same as for plain offsets.
         if self.marks:
             tree[MARKS] = to_tree({queue: str(mark) for queue, mark in self.marks.items()})
         if self.early:
@@ -102,7 +102,7 @@ class Checkpoint:
         if self.renamed:
             tree[RENAMED] = dict(self.renamed)
         if self.gone:
-            # With offsets, as the tree has no other form; only the names are read back.
+            # The tree's form requires offsets; only the queues are read back.
             tree[GONE] = to_tree({queue: self.offsets[queue] for queue in self.gone})
         return tree
 
@@ -131,7 +131,7 @@ class Checkpoint:
 
 def with_begin(end: Mapping[str, Any], begin: Mapping[str, Any]) -> dict[str, Any]:
     """The end of a stream's first batch, which says where the batch begins."""
-    # Without its own begin: a repeated first batch must not nest.
+    # `begin` may have a begin of its own, which must not nest when the first batch is repeated.
     return {**end, BEGIN: {name: each for name, each in begin.items() if name != BEGIN}}
 
 

@@ -47,7 +47,7 @@ async def cuts(
     looks = _looks(stand, queues, lows, ends)
     try:
         places = next(looks)
-        # A generator asks for several rounds of marks, so that one search serves brokers and files.
+        # A generator asks for several rounds of marks, so one search serves both brokers and files.
         while True:
             places = looks.send(await read_marks(client, group, places))
     except StopIteration as done:
@@ -79,7 +79,7 @@ def _looks(
     lows: Mapping[MessageQueue, int],
     ends: Mapping[MessageQueue, int],
 ) -> Looks:
-    # An empty queue has no message that could tell.
+    # An empty queue has no message to compare.
     stored = [queue for queue in queues if lows.get(queue, ends[queue]) < ends[queue]]
     places = {queue: _early_place(queue, stand, lows[queue], ends[queue]) for queue in stored}
     now = (yield places) if places else {}
@@ -89,7 +89,7 @@ def _looks(
 
 def _early_place(queue: MessageQueue, stand: Checkpoint, low: int, end: int) -> int:
     early = stand.early.get(queue)
-    # A message that was removed tells nothing; then the first that is left is looked at.
+    # If the early message was removed, the first one that is left is compared.
     return early.offset if early is not None and low <= early.offset < end else low
 
 
@@ -97,7 +97,7 @@ def _is_same(queue: MessageQueue, stand: Checkpoint, place: int, now: Mark) -> b
     early, last = stand.early.get(queue), stand.marks.get(queue)
     if early is not None and early.offset == place:
         return early.mark == now
-    # Older than what was read, and so not of a queue made anew.
+    # It is older than what was read, so the queue was not made anew.
     return last is not None and now <= last
 
 
@@ -108,7 +108,7 @@ def _younger(
     ends: Mapping[MessageQueue, int],
 ) -> Looks:
     """The first message of each queue that is younger than those that were read; or its end."""
-    # Halved: messages of a queue are stored in the order of time, so few are asked for.
+    # Bisected: a queue's messages are in order of time, so few have to be asked for.
     found = {queue: min(stand.offsets[queue], ends[queue]) for queue in queues}
     low = {queue: lows[queue] for queue in queues if queue in stand.marks}
     while places := {
@@ -116,10 +116,10 @@ def _younger(
     }:
         now = yield places
         for queue, middle in places.items():
-            # A message that is not stored any more counts as old.
+            # A message that is no longer stored counts as old.
             if queue in now and now[queue] > stand.marks[queue]:
                 found[queue] = middle
             else:
                 low[queue] = middle + 1
-    # A queue that has all that was read was not cut short.
+    # A queue that still has all that was read was not cut short.
     return {queue: at for queue, at in found.items() if at < stand.offsets[queue]}

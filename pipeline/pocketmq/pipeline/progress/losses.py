@@ -62,7 +62,7 @@ def refuse(losses: Collection[Loss], advice: str | None = None) -> NoReturn:
     Raises:
         DataLossError: always; it names the first queue, and how many more there are.
     """
-    # The first by name, so that the same losses give the same message.
+    # Sorted, so that the same losses always give the same message.
     first, *others = sorted(losses, key=lambda loss: loss.queue)
     more = f" (and {counted(len(others), 'more queue')} like it)" if others else ""
     place = str(first.queue), first.wanted, first.found, first.what + more

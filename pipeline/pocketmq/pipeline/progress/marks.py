@@ -33,7 +33,7 @@ async def read_marks(
     """
 
     async def of(queue: MessageQueue) -> Mark | None:
-        # A pull without long polling, which gives no group a place: nothing is committed.
+        # A pull without long polling, which commits nothing for the group.
         header = PullMessageRequestHeader(
             consumer_group=group,
             topic=queue.topic,
@@ -46,7 +46,7 @@ async def read_marks(
         )
         channel = await client.channel(queue)
         response = await channel.request(header, timeout_s=client.access.timeout_s)
-        # Codes of a queue that is there and has no such message.
+        # These codes mean that the queue exists but has no such message.
         if response.code in READABLE:
             return None
         if response.code != 0:
@@ -55,7 +55,7 @@ async def read_marks(
         first = np.array(positions_in(reply)[:1], np.int64)
         records = read_columns(np.frombuffer(reply, np.uint8), first)
         head = records.head
-        # A broker may answer with the next message that it has.
+        # A broker may answer with a later message instead.
         if len(head) == 0 or head["queue_offset"][0] != offsets[queue]:
             return None
         return Mark(int(head["store_timestamp"][0]), int(head["physical_offset"][0]))
@@ -80,12 +80,12 @@ def stored_marks(root: Place, offsets: Mapping[MessageQueue, int]) -> dict[Messa
 def stored_mark(files: QueueFiles, offset: int, log: FileRow) -> Mark | None:
     """Mark of a message in a store; None if it is not stored."""
     found = files.entries(offset, offset + 1)
-    # A filler stands before the first entry of a queue, and for no message (S-33).
+    # Fillers before a queue's first entry stand for no message (S-33).
     if offset < 0 or not len(found) or found["size"][0] in (0, FILLER_SIZE):
         return None
     position = int(found["offset"][0])
     head = log.read(position, FIXED_SIZE)
-    # The entry may be of a message whose log file is gone, or whose place has another one.
+    # The message's log file may be gone, or have another message at this place.
     if len(head) < FIXED_SIZE or int.from_bytes(head[:4], "big") != found["size"][0]:
         return None
     if int.from_bytes(head[_OFFSET_AT : _OFFSET_AT + 8], "big") != offset:

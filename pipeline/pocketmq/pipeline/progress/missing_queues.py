@@ -36,19 +36,19 @@ async def look_for(client: ClusterClient, queues: Collection[MessageQueue]) -> M
     Raises:
         NameServersAwayError: No name server answers.
     """
-    # No question to a name server at each batch.
+    # No name server is asked when no queue is missing.
     if not queues:
         return Missing([], [], {})
     running = await client.brokers()
     with_topic = set()
     for topic in sorted({queue.topic for queue in queues}):
-        # Of now: a route that is kept may be the one from before.
+        # The present route: a cached one may be from before the queue went missing.
         route = await client.route_now(topic)
         for data in route.broker_datas if route is not None else ():
             with_topic.add((topic, data.broker_name))
     away, deleted, held = [], [], []
     for queue in sorted(queues):
-        # First: of a broker that is away nobody knows what it has.
+        # Checked first: nobody knows what a broker that is away still has.
         if queue.broker_name not in running:
             away.append(queue)
         elif (queue.topic, queue.broker_name) not in with_topic:
@@ -71,7 +71,7 @@ async def missing_losses(
         queues: Those of it that the topics do not have now.
     """
     missing = await look_for(client, queues)
-    # Logged and not judged: a broker that comes back has lost nothing.
+    # Only logged: a broker that comes back has lost nothing.
     tell_away({queue.broker_name for queue in missing.away})
     losses = [left(queue, stand) for queue in missing.deleted]
     losses += [left(queue, stand, end) for queue, end in missing.ends.items()]

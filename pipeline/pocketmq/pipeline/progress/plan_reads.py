@@ -67,7 +67,7 @@ async def present_queues(client: ClusterClient, settings: ReadSettings) -> list[
         for queue in sorted(subscribe_queues(topic, _of_masters(route)))
     ]
     if settings.what == "assign":
-        # Queues that the options name and that are away are asked about elsewhere.
+        # Assigned queues that are away are handled elsewhere.
         return sorted(set(settings.assigned) & set(queues))
     return queues
 
@@ -143,7 +143,7 @@ async def resolve(
     options = settings.options
     queues = list(bounds)
     named = {**position.offsets, **position.moments_ms}
-    # Before anything is asked: a wrong name would be a wrong answer of a broker otherwise.
+    # Checked before any request: otherwise a wrong name would look like a broker's wrong answer.
     check_known(options, position.option, named, queues)
     found = {
         queue: bounds[queue].low if position.default == EARLIEST else bounds[queue].high
@@ -153,19 +153,19 @@ async def resolve(
         special = {EARLIEST: bounds[queue].low, LATEST: bounds[queue].high}
         found[queue] = special.get(offset, offset)
     if position.group:
-        # A group that has committed nothing begins where `default` says.
+        # For a group that has committed nothing, `default` applies.
         committed = await client.committed(position.group, queues)
         found |= {queue: offset for queue, offset in committed.items() if offset is not None}
     moments = dict(position.moments_ms)
     if position.moment_ms is not None:
         moments = dict.fromkeys(queues, position.moment_ms)
     for queue, offset in (await client.search(moments)).items():
-        # Brokers answer the end where no message is as young.
+        # Brokers answer with the end if no message is as late as the moment.
         if offset >= bounds[queue].high and position.must_exist:
             problem = f"{queue} has no message stored at {moments[queue]} ms or later; set "
             problem += "startingOffsetsByTimestampStrategy=latest to begin with the next one"
             raise options.error(position.option, problem)
-        # A message may have come since the bounds were asked for.
+        # A message may have arrived after the bounds were asked for.
         found[queue] = min(offset, bounds[queue].high)
     return found
 
@@ -212,7 +212,7 @@ async def narrow(
     is searched for one millisecond earlier, and the end is one message later.
     """
     ids, numbers = bounds.range("queueId"), bounds.range("queueOffset")
-    # Whole queues are left out first, as each further question costs a request.
+    # Whole queues are dropped first, as each further question costs a request.
     kept = {
         queue: span
         for queue, span in ranges.items()
@@ -238,7 +238,7 @@ async def narrow(
 async def _search(
     client: ClusterClient, queues: Iterable[MessageQueue], moment_ms: int | None
 ) -> Offsets:
-    # Nothing was stored before 1970.
+    # Without a bound, or before 1970, there is nothing to search for.
     if moment_ms is None or moment_ms < 0:
         return {}
     return await client.search(dict.fromkeys(queues, moment_ms))

@@ -32,16 +32,16 @@ async def find_renamed(
     known = {queue.broker_name for queue in stand.offsets}
     strangers = {queue.broker_name for queue in present} - known
     missing = {queue.broker_name for queue in stand.offsets.keys() - set(present)}
-    # Nearly always: no broker is asked.
+    # Nearly always the case, and then no broker is asked.
     if not strangers or not missing:
         return {}
     found: dict[str, str] = {}
-    # A broker that runs and lacks a queue is itself, and was not renamed.
+    # A broker that runs but lacks a queue was not renamed.
     for name in sorted(missing - await client.brokers()):
         for stranger in sorted(strangers):
             if await _is_same(client, group, stand, name, stranger, set(present)):
                 found[name] = stranger
-                # One store has one name.
+                # A store has only one name.
                 strangers.discard(stranger)
                 log.warning("broker.renamed", broker=stranger, was=name)
                 break
@@ -67,7 +67,7 @@ async def _is_same(
         for queue in wanted
     }
     now = await read_marks(client, group, places)
-    # All that it stores must be the same; a single other message tells of another store.
+    # All stored marks must be the same: a single other message means another store.
     return bool(now) and all(wanted[queue] == mark for queue, mark in now.items())
 
 

@@ -52,7 +52,7 @@ def marked_places(
     for queue in stand.marks.keys() & bounds.keys():
         low, high = bounds[queue]
         at = stand.offsets[queue]
-        # At the begin the message before is not stored any more.
+        # At the queue's first offset the message before it is no longer stored.
         if low < at <= high:
             found[queue] = at - 1
     return found
@@ -103,11 +103,11 @@ def resume(
     at = stand.offsets.get(queue)
     was = stand.marks.get(queue)
     if at is None:
-        # Of a first run nothing is missed: it begins with what there is.
+        # A first run begins with what there is, and misses nothing.
         if low == 0 or not is_known(queue, stand):
             return Resumed(low)
         return Resumed(low, Loss(queue, 0, low, low, begins_late(low)))
-    # Before the ends are compared, which would take it for a queue made anew.
+    # Before the ends are compared: they would make it look like a queue made anew.
     if cut is not None:
         what = f"it was read up to offset {at}, and it is the same queue up to {cut}: its last "
         what += f"{counted(at - cut, 'message')} are lost, as a slave that lacked them became "
@@ -116,7 +116,7 @@ def resume(
     if high < at:
         what = f"{ends_early(at, high)}: {MADE_ANEW}; {READ_AGAIN}"
         return Resumed(low, Loss(queue, at, high, low, what))
-    # One that is not known proves nothing.
+    # An unknown mark proves nothing.
     if None not in (was, now) and was != now:
         what = f"{_other(at, was, now)}: {MADE_ANEW}; {READ_AGAIN}"
         return Resumed(low, Loss(queue, at, high, low, what))
@@ -144,9 +144,9 @@ def left(queue: MessageQueue, stand: Checkpoint, end: int | None = None) -> Loss
     at = stand.offsets[queue]
     if end is None or end < at:
         what = f"there is no such queue any more; it was read up to offset {at}"
-        # It was told when it went.
+        # The loss was reported when the queue went missing.
         return None if queue in stand.gone else Gone(queue, at, at, 0, what)
-    # All of it was read: nothing is lost by its going.
+    # A queue that was read to its end loses nothing.
     return Loss(queue, at, end, end - at, is_away(queue, at, end)) if end > at else None
 
 
@@ -157,7 +157,7 @@ def moved_on(
     marks = {queue: mark for queue, mark in stand.marks.items() if queue not in moved}
     marks |= {queue: mark for queue, (_, mark) in moved.items() if mark is not None}
     offsets = {**stand.offsets, **{queue: at for queue, (at, _) in moved.items()}}
-    # A queue that is read again has come back.
+    # A queue that is read again is no longer gone.
     return Checkpoint(offsets, marks, stand.gone - moved.keys())
 
 
@@ -202,7 +202,7 @@ class Losses:
             DataLossError: There are some, and that is to fail; it names the first.
         """
         losses = sorted((loss for loss in found if loss is not None), key=lambda loss: loss.queue)
-        # Before any is counted or told: the error tells of all of them.
+        # Before any loss is counted or logged: the error reports all of them.
         if losses and self.fails:
             refuse(losses, self.advice)
         for loss in losses:

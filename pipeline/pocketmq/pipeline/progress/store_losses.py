@@ -75,8 +75,8 @@ class FileLossPolicy:
             if self.fails:
                 raise DataLossError(loss.store, loss.stand.end, loss.found, loss.what)
             before = self._told.get((loss.store, loss.stand))
-            # A batch is planned again while the stream waits: the same loss is told once, and again
-            # if it has grown.
+            # While the stream waits, the batch is planned again: a loss is logged again only if it
+            # has grown.
             if before is not None and before.files >= loss.files:
                 continue
             self._told[loss.store, loss.stand] = loss

@@ -72,7 +72,7 @@ class StoreQueuePlan:
 
     def counts(self) -> dict[str, int | None]:
         """What this process has counted since the query started, and the size of the batch."""
-        # Rows that are filtered on the way are not known when a batch is planned.
+        # When rows are filtered on the way, their number is not known at planning.
         leaves_out = bool(self._settings.tags) or self._settings.mode == "PERMISSIVE"
         return {"lost": self._losses.count, "planned": None if leaves_out else self._planned}
 
@@ -104,7 +104,7 @@ class StoreQueuePlan:
         seen = self._look()
         begins = self._begins(start, seen)
         self._judged = (start, begins)
-        # Never before the begin: a queue may be shorter than what is to be read on.
+        # Never before the begin: the queue may end before the offset to read on from.
         ends = {queue: max(at, self._end(queue, seen)) for queue, at in begins.items()}
         if most is not None:
             ends = limited(begins, ends, most)
@@ -114,11 +114,11 @@ class StoreQueuePlan:
             for queue, at in ends.items()
             if start.offsets.get(queue) != at or begins[queue] != at  # made anew, and as long
         }
-        # A queue that has come back is told of again if it goes once more.
+        # A queue that has come back is reported again if it is lost again.
         gone = (start.gone | self._losses.gone) - seen.bounds.keys()
         if not moved and gone == start.gone:
             return start
-        # Marks of what was read, so that another queue under the name is noticed.
+        # The marks of what was read show later whether another queue took the name.
         return Checkpoint(
             {**start.offsets, **ends},
             {
@@ -137,14 +137,14 @@ class StoreQueuePlan:
             DataLossError: Messages of the batch are gone, or a queue is another one.
         """
         seen = self._look()
-        # The query was started again: this batch was planned by another process.
+        # The query was restarted, so this batch was planned by another process.
         if self._judged is None or self._judged[0] != start:
             self._judged = (start, self._begins(start, seen))
         begins = self._judged[1]
         spans: dict[MessageQueue, tuple[int, int]] = {}
         lost: list[Loss] = []
-        # Files may have changed between the plan and now. Of queues that have not moved, retention
-        # may have removed the message before the offset: it was read.
+        # Files may have changed since the plan. Only moved queues are compared: of the others
+        # retention may have removed the last message, which was read.
         moved = {queue: end.offsets[queue] for queue in end.marks if end.has_moved(queue, start)}
         now = self._marks_before(seen, moved)
         for queue, until in end.offsets.items():
@@ -154,7 +154,7 @@ class StoreQueuePlan:
             if high < until or (queue in moved and now.get(queue) != end.marks[queue]):
                 what = "it was cut short or made anew after this batch was planned"
                 lost.append(Loss(queue, until, high, max(0, until - high), what))
-            # Only what is there: the rest is told as lost.
+            # Only what is stored: the rest is reported as lost.
             spans[queue] = (begins.get(queue, until), min(until, high))
         self._losses.judge(lost)
         found = []
@@ -183,7 +183,7 @@ class StoreQueuePlan:
             queue: resume(queue, start, bounds, now.get(queue), cut.get(queue))
             for queue, bounds in sorted(seen.bounds.items())
         }
-        # A store that is not read now tells nothing of its queues.
+        # Nothing is known about the queues of stores that are not read now.
         brokers = {root.broker_name for root in self._roots}
         missing = {
             queue
@@ -203,10 +203,10 @@ class StoreQueuePlan:
             with log_files(root.path) as log:
                 slices, _ = snapshot(root, chosen, log)
             for files, low, high in slices:
-                # At once, as a store may have thousands of queues.
+                # Closed at once, as a store may have thousands of queues.
                 files.row.close()
                 queue = MessageQueue(files.topic, root.broker_name, files.queue_id)
-                # Their queues would be one, and half of the messages never read.
+                # Both would use the same queue, and half of the messages would never be read.
                 if queue in of_queue:
                     where = f"{of_queue[queue].path} and {root.path}"
                     problem = f"{where} are both of broker {root.broker_name!r}; name them"

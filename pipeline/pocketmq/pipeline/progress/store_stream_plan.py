@@ -28,11 +28,11 @@ class ClosedFiles:
             self.first = log.start
             self.length = log.lengths[0] if log.lengths else 0
             files = list(zip(log.starts, log.lengths, strict=True))
-            # Brokers make the next file before they need it.
+            # Brokers create the next file before they need it.
             while files and _first_time(log, files[-1][0]) is None:
                 files.pop()  # made beforehand, and empty
             self.end = files[-1][0] if files else log.start
-            # The last that has records is still being written.
+            # The last file with records is still being written.
             self.files = files[:-1]
             self.times = {start: _first_time(log, start) for start, _ in self.files}
 
@@ -61,14 +61,14 @@ class ClosedFiles:
             until: Where a batch that was planned before ends.
         """
         name = str(self.root.path)
-        # The file that was read last, or the one that has its place.
+        # The file that was read last, or another one at its place.
         known = self.times.get(max((at for at, _ in self.files if at < stand.end), default=-1))
-        # A log only grows: one that ends earlier or has another record there is another log.
+        # A log only grows: if it ends earlier, or has another record there, it was replaced.
         if self.end < stand.end or (None not in (stand.mark, known) and stand.mark != known):
             files = self._files(max(0, seen - stand.end))
             return self.first, [replaced(name, stand, self.first, self.end, files)]
         if self.first > stand.end:
-            # Of a batch that is repeated only its own files count, not those of later batches.
+            # Of a repeated batch only its own files count, not those of later batches.
             gone = self.first if until is None else min(self.first, until)
             files = self._files(gone - stand.end)
             return self.first, [removed(name, stand, self.first, files)]
@@ -90,7 +90,7 @@ class ClosedFiles:
 def _first_time(log: FileRow, start: int) -> int | None:
     """Store time of the record at which a file begins; None when it has none yet."""
     place = record_place(log.read(start, HEAD_SIZE), 0, start)  # of an entry of DLedger's
-    # Enough for the time: the body may be in a file that is being copied.
+    # The head is enough for the time; the body may be in a file that is still being copied.
     head = log.read(start + max(0, place), FIXED_SIZE)
     if len(head) < FIXED_SIZE:
         return None
@@ -162,12 +162,13 @@ class StoreStreamPlan:
             found[name] = start.get(name, each.stand(each.first))
             begins[name], losses = each.begin(found[name], self._seen.get(name, 0))
             self.policy.judge(losses)
-        # With what was seen before this look, by which a repeated batch counts the same.
+        # The files seen before this look are kept, so that a repeated batch counts the same losses.
         self._judged = (dict(start), self._seen)
         self._seen = {name: each.end for name, each in files.items()}
         room = most
         waiting = {name: each.count(begins[name], each.end) for name, each in files.items()}
-        # The store that is furthest behind, or it might never get a place within the limit.
+        # The store that is furthest behind goes first: otherwise the limit might never leave it a
+        # place.
         for name in sorted(files, key=lambda name: -waiting[name]):
             each, begin = files[name], begins[name]
             end = each.after(begin, room)
@@ -176,8 +177,7 @@ class StoreStreamPlan:
             if room is not None:
                 room -= each.count(begin, end)
             self._planned_bytes += end - begin
-            # A store that has not moved keeps its stand, mark and all, so that no empty batch is
-            # made.
+            # A store that has not moved keeps its stand and mark, so that no empty batch is made.
             if not end == begin == found[name].end:
                 found[name] = each.stand(end)
         return found
@@ -200,7 +200,7 @@ class StoreStreamPlan:
         if self._judged is not None and self._judged[0] == start:
             seen = self._judged[1]
         for name, each in self.files().items():
-            # It was added to the options since the batch was planned.
+            # This store was added to the options after the batch was planned.
             if name not in end:
                 continue
             until = end[name].end

@@ -239,13 +239,13 @@ class LossPolicy:
         Raises:
             DataLossError: There are some, and that is to fail; it names the first.
         """
-        # Before any is counted: a stream that stops has not gone on without them.
+        # Before any is counted: a stream that stops has not continued without these messages.
         if losses and self.fails:
             refuse(losses)
         for loss in losses:
             place = (loss.queue, loss.wanted, loss.mark)
             before = self._told.get(place)
-            # The same as was told, or a part of it.
+            # This loss was already reported, as large or larger.
             if before is not None and before.kind is loss.kind and loss.count <= before.count:
                 continue
             count = loss.count if before is None else max(loss.count, before.count)
@@ -299,7 +299,7 @@ async def begins(
     found: Offsets = {}
     losses: list[StreamLoss] = []
     known = {queue: mark for queue, mark in start.marks.items() if queue in to_compare}
-    # A queue that ends before the checkpoint has no message there to compare.
+    # A queue that ends before the checkpoint has no message to compare.
     places = {
         queue: start.offsets[queue] - 1
         for queue in known
@@ -311,13 +311,13 @@ async def begins(
         for queue, end in ends.items()
         if end < start.offsets.get(queue, 0) or (queue in now and now[queue] != known[queue])
     }
-    # A batch that is repeated was judged when it was planned.
+    # A repeated batch was judged when it was planned.
     if is_planning:
         shorter = [queue for queue in ends.keys() - gone if seen.get(queue, 0) > ends[queue]]
         gone |= await _made_anew(client, group, start, shorter, ends)
-    # A queue made anew is read from its beginning, as all of it is new.
+    # A queue made anew is read from its beginning, since all of it is new.
     begun = {queue: 0 if queue in gone else start.offsets.get(queue, 0) for queue in ends}
-    # Only of queues with something to read: an empty one may begin anywhere.
+    # Only of queues with something to read: where an empty one begins does not matter.
     lows = await client.starts([queue for queue, end in ends.items() if begun[queue] < end])
     cut = await cuts(client, group, start, gone, lows, ends) if gone else {}
     begun |= cut
@@ -325,12 +325,12 @@ async def begins(
         at, low = start.offsets.get(queue), lows.get(queue, begun[queue])
         if at is None and end == until[queue] == 0:
             continue  # it becomes part of the checkpoint with its first message
-        # Not before what is stored, and not behind what this batch has to read.
+        # Not before the first stored message, and not after the end of this batch.
         found[queue] = min(max(begun[queue], low), end, max(begun[queue], until[queue]))
         if queue in cut and at is not None:
             was = start.marks.get(queue)
             losses.append(cut_short(queue, at, cut[queue], was, seen=seen.get(queue)))
-        # Not cut short, so none of what was read is there any more.
+        # The queue was not cut short, so nothing of what was read is left.
         elif queue in gone and at is not None:
             was, is_now = start.marks.get(queue), now.get(queue)
             losses.append(remade(queue, at, end, was, is_now, seen=seen.get(queue), low=low))
@@ -338,7 +338,7 @@ async def begins(
             losses.append(late(queue, low))
         elif at is not None and low > at:
             losses.append(removed(queue, at, low, until[queue], start.marks.get(queue)))
-        # What was seen and never read is lost, though the checkpoint fits.
+        # Messages that were seen but never read are lost, even though the checkpoint fits.
         if at is not None and queue not in gone and is_planning and seen.get(queue, 0) > end:
             losses.append(cut_unread(queue, seen[queue], end, seen[queue] - end, None))
     return Begins(found, lows, losses)
@@ -359,5 +359,5 @@ async def _made_anew(
         {queue: each.offset for queue, each in early.items() if each.offset < ends[queue]},
     )
     others = {queue for queue, mark in now.items() if mark != early[queue].mark}
-    # A queue that was emptied has no early message left, and counts as another one.
+    # An emptied queue has no early message left, and counts as another queue.
     return others | {queue for queue in shorter if queue in start.offsets and ends[queue] == 0}

@@ -72,7 +72,7 @@ class StreamPlan:
         messages on the way, so that nobody knows.
         """
         settings = self.settings
-        # Each of these drops rows that only the workers see.
+        # Each of these drops rows on the workers, so the driver does not know the number.
         leaves_out = settings.pull.is_filtered or settings.dedupe or settings.permissive
         return {
             "repeated": self.client.repeated,
@@ -88,12 +88,13 @@ class StreamPlan:
         queues = await plan_reads.find_queues(client, settings, may_be_none=True)
         bounds = await client.bounds(queues)
         start = await plan_reads.resolve(client, settings, settings.start, bounds)
-        # Moved to what is stored, and told only when the query really begins here.
+        # The starts are moved to stored messages; losses are reported when the query really begins
+        # here.
         start, losses = plan_reads.stored(start, bounds)
         self._seen = {queue: bounds[queue].high for queue in queues}
         if self._target is not None:  # what came since then is not read by this run
             self._target = {**start, **self._target}
-        # At a queue's first message there is none before it.
+        # There is no message before a queue's first one.
         behind = {queue: at - 1 for queue, at in start.items() if at > bounds[queue].low}
         group = settings.pull.group
         firsts = {queue: low for queue, (low, high) in bounds.items() if low < high}
@@ -123,13 +124,14 @@ class StreamPlan:
             BrokerAwayError, TopicAwayError: Brokers did not come back in time.
         """
         self._planned = 0
-        # Told now: a query whose first batch failed asks for the begin, too, and starts elsewhere.
+        # Reported only now: a query whose first batch failed asks for its begin too, but starts
+        # elsewhere.
         if self._initial is not None and start == self._initial[0]:
             self.policy.judge(self._initial[1])
         asked = start
         start, present = await self._present(start)
         ends = await self.client.ends(present)
-        # Queues whose broker is back are read after all.
+        # The brokers of these queues are back, so the queues are not lost.
         self.policy.take_back(ends)
         moved = [queue for queue, end in ends.items() if start.offsets.get(queue) != end]
         found = await begins(
@@ -137,8 +139,8 @@ class StreamPlan:
             self.settings.pull.group,
             start,
             ends,
-            # At first each queue, as nobody knows what has happened since the checkpoint; later
-            # those that have changed.
+            # At first every queue, since anything may have happened since the checkpoint; later
+            # only those that have changed.
             moved if self._was_compared else list(ends),
             seen=self._seen,
         )
@@ -148,11 +150,11 @@ class StreamPlan:
         self._see(ends, found)
         begin = {**start.offsets, **found.offsets}  # where a broker is away, it stays where it is
         end = limit(begin, self._up_to_target(start, begin, ends))
-        # As it was asked and not as it was renamed: Spark compares it with what it has.
+        # The tree as Spark gave it, without renamings: Spark compares it with its own.
         if end is None:
             return asked
         self._planned = sum(end[queue] - begin[queue] for queue in end)
-        # Now also of queues made anew, as the stream goes on from them with this batch.
+        # Queues made anew are noted now, since the stream continues from them with this batch.
         self._seen |= ends
         return await self._marked(asked, start, end, begin, found)
 
@@ -168,7 +170,6 @@ class StreamPlan:
             end = ends.get(queue, offset)
             if self._target is not None:
                 # The broker of a queue that was read before may have been away until now.
-                # A queue that came after the target was set is not read; one that was away is.
                 known = self._target.setdefault(queue, end if queue in start.offsets else 0)
                 end = min(end, known)
             found[queue] = max(offset, end)
@@ -187,7 +188,7 @@ class StreamPlan:
         ]
         if not moved:
             return start
-        # A queue that did not move keeps its mark; one made anew needs that of its new last
+        # A queue that did not move keeps its mark; one made anew needs the mark of its new last
         # message.
         behind = {
             queue: end[queue] - 1 for queue in moved if queue in anew or end[queue] > begin[queue]
@@ -207,7 +208,8 @@ class StreamPlan:
         if not self.settings.kafka_compatible:
             return {}
         known = stand.partitions
-        # Their numbers were the places in the order of names, which have to stay as they were.
+        # Earlier versions numbered the queues by the order of their names, and these numbers must
+        # stay.
         if not known and not stand.early:  # written by an earlier version
             known = numbers_by_place(stand.offsets)
         return partition_numbers(queues, known)
@@ -223,12 +225,13 @@ class StreamPlan:
         firsts: Offsets = {}
         for queue in moved:
             low = found.lows.get(queue)
-            # It is still stored, and the older it is the longer it tells of a cut.
+            # An early message that is still stored stays: the older it is, the longer it can show a
+            # cut.
             if low is None or (queue in early and early[queue].offset >= low):
                 continue
             early.pop(queue, None)
             before = start.offsets.get(queue, 0) - 1
-            # Its mark is known already; asking the broker again is spared.
+            # Its mark is known, which saves a request.
             if queue in start.marks and queue not in back and low <= before:
                 early[queue] = Early(before, start.marks[queue])
             else:
@@ -247,7 +250,7 @@ class StreamPlan:
         With the start under the names that brokers have now.
         """
         patience = self.settings.access.patience
-        # Asked anew each time: a broker may come back under another name.
+        # Asked again in each round: a broker may come back under another name.
         for attempt in range(patience.retries + 1):
             present = await plan_reads.present_queues(self.client, self.settings)
             start = await self._followed(start, present)
@@ -260,16 +263,16 @@ class StreamPlan:
             if not missing:
                 self._away.clear()
                 return start, present
-            # A stream that goes on reads the others meanwhile; one that ends would leave these out
-            # for good.
+            # An endless stream reads the other queues meanwhile; a bounded one would never read
+            # these.
             needed = self.is_bounded or not chosen & set(present)
             away, losses = await self._why(start, missing)
             if away and needed and attempt < patience.retries:
-                # Waiting shows in the figures of the query.
+                # Counted, so that the wait shows in the query's figures.
                 self.client.count_repeat()
                 await patience.wait(self.client.clock, attempt)
                 continue
-            # After the waiting: a broker that came back has lost nothing.
+            # After the waits, since a broker that came back has lost nothing.
             self.policy.judge(losses)
             if away and needed:
                 raise self._gave_up(away)
@@ -295,8 +298,8 @@ class StreamPlan:
         for queue in sorted(missing):
             at, mark = start.offsets[queue], start.marks.get(queue)
             end = found.ends.get(queue, at)
-            # One that ends before what was read was made anew under the name, and holds nothing of
-            # the former.
+            # A queue that ends before what was read was made anew, and has none of the former
+            # messages.
             if queue in found.deleted or end < at:
                 losses.append(deleted(queue, at, seen=self._seen.get(queue), mark=mark))
             elif end > at:
@@ -322,7 +325,7 @@ class StreamPlan:
 
     def _tell(self, away: list[MessageQueue]) -> None:
         names = {queue.broker_name for queue in away}
-        # Once for each broker, and not with each batch.
+        # Each broker is logged once, not with every batch.
         tell_away(names - self._away)
         self._away = names
 
@@ -331,11 +334,11 @@ class StreamPlan:
     async def parts(self, start: Checkpoint, end: Checkpoint) -> list[tuple[PullPart, ...]]:
         """What each task reads: a queue that has something new, a part of it, or several queues."""
         settings, client = self.settings, self.client
-        # Spark repeats a batch after a restart; then nobody here has planned it.
+        # After a restart Spark repeats a batch that another process has planned.
         is_repeated = self._judged is None or self._judged[0] != start
         asked, start = start, under_names(start, end.renamed)
         if is_repeated:
-            # A broker may have got another name since the batch was planned.
+            # A broker may have been renamed since the batch was planned.
             present = await plan_reads.present_queues(client, settings)
             followed = await self._followed(end, present)
             if followed is not end:
@@ -351,13 +354,13 @@ class StreamPlan:
         losses = []
         told = {loss.queue for loss in found.losses if loss.kind.moves_back}
         for queue in found.offsets.keys() & ends.keys():
-            # The end that was planned, as far as it is still there.
+            # Up to the planned end, as far as it is still stored.
             high = min(end.offsets[queue], ends[queue], cut.get(queue, ends[queue]))
             low = min(found.offsets[queue], high)
             wanted, mark = end.offsets[queue], end.marks.get(queue)
             if queue in others:
                 high = low
-            # What `begins` has told of is not told twice.
+            # `begins` has reported the losses of these queues already.
             if high < wanted and queue not in told:
                 count = max(0, wanted - max(high, found.offsets[queue]))
                 if queue in others:
@@ -369,7 +372,7 @@ class StreamPlan:
             ranges[queue] = (low, high)
         self.policy.judge(losses)
         numbers = self._numbers(end, end.offsets)
-        # Repeats are found within a task, so a queue is not split.
+        # Repeats are found within a task, so a queue must not be split.
         least = 1 if settings.dedupe else settings.least_parts
         most = None if settings.dedupe else settings.most_part_rows
 
@@ -379,8 +382,7 @@ class StreamPlan:
                 seen_from = max(found.lows[queue], low - settings.dedupe_window)
             return PullPart(queue, low, high, numbers.get(queue, 0), seen_from)
 
-        # First long queues are cut, then short ones are put together: a task costs more than a
-        # queue.
+        # Long queues are split, then short ones are put together: a task costs more than a queue.
         pieces = split_ranges(ranges, least, most)
         groups = gathered(pieces, settings.least_part_rows, settings.least_parts)
         return [tuple(part(*piece) for piece in group) for group in groups]
@@ -411,7 +413,7 @@ class StreamPlan:
         anew = {}
         for queue in others:
             wanted, low = end.offsets[queue], found.lows[queue]
-            # Neither cut short nor as it was: other messages stand under these offsets.
+            # Neither cut short nor unchanged: these offsets now belong to other messages.
             if queue not in cut and (queue in now or ends[queue] < wanted):
                 is_now, unread = now.get(queue), max(0, wanted - found.offsets[queue])
                 loss = remade(
@@ -426,7 +428,7 @@ class StreamPlan:
         self, asked: Checkpoint, start: Checkpoint, end: Checkpoint, ends: Offsets
     ) -> Begins:
         """Where the batch begins in each queue; found again for a batch that is repeated."""
-        # It was just planned with the same begin: what was lost was told then.
+        # Planned just now with the same begin, and its losses were reported then.
         if self._judged is not None and self._judged[0] == asked:
             return self._judged[1]
         found = await begins(

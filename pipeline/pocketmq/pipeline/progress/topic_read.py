@@ -34,7 +34,7 @@ async def planned(
     end = await plan_reads.resolve(client, settings, settings.end, bounds)
     start = plan_reads.checked(settings, start, bounds)
     end = plan_reads.checked(settings, end, bounds)
-    # After the options' offsets are checked: a filter must not hide that they are gone.
+    # After the options' offsets were checked: a filter must not hide that they are gone.
     ranges = await plan_reads.narrow(
         client, {queue: (start[queue], end[queue]) for queue in queues}, row_filter
     )
@@ -51,11 +51,11 @@ def reading(settings: ReadSettings, columns: dict[str, str], row_filter: RowFilt
     """The object that reads parts on a worker."""
     pull = settings.pull
     tags = row_filter.texts.get("tags")
-    # Brokers filter by an expression, so messages of other tags do not travel.
+    # Filtered by the broker, so that messages with other tags are not sent at all.
     if tags and not pull.is_filtered and all(_is_plain(tag) for tag in tags):
         pull = replace(pull, expression=" || ".join(sorted(tags)))
     return WireRead(
-        # A worker waits for brokers that are away; the driver tells it at once.
+        # A worker waits for brokers that are away; the driver reports them at once.
         replace(settings.access, is_patient=True),
         pull,
         Shape(columns, settings.max_body_bytes),

@@ -76,7 +76,7 @@ class BadRowTable:
         """Keep a row."""
         self.count += 1
         self._rows.append(row)
-        # A task whose rows are all bad must not hold them in memory.
+        # Written in portions: a task of bad rows only must not hold them all in memory.
         if len(self._rows) >= _ROWS_AT_ONCE:
             self._flush()
 
@@ -86,8 +86,8 @@ class BadRowTable:
             self._flush()
         if self._writer is not None:
             self._close()
-            # Under its name only when the task is done: a task that is killed leaves a part, which
-            # nobody reads.
+            # Renamed only when the task is done: a killed task leaves a partial file, which nobody
+            # reads.
             self._files.move(self._path + ".part", self._path)
 
     def cancel(self) -> None:
@@ -106,11 +106,11 @@ class BadRowTable:
         import pyarrow.parquet
 
         write, batch, task = self._place
-        # Made with the first bad row, as most tasks have none.
+        # Created with the first bad row, as most tasks have none.
         if self._writer is None:
             self._files, folder = pyarrow.fs.FileSystem.from_uri(_address(self._folder))
             self._files.create_dir(folder, recursive=True)
-            # The same name for a task that runs again, which replaces its file.
+            # A task that runs again uses the same name, and so replaces its file.
             self._path = f"{folder}/{write}-{batch:08d}-{task:05d}.parquet"
             self._sink = self._files.open_output_stream(self._path + ".part")
             self._writer = pyarrow.parquet.ParquetWriter(self._sink, table_schema())
@@ -163,7 +163,7 @@ def as_message(row: BadRow) -> bytes:
         "bodyBytes": None if row.body is None else len(row.body),
         "body": None
         if row.body is None
-        # Cut, so that the message itself does not become too long to send.
+        # Cut, so that this message itself does not become too long to send.
         else base64.b64encode(row.body[:SHOWN_BODY_BYTES]).decode("ascii"),
     }
     return json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode()
@@ -172,7 +172,6 @@ def as_message(row: BadRow) -> bytes:
 def without_body(message: bytes) -> bytes | None:
     """The same message without the row's body, for a broker to which it was too long."""
     told = json.loads(message)
-    # It is as short as it gets.
     if told["body"] is None:
         return None
     return json.dumps({**told, "body": None}, ensure_ascii=False, separators=(",", ":")).encode()

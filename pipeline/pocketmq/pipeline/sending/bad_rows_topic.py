@@ -34,8 +34,8 @@ class BadRowTopic:
         Raises:
             IllegalMessageError: A broker has refused the message without the body as well.
         """
-        # A message of ours that was refused comes back under this topic. could be better: so does a
-        # bad row of a write to the same topic.
+        # Rows of this topic are this class's own messages, which a broker refused. could be better:
+        # a bad row of a write to the same topic is taken for one too.
         if row.topic != self._topic:
             self.count += 1
             self._tell(row.row, as_message(row))
@@ -52,13 +52,13 @@ class BadRowTopic:
         properties[ROW_PROPERTY] = f"{self._prefix}{number}:{digest}"
         properties[names.UNIQ_KEY] = self._new_key()
         queues = self._sender.queues_of(self._topic)
-        # By the task's number, so that a task that runs again sends to the same queue.
+        # Chosen by the task's number, so that a task that runs again uses the same queue.
         self._sender.send(Batch.of_one(queues[self._task % len(queues)], body, properties))
 
     def finish(self) -> None:
         """Every message is acknowledged."""
         self._sender.finish()
-        # Refused ones are sent again shorter, and may be refused once more.
+        # Refused messages are sent again without the body, and may be refused once more.
         while refused := self._sender.take_refused():
             for row in refused:
                 self.add(row)

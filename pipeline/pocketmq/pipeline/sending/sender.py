@@ -74,7 +74,7 @@ class Sender:
     def queues_of(self, topic: str) -> list[MessageQueue]:
         """Queues that a topic can be written to; looked up once per task, so they stay the same."""
         found = self._queues.get(topic)
-        # Asked once for each task: rows of a wrong topic may be millions.
+        # An unknown topic is looked up once per task: millions of rows may name it.
         if topic in self._unknown:
             raise self._unknown[topic]
         if found is None:
@@ -98,12 +98,12 @@ class Sender:
         Raises:
             BrokerError, RemotingError: An earlier batch could not be sent.
         """
-        # Spark's thread waits here, so that memory holds a few batches only.
+        # Spark's thread waits here, so that only a few batches are in memory.
         self._places.acquire()
         future = shared_loop().submit(self._send(batch))
         future.add_done_callback(lambda _: self._places.release())
         self._under_way.append(future)
-        # Faults are to show early, and not after the last row; and the list stays short.
+        # Checked on the way, so that errors show early and the list stays short.
         if len(self._under_way) > 4 * self.in_flight:
             self._settle(wait=False)
 
@@ -126,14 +126,13 @@ class Sender:
         pending = []
         for future in self._under_way:
             if wait or future.done():
-                # Raises what the batch met.
                 future.result()
             else:
                 pending.append(future)
         self._under_way = pending
 
     async def _send(self, batch: Batch) -> None:
-        # One batch of a queue at a time: repeats must not overtake each other.
+        # One batch of a queue at a time, so that a repeated one is not overtaken.
         lane = self._lanes.setdefault(batch.queue, asyncio.Lock())
         async with lane:  # a lock wakes its waiters in order, so batches of a queue keep theirs
             await self._send_now(batch)
@@ -150,7 +149,7 @@ class Sender:
             if batch.rows == 1:
                 self._refused.append(_bad_row(batch, str(exc)))
                 return
-            # Halved until the one message is alone; the others of the batch keep their order.
+            # Halved until the refused message is alone; the others of the batch keep their order.
             for half in batch.halves():
                 await self._send_now(half)
 
@@ -163,11 +162,11 @@ class Sender:
                 await self._exchange(batch.queue, header, body)
                 break
             except (RemotingError, BrokerNotFoundError, BrokerError) as exc:
-                # A refusal that is final would be the same each time.
+                # A final refusal would be the same each time.
                 may_help = not isinstance(exc, BrokerError) or exc.retriable
                 if attempt == patience.retries or not may_help:
                     raise
-                # Counted before it is known whether it helps: the messages may be stored twice.
+                # Every attempt counts, even if it fails: the messages may be stored twice.
                 self.repeated += 1
                 await patience.wait(self._client.clock, attempt)
         self.sent_rows += batch.rows
@@ -179,13 +178,12 @@ class Sender:
     ) -> None:
         channel = await self._client.channel(queue)
         response = await channel.request(header, body, timeout_s=self.access.timeout_s)
-        # With the master's copy the sink has done its part: brokers that answer so have the
-        # message.
+        # Some of these codes say that a slave or the disk lags behind; the master has the message.
         if response.code not in STORED:
             raise BrokerError(response.code, response.remark, address=channel.address)
 
     def _header(self, batch: Batch) -> SendMessageRequestHeaderV2:
-        # A batch cannot be delayed, so a delayed message has the header of a single one.
+        # A batch cannot be delayed, so a delayed message is sent with the header of a single one.
         alone = bool(batch.delayed_properties)
         kind = SendMessageRequestHeaderV2 if alone else SendBatchMessageRequestHeader
         return kind(

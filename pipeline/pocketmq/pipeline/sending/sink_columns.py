@@ -73,8 +73,8 @@ class SinkColumns:
             elif lower == tag_column.lower():
                 _check_type(name, kind, TEXT)
                 tags = index
-            # Before the roles: `queueId` of a table that was read is where a row was, and not where
-            # it is to go.
+            # Before the roles: in a table that was read, `queueId` is where the row was, not where
+            # it should go.
             elif index in origin or lower in _SAYS_NOTHING:
                 continue
             elif lower in by_lower:
@@ -90,7 +90,7 @@ class SinkColumns:
                 meant = near(name, every)
                 hint = f"did you mean {meant[0]!r}?" if meant else f"it has {', '.join(every)}"
                 raise ColumnsError(f"pocketmq: the sink has no column {name!r}; {hint}")
-        # A partition number names broker and queue already.
+        # A partition number already names both broker and queue.
         for other in ("queueId", "brokerName"):
             if "partition" in place and other in place:
                 both = f"columns 'partition' and {other!r} both name the queue"
@@ -102,7 +102,7 @@ class SinkColumns:
         missing = {name.lower() for name in (tag_column, *key_columns)} - {
             name.lower() for name in schema
         }
-        # The default columns need not be there, chosen ones have to.
+        # The default columns may be missing, chosen ones may not.
         for name in missing - {"tags", "keys"}:
             raise ColumnsError(f"pocketmq: there is no column {name!r} for tags or keys")
         return cls(place, tags, tuple(keys), origin)

@@ -137,7 +137,8 @@ class RowEncoder:
             try:
                 yield from self._row(rows, index)
             except (IllegalMessageError, IllegalNameError, ColumnsError, TopicAwayError) as exc:
-                # A bad row takes its number too, so that those behind it keep theirs in a repeat.
+                # A bad row takes a number too, so that later rows keep theirs when the task is
+                # repeated.
                 if self.on_bad is not None:
                     topic = self.topic or rows.value("topic", index)
                     self.on_bad(rows.bad(index, self.rows, topic, str(exc)))
@@ -152,18 +153,19 @@ class RowEncoder:
         body = rows.body(index)
         if not body:
             raise IllegalMessageError("its body is empty; RocketMQ refuses such messages")
-        # Before the queue is chosen, which may put the sharding key in.
+        # Before the queue is chosen, which may add the sharding key.
         entries = rows.entries(index)
         queue = self._queue(topic, rows, index, entries)
         delay = rows.delay(index)
-        # Properties of the row may delay it by themselves.
+        # The row's properties may also delay the message.
         is_delayed = names.DELAY in entries or names_time(entries)
         if delay and is_delayed and not delay.keys() <= entries.keys():
             raise IllegalMessageError("a column delays it, and its properties do it in another way")
         entries |= delay
         is_delayed = is_delayed or bool(delay)
         flag = rows.value("flag", index) or 0
-        # Last but for what differs with each try: the digest has to be the same in a repeat.
+        # After the other properties and before UNIQ_KEY, which differs with each attempt: the
+        # digest must be the same in a repeat.
         entries[ROW_PROPERTY] = (
             f"{self.row_prefix}{self.rows}:{digest_of(topic, body, flag, entries)}"
         )
@@ -195,7 +197,7 @@ class RowEncoder:
             return
         size = _ENTRY_BYTES + len(body) + len(properties)
         batch = self._open.get(queue)
-        # Sent before the row is added: brokers bound the size of a request.
+        # Sent before the row is added, as brokers limit the size of a request.
         if batch is not None and batch.size + size > self.batch_bytes:
             yield batch
             batch = None
@@ -210,7 +212,7 @@ class RowEncoder:
         queue, left = self._turns.get(topic, (None, 0))
         if queue is None or left == 0:
             queues = self._queues(topic)
-            # Tasks begin at different queues, so that all of them get some.
+            # Tasks begin at different queues, so that all queues get messages.
             queue = queues[(self.task + self._turn) % len(queues)]
             self._turn += 1
             left = self.batch_rows
@@ -232,18 +234,18 @@ class RowEncoder:
             wanted = f"{topic!r} has no queue {queue_id if queue_id is not None else ''}"
             wanted += f" on {broker!r}" if broker is not None else ""
             raise ColumnsError(f"pocketmq: row {self.rows}: topic {wanted} to write to")
-        # The key decides among the queues that the row allows.
+        # The key chooses among the queues that the row's columns allow.
         key = rows.value("shardingKey", index)
         if key is not None:
             entries[names.SHARDING_KEY] = key
             return queues[bucket(java_hash(key), len(queues))]
         if broker is None and queue_id is None and number is None:
-            # Rows that shared a queue share one again, so their order is kept.
+            # Rows that shared a queue share one again, which keeps their order.
             origin = rows.origin(index)
             if origin:
                 return queues[bucket(java_hash(origin), len(queues))]
             return self._next_queue(topic)
-        # One queue for the whole task, as the row's number must not matter here.
+        # One queue for the whole task: it must not depend on the row's number.
         return queues[self.task % len(queues)]
 
     def _numbered(self, topic: str, number: int) -> MessageQueue:
@@ -262,7 +264,7 @@ class RowEncoder:
     def _queues(self, topic: str) -> Sequence[MessageQueue]:
         if not topic:
             raise IllegalMessageError("its topic is null or empty")
-        # For each row, as its topic may come from a column.
+        # Checked for each row, as the topic may come from a column.
         check_send_topic(topic)
         return self.queues_of(topic)
 
@@ -307,7 +309,7 @@ class _Rows:
                 raise IllegalMessageError(f"its delayMs is {after_ms}")
             found[names.TIMER_DELAY_MS] = str(after_ms)
         if at is not None:
-            # Rounded: a time in seconds as a float is a hair beside the ms.
+            # Rounded: seconds as a float may be slightly off the millisecond.
             found[names.TIMER_DELIVER_MS] = str(round(at.timestamp() * 1000))
         if len(found) > 1:
             which = "delayLevel, delayMs and deliverTimestamp"
@@ -328,7 +330,7 @@ class _Rows:
                 for name, text in entries.items()
                 if name not in names.RESERVED or name in _KEPT
             }
-        # Each message gets a new one, or a trace would take copies for one message.
+        # Each message gets a new UNIQ_KEY: otherwise a trace would take the copies for one message.
         entries.pop(names.UNIQ_KEY, None)
         entries.pop(ROW_PROPERTY, None)
         if self._tags and self._tags[index]:

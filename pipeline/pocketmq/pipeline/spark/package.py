@@ -114,11 +114,11 @@ def package(folder: Path, also: Sequence[str] = ()) -> Packed:
     with zipfile.ZipFile(packed.code, "w") as archive:
         folders: set[str] = set()
         for name, path in sorted(code.items()):
-            # Entries of folders too (see the module), the outer ones first.
+            # Folders get entries too (see the module), outer ones first.
             for above in reversed(Path(name).parents):
                 if str(above) != "." and str(above) not in folders:
                     folders.add(str(above))
-                    # A fixed time, so that the same versions make the same bytes.
+                    # With a fixed time the same versions give the same bytes.
                     archive.writestr(zipfile.ZipInfo(f"{above}/", _OLDEST), b"")
             archive.writestr(
                 zipfile.ZipInfo(name, _OLDEST), path.read_bytes(), zipfile.ZIP_DEFLATED
@@ -129,7 +129,7 @@ def package(folder: Path, also: Sequence[str] = ()) -> Packed:
         tarfile.open(fileobj=zipped, mode="w") as archive,
     ):
         for name, path in sorted(compiled.items()):
-            # Without owner, mode and time, which differ from machine to machine.
+            # Owner, mode and time are left out, as they differ between machines.
             entry = tarfile.TarInfo(name)
             data = path.read_bytes()
             entry.size = len(data)
@@ -177,7 +177,7 @@ def _with_needs(names: Sequence[str]) -> Iterator[Distribution]:
         text, is_conditional = waiting.pop()
         match = _REQUIREMENT.match(text.strip())
         name, extras = (match[1], match[2] or "") if match else (text, "")
-        # pip takes `a_b`, `A-b` and `a.b` for one package.
+        # For pip `a_b`, `A-b` and `a.b` are the same package.
         own = re.sub(r"[-_.]+", "-", name).lower()
         if own in OF_EXECUTORS or (own, extras) in seen:
             continue
@@ -185,7 +185,8 @@ def _with_needs(names: Sequence[str]) -> Iterator[Distribution]:
         try:
             found = distribution(name)
         except (PackageNotFoundError, ValueError):
-            # The condition is not evaluated here; what is not installed was not for this machine.
+            # Conditions are not evaluated here: a conditional package that is not installed is for
+            # other machines.
             if is_conditional:
                 continue  # for another platform or Python
             raise MissingToolError(name, "a package for Spark", f"pip install {name}") from None
@@ -193,7 +194,7 @@ def _with_needs(names: Sequence[str]) -> Iterator[Distribution]:
         for need in found.requires or ():
             requirement, _, condition = need.partition(";")
             extra = _EXTRA.search(condition)
-            # What an extra needs comes along only where the extra is asked for.
+            # Packages of an extra are included only if the extra is asked for.
             if extra is None or extra[1] in re.split(r"\s*,\s*", extras):
                 waiting.append((requirement, bool(condition)))
 
@@ -209,6 +210,6 @@ def _files_of(found: Distribution) -> Iterator[tuple[str, Path]]:
     """A distribution's files below site-packages."""
     for file in found.files or ():
         path = Path(str(file.locate()))
-        # Scripts lie outside of site-packages, and executors need none.
+        # Scripts lie outside of site-packages, and executors do not need them.
         if ".." not in file.parts and "__pycache__" not in file.parts and path.is_file():
             yield str(file), path

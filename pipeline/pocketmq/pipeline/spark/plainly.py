@@ -28,7 +28,7 @@ def plainly(method: Callable[P, T]) -> Callable[P, T]:
         try:
             return method(*arguments, **named)
         except PocketMQError as exc:
-            # `from None`, or Spark would print the cause with its traceback.
+            # `from None`: otherwise Spark would print the cause with its traceback.
             raise exc.with_traceback(None) from None
 
     return called
@@ -49,7 +49,7 @@ def leave_quietly() -> None:
     of what it reads for an error and writes it to the closed connection; the error of that would be
     on the user's screen.
     """
-    # Only while such an error is under way: others keep Python's own hook.
+    # Only for such an error: all others keep Python's own hook.
     if isinstance(sys.exception(), (EOFError, ConnectionError)):
         sys.excepthook = _told_unless_closed
 
@@ -65,7 +65,7 @@ def told_by_spark(error: Exception) -> PocketMQError:
     """A query's error in one line: the PocketMQ error inside Spark's, or Spark's first line."""
     if isinstance(error, PocketMQError):
         return error
-    # Spark's message holds the worker's traceback as text, whose last line is the error.
+    # Spark's message contains the worker's traceback as text, whose last line is the error.
     ours = re.findall(r"^pocketmq\.[\w.]+: (.+)$", str(error), re.MULTILINE)
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return JobError(ours[-1] if ours else lines[0])

@@ -94,11 +94,11 @@ def session(
     from pyspark.sql import SparkSession
 
     given = submitted()
-    # The caller's values first; what is made here only fills in.
+    # The caller's values win; the values below only fill in.
     own = {**({"spark.master": master} if master else {}), **(settings or {})}
     if from_environment := os.environ.get("SPARK_MASTER"):
         own.setdefault("spark.master", from_environment)
-    # spark-submit's own word must not be overwritten by a default.
+    # A default must not override spark-submit's own master.
     if "spark.master" not in given:
         own.setdefault("spark.master", "local[*]")
     place = own.get("spark.master") or given["spark.master"]
@@ -114,7 +114,7 @@ def session(
         os.environ["PATH"] = os.pathsep.join((own_folder, os.environ.get("PATH", os.defpath)))
     builder = SparkSession.builder.appName(app_name)
     for name, value in settings_for(place).items():
-        # What spark-submit was given is the operator's choice.
+        # The operator has set these for spark-submit.
         if name not in given:
             own.setdefault(name, value)
     for name, value in own.items():
@@ -131,7 +131,7 @@ def settings_for(master: str) -> dict[str, str]:
     found = dict(SETTINGS)
     if is_on_this_machine(master):
         found |= ON_THIS_MACHINE
-        # `local-cluster` has JVMs of its own, whose workers lack the package.
+        # `local-cluster` starts JVMs of its own, whose workers lack the package.
         if not master.startswith("local-cluster") and sys.platform == "linux":
             found |= IN_THIS_PROCESS
     return found
@@ -159,7 +159,7 @@ def submit_settings(words: str) -> dict[str, str]:
 
 def submitted() -> dict[str, str]:
     """What spark-submit was given, if it has started this process or is to start the JVM."""
-    # No JVM runs yet: all that is known stands in the words that will start it.
+    # No JVM runs yet, so only the arguments that will start it are known.
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return submit_settings(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))
     from pyspark import SparkConf, SparkContext
@@ -196,7 +196,7 @@ def check_java() -> None:
 def java_version() -> tuple[str, int] | None:
     """Path and feature release of the Java that Spark would start; None when there is none."""
     home = os.environ.get("JAVA_HOME")
-    # As Spark's own scripts look: JAVA_HOME goes before PATH.
+    # Spark's own scripts look in JAVA_HOME before PATH as well.
     inside = Path(home, "bin", "java") if home else None
     path = str(inside) if inside and inside.exists() else shutil.which("java")
     if path is None:

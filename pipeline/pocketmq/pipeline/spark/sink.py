@@ -75,7 +75,7 @@ class WriteSettings:
         self.bad_topic = options.text("badRowsTopic")
         if self.bad_path and self.bad_topic:
             raise options.error("badRowsTopic", "cannot be given together with badRowsPath")
-        # On the driver, so that a wrong name is told before any task starts.
+        # Checked on the driver, so that a wrong name is reported before any task starts.
         for topic in (self.topic, self.bad_topic):
             if topic:
                 from pocketmq.protocol.messages.validation import check_send_topic
@@ -88,7 +88,7 @@ class TopicWriter(DataSourceArrowWriter):
 
     def __init__(self, settings: WriteSettings) -> None:
         self.settings = settings
-        # Made on the driver: all tries of a task have the same.
+        # Made on the driver, so that all attempts of a task have the same id.
         self.write_id = uuid.uuid4().hex[:12]
 
     @plainly
@@ -123,7 +123,7 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
         query = context.getLocalProperty(QUERY_ID_PROPERTY) or ""
         batch = int(context.getLocalProperty(BATCH_ID_PROPERTY) or 0)
         # The query's id stays in the checkpoint, so a batch that is repeated after a restart has
-        # the same values.
+        # the same ids.
         write_id = query.replace("-", "")[:12]
         return send_rows(self.settings, iterator, write_id, batch, context.partitionId())
 
@@ -173,20 +173,20 @@ def send_rows(
         for record_batch in iterator:
             for full in encoder.encode(record_batch):
                 sender.send(full)
-            # After each record batch, so that refused rows do not gather in memory.
+            # After each record batch, so that refused rows do not pile up in memory.
             if bad is not None:
                 _take_refused(sender, bad)
         for rest in encoder.rest():
             sender.send(rest)
-        # Only what is acknowledged counts as sent; Spark commits by our return.
+        # Awaits all acknowledgements: Spark commits when this function returns.
         sender.finish()
         if bad is not None:
             _take_refused(sender, bad)
-            # After the good rows: the table appears when the task is done.
+            # After the good rows, since the bad rows' file appears only when the task is done.
             bad.finish()
             bad_rows = bad.count
     except BaseException:
-        # A task that has failed is run again as a whole.
+        # Spark runs a failed task again as a whole.
         sender.cancel()
         if bad is not None:
             bad.cancel()

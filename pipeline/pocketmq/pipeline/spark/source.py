@@ -27,7 +27,7 @@ class TopicReader(DataSourceReader):
     def __init__(self, settings: ReadSettings, columns: dict[str, str]) -> None:
         self.settings = settings
         self.columns = columns
-        # Tags of the options are a filter like those of the query, and narrow with them.
+        # The option `tags` narrows the rows as the query's own filters do.
         self.row_filter = RowFilter.of_tags(settings.tags)
         self.pushFilters = QuietPushdown(self._absorb)  # type: ignore[method-assign]
 

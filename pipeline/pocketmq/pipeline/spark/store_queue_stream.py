@@ -60,16 +60,17 @@ class StoreQueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where the next batch ends; `start` while there is nothing to read."""
         from pocketmq.pipeline.progress.checkpoint import Checkpoint, with_begin
 
-        # Spark may pass limits that it has got since; reading all would be worse than an error.
+        # Later Spark versions may pass new kinds of limits; reading all would be worse than an
+        # error.
         if not isinstance(limit, (ReadAllAvailable, ReadMaxRows)):
             raise CallerError(f"pocketmq-store: a batch cannot be limited by {limit!r}")
         begun = Checkpoint.of_tree(start)
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         end = self.plan.latest(begun, most)
-        # The very same tree: Spark takes an equal one for no new data.
+        # The same object: Spark takes an equal offset for no new data.
         if end == begun:
             return start
-        # Only of the first batch (see `checkpoint`).
+        # Only the first batch needs its begin (see `checkpoint`).
         return with_begin(end.tree(), start) if begun == self._initial else end.tree()
 
     @plainly
@@ -112,5 +113,5 @@ class StoreQueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __getstate__(self) -> dict[str, Any]:
         """What travels to the workers."""
-        # The plan is state of the driver, which a worker does not need.
+        # Only the driver needs the plan.
         return {**self.__dict__, "_plan": None}

@@ -26,7 +26,7 @@ class StoreReader(DataSourceReader):
         self.settings = settings
         self.columns = columns
         self.row_filter = RowFilter.of_tags(settings.tags)
-        # Other tables are small, and Spark filters them.
+        # The other tables are small, so Spark filters them itself.
         if settings.table == "messages":
             self.pushFilters = QuietPushdown(self._absorb)  # type: ignore[method-assign]
 

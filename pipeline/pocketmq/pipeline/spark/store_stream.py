@@ -65,13 +65,13 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from pocketmq.pipeline.progress.checkpoint import with_begin
         from pocketmq.pipeline.progress.store_stands import from_tree, to_tree
 
-        # A limit that is not known would be taken for none.
+        # An unknown limit would be taken for no limit.
         if not isinstance(limit, (ReadAllAvailable, ReadMaxFiles)):
             raise CallerError(f"pocketmq-store: a batch cannot be limited by {limit!r}")
         begun = from_tree(start)
         most = limit.max_files if isinstance(limit, ReadMaxFiles) else None
         end = self.plan.latest(begun, most)
-        # The very same tree: Spark takes an equal one for no new data.
+        # The same object: Spark takes an equal offset for no new data.
         if end == begun:
             return start
         return with_begin(to_tree(end), start) if begun == self._initial else to_tree(end)
@@ -87,7 +87,7 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from pocketmq.pipeline.progress.checkpoint import COUNTS
         from pocketmq.pipeline.progress.store_stands import to_tree
 
-        # Asked anew, as the query's progress is to show what has closed since the batch was
+        # Read again: the query's progress should include files that were closed after the batch was
         # planned.
         ends = {name: each.stand(each.end) for name, each in self.plan.files().items()}
         return {**to_tree(ends), COUNTS: self.plan.counts()}

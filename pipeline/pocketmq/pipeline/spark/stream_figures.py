@@ -122,7 +122,6 @@ _of_session: Final[WeakKeyDictionary[Any, StreamFigures]] = WeakKeyDictionary()
 
 def figures(spark: SparkSession) -> StreamFigures:
     """The listener that a session has for all its queries; made and added if it has none yet."""
-    # One listener for a session, however often it is asked for.
     found = _of_session.get(spark)
     if found is None:
         found = _of_session[spark] = StreamFigures()
@@ -138,7 +137,7 @@ def figures_of(progress: Mapping[str, Any]) -> BatchFigures | None:
         progress: As JSON says it.
     """
     sources = [each for source in progress["sources"] if (each := _source_of(source)) is not None]
-    # A query of other sources: its figures would all be zero.
+    # The query has no source of PocketMQ's: all figures would be zero.
     if not sources:
         return None
     observed = (progress.get("observedMetrics") or {}).get(OBSERVED)
@@ -150,7 +149,7 @@ def figures_of(progress: Mapping[str, Any]) -> BatchFigures | None:
         batch=progress["batchId"],
         rows=sum(each.rows for each in sources),
         rows_per_s=sum(each.rows_per_s for each in sources),
-        # Spark observes null for a batch without rows.
+        # For a batch without rows Spark observes null.
         bytes=None if observed is None else int(observed["bytes"] or 0),
         lag=sum(lags.values()),
         lags=lags,
@@ -187,14 +186,14 @@ class _Source:
 
 def _source_of(source: Mapping[str, Any]) -> _Source | None:
     latest = _tree(source.get("latestOffset"))
-    # Another source, or ours before it has counted anything.
+    # Another kind of source, or one of ours that has counted nothing yet.
     if COUNTS not in latest:
         return None
     counts = latest.pop(COUNTS)
     reached = _tree(source.get("endOffset"))
     lags: dict[MessageQueue, int] = {}
     log_lags: dict[str, int] = {}
-    # Only streams of log files count their bytes.
+    # Only streams of log files count bytes.
     if "logBytes" in counts:
         ends = {root: each.end for root, each in stands_of(reached).items()}
         for root, stand in stands_of(latest).items():
@@ -202,7 +201,7 @@ def _source_of(source: Mapping[str, Any]) -> _Source | None:
     else:
         at = Checkpoint.of_tree(reached).offsets
         for queue, end in Checkpoint.of_tree(latest).offsets.items():
-            # A queue that the batch does not have yet is read from its beginning.
+            # A queue that the batch does not include yet will be read from its beginning.
             lags[queue] = max(0, end - at.get(queue, 0))
     rate = source.get("processedRowsPerSecond") or 0.0
     return _Source(source["numInputRows"], rate, counts, lags, log_lags)

@@ -64,7 +64,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """The options' limits for a batch."""
-        # Spark takes one limit; `_is_too_little` looks at the other.
+        # Spark takes only one limit; `_is_too_little` checks the minimum.
         if self.settings.max_rows is not None:
             return ReadMaxRows(self.settings.max_rows)
         if self.settings.min_rows is not None:
@@ -101,7 +101,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if least is None or self.plan.is_bounded:  # AvailableNow must end, with any number
             return False
         waiting = sum(end[queue] - begin[queue] for queue in end)
-        # The delay begins with the first message that waits, and not with an idle time.
+        # The delay counts from the first waiting message; idle time does not count.
         if waiting == 0 or waiting >= least:
             self._waiting_since = None
             return False
@@ -133,8 +133,8 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Plan tasks: one for each queue with new messages, or as the options say."""
         from pocketmq.pipeline.progress.checkpoint import Checkpoint, begin_of
 
-        # Where a first batch begins its end says, as Spark asks anew after a failure
-        # (`checkpoint`).
+        # The end of a first batch says where it begins: after a failure Spark asks for the begin
+        # again, and may get another (see `checkpoint`).
         begun, ended = Checkpoint.of_tree(begin_of(end, start)), Checkpoint.of_tree(end)
         return [InputPartition(parts) for parts in _run(self.plan.parts(begun, ended))]
 
@@ -159,7 +159,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from pocketmq.protocol.errors import BrokerError, BrokerNotFoundError, RemotingError
 
         group = self.settings.commit_group
-        # Spark calls for each trigger, also where nothing has moved.
+        # Spark calls this after each trigger, even if nothing has moved.
         if not group or offsets == self._committed:
             return
         try:
@@ -176,7 +176,6 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __getstate__(self) -> dict[str, Any]:
         """What travels to the workers: connections stay behind."""
-        # Connections and tasks belong to the driver's loop.
         return {**self.__dict__, "_plan": None}
 
 

@@ -42,13 +42,13 @@ def entry_batch(
         keep = np.ones(len(entries), np.bool_)
         for name, within_these in bounds.numbers.items():
             within(keep, fields[name](entries), within_these)
-        # Nearly always all are wanted, and a copy is spared.
+        # Nearly always all entries are wanted, and then no copy is made.
         if not keep.all():
             entries = entries[keep]
     made = []
     for name, kind in columns.items():
         if name == "topic":
-            # A text for each queue, taken as often as it has entries.
+            # One text for each queue, repeated for each of its entries.
             names = texts([each.topic for each in part.slices])
             made.append(names.take(numbers(entries.queue)))
         elif name == "brokerName":

@@ -50,23 +50,23 @@ def walk(log: FileRow, start: int, end: int) -> Iterator[Window]:
         data = log.read(at, min(size, end - at))
         positions, used, reason = _positions(data, at, is_end=at + len(data) >= end)
         broken = []
-        # Read again with room for any record; only where not even the first one was whole.
+        # Not even the first record fits into the window: read again with room for any record.
         if reason == _CUT and size < MAX_RECORD_BYTES and at + len(data) < end and not positions:
             size = MAX_RECORD_BYTES  # one record longer than the window
             continue
         size = WINDOW_BYTES
         next_at = at + used
-        # Behind the mark of a file's end there is nothing in this file.
+        # After the blank record at a file's end there is nothing more in the file.
         if reason == _BLANK or not data:
             next_at = end
         elif reason and reason != _CUT:
             broken.append((next_at, reason))
-            # From the next byte on: the length of a broken record says nothing.
+            # The search begins at the next byte, as the length of a broken record proves nothing.
             next_at = _next_sound(log, next_at + 1, end)
         buffer = np.frombuffer(data, np.uint8)
         yield Window(buffer, at, np.array(positions, np.int64), at + used, broken)
-        # could be better: a file that becomes shorter while it is read, within a record, makes no
-        # progress here.
+        # could be better: a file that is cut within a record while it is read makes no progress
+        # here.
         at = next_at
 
 
@@ -86,7 +86,7 @@ def _positions(data: bytearray, base: int, *, is_end: bool) -> tuple[list[int], 
     unpack = _HEAD.unpack_from
     while limit - at >= FIXED_SIZE and len(positions) < ROWS:
         size, magic, offset = unpack(data, at)
-        # The offset within the record must be its place: bytes of a body may look like a record.
+        # A record's offset must equal its position: bytes of a body may look like a record.
         if magic not in (MAGIC_V1, MAGIC_V2) or offset != base + at or size < FIXED_SIZE:
             if magic == MAGIC_BLANK or (magic == 0 and size == 0):
                 return positions, at, _BLANK
@@ -98,20 +98,20 @@ def _positions(data: bytearray, base: int, *, is_end: bool) -> tuple[list[int], 
                 continue
             return positions, at, _why_not(data, base, at)
         if size > limit - at:
-            # More than the file has left, or than any record may have, is damage and not a cut.
+            # A size beyond the file's end, or beyond any record's, is damage and not just a cut.
             if is_end or size > MAX_RECORD_BYTES:
                 return positions, at, f"a record of {size} bytes where {limit - at} are left"
             return positions, at, _CUT
         positions.append(at)
         at += size
-    # Less than a head is left: the next record begins behind this data.
+    # Less than a head is left: the next record begins after this data.
     if limit - at >= FIXED_SIZE or at == limit:
         return positions, at, ""
     return positions, at, _BLANK if is_end else _CUT
 
 
 def _why_not(data: bytearray, base: int, at: int) -> str:
-    # Without the CRC, which takes longest: lengths tell what is wrong here.
+    # Without the CRC check, which takes longest: here the lengths show what is wrong.
     found = check_record(memoryview(data), at, check_crc=False)
     if found.kind is RecordKind.RECORD:
         return f"its physical offset is {found.physical_offset}, but it lies at {base + at}"
@@ -127,13 +127,14 @@ def _next_sound(log: FileRow, start: int, end: int) -> int:
             return end
         best = len(data)
         for magic in _MAGICS:
-            # Bytes are searched in C; the few hits are looked at one by one.
+            # `find` is fast; only its few hits are checked one by one.
             found = data.find(magic, _MAGIC_AT)
             while 0 <= found < best:
                 begin = found - _MAGIC_AT
                 if begin + _HEAD.size <= len(data):
                     size, _, offset = _HEAD.unpack_from(data, begin)
-                    # A record says where it lies, which other bytes hardly ever do by chance.
+                    # A record contains its own position, which other bytes hardly ever match by
+                    # chance.
                     if offset == at + begin and size >= FIXED_SIZE:
                         best = begin
                         break

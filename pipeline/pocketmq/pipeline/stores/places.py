@@ -106,7 +106,7 @@ class LocalPlace:
     @property
     def name(self) -> str:
         """The last part, also of `.` and of links."""
-        # A path may be `.` or a link, whose own name tells no broker.
+        # Resolved first, since the name of `.` or of a link is no broker's name.
         return self.path.resolve().name
 
     @property
@@ -162,7 +162,7 @@ class LocalBytes:
         """One system call, as a rule."""
         done = 0
         while done < len(target):
-            # One call may give less than was asked for.
+            # One call may return less than was asked for.
             count = os.preadv(self._descriptor, [target[done:]], position + done)
             if count == 0:
                 break
@@ -182,7 +182,7 @@ class LocalBytes:
         end = position + size - start
         try:
             file_end = os.fstat(self._descriptor).st_size - start
-            # Pages behind the end of a file are no memory: touching one is a signal.
+            # Touching a mapped page after the file's end kills the process (SIGBUS).
             if end > file_end:
                 return None
             found = mmap.mmap(
@@ -191,7 +191,7 @@ class LocalBytes:
                 prot=mmap.PROT_READ,
                 offset=start,
             )
-            # Now, so that a fault of the disk is an error here and no signal later.
+            # Pages are loaded now, so that a disk fault raises an error here, and no signal later.
             found.madvise(_POPULATE_READ, first, end - first)
         except (OSError, ValueError):  # an older kernel, a damaged disk
             return None
@@ -230,7 +230,7 @@ class RemotePlace:
 
     @property
     def _files(self) -> Any:
-        # By the process's id: workers are forked, and would share the connections.
+        # Cached by process id: forked workers must not share connections.
         return _file_system(os.getpid(), self.protocol, self.storage)
 
     def is_folder(self) -> bool:
@@ -287,7 +287,7 @@ class RemoteBytes:
         """A request, or none where the block is known."""
         size, block = len(target), self._block_bytes
         first = position // block if block else 0
-        # Only a read within one block: a longer one is fetched as it is.
+        # Only reads within one block use the cache; longer ones are fetched directly.
         if block and (position + size - 1) // block == first:
             start = position - first * block
             data = self._block(first)[start : start + size]
@@ -300,7 +300,7 @@ class RemoteBytes:
         found = self._blocks.get(number)
         if found is None:
             if len(self._blocks) >= _BLOCKS:
-                # The oldest block goes: entries are read from low offsets to high ones.
+                # The oldest block is dropped, since entries are read in ascending order.
                 self._blocks.pop(next(iter(self._blocks)))
             found = self._fetch(number * self._block_bytes, (number + 1) * self._block_bytes)
             self._blocks[number] = found
@@ -310,7 +310,7 @@ class RemoteBytes:
         try:
             return bytes(self._files.cat_file(self._path, start=start, end=end))
         except FileNotFoundError:
-            # As a local file that ends: who reads finds that bytes are missing.
+            # Like a local file that ends here: the reader finds that bytes are missing.
             return b""
 
     def mapped(self, position: int, size: int) -> None:
@@ -329,7 +329,7 @@ def _file_system(process: int, protocol: str, storage: tuple[tuple[str, str], ..
     import fsspec
 
     options = {name: json.loads(value) for name, value in storage}
-    # Without its listings' cache: a store in use gets files.
+    # Without cached listings, since a store in use gets new files.
     return fsspec.filesystem(protocol, use_listings_cache=False, **options)
 
 
@@ -340,7 +340,7 @@ def place_of(text: str, storage: tuple[tuple[str, str], ...] = ()) -> Place:
         MissingToolError: What reaches such addresses is not installed.
         ValueError: Nothing knows such addresses.
     """
-    # `file://` is this machine, whose files are read directly.
+    # `file://` means this machine, whose files are read directly.
     if _ELSEWHERE not in text or text.startswith(_LOCAL):
         return LocalPlace(Path(text.removeprefix(_LOCAL)).expanduser())
     try:

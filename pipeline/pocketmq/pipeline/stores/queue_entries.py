@@ -53,7 +53,7 @@ class Entries:
         None if all can be.
         """
         ends = self.ends
-        # Of sound queues this settles it for all entries at once.
+        # For sound queues this check settles all entries at once.
         if (
             np.max(ends) <= file_end
             and np.min(self.sizes) >= FIXED_SIZE
@@ -74,7 +74,7 @@ class Entries:
         Returns:
             The first row of each, the log offset where it begins, and the one behind it.
         """
-        # A broken entry may lie within another's record.
+        # A broken entry may lie within another entry's record.
         ends = _furthest(self.ends)
         first = np.append(0, np.flatnonzero(self.offsets[1:] - ends[:-1] > GAP_BYTES) + 1)
         last = np.append(first[1:] - 1, len(self) - 1)
@@ -97,12 +97,12 @@ class Entries:
         """
         count = len(self)
         size = first_bytes or most_bytes
-        # A small chunk needs no sums.
+        # A small chunk is not split, so no sizes have to be added up.
         if count <= ROWS and self.ends[-1] - self.offsets[0] <= size:
             yield self
             return
         gaps = np.maximum(self.offsets[1:] - self.ends[:-1], 0)
-        # Gaps above it are not read, so they take no room.
+        # Longer gaps are not read, so they take no room.
         if gap_bytes is not None:
             gaps[gaps > gap_bytes] = 0
         taken = self.sizes.copy()
@@ -112,9 +112,9 @@ class Entries:
         while low < count:
             before = until[low - 1] if low else 0
             high = int(np.searchsorted(until, before + size, "right"))
-            # A query that wants some rows only gets a small first batch; the others grow.
+            # The first batch is small, for queries that want only a few rows; later ones grow.
             size = min(size * 2, most_bytes)
-            # One record at least, however large.
+            # At least one record, however large.
             high = min(max(high, low + 1), low + ROWS, count)
             yield self[low:high]
             low = high
@@ -163,7 +163,7 @@ def in_log_order(runs: Sequence[Run]) -> Iterator[Entries]:
     """
     left = sum(len(run) for run in runs)
     waiting = [(run, 0) for run in runs if len(run)]
-    # With many queues each needs its share, or few of a round would be usable.
+    # Each of many queues needs its share: otherwise few entries of a round would be usable.
     most = max(ROWS, RUN_ROWS * len(waiting))
     room = FIRST_ROWS
     while waiting:
@@ -176,7 +176,7 @@ def in_log_order(runs: Sequence[Run]) -> Iterator[Entries]:
             for offsets, (run, _), end in zip(seen, waiting, ends, strict=True)
             if end < len(run) and ascend(offsets)
         ]
-        # Behind the earliest end a queue may have entries that were not looked at yet.
+        # After the earliest end, a queue may have entries that were not looked at yet.
         if limits:
             limit = min(limits)
             seen = [
@@ -194,7 +194,7 @@ def in_log_order(runs: Sequence[Run]) -> Iterator[Entries]:
             np.repeat(queues, [len(offsets) for offsets in seen]),
             np.concatenate([run.numbers(start, end) for run, start, end in found]),
         )
-        # One queue alone is in order already.
+        # The entries of a single queue are already in order.
         if not ascend(joined.offsets):
             joined = joined[np.argsort(joined.offsets, kind="stable")]
         yield joined

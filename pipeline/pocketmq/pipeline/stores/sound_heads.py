@@ -52,14 +52,13 @@ def sound_heads(
         for distance in _LINES:
             np.take(buffer, places + distance, mode="clip")
         head = gather(buffer, places, HEAD)
-        # One that is not as expected has all looked at by the slower way, which tells what is
-        # wrong.
+        # After any unexpected value the caller takes the slower way, which finds out what is wrong.
         if not _is_right(head, entries[some], ids):
             return None
         sys_flags[some] = head["sys_flag"]
         for name in names:
             kept[name][some] = head[name]
-    # IPv6 hosts have shifted the fields behind them.
+    # IPv6 hosts shift the fields after them.
     if (sys_flags & MessageSysFlag.HOSTS_V6_MASK).any():
         return None
     return RecordHeads(buffer, np.arange(count), positions, entries.sizes, kept, sys_flags, _NONE)
@@ -69,10 +68,10 @@ def _is_right(head: npt.NDArray[Any], entries: Entries, ids: npt.NDArray[np.int3
     right: npt.NDArray[np.bool_] = head["size"] == entries.sizes
     right &= head["physical_offset"] == entries.offsets
     right &= head["queue_offset"] == entries.numbers
-    # With one queue a single number is compared.
+    # For a single queue a plain number is compared.
     right &= head["queue_id"] == (ids[entries.queue] if len(ids) > 1 else ids[0])
     usual = head["magic"] == MAGIC_V1
-    # Nearly all records are of the first version.
+    # Nearly all records are V1.
     right &= usual if usual.all() else usual | (head["magic"] == MAGIC_V2)
     # A negative length is a large one without its sign.
     right &= head["body_len"].view(_UNSIGNED) <= entries.sizes - FIXED_SIZE

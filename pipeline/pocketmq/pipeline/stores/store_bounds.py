@@ -40,7 +40,7 @@ def bounded(files: QueueFiles, low: int, high: int, row_filter: RowFilter, log: 
         low = max(low, numbers.low)
     if numbers.high is not None:
         high = min(high, numbers.high + 1)
-    # Log offsets before times: they are in the entries, and times in the log.
+    # Log offsets first: they are in the entries, while times have to be read from the log.
     files, low, high = within(files, low, high, places)
     times = row_filter.times("storeTimestamp")
     if low < high and not times.is_open:
@@ -64,7 +64,7 @@ class _NoRecordError(Exception):
 def _in_time(files: QueueFiles, low: int, high: int, times: Range, log: FileRow) -> tuple[int, int]:
     def stored_ms(number: int) -> int:
         found = files.entries(number, number + 1)
-        # A filler has no record, and the bisection would need one.
+        # A filler has no record, so the bisection cannot use it.
         if not len(found) or found["size"][0] == FILLER_SIZE:
             raise _NoRecordError
         head = log.read(int(found["offset"][0]), FIXED_SIZE)
@@ -75,7 +75,7 @@ def _in_time(files: QueueFiles, low: int, high: int, times: Range, log: FileRow)
     try:
         first, last = low, high
         if times.low is not None:
-            # Earlier by the slack, as a clock that was set back puts younger messages before older
+            # Earlier by the slack: a clock that was set back puts younger messages before older
             # ones.
             first = bisect_left(range(high), times.low - SLACK_MS, low, high, key=stored_ms)
         if times.high is not None:

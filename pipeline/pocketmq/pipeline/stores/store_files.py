@@ -117,7 +117,7 @@ class FileRow:
     def _file(self, index: int) -> Bytes | None:
         file = self._open.get(index)
         if file is None:
-            # Opened when it is needed: a store may have more files than a process may have open.
+            # Opened on demand: a store may have more files than a process may open at once.
             try:
                 file = self.path(index).open(in_blocks=self._in_blocks)
             except FileNotFoundError:  # deleted by retention after the directory was listed
@@ -131,7 +131,7 @@ class FileRow:
         Brokers cut the last file, when they start after a crash or follow another master; what was
         mapped there would then kill this process (SIGBUS).
         """
-        # The last file too where no broker runs and none has died.
+        # The last file is included only if the store is not in use.
         return self.index(offset) < len(self) - (1 if self._in_use else 0)
 
     def mapped(self, offset: int, size: int) -> npt.NDArray[np.uint8] | None:
@@ -211,7 +211,7 @@ class QueueFiles:
         self.topic = topic
         self.queue_id = queue_id
         self.row = FileRow(root / "consumequeue" / topic / str(queue_id), in_blocks=True)
-        # The offsets of the file that was searched last: searches of one plan are near each other.
+        # The offsets of the file searched last: the searches of one plan are close to each other.
         self._last_read: tuple[int, Ints] | None = None
 
     def __str__(self) -> str:
@@ -231,7 +231,7 @@ class QueueFiles:
             target: Where they are put, if not into new memory; it has room for them.
         """
         width = QUEUE_ENTRY.itemsize
-        # A caller with many queues gives one piece of memory for all of them.
+        # A caller with many queues passes one buffer for all of them.
         if target is None:
             target = np.empty(max(high - low, 0) * width, np.uint8)
         done, at = 0, low
@@ -244,7 +244,7 @@ class QueueFiles:
             view = target[done : done + count * width].data
             found = self.row.read_into(view, at * width) // width
             done += found * width
-            # The file is shorter than it was when it was listed.
+            # The file has become shorter since it was listed.
             if found < count:
                 break
             at += count
@@ -255,7 +255,7 @@ class QueueFiles:
         for index in range(len(self.row) - 1, -1, -1):
             low = self.row.starts[index] // QUEUE_ENTRY.itemsize
             count = self.row.lengths[index] // QUEUE_ENTRY.itemsize
-            # A file is made long and filled from its beginning, so blank entries are behind.
+            # A file has its full length from the start, so blank entries follow the written ones.
             end = low + bisect.bisect_left(range(low, low + count), True, key=self._is_blank)
             if end > low:
                 return end
@@ -295,7 +295,7 @@ class QueueFiles:
 
     def first_offset(self, low: int, high: int) -> int:
         """Log offset of the first record of the entries [low, high); -1 if they are all fillers."""
-        # Fillers stand at a queue's beginning, in one stretch.
+        # Fillers are at the beginning of a queue, in one stretch.
         for at in range(low, high, _PROBE):
             found = self.entries(at, min(high, at + _PROBE))
             real = np.flatnonzero(found["size"] != FILLER_SIZE)
@@ -326,7 +326,7 @@ def queues_of(root: Place) -> Iterator[tuple[str, int]]:
     for topic in base.entries():
         if not topic.is_folder:
             continue
-        # Other names are of tools or editors.
+        # Folders with other names come from tools or editors.
         ids = [int(each.name) for each in (base / topic.name).entries() if each.name.isdecimal()]
         for queue_id in sorted(ids):
             yield topic.name, queue_id

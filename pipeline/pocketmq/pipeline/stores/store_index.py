@@ -55,7 +55,7 @@ def hashes_of(topics: Collection[str], keys: Collection[str]) -> set[int] | None
         keys: Values of column `keys` or `uniqKey`; several keys stand with blanks in between.
     """
     words = [next(iter(text.split(KEY_SEPARATOR)), "") for text in keys]
-    # Without a word there is no hash; with very many the log is read as fast.
+    # Without a word there is no hash; for very many hashes reading the log is as fast.
     if not all(words) or len(topics) * len(words) > MOST_HASHES:
         return None
     return {key_hash(topic, word) for topic in topics for word in words}
@@ -76,7 +76,7 @@ def find(root: Place, hashes: Collection[int], slots: int | None = None) -> Foun
     places: set[int] = set()
     covered: list[Span] = []
     for name, length, is_folder in directory.entries():
-        # A file may just be made, or be of something else.
+        # The file may be incomplete, or not be an index file.
         if is_folder or not name.isdigit() or length < INDEX_HEADER.itemsize:
             continue
         path = directory / name
@@ -84,7 +84,7 @@ def find(root: Place, hashes: Collection[int], slots: int | None = None) -> Foun
         file = path.open(in_blocks=True)
         try:
             header = np.frombuffer(_read(file, 0, INDEX_HEADER.itemsize), INDEX_HEADER)
-            # Number 0 is never used, so such a file has no entry.
+            # Number 0 is never used, so this file has no entry.
             if not len(header) or header["next"][0] <= 1:
                 continue
             covered.append(Span(int(header["begin_offset"][0]), int(header["end_offset"][0])))
@@ -100,7 +100,7 @@ def find(root: Place, hashes: Collection[int], slots: int | None = None) -> Foun
 def _chain(file: Bytes, hashed: int, slots: int, end: int) -> Iterator[int]:
     """Places of the entries with a hash; a slot may name one that the header does not count yet."""
     slot = _read(file, INDEX_HEADER.itemsize + hashed % slots * SLOT_BYTES, SLOT_BYTES)
-    # The file is shorter than the header says, as in a copy that goes on.
+    # The file is shorter than its header says, for example a copy in progress.
     if len(slot) < SLOT_BYTES:
         return
     (number,) = INDEX_SLOT.struct.unpack(slot)
@@ -110,10 +110,10 @@ def _chain(file: Bytes, hashed: int, slots: int, end: int) -> Iterator[int]:
         if len(data) < INDEX_ENTRY.itemsize:
             return
         found, place, _, older = ENTRY.struct.unpack(data)
-        # A chain has other hashes of the slot as well.
+        # A chain also has entries with other hashes of the slot.
         if found == hashed and number < end:
             yield place
-        # Older entries have smaller numbers: a chain that turns would never end.
+        # Older entries have smaller numbers; this check ends a chain that goes in a circle.
         number = older if older < number else 0
 
 
@@ -147,7 +147,7 @@ def uncovered(covered: Collection[Span], start: int, end: int) -> list[Span]:
     found = []
     at = start
     for span in sorted(covered):
-        # Index files may overlap, and may leave gaps where a broker died.
+        # Index files may overlap, or leave gaps where a broker died.
         if span.low > at:
             found.append(Span(at, min(span.low, end) - 1))
         at = max(at, span.high + 1)

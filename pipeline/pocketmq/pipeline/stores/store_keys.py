@@ -50,15 +50,15 @@ def choose(
     found: store_index.Found | None = None
     for column in KEY_COLUMNS:
         if (keys := row_filter.texts.get(column)) is not None:
-            # Of all topics that are read, as a hash is of topic and key together.
+            # For all topics that are read: a hash is made of topic and key together.
             hashes = store_index.hashes_of({files.topic for files, _, _ in bounds}, keys)
             found = None if hashes is None else store_index.find(root.path, hashes, slots)
-            # One of the two columns is enough: Spark or the reader tests the other.
+            # One of the two columns is enough: Spark or the reader checks the other.
             break
     if found is None or not found.covered:
         return None
     unindexed = []
-    # What a running broker has not indexed yet has to be read.
+    # Messages that a running broker has not indexed yet have to be read.
     for span in store_index.uncovered(found.covered, log.start, end):
         places = Range(span.low, span.high)
         stretch = [within(files, low, high, places) for files, low, high in bounds]
@@ -78,14 +78,14 @@ def _slices(places: Sequence[int], bounds: Sequence[Bounded], log: FileRow) -> l
     of_queue: dict[tuple[str, int], set[int]] = defaultdict(set)
     for place in places:
         size = int.from_bytes(log.read(place, 4), "big")
-        # Before so much is read: a place of a broken index may be anywhere.
+        # Checked before the record is read: a broken index may point anywhere.
         if not FIXED_SIZE <= size <= MAX_RECORD_BYTES:
             return None
         message = check_record(memoryview(log.read(place, size)), 0, check_crc=False).message
         if message is None or message.commit_log_offset != place:
             return None
         queue = (message.topic, message.queue_id)
-        # A hash that collides, or a queue that the query does not want.
+        # Another key with the same hash, or a queue that the query does not want.
         if queue not in wanted:
             continue
         files, low, high = wanted[queue]

@@ -86,7 +86,7 @@ def choose_queues(
 
 def is_named(topic: str, topics: Sequence[str]) -> bool:
     """Whether these topics, or all where none is said, have this one among them."""
-    # Light queues list records of other topics, which would come twice.
+    # Light queues list records of other topics, which would then appear twice.
     return topic in topics if topics else not topic.startswith(LIGHT_QUEUE_PREFIX)
 
 
@@ -96,7 +96,7 @@ def check_topics(
     """Raise `error(problem, near=...)` for a topic of which no store has a queue."""
     known = {topic for root in roots for topic, _ in queues_of(root.path)}
     for topic in topics:
-        # A store without any queue is read by its log, where any topic may be.
+        # A store without queues is read from its log, which may have any topic.
         if known and topic not in known:
             raise error(f"no store has a queue of topic {topic!r}", near=near(topic, known))
 
@@ -117,10 +117,10 @@ def plan_queues(
     """
     with log_files(root.path) as log:
         slices, end = snapshot(root, queues, log)
-        # After the snapshot, as searches need records that are there.
+        # After the snapshot, since the search reads records.
         bounds = [bounded(files, low, high, row_filter, log) for files, low, high in slices]
         bounds = [(files, low, high) for files, low, high in bounds if low < high]
-        # Last: the other bounds have left fewer queues to look for.
+        # Last, since the other bounds leave fewer queues to search.
         by_key = store_keys.choose(root, row_filter, bounds, log, end, slots)
         if by_key is None:
             parts = _split(root, bounds, end, part_bytes, least_parts)
@@ -148,7 +148,7 @@ def snapshot(
     end = log.start
     for topic, queue_id in queues:
         files = QueueFiles(root.path, topic, queue_id)
-        # Taken now: whatever is stored later is no part of this read.
+        # The end is fixed now: messages that are stored later are no part of this read.
         high = files.written_end()
         low = files.index_at(log.start, files.first, high)
         sound_high = _sound_end(files, low, high, log)
@@ -157,8 +157,7 @@ def snapshot(
             end = max(end, int(last["offset"][0]) + int(last["size"][0]))
         found.append((files, low, high))
     return [
-        # Cut at the common end: queues are written after the log, and one may be further than
-        # another.
+        # Cut at the common end of the log: queues are written after the log, and not equally far.
         (files, low, files.index_at(end, low, high) if low < high else high)
         for files, low, high in found
     ], end
@@ -173,7 +172,7 @@ def _sound_end(files: QueueFiles, low: int, high: int, log: FileRow) -> int:
             return False
         offset, size = int(entry["offset"][0]), int(entry["size"][0])
         head = log.read(offset, FIXED_SIZE)
-        # Before the whole record is read, whose size may be nonsense.
+        # Checked before the whole record is read, since its size may be nonsense.
         if len(head) < FIXED_SIZE or int.from_bytes(head[:4], "big") != size:
             return False
         found = check_record(log.read(offset, size), 0, check_crc=False)
@@ -181,7 +180,7 @@ def _sound_end(files: QueueFiles, low: int, high: int, log: FileRow) -> int:
 
     if low < high and is_sound(high - 1):
         return high
-    # Twice as far back each time: what is not sound is mostly short.
+    # The steps back double, since an unsound end is mostly short.
     bad, step = high - 1, 1
     while bad > low:
         probe = max(low, bad - step)
@@ -204,10 +203,10 @@ def _split(
         return []
     start = min(files.first_offset(low, high) for files, low, high in bounds)
     by_bytes = math.ceil((end - start) / part_bytes)
-    # No more parts than batches of rows, as a task costs more than a few rows.
+    # Not more parts than batches of rows: a task costs more than a few rows.
     count = max(min(by_bytes, math.ceil(rows / ROWS)), least_parts, 1)
     points = [start + (end - start) * number // count for number in range(1, count)]
-    # All queues at the same places of the log, so that each part reads its files once.
+    # All queues are cut at the same places of the log, so that each part reads its own files.
     cuts = [
         [low, *(files.index_at(point, low, high) for point in points), high]
         for files, low, high in bounds
@@ -229,7 +228,7 @@ def plan_log(root: Root) -> list[LogPart]:
     with log_files(root.path) as log:
         ends = [start + length for start, length in zip(log.starts, log.lengths, strict=True)]
         if ends:
-            # The last file is longer than its records; the others are full.
+            # Only the last log file is longer than its records.
             ends[-1] = sound_end(log, log.starts[-1])
         return [
             LogPart(root.path, root.broker_name, start, end)

@@ -133,7 +133,7 @@ def plan(settings: StoreSettings, row_filter: RowFilter) -> list[Any]:
         return settings.options.error("topic", problem, **more)
 
     parts: list[Any] = []
-    # The other tables know no topics.
+    # The other tables have no topics.
     if settings.table in ("messages", "consumequeue"):
         store_plan.check_topics(roots, settings.topics, wrong_topic)
     for root in roots:
@@ -141,7 +141,7 @@ def plan(settings: StoreSettings, row_filter: RowFilter) -> list[Any]:
             parts += store_tables.plan_index(root, slots=settings.index_slots, part_rows=2_000_000)
         elif settings.table == "offsets":
             parts.append(root)
-        # A store whose queues are missing, as after a loss of everything but the log.
+        # A store without queues, for example when only the log is left.
         elif settings.table == "messages" and _walks(settings, root):
             parts += store_plan.plan_log(root)
         else:
@@ -162,8 +162,7 @@ def check_here(root: Place) -> None:
     Raises:
         StoreAwayError: It is not.
     """
-    # Without this look an executor would read an empty store, and the rows would be missing without
-    # a word.
+    # Otherwise an executor that lacks the folder would read an empty store and report nothing.
     if not root.is_folder():
         advice = (
             "a local path must be on every executor: mount or copy it there"
@@ -182,7 +181,7 @@ def _walks(settings: StoreSettings, root: Any) -> bool:
     from pocketmq.pipeline.stores.store_files import queues_of
 
     if settings.scan == "auto":
-        # The first queue settles it; a store may have thousands.
+        # The first queue is enough to know; a store may have thousands.
         return next(queues_of(root.path), None) is None
     return settings.scan == "commitlog"
 

@@ -49,12 +49,12 @@ def find_roots(
 def _check_store(path: Place, text: str, source: str) -> None:
     if not path.is_folder():
         around = path.folder()
-        # A mistyped name is the usual fault, so similar ones are proposed.
+        # A mistyped name is the most frequent mistake, so similar names are proposed.
         siblings = [] if around is None else [each.name for each in around.entries()]
         meant = [str(around / name) for name in near(path.name, siblings)] if around else []
         raise OptionError(source, "path", f"there is no directory {text!r}", near=meant)
     if not is_store(path):
-        # People name the folder of a cluster; the stores are within.
+        # People often give a cluster's folder, which contains the stores.
         inner = [path / each.name for each in path.entries() if each.is_folder]
         stores = [str(each) for each in inner if is_store(each)][:3]
         problem = f"{text!r} is no store: it has neither commitlog nor consumequeue"

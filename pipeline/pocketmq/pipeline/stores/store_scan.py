@@ -112,8 +112,8 @@ class Scan:
                     yield entry_batch(part, entries, self.shape.columns, self.row_filter)
                     continue
                 spread = entries.spread()
-                # Few bytes of many: mapping spares the copy. Very few: each would touch a page of
-                # its own.
+                # Mapping saves the copy if few of the bytes are wanted. If very few are, each
+                # touches a page of its own.
                 mapped = (
                     spread < TOO_SPARSE
                     and (heads_only or spread > SPARSE)
@@ -150,21 +150,21 @@ class Scan:
     def _runs(self, part: QueuePart) -> list[Run]:
         runs = []
         codes = self._tag_codes()
-        # One piece for all queues: thousands of small ones would each fault their pages.
+        # One buffer for all queues: each of thousands of small ones would cause page faults.
         room = pooled(part.rows * QUEUE_ENTRY.itemsize)
         for number, each in enumerate(part.slices):
             files = QueueFiles(part.root, each.topic, each.queue_id)
             with files.row:
                 found = files.entries(each.low, each.high, room)
             room = room[found.nbytes :]
-            # Files of the queue were deleted or cut since the plan.
+            # Some of the queue's files were deleted or cut since the plan.
             if len(found) < each.high - each.low:
                 path, position = files.row.place((each.low + len(found)) * QUEUE_ENTRY.itemsize)
                 missing = each.high - each.low - len(found)
                 self._broken(
                     path, position, f"{missing} entries of the queue are missing", count=missing
                 )
-            # A filler stands before the first entry of a queue, and for no message (S-33).
+            # Fillers before a queue's first entry stand for no message (S-33).
             kept = found["size"] != FILLER_SIZE
             if codes is not None and each.topic != SCHEDULE_TOPIC:  # its entries have no hash
                 tags = found["tags"].astype(np.int64)
@@ -206,16 +206,15 @@ class Scan:
             ids = np.array([each.queue_id for each in part.slices], np.int32)
             names = self.shape.head_fields | fields_of(self.row_filter)
             sound = sound_heads(buffer, positions, entries, ids, sorted(names))
-            # All as expected: nothing else of the records is looked at.
             if sound is not None:
                 yield self._head_batch(part, entries, sound)
                 return
-        # Again and slower, to find out which record is broken.
+        # Read again in the slower way, which shows which record is broken.
         read = read_heads if heads_only else read_columns
         records: RecordHeads = read(buffer, positions, entries.sizes)
         for row in records.bad.tolist():
             self._lost(log, int(entries.offsets[row]), int(entries.sizes[row]))
-        # A record may be whole, and of another queue: the entry leads astray then.
+        # A sound record may belong to another queue: then the entry is wrong.
         elsewhere = self._elsewhere(part, entries, records)
         if elsewhere.any():
             for row in records.rows[elsewhere].tolist():
@@ -244,14 +243,14 @@ class Scan:
         lengths = highs - lows
         bases = np.cumsum(lengths) - lengths
         total = int(lengths.sum())
-        # One record may be longer than a chunk.
+        # One record may be longer than the buffer.
         if total > len(self._buffer):
             self._buffer = np.empty(total, np.uint8)
         view = self._buffer.data
         for low, base, length in zip(lows.tolist(), bases.tolist(), lengths.tolist(), strict=True):
             done = log.read_into(view[base : base + length], low)
             if done < length:
-                # The buffer is used again: what it had before must not pass for a record.
+                # Cleared, since old content of the buffer must not pass for a record.
                 self._buffer[base + done : base + length] = 0
         counts = np.append(first[1:], len(entries)) - first
         return self._buffer[:total], entries.offsets - np.repeat(lows - bases, counts)
@@ -266,9 +265,9 @@ class Scan:
         queue = entries.queue[rows]
         ids = np.array([each.queue_id for each in part.slices], np.int64)
         own = np.array([not each.topic.startswith(LIGHT_QUEUE_PREFIX) for each in part.slices])
-        # Entries of light queues have numbers of their own, so only the place is compared.
+        # Entries of light queues have their own numbers, so only the place is compared.
         strange = (head["queue_offset"] != entries.numbers[rows]) | (head["queue_id"] != ids[queue])
-        # The topic's length only: comparing the names takes longer, and hardly finds more.
+        # Only the topic's length: comparing names takes longer and hardly finds more.
         if isinstance(records, RecordColumns):
             lengths = np.array([len(each.topic.encode()) for each in part.slices], np.int64)
             strange |= records.topic_len != lengths[queue]
@@ -313,7 +312,7 @@ class Scan:
         records = wanted(records, self.row_filter)
         batch = MessageBatch(records, self.shape, part.broker_name)
         for made in batch.builds():
-            # Judged before the batch goes out, so that FAILFAST yields no row behind the fault.
+            # Judged before the batch is yielded, so that FAILFAST yields no row after the fault.
             if batch.problems:
                 where = dict(zip(records.rows.tolist(), records.positions.tolist(), strict=True))
                 for problem in batch.problems:
@@ -330,7 +329,6 @@ class Scan:
             return
         head = log.read(offset, FIXED_SIZE)
         if len(head) == FIXED_SIZE and size:
-            # The first field tells most about what lies there.
             said = int.from_bytes(head[:4], "big", signed=True)
             if said != size:
                 reason = f"its size is {said} bytes, but {size} in the queue's entry"

@@ -110,7 +110,7 @@ def plan_index(root: Root, *, slots: int | None, part_rows: int) -> list[IndexPa
         header = np.frombuffer(read_at(path, 0, INDEX_HEADER.itemsize), INDEX_HEADER)[0]
         first = INDEX_HEADER.itemsize + found * SLOT_BYTES
         fits = max(0, length - first) // INDEX_ENTRY.itemsize
-        # A copy may be cut, or its header ahead of its entries.
+        # A copy may be cut off, or its header may be ahead of its entries.
         end = min(int(header["next"]), fits)
         parts += [
             IndexPart(root.path, path, root.broker_name, found, low, min(low + part_rows, end))
@@ -129,7 +129,7 @@ def index_batches(part: IndexPart, columns: dict[str, str]) -> Iterator[pa.Recor
         count = min(ROWS, part.high - low)
         at = entries_at + low * INDEX_ENTRY.itemsize
         data = read_at(path, at, count * INDEX_ENTRY.itemsize)
-        # Whole entries only: the file may end within one.
+        # Only whole entries: the file may end within one.
         found = np.frombuffer(data, INDEX_ENTRY, len(data) // INDEX_ENTRY.itemsize)
         count = len(found)
         yield _batch(
@@ -155,14 +155,14 @@ def offset_batches(
     """Yield committed offsets of all groups beside the bounds of their queues (B-31)."""
     folder = root / "config"
     queues = set(queues_of(root))
-    # The table of offsets is small: one batch has all of it.
+    # The table of offsets is small, so one batch holds all of it.
     rows: dict[str, list[Any]] = {name: [] for name in columns}
     with log_files(root) as log:
         for key, offsets in sorted(_offset_table(folder).items()):
             topic, _, group = key.partition("@")
             for queue_id, offset in sorted(offsets.items()):
                 low = high = 0
-                # Offsets outlive deleted queues, which have no bounds.
+                # Offsets of deleted queues remain, but such queues have no bounds.
                 if (topic, queue_id) in queues:
                     low, high = _bounds(root, topic, queue_id, log)
                 row = {

@@ -57,9 +57,9 @@ class BlockReader(asyncio.BufferedProtocol, asyncio.Protocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next read goes."""
-        # What the unfinished frame still needs is no room for others.
+        # Room that the unfinished frame still needs is not free.
         room = len(self._block) - max(self._filled, self._need)
-        # A frame that fits goes on in this block, however little is left behind it.
+        # A frame that fits into this block stays in it, however little room remains after it.
         if room < (_LEAST_ROOM if self._need <= self._filled else 0):
             self._move_on()
         return self._block[self._filled :]
@@ -67,7 +67,7 @@ class BlockReader(asyncio.BufferedProtocol, asyncio.Protocol):
     def buffer_updated(self, nbytes: int) -> None:
         """So many bytes were read."""
         self._filled = filled = self._filled + nbytes
-        # Nothing to look at until the frame has ended: a large one comes in many reads.
+        # Nothing to do before the frame is complete: a large one comes in many reads.
         if filled < self._need:
             return
         block, at, word = self._block, self._begin, _WORD.unpack_from
@@ -82,14 +82,14 @@ class BlockReader(asyncio.BufferedProtocol, asyncio.Protocol):
                 self._need = stop
                 break
             at = stop
-        # All whole frames of this read at once, in one call.
+        # All complete frames of this read are passed on in one call.
         if at > self._begin:
             whole, self._begin = block[self._begin : at], at
             self._channel.data_received(cast("bytes", whole))  # which it only takes slices of
 
     def data_received(self, data: bytes) -> None:
         """Bytes from whoever has read the socket itself: TLS, which deciphers them."""
-        # TLS may hand over more than one block has room for.
+        # TLS may pass more than fits into one block.
         rest = memoryview(data)
         while rest:
             room = self.get_buffer(len(rest))
@@ -113,7 +113,7 @@ class BlockReader(asyncio.BufferedProtocol, asyncio.Protocol):
     def _move_on(self) -> None:
         rest = self._block[self._begin : self._filled]
         self._need = max(0, self._need - self._begin)
-        # Not cleared, as `bytearray` would be; a frame longer than a block gets one of its own.
+        # Not zeroed, unlike a `bytearray`; a frame longer than a block gets a block of its own.
         block = np.empty(max(BLOCK_BYTES, self._need), np.uint8).data
         block[: len(rest)] = rest
         self._block, self._begin, self._filled = block, 0, len(rest)

@@ -98,7 +98,7 @@ class Access:
 
     def reached(self, address: str) -> str:
         """Where a broker is from here, by option `advertise`; of hosts without a port, too."""
-        # In the order of the option, so an address with a port can stand before its host.
+        # In the option's order, so that an address with a port can come before its host alone.
         for told, reached in self.advertised:
             if told == address:
                 return reached
@@ -108,7 +108,7 @@ class Access:
 
     def client(self) -> ClusterClient:
         """This process's client for the cluster; made on first use and kept."""
-        # By process, as a fork must not use its parent's connections.
+        # By process id, as a forked process must not use its parent's connections.
         found = _clients.get((os.getpid(), self))
         return found if found is not None else shared_loop().result(_made(self))
 
@@ -182,10 +182,10 @@ class ClusterClient:
         now = self.clock.monotonic()
         route = await self._asked(lambda: self.api.route(topic))
         if route is None:
-            # A topic that was deleted must not be read by its old route.
+            # The old route of a deleted topic must not be used.
             self._routes.pop(topic, None)
         else:
-            # Only such clusters name a slave as the master.
+            # Only such clusters list a slave as the master.
             if any(data.enable_acting_master for data in route.broker_datas):
                 _show_slaves(route, await self.masters())
             self._routes[topic] = (now, route)
@@ -230,7 +230,7 @@ class ClusterClient:
         if self._asking is None or self._asking.done():
             loop = asyncio.get_running_loop()
             self._asking = loop.create_task(self._ask_cluster_info(), name="cluster info")
-        # One who is cancelled must not take the answer from the others.
+        # Shielded: if one caller is cancelled, the others still get the answer.
         return await asyncio.shield(self._asking)
 
     async def _ask_cluster_info(self) -> ClusterInfo:
@@ -257,7 +257,7 @@ class ClusterClient:
     async def leads_to_master(self, queue: MessageQueue, channel: Channel | None) -> bool:
         """Whether a connection is the one to the queue's present master. Asks anew."""
         address = (await self.masters()).get(queue.broker_name)
-        # No master is registered: whoever answers is a slave.
+        # Without a registered master, only a slave can have answered.
         if address is None or channel is None:
             return False
         return self.remoting.open_channel(self.access.reached(address)) is channel
@@ -293,7 +293,7 @@ class ClusterClient:
 
     async def address(self, queue: MessageQueue, *, slaves: bool = False) -> str:
         """Address of a queue's master; with `slaves`, of a slave if there is no master."""
-        # First by what is known; a broker may have come since.
+        # With the cached route first; a broker may have joined since.
         for max_age_s in (ROUTE_MAX_AGE_S, 0.0):
             route = await self.route(queue.topic, max_age_s=max_age_s)
             for data in route.broker_datas:
@@ -320,7 +320,7 @@ class ClusterClient:
         async def of(queue: MessageQueue) -> Bounds:
             address = await self.address(queue)
             low = await self.api.min_offset(address, queue)
-            # A queue may be cut or made anew between the two answers.
+            # The queue may be cut or made anew between the two answers.
             return Bounds(low, max(low, await self.api.max_offset(address, queue)))
 
         return await self.each(queues, of)
@@ -371,7 +371,7 @@ class ClusterClient:
             offset = offsets[queue]
             try:
                 await self.api.update_consumer_offset(address, group, queue, offset, oneway=False)
-            # Brokers that make no groups by themselves refuse the first commit.
+            # A broker that does not create groups by itself refuses the first commit.
             except BrokerError as exc:
                 if exc.code != ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
                     raise
@@ -387,7 +387,7 @@ class ClusterClient:
         found = {}
         for name, data in info.broker_addr_table.items():
             address = data.master_address()
-            # Slaves have copies of these, which are older.
+            # Slaves only have older copies of these offsets.
             if address is not None:
                 table = await self.api.call_for_body(
                     self.access.reached(address),
@@ -413,7 +413,7 @@ class ClusterClient:
                 try:
                     return await ask(queue)
                 except RemotingError:
-                    # The broker may have moved: the next try asks for the route.
+                    # The broker may have moved, so the next attempt asks for the route again.
                     self._routes.pop(queue.topic, None)
                     raise
 
@@ -439,7 +439,7 @@ def _show_slaves(route: TopicRouteData, masters: Mapping[str, str]) -> None:
     """Give slaves that act as master the place of slaves: their queues may end too early."""
     for data in route.broker_datas:
         if data.enable_acting_master and data.broker_name not in masters:
-            # Behind all others, so that a real slave is asked first.
+            # After all others, so that a real slave is asked first.
             acting = data.broker_addrs.pop(MASTER_ID, None)
             if acting is not None:
                 data.broker_addrs[max(data.broker_addrs, default=MASTER_ID) + 1] = acting

@@ -24,7 +24,7 @@ _BROKERS: Final = 2**31 // QUEUES - 1
 
 def partition_number(queue: MessageQueue) -> int:
     """The number of a queue, from 2048 to 2**31 - 1."""
-    # By the name alone: a number that depended on other brokers would change with them.
+    # From the name alone: a number that depended on other brokers would change with them.
     broker = zlib.crc32(queue.broker_name.encode()) % _BROKERS + 1
     return broker * QUEUES + queue.queue_id
 
@@ -44,13 +44,13 @@ def partition_numbers(
     known = known or {}
     taken = {(queue.topic, number): queue for queue, number in known.items()}
     found: dict[MessageQueue, int] = {}
-    # In order, so that an error names the same queues each time.
+    # Sorted, so that an error always names the same queues.
     for queue in sorted(set(queues)):
         number = known.get(queue)
         if number is None:
             number = partition_number(queue)
         other = taken.setdefault((queue.topic, number), queue)
-        # It would get a number of the next broker.
+        # The number would lie in the next broker's range.
         if queue.queue_id >= QUEUES and queue not in known:
             raise _error(f"{queue} has no number: a broker's first {QUEUES} queues have one")
         if other != queue:

@@ -40,12 +40,12 @@ class Patience(NamedTuple):
         for attempt in range(self.retries):
             try:
                 return await question()
-            # Any other error is an answer, and would be the same again.
+            # Other errors are answers, which would be the same again.
             except when:
                 if on_repeat is not None:
                     on_repeat()
                 await self.wait(clock, attempt)
-        # The last try, whose error is the caller's.
+        # Errors of the last attempt go to the caller.
         return await question()
 
 

@@ -148,9 +148,10 @@ class RangePull:
         ready: list[Reply] = []
         try:
             while True:
-                # Before anything is handed over: brokers work while replies are decoded.
+                # Requests go out before replies are yielded, so that brokers work while these are
+                # decoded.
                 self._ask_ahead(under_way)
-                # Replies that have come already are put together into one portion.
+                # Replies that are already here become one portion.
                 if ready and not (under_way and under_way[0].answer.done()):
                     yield ready
                     ready = []
@@ -160,7 +161,7 @@ class RangePull:
                 first = under_way.popleft()
                 response = await self._whole_answer(first)
                 reached, reply = self._read(first, response)
-                # In front of the later requests, as replies are yielded in order.
+                # Before the later requests, as replies are yielded in order.
                 if reached < first.high:
                     under_way.extendleft(reversed(self._asked_rest(reached, first.high)))
                 if reply is not None:
@@ -172,7 +173,7 @@ class RangePull:
 
     def _ask_ahead(self, under_way: deque[_Stretch]) -> None:
         depth = 1 if self.options.is_filtered else DEPTH
-        # With a filter the next offset is only known from the reply before.
+        # With a filter, only the previous reply gives the next offset.
         while self._next < self.end and len(under_way) < depth:
             high = self.end if self.options.is_filtered else self._next + self._batch
             high = min(high, self.end)
@@ -183,7 +184,7 @@ class RangePull:
         """Requests for what a short reply has left, of the size that replies have."""
         if self.options.is_filtered:
             return [self._asked(low, high)]
-        # As many as may be under way; the last one asks for all that is left.
+        # As many requests as may be under way; the last one asks for all the rest.
         begins = list(range(low, high, self._batch))[:DEPTH]
         return [self._asked(*each) for each in pairwise([*begins, high])]
 
@@ -210,7 +211,7 @@ class RangePull:
         response = await self._answer(stretch)
         patience = self.options.patience
         for attempt in range(patience.retries + 1):
-            # The master's word counts; a slave may only be behind.
+            # Only the master's answer counts; a slave may just be behind.
             if not self._lacks(stretch, response) or await self.client.leads_to_master(
                 self.queue, stretch.channel
             ):
@@ -221,7 +222,7 @@ class RangePull:
                 self._channel = None  # what is asked next goes to the master, once there is one
             self.client.forget_route(self.queue.topic)
             self.repeated += 1
-            # `_pull` counts it again.
+            # `_pull` counts the request again.
             self.requests -= 1
             await patience.wait(self.client.clock, attempt)
             response = await self._pull(stretch)
@@ -241,7 +242,7 @@ class RangePull:
             records = response.body_view
             if self.options.is_filtered or len(records) < FIXED_SIZE:
                 return False
-            # Messages before the first record are not stored there.
+            # The messages before the first record are not stored on this broker.
             return bool(_OFFSET.unpack_from(records, _OFFSET_AT)[0] > low)
         if response.code == ResponseCode.PULL_RETRY_IMMEDIATELY and self.options.is_filtered:
             # Slaves answer so where an offset is not stored there, too.
@@ -254,7 +255,7 @@ class RangePull:
         """The answer to a request, which is repeated now if that was not done already."""
         try:
             return self._readable(await stretch.answer)
-        # The connection broke with requests on it, and each is repeated on a new one.
+        # The connection broke: each request on it is repeated on a new one.
         except RemotingError:
             if stretch.is_patient:
                 raise
@@ -304,16 +305,16 @@ class RangePull:
         header = response.header(PullMessageResponseHeader)
         low, high = stretch.low, stretch.high
         if response.code == 0:
-            # At least one further, or a broker that answers its own offset would be asked for ever.
+            # At least one further: a broker that returns the same offset would be asked for ever.
             reached = min(max(header.next_begin_offset, low + 1), high)
             records = response.body_view
-            # A filter has left out all of them.
+            # The filter has removed all of them.
             if len(records) < FIXED_SIZE:
                 return reached, None
             first: int = _OFFSET.unpack_from(records, _OFFSET_AT)[0]
             if self.options.is_filtered:
                 return reached, Reply(records, first, reached)
-            # Not filtered, so what lies before the first record is gone.
+            # Without a filter, missing messages before the first record are lost.
             if first > low:
                 self._lose(low, min(first, reached))
             self._learn(reached - first, is_short=reached < high)
@@ -323,7 +324,7 @@ class RangePull:
             if not self.options.is_filtered or response.remark == "MESSAGE_WAS_REMOVING":
                 self._lose(low, min(reached, high))
             return reached, None
-        # Retention has moved the begin of the queue meanwhile.
+        # Retention has raised the queue's first offset meanwhile.
         if header.min_offset > low:
             self._lose(low, min(header.min_offset, high), header.min_offset)
             return header.min_offset, None
@@ -336,7 +337,7 @@ class RangePull:
     def _learn(self, count: int, *, is_short: bool) -> None:
         """Adapt the requests to the size of replies: after a short one the rest takes a request."""
         if is_short:
-            # Longer requests did not help: it takes longer until they are tried again.
+            # Longer requests did not help, so the next attempt comes later.
             if count < self._batch:
                 self._full_before_more *= 2
             self._batch, self._full = count, 0
@@ -350,7 +351,7 @@ class RangePull:
 
     def _remember(self) -> None:
         """Let the next range of this queue begin with requests of the size that replies have."""
-        # Kept in the process: the next task of the queue need not find out again.
+        # Kept for this process, so that the queue's next task need not find it out again.
         known = self._largest or self._batch
         if known < self.options.batch:
             self.client.reply_sizes[self.queue] = known

@@ -170,7 +170,7 @@ def access_of(options: Options, *, is_patient: bool = False) -> Access:
     Raises:
         OptionError: An address is malformed.
     """
-    # On the driver: executors have another environment, and get what was found here.
+    # Read on the driver: executors have another environment, and use what was found here.
     text = options.text("nameServer") or os.environ.get(NAMESRV_ADDR, "") or NAME_SERVER
     addresses = tuple(part.strip() for part in text.replace(",", ";").split(";") if part.strip())
     for address in addresses:
@@ -183,7 +183,7 @@ def access_of(options: Options, *, is_patient: bool = False) -> Access:
         told, sign, reached = pair.partition("=")
         if not told.strip() or not sign or not reached.strip():
             raise options.error("advertise", f"{pair!r} is not written as told=reached")
-        # A host alone keeps the broker's port, which a reached port would contradict.
+        # A host alone keeps the broker's own port, so neither side may have one.
         if has_port(told.strip()) != has_port(reached.strip()):
             raise options.error("advertise", f"{pair!r} has a port on one side only")
         advertised.append((told.strip(), reached.strip()))
@@ -229,7 +229,7 @@ class ReadSettings:
             self.assigned = offsets.parse_assignment(options, "assign")
         if options.flag("kafkaCompatible"):
             known = dict(schema.KAFKA)
-            # As the Kafka connector has it: headers only on demand.
+            # The Kafka connector has headers only on demand.
             if not options.flag("includeHeaders"):
                 known.pop("headers")
         else:
@@ -246,7 +246,7 @@ class ReadSettings:
         self.least_part_rows = options.number("minRecordsPerPartition", least=1)
         self.batch_rows = options.number("maxRecordsPerBatch", least=1)
         self.dedupe = options.flag("dedupe")
-        # A batch read has all repeats in one task, and needs no look back.
+        # A batch query has all repeats in one task, so it need not look back.
         self.dedupe_window = options.number("dedupeWindow") if streaming else 0
         self.commit_group = options.text("commitGroup")
         self.max_rows = options.number_or_none("maxOffsetsPerTrigger", least=1)
@@ -255,7 +255,7 @@ class ReadSettings:
         self.start = self._start(LATEST if streaming else EARLIEST)
         self.end = self._end()
         tags = [tag for part in options.text("tags").split("||") if (tag := part.strip())]
-        # `*` means all, which is no filter.
+        # `*` means all messages, which is no filter.
         self.tags = [] if tags == [SUB_ALL] else tags
         sql = options.text("sql")
         if sql and self.tags:
@@ -277,7 +277,7 @@ class ReadSettings:
         must_exist = options.choice("startingOffsetsByTimestampStrategy", ("error", "latest")) == (
             "error"
         )
-        # The first that is given counts, in the order of the Kafka connector.
+        # The first option given counts, in the Kafka connector's order.
         if "startingTimestamp" in options:
             moment = options.number("startingTimestamp")
             return Position("startingTimestamp", moment_ms=moment, must_exist=must_exist)
@@ -292,7 +292,7 @@ class ReadSettings:
         options = self.options
         if "endingTimestamp" in options:
             moment = options.number("endingTimestamp")
-            # An end behind the last message is the end.
+            # A time after the last message means the queue's end.
             return Position("endingTimestamp", LATEST, moment_ms=moment, must_exist=False)
         if "endingOffsetsByTimestamp" in options:
             moments = offsets.parse(options, "endingOffsetsByTimestamp")

@@ -83,7 +83,7 @@ class WireRead:
 
     def begin(self, part: PullPart) -> None:
         """Begin to pull a part; `batches` of it, or `cancel`, must follow."""
-        # The first range, which is that of known repeats where there is one.
+        # With deduplication the first range is the one before the part.
         start, end, may_fail = self._ranges(part)[0]
         self._begun = self._feed(part, start, end, may_fail=may_fail)
 
@@ -104,11 +104,11 @@ class WireRead:
         self._seen = SeenRows()
         self.counts = ReadCounts("pocketmq", str(part.queue))
         *before, (start, end, _) = self._ranges(part)
-        # Read before the rows, so that a repeat of an earlier batch is known.
+        # Read before the rows, so that repeats of an earlier batch are recognized.
         for seen_from, seen_to, may_fail in before:
             for portion in self._portions(part, seen_from, seen_to, may_fail=may_fail):
                 self._records(part, portion, may_fail=may_fail)
-            # Repeats among those belong to earlier batches.
+            # Repeats within these belong to earlier batches.
             self._seen.dropped = 0
         for portion in self._portions(part, start, end):
             for made in self._batches(part, portion):
@@ -136,12 +136,12 @@ class WireRead:
             while (portion := feed.ready.get()) is not None:
                 if isinstance(portion, BaseException):
                     raise portion
-                # A semaphore of asyncio is no matter of this thread.
+                # asyncio's semaphore must be used in its loop's thread only.
                 loop.call_soon_threadsafe(feed.credit.release)
                 self.counts.bytes += sum(len(reply.records) for reply in portion)
                 yield portion
         finally:
-            # Also where Spark wants no more rows: pulling on would fill the memory.
+            # Also if Spark wants no more rows: further pulls would fill the memory.
             feed.running.cancel()
         self.counts.requests += feed.pull.requests
         self.counts.repeated += feed.pull.repeated
@@ -149,7 +149,7 @@ class WireRead:
             self.lost += feed.pull.lost
 
     def _feed(self, part: PullPart, start: int, end: int, *, may_fail: bool) -> _Feed:
-        # What is only looked back at may be gone.
+        # Messages that are read only for comparison may be gone.
         options = self.pull if may_fail else replace(self.pull, fail_on_data_loss=False)
         pull = RangePull(self.access.client(), part.queue, start, end, options)
         ready: queue.SimpleQueue[list[Reply] | BaseException | None] = queue.SimpleQueue()
@@ -166,12 +166,12 @@ class WireRead:
         for row in records.bad.tolist():
             at = int(places.positions[row])
             self._broken(part, RecordError("its lengths are inconsistent", at=at))
-        # A reply may have more than was asked for; the rest comes with the next one.
+        # A reply may have more than was asked for; these messages come again with the next one.
         highs = np.array([reply.high for reply in portion])[places.stretch[records.rows]]
         inside = records.head["queue_offset"] < highs
         if not inside.all():
             records = records.take(np.flatnonzero(inside))
-        # Filtered replies leave out what nobody lost.
+        # With a filter, missing messages are not lost ones.
         if may_fail and not self.pull.is_filtered:
             self._count_gaps(part, portion, records)
         records = wanted(records, self.row_filter)
@@ -182,7 +182,7 @@ class WireRead:
     def _count_gaps(self, part: PullPart, portion: list[Reply], records: RecordColumns) -> None:
         """Messages that should have been in the replies."""
         expected = sum(reply.high - reply.low for reply in portion)
-        # Nearly always, so offsets are compared only where some are missing.
+        # Nearly always true, so offsets are compared only if some are missing.
         if len(records) + len(records.bad) >= expected:
             return
         asked = np.concatenate([np.arange(reply.low, reply.high) for reply in portion])
@@ -193,7 +193,7 @@ class WireRead:
             later = found[found > wanted_offset]
             next_offset = int(np.min(later)) if len(later) else portion[-1].high
             raise DataLossError(str(part.queue), wanted_offset, next_offset)
-        # Broken records are there, and counted as such.
+        # Broken records are there, and are counted as broken.
         self.lost += len(gone) - len(records.bad)
 
     def _batches(self, part: PullPart, portion: list[Reply]) -> Iterator[pa.RecordBatch]:
@@ -241,10 +241,11 @@ def in_turn(reads: Sequence[tuple[WireRead, PullPart]], most_rows: int) -> Itera
     begun = rows = 0
     try:
         for at, (read, part) in enumerate(reads):
-            # Small parts would wait for their broker one after the other.
+            # Requests go out ahead: otherwise small parts would wait for their broker one after
+            # another.
             while begun < min(len(reads), at + PARTS_AHEAD):
                 later, its = reads[begun]
-                # The one whose turn it is goes on whatever its size.
+                # The current part begins whatever its size.
                 if begun > at and rows + its.end - its.start > most_rows:
                     break
                 later.begin(its)
@@ -271,11 +272,11 @@ async def _fill(
         async for replies in pull.replies():
             for reply in replies:
                 most = min(reply.high - reply.low, len(reply.records) // FIXED_SIZE)
-                # Within one block nothing is copied, so a portion may be large.
+                # Replies of one block need no copy, so their portion may be large.
                 is_other = bool(portion) and _block_of(reply) is not _block_of(portion[0])
                 is_mixed = is_mixed or is_other
                 if portion and (rows + most > most_rows or (is_mixed and size >= MIXED_BYTES)):
-                    # Waits while two portions are not taken: the reader sets the pace.
+                    # Waits while two portions are not yet taken, so that the reader sets the pace.
                     await credit.acquire()
                     ready.put(portion)
                     portion, rows, size, is_mixed = [], 0, 0, False
@@ -287,7 +288,7 @@ async def _fill(
             ready.put(portion)
         ready.put(None)
     except BaseException as exc:
-        # Also a cancellation, or the reader would wait for ever.
+        # Also for a cancellation: otherwise the reader would wait for ever.
         ready.put(exc)
         if isinstance(exc, asyncio.CancelledError):
             raise
@@ -305,7 +306,7 @@ def _together(portion: list[Reply]) -> tuple[Bytes, Ints, Ints]:
         data = b"".join([reply.records for reply in portion])
         return np.frombuffer(data, np.uint8), ends - sizes, ends
     block = np.frombuffer(first, np.uint8)
-    # Views of one block: their addresses tell where they lie in it.
+    # All are views of one block: their addresses give their places in it.
     begins = np.array([pa.py_buffer(reply.records).address for reply in portion], np.int64)
     begins -= block.ctypes.data
     return block, begins, begins + sizes

@@ -16,7 +16,6 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     try:
         import uvloop
     except ImportError:
-        # uvloop is not there on every platform.
         return asyncio.new_event_loop()
     return uvloop.new_event_loop()
 
