@@ -91,7 +91,7 @@ def make_app(words: Sequence[str] = ()) -> typer.Typer:
         pretty_exceptions_enable=False,  # a bug in PocketMQ shows the plain traceback
     )
     app.callback(help=INTRO, context_settings={"help_option_names": ["-h", "--help"]})(_pocketmq)
-    # Only the asked one: importing all modules would take most of the time of a short command.
+    # Only the module that is asked for: importing all would dominate a short command's time.
     asked = [name for name, commands in COMMANDS.items() if words and words[0] in commands]
     for name in asked or COMMANDS:
         importlib.import_module(f"pocketmq.cluster.cli.{name}").register(app)
@@ -113,15 +113,15 @@ def _pocketmq(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit status."""
-    # entry.py's handler ends the process at once; from here on a command cleans up after Ctrl-C.
+    # entry.py's handler ends the process at once; from here on Ctrl-C lets a command clean up.
     interrupt_again()
     words = list(sys.argv[1:] if arguments is None else arguments)
-    # Behind `--` all words are values: a message's body may be `--debug`.
+    # After `--` all words are values: a message's body may be `--debug`.
     rest = words.index("--") if "--" in words else len(words)
     if "--debug" in words[:rest]:
         words.remove("--debug")
         os.environ["POCKETMQ_DEBUG"] = "1"
-    # Typer knows it before the command only; people type it behind.
+    # Typer takes --version only before the command, but people also type it at the end.
     if words[-1:] == ["--version"] and rest == len(words):
         words = ["--version"]
     logs.configure("debug" if "POCKETMQ_DEBUG" in os.environ else "error")
@@ -132,7 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # `pocketmq consume ... | head`: the reader has closed the pipe
-        # Python flushes standard output at its end, which would fail once more.
+        # Python flushes standard output at exit, which would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except SystemExit:
@@ -140,7 +140,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         return 0  # typer saw the closed pipe first, and has put something else in its place
     except OSError as exc:
-        # Only of files that were named: a traceback of any other is a defect to be reported.
+        # Only for files that the user named: any other error is a defect and needs its traceback.
         if exc.errno in _WRONG_PLACE and _is_named(exc, words):
             advice = "name another file or folder"
             return report(
@@ -148,12 +148,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             )
         if exc.errno not in _NO_ROOM:
             raise
-        # What is still buffered would fail again at Python's end.
+        # Buffered text would fail again when Python exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         print(f"{WHO}: cannot write: {exc.strerror}", file=sys.stderr)
         return 1
     except Exception as exc:
-        # typer's classes of errors are not public, so they are known by name.
+        # Typer's error classes are not public, so they are recognized by name.
         if type(exc).__name__ == "Abort":
             return 130
         if not hasattr(exc, "format_message"):
@@ -175,10 +175,10 @@ def _is_named(exc: OSError, words: Sequence[str]) -> bool:
     failed = Path(os.path.abspath(os.fsdecode(exc.filename)))
     parts = [part for word in words for part in (word, *re.split("[=,:]", word)) if part]
     named = [Path(os.path.abspath(os.path.expanduser(part))) for part in parts]
-    # Above: `--data a/b/c` fails at `a` where that cannot be made.
+    # A parent of a named path: `--data a/b/c` fails at `a` if that cannot be created.
     if any(path.is_relative_to(failed) for path in named):
         return True
-    # Below: a broker's files inside the folder that was named.
+    # A file inside a named folder, such as a broker's.
     is_inside = any(failed.is_relative_to(path) for path in (*named, Path.cwd()))
     return is_inside and exc.errno in _NOT_ALLOWED
 
@@ -211,10 +211,10 @@ def _advised(exc: Exception, message: str, words: Sequence[str]) -> str:
     for error in getattr(exc.__cause__, "errors", list)():  # pydantic's
         info = getattr(getattr(exc, "param", None), "get_runtime_param", lambda: None)()
         bounds = getattr(info, "parameter_info", None)
-        # Pydantic's words name its constraint, and not what a user may write.
+        # Pydantic's message names its constraint instead of what the user may write.
         advice = _about_number(error, getattr(bounds, "min", None), getattr(bounds, "max", None))
         return message.replace(str(error["msg"]).rstrip("."), advice) if advice else message
-    # A value such as -5 looks like an option to the parser.
+    # The parser takes a value such as -5 for an option.
     if re.match(r"No such option: -\d", message):
         return f"{message}; if it is a value, write -- before it"
     if message.startswith("No such command") and "Did you mean" not in message:
@@ -222,7 +222,7 @@ def _advised(exc: Exception, message: str, words: Sequence[str]) -> str:
             return f"{message}; write `pocketmq {swapped}`"
         context = getattr(exc, "ctx", None)
         names = list(getattr(getattr(context, "command", None), "commands", ()))
-        # In a group the list is short; the main one's help is the better place to look.
+        # A group has few commands to list; for all commands the main help is better.
         if context is not None and context.parent is not None:
             return f"{message}; write {' or '.join(names)}"
     return message
@@ -244,7 +244,6 @@ def _about_number(error: Mapping[str, Any], least: float | None, most: float | N
 
 def _swapped(words: Sequence[str]) -> str | None:
     """`group explain` of `explain group`: the first two words turned, if that is a command."""
-    # Only one module is imported for it, as for the command itself.
     if len(words) < 2 or not any(words[1] in commands for commands in COMMANDS.values()):
         return None
     app = typer.main.get_command(make_app([words[1]]))

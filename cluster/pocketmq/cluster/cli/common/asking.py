@@ -21,7 +21,7 @@ def ask(question: str, otherwise: str) -> None:
     """
     typer.echo(f"{question} [y/N] ", nl=False, err=True)
     answer = sys.stdin.readline()
-    # Standard input has ended, so the cursor still stands behind the question.
+    # Standard input has ended without a line feed, so the cursor is still after the question.
     if not answer:
         typer.echo("", err=True)
     if answer.strip().lower() not in ("y", "yes"):

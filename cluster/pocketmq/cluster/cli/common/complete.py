@@ -26,7 +26,7 @@ def _names(
         run,
     )
 
-    # The shell's line may have `-n` already: its cluster is the one to ask.
+    # An `-n` on the shell's line names the cluster to ask.
     where = context.params.get("nameservers")
     if where in (None, DEFAULT_NAMESERVERS):  # an unfinished line is not parsed to its end
         where = os.environ.get("NAMESRV_ADDR")
@@ -70,12 +70,10 @@ def complete_broker(context: typer.Context, incomplete: str) -> list[str]:
 
 def complete_queue(context: typer.Context, incomplete: str) -> list[str]:
     """Queues of the topic that was named before, as `broker-a/0`."""
-    # The parser may not have got to the argument of an unfinished line; the rest then lies in
-    # `args`.
+    # In an unfinished line the parser may not have reached the argument, which is then in `args`.
     topic = context.params.get("topic") or next(iter(context.args), None)
 
     async def names(admin: Admin) -> list[str]:
-        # Without a topic before it there are no queues that the word could name.
         queues = await admin.topic_stats(topic) if isinstance(topic, str) else {}
         return [f"{queue.broker_name}/{queue.queue_id}" for queue in queues]
 
@@ -87,7 +85,7 @@ def complete_words(context: typer.Context, incomplete: str) -> list[str]:
     words = context.params.get("words") or ()
     if not words:
         return complete_topic(context, incomplete)
-    # Where `complete_queue` looks for it.
+    # `complete_queue` looks for the topic there.
     context.params["topic"] = words[0]
     return complete_queue(context, incomplete) if len(words) == 1 else []
 

@@ -57,10 +57,10 @@ def show(
         return
     filled = [table for table in tables if table.rows]
     is_tsv = (output or _default()) == "tsv"
-    # A heading speaks for itself where all is empty, and a program is told by the summary's row.
+    # If all is empty, the heading is enough for people, and the summary's row for programs.
     if tables and not filled and (summary is None if is_tsv else not heading):
         _tell_nothing(tables[0].name)
-    # Programs get a row where people get the heading, which is none of the table's.
+    # Programs get the summary as a row; people get it as the heading.
     if is_tsv:
         for table in filled if summary is None else (summary, *filled):
             for line in tab_separated(table, named=len(tables) > 1):
@@ -106,7 +106,7 @@ def tell(output: OutputFormat | None, facts: Any, *sentences: str) -> None:
 def show_one(output: OutputFormat | None, facts: Any, line: Callable[[], str]) -> None:
     """Print one of a stream of facts, as an object on a line of its own or as a line of text."""
     text = json.dumps(facts, ensure_ascii=False) if output == "json" else line()
-    # At once: the reader may be a pipe, and the next fact may come much later.
+    # Flushed: the reader may be a pipe, and the next fact may come much later.
     print(text, flush=True)
 
 
@@ -125,7 +125,7 @@ def _default() -> OutputFormat:
 
 
 def _bold(line: str) -> str:
-    # By the conventions of no-color.org and of terminals without control sequences.
+    # As no-color.org says, and for terminals without control sequences.
     if not sys.stdout.isatty() or "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb":
         return line
     return f"\x1b[1m{line}\x1b[0m"

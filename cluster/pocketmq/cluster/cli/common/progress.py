@@ -24,7 +24,7 @@ def counting(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    # Rich takes FORCE_COLOR for a terminal, and would draw the bar into a log.
+    # With FORCE_COLOR set, Rich would draw the bar even into a log.
     console = Console(stderr=True, force_terminal=sys.stderr.isatty())
     bar = Progress(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
@@ -34,7 +34,7 @@ def counting(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
         task = bar.add_task(what, total=total)
 
         def tell(done: int) -> None:
-            # Each change draws the whole line, which would take longer than the messages.
+            # Each update draws the whole line, which takes longer than a message.
             if done % SHOWN_EACH == 0 or done == total:
                 bar.update(task, completed=done, refresh=True)
 

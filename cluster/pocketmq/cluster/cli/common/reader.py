@@ -28,7 +28,7 @@ async def while_read(printing: Coroutine[Any, Any, None]) -> None:
     def left() -> None:
         nonlocal has_left
         has_left = True
-        # The descriptor stays readable for ever, so the loop would call this again and again.
+        # The descriptor stays readable, so the loop would call this again and again.
         loop.remove_reader(output)
         work.cancel()
 
@@ -37,11 +37,10 @@ async def while_read(printing: Coroutine[Any, Any, None]) -> None:
     try:
         await work
     except asyncio.CancelledError:
-        # Somebody else has cancelled it, such as Ctrl-C, and that must not look like an end in
-        # order.
+        # Cancelled by something else, such as Ctrl-C, which must not look like a normal end.
         if not has_left:
             raise
-        # Or Python's own flush at its end would fail on the closed pipe, and print that.
+        # Otherwise Python's own flush at exit would fail on the closed pipe, and print the error.
         go_nowhere(sys.stdout)
     finally:
         loop.remove_reader(output)

@@ -47,7 +47,7 @@ def find_nameservers() -> str:
     try:
         return client.get("/cluster", ClusterDescription).nameservers
     except PocketMQError:
-        # An address that the variable names must answer; one that was only guessed need not.
+        # An address from the variable must answer; a guessed one need not.
         if VARIABLE in os.environ:
             raise
         return DEFAULT_NAMESERVERS
@@ -56,11 +56,11 @@ def find_nameservers() -> str:
 def _chosen(context: typer.Context, given: str) -> str:
     """What an option or variable says; `NOT_TOLD` where neither does."""
     source = context.get_parameter_source("nameservers")
-    # While the shell completes, nobody needs a cluster: looking for one takes time.
+    # Completion in the shell needs no cluster, and looking for one takes time.
     if context.resilient_parsing or source is None:
         return given
-    # Told apart by its source: typing the default's address means that one, even beside another
-    # cluster.
+    # Judged by its source: an explicit `-n` with the default's address means that cluster, even if
+    # another one runs here.
     if source.name == "DEFAULT":
         return NOT_TOLD
     addresses(given)  # `-n ""` is a mistake, and not the same as no -n
@@ -78,7 +78,7 @@ def told_or_found(nameservers: str) -> str:
     if nameservers != NOT_TOLD:
         return nameservers
     found = find_nameservers()
-    # On standard error: the output of commands may be read by programs.
+    # On standard error, as programs may read the command's output.
     if found != DEFAULT_NAMESERVERS:
         typer.echo(f"pocketmq: NAMESRV_ADDR={found}, of the cluster that runs here", err=True)
     return found
@@ -126,7 +126,7 @@ def addresses(text: str, option: str = "nameservers") -> list[str]:
     Raises:
         ConfigError: There is none, or one is malformed.
     """
-    # RocketMQ separates by semicolons; a comma is what people type.
+    # RocketMQ separates addresses by semicolons; people often type commas.
     found = [part.strip() for part in text.replace(",", ";").split(";") if part.strip()]
     if not found:
         raise ConfigError(option, "names no address", advice="write host:port;host:port")
@@ -146,7 +146,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
     try:
         factory = loop_factory(os.environ)
     except ConfigError:
-        # Python warns of a coroutine that nobody has awaited.
+        # Otherwise Python would warn of a coroutine that was never awaited.
         coroutine.close()
         raise
     try:

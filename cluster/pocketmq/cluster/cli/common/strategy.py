@@ -53,13 +53,13 @@ class Imagined:
 
     def client_ids(self) -> list[str]:
         """`consumer-1`, ...; with rooms `room@consumer-1`, the rooms in turn."""
-        # Padded with zeros: clients sort their ids as text, and `consumer-10` would come before
+        # Padded with zeros, since ids are sorted as text: `consumer-10` would come before
         # `consumer-2`.
         width = len(str(self.clients))
         names = [f"consumer-{number + 1:0{width}}" for number in range(self.clients)]
         if not self.rooms:
             return names
-        # In front, where the strategies of machine rooms look for a room.
+        # The strategies for machine rooms expect the room in front.
         return [f"{self.rooms[at % len(self.rooms)]}@{name}" for at, name in enumerate(names)]
 
     def strategy_of(self, name: str, topic: str) -> StrategyOf:
@@ -81,16 +81,15 @@ class Imagined:
         if name in ("machine-room", AllocateMessageQueueByMachineRoom.name):
             strategy = AllocateMessageQueueByMachineRoom(self._needed_rooms(name))
         elif name in ("machine-room-nearby", "MACHINE_ROOM_NEARBY"):
-            # Only checked: this strategy reads the rooms from names, which have none without that
-            # option.
+            # Only a check: this strategy reads the rooms from the names, which have them only with
+            # --rooms.
             self._needed_rooms(name)
             strategy = AllocateMachineRoomNearby(AllocateMessageQueueAveragely(), RoomsInNames())
         else:
             try:
                 strategy = strategy_named(name)
             except ConfigError as exc:
-                # A user's class was found missing by its own words, which say more than the list
-                # of names.
+                # For a user's own class the error itself says more than a list of names.
                 if ":" in name:
                     raise
                 raise ConfigError(
@@ -114,7 +113,7 @@ def _fixed(text: str, topic: str) -> tuple[str, list[MessageQueue]]:
     client_id, equals, listed = text.partition("=")
     queues = []
     for place in listed.split(","):
-        # From the right: a broker's name may hold a slash.
+        # From the right, as a broker's name may contain a slash.
         broker, slash, number = place.strip().rpartition("/")
         if not (client_id and equals and broker and slash and number.isdecimal()):
             raise ConfigError(

@@ -68,8 +68,8 @@ def laid_out(table: Table, width: int) -> Layout:
     Numbers are not broken: a table whose numbers alone are wider stays wider.
     """
     cells = [tuple(map(_shown, row)) for row in table.rows]
-    # Of the whole column: a single text in it makes it one that can be folded and stands at the
-    # left.
+    # Decided for a whole column: one text in it makes it a text column, which is left-aligned and
+    # may be folded.
     is_number = [
         bool(table.rows) and all(isinstance(row[at], int | float | None) for row in table.rows)
         for at in range(len(table.columns))
@@ -93,10 +93,10 @@ def folded(text: str, width: int) -> list[str]:
     lines: list[str] = []
     while columns(text) > width:
         begin = _fitting(text, width)
-        # A blank just behind what fits is as good a place as one inside.
+        # A space right after the fitting part is as good a place for the break.
         at = begin.rfind(" ") if len(begin) == len(text) or text[len(begin)] != " " else len(begin)
         if at <= 0:
-            # Not in the first half, which would leave a line nearly empty; a hard break is the
+            # Not in the first half, which would leave the line nearly empty. A hard break is the
             # last resort.
             at = _sign(begin, least=max(1, len(begin) // 2)) or max(1, len(begin))
         lines.append(text[:at].rstrip())
@@ -118,7 +118,7 @@ def _widths(
         max(map(columns, (names[at], *(row[at] for row in cells)))) for at in range(len(names))
     ]
     whole = names.index(table.kept_whole) if table.kept_whole else -1
-    # First with the one column whole, then without: an id that is broken cannot be copied.
+    # First with one column kept whole, then without: a folded id cannot be copied.
     for spared in (whole, -1):
         least = [
             size
@@ -135,7 +135,7 @@ def _widths(
         widest = max(
             (at for at in range(len(names)) if fitting[at] > least[at]), key=fitting.__getitem__
         )
-        # One column at a time, so that the widest ones end about equally wide.
+        # One character at a time, so that the widest columns end about equally wide.
         fitting[widest] -= 1
     return fitting
 
@@ -175,10 +175,11 @@ def tab_separated(table: Table, *, named: bool = False) -> list[str]:
 
 
 def _columns_of(char: str) -> int:
-    # Control characters such as joiners have no width of their own either.
+    # Control characters such as joiners have no width either.
     if unicodedata.combining(char) or unicodedata.category(char) in ("Cf", "Me", "Mn"):
         return 0
-    # Ambiguous ones count as narrow, as terminals show them outside of East Asian locales.
+    # Characters of ambiguous width count as narrow, as terminals outside of East Asian locales show
+    # them.
     return 2 if unicodedata.east_asian_width(char) in "FW" else 1
 
 
@@ -207,7 +208,7 @@ def _shown(cell: Cell) -> str:
 def _plain(cell: Cell) -> str:
     if cell is None:
         return ""
-    # Without thousands separators, which programs would have to take out again.
+    # Without thousands separators, which programs would have to remove.
     return f"{cell:g}" if isinstance(cell, float) else _one_line(str(cell))
 
 

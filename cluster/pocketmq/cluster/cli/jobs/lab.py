@@ -57,7 +57,7 @@ def register(app: typer.Typer) -> None:
 
 @commands.command("list", help="List the labs.")
 def list_labs(output: Sentences = None) -> None:
-    # By default a page for people, with more than the rows that programs get.
+    # People get a page with more than the rows for programs.
     if output in (None, "table"):
         from rich.console import Console
 

@@ -117,10 +117,10 @@ def export(
     from pocketmq.pipeline.jobs import export as run
     from pocketmq.pipeline.jobs.output import check_path, write_rows
 
-    # Before Spark runs for minutes: a wrong name should not cost the result.
+    # Before Spark runs for minutes: a wrong file name must not cost the result.
     if out is not None:
         check_path(out)
-    # A store needs no nameservers, and asking for some would fail where no cluster runs.
+    # A store needs no nameservers, and looking for them would fail where no cluster runs.
     source: dict[str, Any] = {} if store else {"nameServer": told_or_found(nameservers)}
     with pipeline_jobs.progress_bar() as progress:
 

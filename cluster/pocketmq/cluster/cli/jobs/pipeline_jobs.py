@@ -122,7 +122,7 @@ def audit(
     from pocketmq.pipeline.jobs import audit as run
     from pocketmq.pipeline.jobs.output import check_path, write_rows
 
-    # Before the work: a name with a wrong ending should not cost the result.
+    # Checked before the work: a wrong ending of the name must not cost the result.
     if out is not None:
         check_path(out)
     with progress_bar() as progress:
@@ -134,7 +134,7 @@ def audit(
     if out is not None:
         write_rows(found.findings, out, Finding)
     facts = {"count": found.count, "findings": dicts(found.findings), "notes": found.notes}
-    # Programs find the notes among the facts.
+    # For programs the notes are among the facts.
     if is_table(output):
         for note in found.notes:
             typer.echo(f"note: {note}")
@@ -184,7 +184,7 @@ def latency(
     from pocketmq.pipeline.jobs.output import ResultTable, check_path, write_tables
     from pocketmq.runtime.errors import CallerError
 
-    # Exactly one of both: a source to read, or a file to add looks to.
+    # Exactly one of the two: a source to read, or a file to add samples to.
     if bool(source) == (sample is not None):
         raise CallerError("name a source to read, or take looks with --sample FILE")
     if sample is not None:
@@ -200,7 +200,7 @@ def latency(
         return 0
     if out is not None:
         check_path(out)
-    # Matplotlib may be missing, which is better known before Spark runs for minutes.
+    # Before Spark runs for minutes: Matplotlib may be missing.
     if chart is not None:
         check_matplotlib()
     topics = [word.strip() for word in topic.split(",") if word.strip()]
@@ -218,12 +218,12 @@ def latency(
         ("key", found.keys, KeyRow),
     )
     if out is not None:
-        # Beside the file of latencies: their columns differ, so they cannot be rows of one table.
+        # In files beside the latencies: their columns differ, so they cannot be in one table.
         beside = (ResultTable(f"{name}s", rows, kind) for name, rows, kind in rest)
         write_tables(out, ResultTable("", found.rows, LatencyRow), *beside)
     if chart is not None:
         latency_chart.draw(found.rows, chart)
-    # In the table for people a time of day; programs get the number, below.
+    # The table for people shows the time of day; programs get the number below.
     latencies = [
         {**row, "minute_ms": latency_chart.minute_text(row["minute_ms"])}
         for row in dicts(found.rows)
@@ -402,7 +402,7 @@ def progress_bar() -> Iterator[ShowProgress]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    # Rich takes FORCE_COLOR for a terminal, and would draw the bar into a log.
+    # With FORCE_COLOR set, Rich would draw the bar even into a log.
     console = Console(stderr=True, force_terminal=sys.stderr.isatty())
     columns = (
         TextColumn("{task.description}"),
@@ -414,7 +414,7 @@ def progress_bar() -> Iterator[ShowProgress]:
         *columns,
         console=console,
         transient=True,
-        # Threads of rich's own must not run while an audit forks its workers.
+        # No threads of Rich's own may run while an audit forks its workers.
         auto_refresh=False,
         disable=not console.is_terminal,
     ) as bar:

@@ -67,7 +67,7 @@ def replay(
     from pocketmq.pipeline.jobs import replay as run
     from pocketmq.pipeline.jobs.output import check_path, write_rows
 
-    # Before the first message is sent: a second run would send those again.
+    # Checked before the first message is sent, as a second run would send them all again.
     if out is not None:
         check_path(out)
     options = ReplayOptions(speed, rate, state, state_rows, fail_on_data_loss=fail_on_data_loss)

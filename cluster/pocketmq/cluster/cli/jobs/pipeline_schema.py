@@ -89,10 +89,10 @@ def decode(
             nameservers=told_or_found_for([source], nameservers),
             on_batch=on_batch,
         )
-    # The most frequent reason first: it is the one to look at.
+    # The most frequent reason comes first.
     reasons = [Reason(*item) for item in sorted(done.reasons.items(), key=lambda item: -item[1])]
     if out is not None:
-        # The reasons are a table of their own, as a column of a row cannot hold them.
+        # The reasons get a table of their own, since a column cannot hold them.
         did = ResultTable("", [done], Decoded, without=("reasons",))
         write_tables(out, did, ResultTable("reasons", reasons, Reason))
     show(
@@ -141,7 +141,7 @@ def check(
         ),
         heading=f"{counted(checked.versions, 'version')} of {topic}: {verdict}",
     )
-    # Also of what cannot be told: a script must not take that for compatible.
+    # Also for what could not be decided: a script must not take that for compatible.
     return 1 if found else 0
 
 

@@ -131,7 +131,7 @@ def inspect(directory: Directory, index_slots: IndexSlots = None, output: Output
         show(output, msgspec.to_builtins(found))
         return
     for facts in found:
-        # Several stores may lie below the folder: each has its own heading and tables.
+        # The folder may contain several stores, each with its own heading and tables.
         told = _told(facts)
         heading = "\n".join(told)
         summary = Table("store", ("root", "state", "messages", "log"), [told])
@@ -141,7 +141,7 @@ def inspect(directory: Directory, index_slots: IndexSlots = None, output: Output
 def _told(facts: StoreFacts) -> tuple[str, str, str, str]:
     """Root, state, times and log of a store, in words."""
     state = "stopped cleanly" if facts.is_clean else "not stopped cleanly; the next start recovers"
-    # A running broker's files always look as if it was not stopped cleanly.
+    # The files of a running broker always look as if it had not stopped cleanly.
     if facts.is_running:
         state = "a broker has it open; as it was a moment ago"
     elif facts.is_ledger:
@@ -164,7 +164,7 @@ def store_tables(facts: StoreFacts) -> tuple[Table, Table]:
         for file in (*facts.log_files, *facts.config_files)
     ]
     for index in facts.index_files:
-        # As RocketMQ lays an index file out: a header of 40 bytes, 4 for each slot, 20 for each
+        # RocketMQ's layout of an index file: a header of 40 bytes, 4 for each slot, 20 for each
         # entry.
         size = facts.shape.index_slots * 4 + index.entries * 20 + 40
         files.append((index.path, _bytes(size), _entries(index.entries)))
@@ -190,7 +190,7 @@ def _when(time_ms: int, form: str = "%Y-%m-%d %H:%M:%SZ") -> str:
         return "-"
     try:
         return datetime.fromtimestamp(time_ms / 1000, UTC).strftime(form)
-    # Bytes of a damaged record may mean any number.
+    # A damaged record may contain any number.
     except (ValueError, OverflowError, OSError):
         return str(time_ms)
 
@@ -230,7 +230,7 @@ def verify(
         with _progress() as bar:
             task = bar.add_task(os.path.basename(root), total=None)
 
-            # Bound as defaults: a closure would see the bar of the last store only.
+            # Bound as defaults: a plain closure would see only the last store's bar.
             def show(done: int, total: int, bar: Progress = bar, task: TaskID = task) -> None:
                 bar.update(task, completed=done, total=total, refresh=True)
 
@@ -244,7 +244,8 @@ def verify(
             )
         found.append(result)
         if output != "json":
-            # As each is done: a large store takes minutes, and its problems can be read meanwhile.
+            # Reported store by store: a large store takes minutes, so its problems can be read
+            # meanwhile.
             _report(result)
     if output == "json":
         tell(output, msgspec.to_builtins(found))
@@ -313,7 +314,7 @@ def cat(
         typer.Option("--output", "-o", help="How to print.", show_default="json"),
     ] = None,
 ) -> int:
-    # Three ways to print, of which one message can only go by one.
+    # One message can be printed in only one of three ways.
     if sum((raw, format_text is not None, output is not None)) > 1:
         raise CallerError("give one of --raw, -f and -o")
     in_format = None if format_text is None else MessageFormat(format_text)
@@ -327,18 +328,18 @@ def cat(
     roots = find_stores(disk, str(directory))
     if len(roots) > 1:
         names = ", ".join(os.path.basename(root) for root in roots)
-        # Queues of several brokers have the same topic and id, so their offsets would be mixed up.
+        # Queues of several brokers have the same topic and id, so their offsets would be confused.
         raise CallerError(f"{directory} holds several stores: {names}; name one of them")
     status = printed = 0
     with open_store(disk, roots[0]) as store:
         for found in read_queue(store, topic, queue, start):
             if isinstance(found, Problem):
                 typer.echo(str(found), err=True)
-                # It goes on: one damaged record hides none of those behind it.
+                # It continues: one damaged record must not hide the records after it.
                 status = 1
                 continue
             if raw:
-                # As bytes: a record is no text, and print would encode it.
+                # Written as bytes, since a record is not text.
                 sys.stdout.buffer.write(found.record)
             elif in_format is not None:
                 sys.stdout.buffer.write(in_format.line(found))
@@ -370,7 +371,7 @@ def rebuild(
     from pocketmq.protocol.messages.properties import DELAY_LEVELS
     from pocketmq.runtime.clock import SystemClock
 
-    # The command tells losses itself, with their place in the log.
+    # The command reports losses itself, with their place in the log.
     if "POCKETMQ_DEBUG" not in os.environ:
         logs.configure("error", first=_without_losses)
     disk = OsDisk()
@@ -417,8 +418,7 @@ def _run(work: Rebuild, name: str) -> None:
     with ThreadPoolExecutor(1) as pool, _progress() as bar:
         task = bar.add_task(name, total=work.end_offset - work.start_offset)
         job = pool.submit(work.run)
-        # The job must not draw: rich's bar belongs to this thread.
+        # Only this thread draws, as Rich's bar belongs to it.
         while not wait([job], timeout=0.1).done:
             bar.update(task, completed=work.reached_offset - work.start_offset, refresh=True)
-        # Raises here what ended the job.
         job.result()

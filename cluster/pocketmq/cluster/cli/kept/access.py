@@ -176,7 +176,7 @@ def update_user(
     output: Sentences = None,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:
-    # Asked before any broker is: an update without a field is a success that changes nothing.
+    # Refused here: a broker would accept an update without a field, and change nothing.
     if password is None and is_super is None and is_enabled is None:
         raise CallerError("nothing to change: give an option, such as --disable")
 
@@ -283,16 +283,15 @@ def explain(
             return [
                 explained(
                     broker,
-                    # Brokers answer with all names that contain the one that was asked for.
+                    # Brokers return all users whose name contains this one.
                     next((each for each in users[broker] if each.username == user), None),
                     [each for each in rules[broker] if each.subject == f"User:{user}"],
                     need,
                     source,
-                    # Of each broker, as releases may be mixed while a cluster is updated.
+                    # Asked for each broker: releases may be mixed while a cluster is upgraded.
                     longest_prefix_first=await _is_from_5_4(admin, broker),
                 )
-                # Brokers may differ, as each keeps its own users: one that refuses is the answer
-                # to be found.
+                # Each broker keeps its own users, so all are shown: a single one may refuse.
                 for broker in users
             ]
 
@@ -333,7 +332,7 @@ def export(
             return [(users[each], rules[each]) for each in users]
 
     found = run(command())
-    # One list is written for all; which of the differing ones is right only the user can tell.
+    # One list is written for all brokers; if they differ, only the user knows which one is right.
     if any(each != found[0] for each in found):
         raise CallerError("the brokers have different users or rules; name one with --broker")
     lines = mqadmin_lines(*found[0], cluster=cluster, with_secrets=with_secrets)
@@ -342,7 +341,7 @@ def export(
 
 async def _is_from_5_4(admin: Admin, broker: str) -> bool:
     """Whether that broker's release has the later order of rules; of V5_3_3 it has not."""
-    # RocketMQ changed the order of rules with 5.4.0, so the version is what tells.
+    # RocketMQ changed the order of rules in 5.4.0.
     return version_told(await admin.broker_runtime_info(broker)) >= version_number(5, 4, 0)
 
 

@@ -157,7 +157,7 @@ def explain(
     async def command() -> list[Finding]:
         async with remoting() as client:
             everyone = await discover(where, client)
-            # Any process on a manual clock will do: none tells whether somebody moves it just now.
+            # Any process on a manual clock will do: none knows whether somebody is moving it.
             clock_stands = bool(await reachable(everyone))
         async with Admin(nameservers=where) as admin:
             return findings(await gather_facts(admin, group, clock_stands=clock_stands))
@@ -192,7 +192,7 @@ def reset(
     output: Sentences = None,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:
-    # Exactly one of both: they name the same moment in two ways.
+    # Exactly one of the two: both name the moment.
     if (to is None) == (ago is None):
         raise CallerError("give one of --to start, --to end, --to TIME or --ago DURATION")
     where = nameserver_addresses(nameservers)
@@ -202,7 +202,7 @@ def reset(
     async def command() -> list[QueueMove]:
         moment_ms = time_ms
         if moment_ms is None:
-            # From the cluster's time, which on a manual clock is not this machine's.
+            # Counted from the cluster's time, which on a manual clock differs from this machine's.
             moment_ms = max(START_MS, await present_ms(where) - by_ms)
         do = plan_reset if dry_run else reset_group
         async with Admin(nameservers=where) as admin:
@@ -294,7 +294,7 @@ def simulate(
     check_topic(topic)
     room_names = tuple(name.strip() for name in rooms.split(",") if name.strip())
     imagined = Imagined(clients, room_names, tuple(fixed or ()))
-    # Before any cluster is asked: a wrong name of a strategy is known without one.
+    # Before any cluster is asked: a wrong strategy name is found without one.
     strategy_of = imagined.strategy_of(strategy, topic)
 
     async def of_the_route() -> list[MessageQueue]:
@@ -322,7 +322,7 @@ def simulate(
         )
         return
     _tell(allocation, strategy_of(allocation.shares[0].client_id).name)
-    # The last one leaves: joining again is the same step the other way.
+    # The last client leaves; its joining would be the same step in reverse.
     fewer = [share.client_id for share in allocation.shares[:-1]]
     if fewer:
         count = moved(allocation, preview(strategy_of, mq_all, fewer))
@@ -349,7 +349,7 @@ def _tell(allocation: Allocation, name: str) -> None:
     for share in shares:
         typer.echo(f"   {share.client_id}: {share.explanation}")
         typer.echo(f"      -> {' '.join(map(_place, share.queues)) or 'nothing'}")
-    # Strategies are the users' own too, and may share queues out wrongly.
+    # Users' own strategies may share queues out wrongly.
     owners = allocation.owners()
     for problem, places in (
         ("without owner", [queue for queue, who in owners.items() if not who]),
@@ -376,7 +376,7 @@ def group_tables(view: GroupView) -> tuple[Table, Table, Table]:
                 (
                     member.client_id, member.address, member.language, str(member.version),
                     " ".join(member.brokers),
-                    # A member that does not answer may own queues that nobody can count.
+                    # A member that does not answer may own queues that cannot be counted.
                     sum(member.client_id in queue.owners for queue in view.queues)
                     if member.answers else "no answer",
                 )
@@ -394,7 +394,7 @@ def group_tables(view: GroupView) -> tuple[Table, Table, Table]:
             [
                 (
                     each.topic, f"{each.broker}/{each.queue}", each.broker_offset,
-                    # -1 means that the group has no offset there yet.
+                    # -1 means that the group has no offset in this queue yet.
                     None if each.consumer_offset < 0 else each.consumer_offset, each.lag,
                     " ".join(each.owners) or None,
                 )

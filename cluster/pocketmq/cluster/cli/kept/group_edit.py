@@ -195,7 +195,7 @@ def delete(
 ) -> None:
     where = nameserver_addresses(nameservers)
 
-    # Before the question: nobody should say yes to deleting what is not there.
+    # Before the question: nobody should have to confirm deleting a group that does not exist.
     async def check() -> None:
         async with Admin(nameservers=where) as admin:
             if not await known_to(admin, group):
@@ -205,7 +205,7 @@ def delete(
         async with Admin(nameservers=where) as admin:
             return await delete_group(admin, group, clean_offset=clean_offset)
 
-    # With --yes the deletion itself tells that there is no such group.
+    # With --yes the deletion itself reports a missing group.
     if not yes:
         run(check())
         also = " with its offsets" if clean_offset else ""
@@ -214,7 +214,7 @@ def delete(
     tell(
         output,
         {"group": group, "brokers": names, "clean_offset": clean_offset},
-        # RocketMQ keeps the offsets by default: a group of this name would go on where it was.
+        # By default RocketMQ keeps the offsets: a new group of this name would continue from them.
         f"group {group} is deleted on {', '.join(names)}"
         + (" with its offsets" if clean_offset else "; its offsets stay"),
     )
@@ -235,7 +235,7 @@ def _sentence(config: SubscriptionGroupConfig) -> str:
 
 
 def _said(**fields: Any) -> dict[str, Any]:
-    # An option that was not given must not set the field back to its default.
+    # An option that was not given must not reset its field to the default.
     return {name: value for name, value in fields.items() if value is not None}
 
 

@@ -108,8 +108,7 @@ NEW_QUEUES: Final = 4
 async def _lacking(admin: Admin, topic: str, brokers: list[str] | None) -> list[str]:
     """Brokers, of all or of those that are named, that do not have a topic yet."""
     route = await admin.route(topic)
-    # A route names the brokers that have queues of the topic; others are in the cluster's list
-    # only.
+    # The route lists only brokers with queues of the topic; all others are in the list of brokers.
     having = set() if route is None else {each.broker_name for each in route.queue_datas}
     return [each for each in brokers or sorted(await admin.brokers()) if each not in having]
 
@@ -147,10 +146,10 @@ def create(
 
     async def command() -> tuple[list[str], dict[str, int]]:
         async with Admin(nameservers=nameserver_addresses(nameservers)) as admin:
-            # With --update all of them: the named ones, or None for every broker.
+            # With --update: the named brokers, or None for all.
             targets = broker
             if not change_it:
-                # Without --update a second run of a script must change nothing.
+                # Without --update an existing topic must not change.
                 would = await differences(admin, topic, queues, broker, message_type)
                 if would:
                     changes = "; ".join(f"{name}: {what}" for name, what in would.items())
@@ -298,7 +297,7 @@ def brokers_of(found: TopicRouteData) -> list[BrokerOfTopic]:
             queues.write_queue_nums,
             ("R" if queues.perm & Perm.READ else "-") + ("W" if queues.perm & Perm.WRITE else "-"),
             dict(sorted(datas[queues.broker_name].broker_addrs.items()))
-            # A broker may have gone from the nameserver whose queues are still in the route.
+            # A broker may have left the nameserver while its queues are still in the route.
             if queues.broker_name in datas
             else {},
         )
@@ -369,17 +368,17 @@ async def look_at_topic(admin: Admin, topic: str) -> TopicStats:
     bounds = await admin.topic_stats(topic)
     groups = await admin.topic_consumers(topic)
     rates = []
-    # Once for each broker and not for each queue, of which it has several.
+    # Once for each broker, which may have several queues.
     for broker in dict.fromkeys(queue.broker_name for queue in bounds):
         put = await admin.broker_stats(broker, "TOPIC_PUT_NUMS", topic)
-        # Brokers count what goes out by group only, so the topic's rate is the sum.
+        # Brokers count outgoing messages only by group, so the topic's rate is their sum.
         got = [await admin.broker_stats(broker, "GROUP_GET_NUMS", f"{topic}@{g}") for g in groups]
         counted_out = [each.stats_minute.tps for each in got if each is not None]
         rates.append(
             BrokerRates(
                 broker,
                 None if put is None else put.stats_minute.tps,
-                # A broker that has counted none yet is no rate of zero.
+                # Unknown rather than 0 if the broker has counted nothing yet.
                 sum(counted_out) if counted_out else None,
             )
         )
@@ -442,7 +441,7 @@ def delete(
         async with Admin(nameservers=where) as admin:
             await admin.delete_topic(topic)
 
-    # Also with --yes: it refuses the cluster's own topics.
+    # Also with --yes, since this refuses the cluster's own topics.
     count = run(stored())
     if not yes:
         ask(f"Delete topic {topic} with {counted(count, 'message')}?", "nothing was deleted")

@@ -119,7 +119,7 @@ def send(
             raise CallerError("give one of --delay 2h and --delay-level 18, not both")
         delay_level, delay_ms = _delay_of(delay)
     properties = [_property(each) for each in prop or ()]
-    # Bytes as the shell gave them: a word that is no UTF-8 is sent unchanged.
+    # The bytes that the shell gave: a body that is no UTF-8 is sent unchanged.
     bodies = _lines() if body == "-" else iter((os.fsencode(body),) * count)
     if body == "-":
         # Reading a line blocks the loop, which then could not handle Ctrl-C.
@@ -133,7 +133,8 @@ def send(
                 )
                 for name, value in properties:
                     message.put_user_property(name, value)
-                # One after the other: with a key the order of a queue is that of the lines.
+                # One after another, so that messages with one key are stored in the order of the
+                # lines.
                 result = await producer.send(message, key=ordered_by)
                 show_one(output, _facts_of(result), partial(_sent, result))
 
@@ -148,7 +149,7 @@ def _delay_of(text: str) -> tuple[int, int | None]:
     """
     delay_ms = parse_duration_ms(text)
     lengths = [parse_duration_ms(each) for each in LEVELS]
-    # A level where one has the length: brokers of 4.9 have no timer.
+    # A delay level if one has this length, as brokers of 4.9 have no timer.
     return (lengths.index(delay_ms) + 1, None) if delay_ms in lengths else (0, delay_ms)
 
 
@@ -183,7 +184,7 @@ def _facts_of(result: SendResult) -> dict[str, Any]:
 
 
 def _lines() -> Iterator[bytes]:
-    # Only the line's own end: other blanks are part of the body.
+    # Only the line feed is removed: other white space is part of the body.
     for line in sys.stdin.buffer:
         yield line.rstrip(b"\n")
 
@@ -221,7 +222,7 @@ def consume(
     where = nameserver_addresses(nameservers)
     allocation = strategy_named(strategy)
     first = ConsumeFromWhere.FIRST_OFFSET if start == "first" else ConsumeFromWhere.LAST_OFFSET
-    # Several of them may run at once, and each has its own control port to announce.
+    # Several may run at once, each with its own control port to announce.
     name = f"consume-{os.getpid()}"
     tell_message = tail.printer(format_text, output)
 
@@ -236,13 +237,13 @@ def consume(
         )
         consumer.subscribe(topic, tags)
 
-        # A topic that is created after the start would else be noticed at the next poll of routes.
+        # Otherwise a topic that is created later would be noticed only at the next poll of routes.
         def on_found() -> None:
             consumer.subscribe(topic, tags)  # makes a running consumer fetch the route at once
 
         role.tasks.start(watch_route(topic, where, _tell, on_found), name="route watch")
         status = {"role": "consumer", "group": group, "topic": topic}
-        # The port before the consumer: its first timers already move with the cluster's clock.
+        # The port comes before the consumer, so that its first timers follow the cluster's clock.
         async with (
             control_port(name, role.clock, lambda: status, announce_to=where),
             consumer,
@@ -261,7 +262,7 @@ def consume(
     options = RoleOptions(
         log_level="error",
         clock=clock,
-        # A manual clock begins at the cluster's time and not at this machine's.
+        # A manual clock begins at the cluster's time, not at this machine's.
         clock_start_ms=run(cluster_time_ms(where)) if clock == "manual" else 0,
     )
     return run_role(main, role="pocketmq", name=name, options=options)

@@ -41,7 +41,7 @@ class RouteWatch:
         return self._news(f"the route of topic {self._topic} is not known: {error}")
 
     def _news(self, text: str, *, good: bool = False) -> str | None:
-        # After good news nothing is kept: a route that was there from the start is no news.
+        # Good news resets the text, so that a topic which exists from the start is not reported.
         before, self._said = self._said, "" if good else text
         if self._said == before:
             return None  # unchanged, or the route was there from the beginning
@@ -67,7 +67,7 @@ async def watch_route(
         while True:
             news, is_there = await _look(watch, admin.route(topic))
             if news is not None:
-                # `news` with a route means that one was missing before: only then the consumer has
+                # With a route, `news` means that it was missing before: only then the consumer has
                 # to look again.
                 say(news)
                 if is_there:
@@ -79,8 +79,7 @@ async def _look(
     watch: RouteWatch, question: Awaitable[TopicRouteData | None]
 ) -> tuple[str | None, bool]:
     try:
-        # The coroutine is made by the caller and awaited here, so that its error is turned into
-        # words.
+        # Awaited within this `try`, which turns its error into a text.
         route = await question
     except PocketMQError as exc:
         return watch.failed(exc), False

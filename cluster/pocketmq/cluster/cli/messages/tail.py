@@ -109,7 +109,7 @@ def printer(format_text: str | None, output: OutputFormat | None) -> Callable[[M
     if format_text is not None:
         if output is not None:
             raise CallerError("give -f or -o, not both")
-        # Compiled before the cluster is asked, so that a wrong letter is told at once.
+        # Compiled before the cluster is asked, so that a wrong letter is reported at once.
         compiled = MessageFormat(format_text)
         return lambda message: _write(compiled.line(message))
     if output == "json":
@@ -118,7 +118,7 @@ def printer(format_text: str | None, output: OutputFormat | None) -> Callable[[M
 
 
 def _write(data: bytes) -> None:
-    # `print` keeps text in a buffer of its own, which must not come behind these bytes.
+    # `print` has a buffer of its own, which must be written before these bytes.
     sys.stdout.flush()
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
@@ -157,7 +157,7 @@ def tail(
     output: Output = None,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:
-    # All of them before a cluster is asked: a wrong position is known without one.
+    # All are checked before a cluster is asked: a wrong position is found without one.
     where, only, begin = nameserver_addresses(nameservers), queue_names(queue), position(start)
     end = END if until is None else position(until)
     tell = printer(format_text, output)
@@ -166,21 +166,19 @@ def tail(
         left = count or sys.maxsize
         async with Admin(nameservers=where) as admin:
             bounds = await bounds_of(admin, topic, only)
-            # `10m-ago` counts from the cluster's time, which on a manual clock is not this
+            # `10m-ago` counts from the cluster's time, which on a manual clock differs from this
             # machine's.
             found = await ranges(admin, bounds, begin, end, await present_ms(where))
             if wait and until is None:
                 begins = {each.queue: each.begin for each in found}
-                # `aclosing` ends the reads under way when the count is reached in the middle of an
-                # answer.
+                # `aclosing` ends the reads under way when the count is reached.
                 async with aclosing(follow(admin, begins, tags)) as messages:
                     async for message in messages:
                         tell(message)
                         left -= 1
                         if not left:
                             return
-            # Queue by queue, as nothing new is waited for; between queues there is no order to
-            # keep.
+            # Queue by queue, since no new messages are awaited, and queues have no common order.
             for each in found:
                 async with aclosing(read_range(admin, each, tags)) as messages:
                     async for message in messages:
@@ -227,13 +225,13 @@ def show_message(
     if output == "json":
         return
     typer.echo("")
-    # Behind the tables: a body may be long, and may hold lines that look like them.
+    # After the tables: a body may be long, and may have lines that look like a table.
     typer.echo(shown(message.body, body))
     if copies > 1:
         typer.echo(
             f"\n{copies} copies of it are stored; "
             f"`pocketmq explain message {message.msg_id}` tells its life",
-            # On standard error, so that a pipe gets the message alone.
+            # On standard error, so that a pipe gets only the message.
             err=True,
         )
 

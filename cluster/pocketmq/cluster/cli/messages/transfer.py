@@ -107,7 +107,7 @@ def export_messages(
     output: Sentences = None,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:
-    # A format has its own letters for bodies.
+    # A format has its own letters for the body.
     if format_text is not None and bodies != "text":
         raise CallerError("give -f or --bodies, not both")
     line_of = _json_line(bodies) if format_text is None else MessageFormat(format_text).line
@@ -117,10 +117,10 @@ def export_messages(
     async def command() -> int:
         done = 0
         async with Admin(nameservers=where) as admin:
-            # Bounds are taken once, so that an export ends although messages go on coming.
+            # The ends are fixed at the start, so the export ends even if messages keep coming.
             bounds = await bounds_of(admin, topic, only)
             wanted = await ranges(admin, bounds, begin, end, await present_ms(where))
-            # Opened only now: a topic that does not exist must not empty a file that was named.
+            # Opened only now, so that a missing topic does not empty an existing file.
             with (
                 _writing(to) as file,
                 counting(f"export {topic}", sum(each.count for each in wanted)) as tell,
@@ -142,7 +142,7 @@ def export_messages(
 def _json_line(bodies: str) -> Callable[[MessageExt], bytes]:
     def line(message: MessageExt) -> bytes:
         told = as_json(message, base64_body=bodies == "base64")
-        # A lone surrogate may stand in a property, and UTF-8 has no bytes for it.
+        # A property may contain a lone surrogate, which UTF-8 cannot encode.
         return json.dumps(told, ensure_ascii=False).encode(errors="replace") + b"\n"
 
     return line
@@ -162,8 +162,8 @@ def import_messages(
     if topic is not None:
         check_topic(topic)
     total = None
-    # Standard input cannot be read twice: of a broken pipe the lines before the wrong one are
-    # sent.
+    # A file is checked to its end first, so that nothing is sent of a broken one. Standard input
+    # cannot be read twice: lines before a wrong one are sent.
     if file != "-":  # nothing is sent of a file that is broken further down
         with _reading(file) as lines:
             total = sum(1 for _ in read_lines(lines, file, topic))
@@ -174,13 +174,13 @@ def import_messages(
             _reading(file) as lines,
             counting(f"import {file}", total) as tell,
         ):
-            # Errors name the line, and `-` would say nothing there.
+            # Error messages name the file, and `-` would not be clear.
             name = "standard input" if file == "-" else file
             where = nameserver_addresses(nameservers)
             async with Producer(SEND_GROUP, nameservers=where) as producer:
                 for done, each in enumerate(read_lines(lines, name, topic), start=1):
                     if not dry_run:
-                        # By the lane, so that messages of one queue stay in their order.
+                        # The lane is the key, so that messages of one queue stay in order.
                         await producer.send(each.message, key=each.lane)
                     sent[each.message.topic] = sent.get(each.message.topic, 0) + 1
                     tell(done)
@@ -233,8 +233,8 @@ def resend(
                 for letter, message in zip(letters, messages, strict=True):
                     place = None
                     if not dry_run:
-                        # By its keys: letters of one key come again in the order in which they
-                        # died.
+                        # By its keys, so that dead letters of one key are sent again in their
+                        # order.
                         result = await producer.send(message, key=letter.keys)
                         place = _place(result.queue, result.queue_offset)
                     told.append(
@@ -269,7 +269,7 @@ def _place(queue: MessageQueue, offset: int) -> str:
 @contextmanager
 def _writing(path: Path | None) -> Iterator[BinaryIO]:
     if path is None:
-        # Not closed, as it is the process's own.
+        # Not closed, as it is the process's standard output.
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return

@@ -104,7 +104,7 @@ def advance(
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:
     by_ms = parse_duration_ms(duration)
-    # Before anybody is asked: the roles would refuse it one by one.
+    # Checked before any role is asked: otherwise each would refuse it.
     if by_ms > MAX_ADVANCE_S * 1000:
         raise TooFarError(by_ms / 1000)
     where = nameserver_addresses(nameservers)
@@ -117,19 +117,19 @@ def advance(
         async with remoting() as client:
             everyone = await discover(where, client)
             members = await reachable(everyone, silent.append)
-            # Nobody at all answered, so a list of those that were left out would say less.
+            # If nobody answers, one error says more than the list of all.
             if len(silent) == len(everyone):
                 raise NoNameServerError(tuple(where))
             for error in silent:
                 left_out(error)
-            # RocketMQ's own roles, and PocketMQ's on real time, answer and cannot be moved.
+            # RocketMQ's own roles and PocketMQ's on real time answer, but cannot be moved.
             if not members:
                 raise CallerError(
                     f"nobody at {';'.join(where)} has a clock that can be moved; "
                     "start the cluster with `pocketmq up --clock manual`"
                 )
 
-            # One that ends while its clock moves must not keep the others behind.
+            # A member that ends during the move must not stop the others.
             time_ms = await lock_step.advance(
                 members, by_ms, on_lost=lambda _member, error: left_out(error)
             )
@@ -149,11 +149,12 @@ def show_clocks(output: Output = None, nameservers: Nameservers = DEFAULT_NAMESE
     async def command() -> list[ClockView]:
         async with remoting() as client:
             everyone = await discover(where, client)
-            # could be better: one after the other, and a silent process costs its whole limit.
+            # could be better: members are asked one after another, and each silent one costs the
+            # whole time limit.
             return [await _look_at(member) for member in everyone]
 
     views = run(command())
-    # Nobody answers: more likely a wrong address than a cluster that is silent as a whole.
+    # If nobody answers, the address is probably wrong.
     if all(each.kind is None for each in views):
         raise NoNameServerError(tuple(where))
     show(output, [asdict(each) for each in views], clock_table(views))
@@ -229,7 +230,8 @@ def set_time(
         at = int(moment) if moment.isdigit() else None
         if at is None:
             parsed = datetime.fromisoformat(moment)
-            # Unlike `group reset`, without a zone it is UTC, as `clock show` prints moments.
+            # Without a zone the moment is in UTC, as `clock show` prints it; `group reset` uses
+            # local time.
             aware = parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
             at = round(aware.timestamp() * 1000)
     except ValueError as exc:
@@ -262,7 +264,7 @@ async def present_ms(nameservers: list[str]) -> int:
     """The cluster's time, which may be manual; this machine's if no name server tells it."""
     try:
         return await cluster_time_ms(nameservers)
-    # RocketMQ's nameserver knows no such request, and its cluster runs on real time.
+    # RocketMQ's nameserver does not know this request; its cluster runs on real time.
     except NoNameServerError:
         return SystemClock().time_ms()
 
@@ -271,7 +273,7 @@ def moment_text(time_ms: int) -> str:
     """A moment in UTC, to the millisecond; `--from`, `--to` and the like take it as it stands."""
     try:
         moment = datetime.fromtimestamp(time_ms / 1000, UTC).replace(tzinfo=None)
-    # A broken message may have any number for a time.
+    # A broken message may have any number as its time.
     except (ValueError, OverflowError, OSError):
         return str(time_ms)
     return moment.isoformat(sep=" ", timespec="milliseconds") + "Z"

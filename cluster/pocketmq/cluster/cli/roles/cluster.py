@@ -83,8 +83,8 @@ def show_cluster(
             epochs: dict[str, str] = {}
             for broker, replicas in found.items():
                 if name in (None, broker):
-                    # By address: a broker name has several replicas, and each tells only its own
-                    # part.
+                    # Asked by address: a broker name has several replicas, and each knows only its
+                    # own state.
                     states[broker] = {
                         number: await _state(admin, address) for number, address in replicas.items()
                     }
@@ -94,7 +94,7 @@ def show_cluster(
             acting = {
                 address
                 for broker in states
-                # A slave acts only while its name has no master (Z-5).
+                # A slave acts as master only while its broker name has no master (Z-5).
                 if 0 not in found[broker]
                 for address in found[broker].values()
                 if await _acts(admin, broker, address)
@@ -109,7 +109,7 @@ def show_cluster(
 async def _state(admin: Admin, address: str) -> HARuntimeInfo | str:
     try:
         return await admin.ha_status(address)
-    # One that does not answer is a row of its own, not the end of the command.
+    # A replica that does not answer becomes a row, and does not end the command.
     except (PeerError, BrokerError) as exc:
         return str(exc)
 
@@ -128,12 +128,12 @@ async def _with_age(
 ) -> ReplicaView:
     """The same, with the age of what a slave lacks."""
     master = brokers[view.broker].get(0)
-    # 0 bytes are 0 ms; without a master nobody has the message whose age is asked for.
+    # A lag of 0 bytes is 0 ms; without a master the age of the first missing message is unknown.
     if not view.lag_bytes or view.log_end is None or master is None:
         return replace(view, lag_ms=view.lag_bytes)
     try:
         oldest = await admin.message_at(master, view.log_end)
-    # No record begins where the slave's log ends, or the master has just gone.
+    # No record begins where the slave's log ends, or the master has just stopped.
     except (PeerError, BrokerError):
         return view
     return replace(view, lag_ms=max(0, SystemClock().time_ms() - oldest.store_timestamp_ms))
@@ -164,7 +164,7 @@ def views(
     """
     for broker, replicas in states.items():
         master = replicas.get(0)
-        # Without a master there is no end to compare with, so nothing is said to be lacking.
+        # Without a master there is no end to compare with, so no lag is shown.
         end = master.master_commit_log_max_offset if isinstance(master, HARuntimeInfo) else None
         for number, state in replicas.items():
             address = brokers[broker][number]
@@ -179,7 +179,7 @@ def views(
                 yield ReplicaView(broker, role, address, at, in_sync, epoch=epoch)
             else:
                 own = state.ha_client_runtime_info.max_offset
-                # The slave's answer may be newer than the master's, and no lag is below zero.
+                # The slave's answer may be newer than the master's; a lag is never negative.
                 lag = None if end is None else max(0, end - own)
                 epoch = epochs.get(address)
                 yield ReplicaView(broker, role, address, own, lag_bytes=lag, epoch=epoch)
@@ -200,7 +200,7 @@ def replica_tables(found: list[ReplicaView]) -> list[Table]:
         for each in found
     ]
     tables = [Table("broker", columns, rows)]
-    # Tables of their own: without controllers no broker has an epoch.
+    # Epochs get a table of their own, since without controllers no broker has one.
     epochs = [(each.broker, each.role, each.epoch) for each in found if each.epoch]
     if epochs:
         tables.append(Table("epoch", ("broker", "role", "epoch"), epochs))

@@ -71,19 +71,19 @@ def show(
 ) -> None:
     classes = config_classes(role)
     if config is not None:
-        # As the role itself would refuse the file: what is shown here must be what would run.
+        # The role would refuse such a file, and only what would run is shown.
         refuse_unused_by(role, config, broker_conf)
     found: list[OptionView] = []
     for config_class in classes:
         loaded = load(config_class, {}, os.environ, config, broker_conf=broker_conf)
         for each in describe(config_class):
-            # Roles share option classes, and not every option of one is for every role.
+            # Roles share option classes, but not every option applies to every role.
             if each.roles and role not in each.roles:
                 continue
             origin = loaded.origins[each.name]
             if changed and origin == "default":
                 continue
-            # The value of a secret must not get into a terminal's history or a bug report.
+            # A secret's value must not get into a terminal's history or a bug report.
             value = "***" if each.secret else as_text(getattr(loaded.config, each.name))
             found.append(OptionView(each.toml, value, each.unit or "", origin, each.help))
     if output is None:
@@ -92,7 +92,6 @@ def show(
             typer.echo(f"{view.option + ' = ' + view.value + unit:58} # {view.origin}: {view.help}")
     else:
         show_rows(output, [asdict(view) for view in found], option_table(found))
-    # On standard error, behind the options: RocketMQ's files often have keys that PocketMQ does
-    # not know.
+    # On standard error, after the options: RocketMQ's files often have keys unknown to PocketMQ.
     for name in unknown_names(classes, os.environ, broker_conf):
         typer.echo(f"unknown and ignored: {name}", err=True)

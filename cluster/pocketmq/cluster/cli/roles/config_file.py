@@ -76,7 +76,7 @@ def refuse_unused_by(role: Role, path: Path, broker_conf: Path | None = None) ->
     classes = config_classes(role)
     if role == "nameserver":
         own = load(classes[0], {}, os.environ, path, broker_conf=broker_conf).config
-        # Only then a nameserver loads the controller's options too.
+        # Only with this option a nameserver also loads the controller's options.
         if own.enable_controller_in_namesrv:
             classes.append(config_classes("controller")[0])
     refuse_unused(path, classes, f"pocketmq {role}")
@@ -92,7 +92,7 @@ def refuse_unused_by_up(path: Path, options: ClusterOptions) -> None:
     Raises:
         ConfigError: A key is used by nobody, or `up` chooses its value itself.
     """
-    # Any folder and any ports will do: only the flags are read that each role would get.
+    # The folder and the ports do not matter: only the names of each role's flags are used.
     spec = cluster_spec(options, Path(), controller_ports=range(1, options.controllers + 1))
     brokers = (*spec.brokers, *spec.slaves)
     common = _BY_SUPERVISOR
@@ -106,16 +106,14 @@ def refuse_unused_by_up(path: Path, options: ClusterOptions) -> None:
         ("proxy", spec.proxies, common | {"--nameservers"}),
     )
     for role, processes, more in roles:
-        # A table such as [proxy] is unused where no proxy is started, and is refused then.
+        # Without such a process a table such as [proxy] is unused, and is refused.
         if not processes:
             continue
-        # Of all processes: a flag that only some of them get leaves the file's value to the
-        # others.
+        # Flags that all processes get: if only some get one, the others use the file's value.
         flags = set.intersection(*(set(each.arguments) for each in processes)) | set(more)
         for config_class in config_classes(role):
             if config_class not in classes:
-                # Roles share classes, such as `Budget`; the order is that in which errors list
-                # them.
+                # Roles share classes such as `Budget`; errors list them in this order.
                 classes.append(config_class)
             chosen |= _chosen(role, config_class, flags)
     refuse_unused(path, classes, "pocketmq up", chosen=chosen)
@@ -131,10 +129,10 @@ def _chosen(role: Role, config_class: type[Any], flags: set[str]) -> dict[Key, s
     found: dict[Key, str] = {}
     for each in describe(config_class):
         if each.name in given:
-            # The role's own name first: `broker_port` says more than `port`.
+            # The role's own name first, as `broker_port` says more than `port`.
             named = (f"{role}_{each.name}", each.name, _ELSEWHERE.get(each.name, ""))
             there = next((name for name in named if name in of_cluster), "")
-            # Empty where nothing says so of the cluster: the key is then refused without advice.
+            # Empty if no option of the cluster does this: the key is then refused without advice.
             key = (section_of(config_class), each.name)
             found[key] = f"[{ClusterOptions.section}] {there}" if there else ""
     return found

@@ -71,7 +71,7 @@ def get(
     for key in keys or ():
         if key not in known:
             raise ConfigError(key, "is unknown there", advice="`pocketmq config get` lists all")
-    # All keys that any of them has: brokers of different releases have different options.
+    # The keys of all brokers together: brokers of different releases have different options.
     listed = sorted(keys or known)
     facts = {
         name: {key: all_of[key] for key in listed if key in all_of}
@@ -91,13 +91,12 @@ def set_options(
 
     async def command() -> tuple[dict[str, dict[str, str]], dict[str, dict[str, str]], list[str]]:
         async with Admin(nameservers=nameserver_addresses(nameservers)) as admin:
-            # Asked before and after, as a role may refuse one change and take another.
+            # Read before and after the change, as a role may accept some changes and refuse others.
             before = await _options(admin, broker, nameserver=nameserver)
             if nameserver:
                 remarks = await admin.update_nameserver_config(wanted)
             else:
                 remarks = {name: await admin.update_broker_config(name, wanted) for name in before}
-            # Asked again and not computed: the role decides what it takes.
             after = await _options(admin, broker, nameserver=nameserver)
         return before, after, [f"{name}: {text}" for name, text in remarks.items() if text]
 
@@ -106,10 +105,9 @@ def set_options(
     rows = [tuple(change.values()) for change in changes_made]
     show(output, changes_made, Table("option", ("where", "option", "was", "is", "acts"), rows))
     for remark in remarks:
-        # Not among the rows of JSON, which a program reads.
+        # With JSON on standard error, so that the program that reads the rows does not get it.
         typer.echo(remark, err=output == "json")
-    # An option that a role does not know leaves no trace but its absence; what it refuses, it
-    # names in its remark.
+    # A role ignores an option that it does not know, and names one that it refuses in its remark.
     if any(key not in options for options in after.values() for key in wanted) or any(
         "not changed: " in remark for remark in remarks
     ):
@@ -122,7 +120,7 @@ def _wanted(changes: Iterable[str]) -> dict[str, str]:
         key, separator, value = change.partition("=")
         if not separator:
             raise ConfigError(change, "is no KEY=VALUE")
-        # Blanks around the equals sign are those of a properties file.
+        # A properties file may have blanks around the equals sign.
         wanted[key.strip()] = value.strip()
     return wanted
 

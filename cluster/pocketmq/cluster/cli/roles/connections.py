@@ -69,7 +69,7 @@ def connections(
     async def command() -> list[ConnectionView]:
         async with Admin(nameservers=nameserver_addresses(nameservers)) as admin:
             known = await admin.brokers()
-            # Else an empty list would answer a misspelt name.
+            # Otherwise the answer to a misspelt name would be an empty list.
             for name in broker or ():
                 if name not in known:
                     raise BrokerNotFoundError(name)
@@ -80,7 +80,7 @@ def connections(
         for each in run(command())
         if (not broker or each.broker in broker) and (not group or each.group in group)
     ]
-    # A group without a client is what people look for here, so it is told as an error.
+    # A group without a client is an error: otherwise the list would be empty without a word.
     for name in group or ():
         if all(each.group != name for each in found):
             raise CallerError(
@@ -96,13 +96,13 @@ def connections(
 
 async def connected(admin: Admin) -> list[ConnectionView]:
     """Ask every master and every gRPC proxy for its clients."""
-    # Only a proxy knows the SDKs behind it: to brokers it is their client itself.
+    # Only a proxy knows the SDKs behind it; brokers see the proxy as their client.
     producers = await admin.proxy_producers()
     for name in await admin.brokers():
         producers[name] = await admin.producers(name)
     found = [
         ConnectionView(
-            # Java writes an address with a slash before it.
+            # Java writes an address with a leading slash.
             name, "producer", group, each.client_id, each.remote_ip.lstrip("/"), each.language,
             each.version,
         )

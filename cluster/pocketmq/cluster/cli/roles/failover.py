@@ -62,11 +62,11 @@ def failover(
     async def main() -> None:
         client = RemotingClient(network_of(os.environ))
         try:
-            # Only the leader changes who is master; the others would refuse.
+            # Only the leader changes the master; the other controllers would refuse.
             leader = await _leader(client, asked)
             before = await _replicas(client, leader, broker)
             chosen = to if to is not None else _other(broker, before)
-            # By name: without `designate_elect` the leader takes its own choice.
+            # With `designate_elect` the leader takes this replica; otherwise it chooses by itself.
             header = ElectMasterRequestHeader(
                 broker_name=broker, broker_id=chosen, designate_elect=True
             )
@@ -95,14 +95,14 @@ async def _leader(client: RemotingClient, controllers: list[str]) -> str:
     for address in controllers:
         try:
             reply = expect(await client.call(address, GetControllerMetaDataRequestHeader()))
-        # The leader is often the one that has died: the others know the new one.
+        # Often the leader has just died; the other controllers know the new one.
         except RemotingError as exc:
             reasons.append(str(exc))
             continue
         leader = reply.header(GetMetaDataResponseHeader).controller_leader_address
         if leader is not None:
             return leader
-        # It answers during an election too, when there is none.
+        # During an election a controller answers, but there is no leader.
         reasons.append(f"{address} knows of no controller that leads")
     raise NoReplicaError(
         f"no controller leads: {'; '.join(reasons)}; start a cluster with `pocketmq up "
@@ -119,7 +119,7 @@ async def _replicas(client: RemotingClient, leader: str, broker: str) -> Replica
 
 def _other(broker: str, replicas: ReplicasInfo) -> int:
     for each in replicas.in_sync_replicas:
-        # The set may hold a replica that has just died, as it shrinks only after a while.
+        # The in-sync set may contain a replica that has just died, as it shrinks only later.
         if each.alive and each.broker_id != replicas.master_broker_id:
             return each.broker_id
     raise NoReplicaError(

@@ -149,7 +149,7 @@ def add(
         "with_code": with_code,
         "delay_ms": delay_ms,
     }
-    # The option's bounds include 0, as typer has no open ones.
+    # The option's range includes 0, since typer has no open ranges.
     if not probability:
         raise CallerError("a fault of probability 0 never fires; write more than 0, up to 1")
     rule = msgspec.convert(given, FaultRule)
@@ -161,7 +161,7 @@ def add(
 def list_rules(output: Output = None, control: Control = None, data: Data = None) -> None:
     states = ControlClient.found(control, data).get("/faults", list[FaultState])
     rows = [
-        # The rule's id is a column of its own, and the rest of the line another.
+        # The rule's id and the rest of its line are two columns.
         (
             *_line(each.rule).split(" ", 1),
             ", ".join(f"{role} {count}" for role, count in each.fired.items() if count) or "never",
@@ -216,7 +216,7 @@ def fault_proxy(
 
 def _line(rule: FaultRule) -> str:
     words = [rule.id, rule.do]
-    # It holds for all frames between two roles: none of the other fields counts.
+    # A partition drops all frames between two roles, so the other fields do not apply.
     if rule.do == "partition":
         return f"{rule.id} partition {rule.role} {rule.other}"
     if rule.role is not None:
@@ -227,7 +227,6 @@ def _line(rule: FaultRule) -> str:
         words.append(f"with {response_name(int(rule.with_code))}")
     named = {name: getattr(rule, name) for name in ("topic", "group", "nth", "times")}
     words += [f"{name}={value}" for name, value in named.items() if value is not None]
-    # A rule that always fires needs no seed.
     if rule.probability < 1:
         words.append(f"probability={rule.probability:g} seed={rule.seed}")
     if rule.delay_ms:

@@ -59,7 +59,7 @@ def ready(
     if output != "json":
         for each in found.missing:
             typer.echo(f"not ready: {each}", err=True)
-    # The word would be wrong while it is not ready; JSON says that itself.
+    # The word "ready" would be wrong otherwise; JSON has its own field.
     if found.ready or output == "json":
         tell(output, msgspec.to_builtins(found), "ready")
     return 0 if found.ready else 1
@@ -72,8 +72,8 @@ def down(output: Sentences = None, control: Control = None, data: Data = None) -
     pid = stopping.pid
 
     async def wait() -> None:
-        # could be better: the pid is of the cluster's machine, which with --control may be another
-        # one.
+        # could be better: the pid belongs to the cluster's machine, which with --control may be
+        # another one.
         async with asyncio.timeout(STOP_LIMIT_S):
             await until_gone(pid)
 

@@ -135,12 +135,12 @@ def proxy(context: typer.Context) -> None:
 
 def _become(module: str, help_text: str, arguments: list[str]) -> None:
     """Replace this process by the role's, which loads neither typer nor rich."""
-    # First the examples; the role prints its options behind them.
+    # The examples come first; the role prints its options after them.
     if "--help" in arguments or "-h" in arguments:
         print(help_text.replace("\b\n", ""), flush=True)
-    # `execv` drops what Python has not written yet.
+    # `execv` discards what Python has not written yet.
     sys.stdout.flush()
-    # The same process id: a supervisor that started this command signals the role itself.
+    # The process id stays, so a supervisor that started this command signals the role itself.
     os.execv(sys.executable, [sys.executable, "-m", module, *arguments])  # noqa: S606 - no shell
 
 
@@ -286,9 +286,9 @@ def up(
         "control_port": control_port,
         "events": events,
     }
-    # Flags that are None were not given, and leave room for the environment and the file.
+    # None means that the flag was not given, so that the environment and the file count.
     loaded = load(ClusterOptions, flags, os.environ, config)
-    # Before the file is judged: whether its [proxy] is used depends on it.
+    # Before the file is checked: whether its [proxy] is used depends on this.
     options, no_proxy = with_proxy(loaded.config, loaded.origins)
     if config is not None:
         from pocketmq.cluster.cli.roles.config_file import refuse_unused_by_up
@@ -300,10 +300,11 @@ def up(
         config_path=config,
         seed=seed,
         ports_file=ports_file,
-        # In the background the parent of the cluster is this command, which ends when it is ready.
+        # With --wait-ready the cluster's parent is this command, which ends when the cluster is
+        # ready.
         exit_with_parent=exit_with_parent and not wait_ready,
         background=wait_ready,
-        # Asked here: in the process in the background the parent is another one.
+        # Read here, since the background process has another parent.
         caller_pid=os.getppid() if exit_with_parent and wait_ready else 0,
         no_proxy=no_proxy,
         may_lack_proxy=options.proxy and not loaded.config.proxy,

@@ -116,7 +116,7 @@ def wipe(
     data: Data = None,
 ) -> None:
     client = ControlClient.found(control, data)
-    # Scripts are not asked: they could not answer, and would stop there.
+    # Scripts are not asked, as they could not answer.
     if not yes and sys.stdin.isatty():
         folder = client.get("/cluster", ClusterDescription).data
         ask(f"Remove all data in {folder}?", "nothing was removed")

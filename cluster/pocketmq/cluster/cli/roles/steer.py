@@ -124,7 +124,7 @@ def seed(
     control: Control = None,
     data: Data = None,
 ) -> None:
-    # Read here and not at the control address: the path is one of this machine.
+    # Read here and not by the cluster, as the path is on this machine.
     wanted = read_seed(file)
     made = ControlClient.found(control, data).post("/seed", Seeded, wanted)
     counts = [counted(made.topics, "topic"), counted(made.messages, "message")]

@@ -76,7 +76,7 @@ def watch(
     if seconds is not None and (source is not None or not (record or export)):
         raise CallerError("--seconds says how long to record; give it with --record FILE or "
                           "--export HTML, and without --from")  # fmt: skip
-    # A file that is shown or recorded is always the whole of it.
+    # Recording and showing always use the whole file.
     if (begin, end) != (None, None) and export is None:
         raise CallerError("--begin and --end choose what --export HTML writes; give that too")
     if demo:
@@ -87,7 +87,7 @@ def watch(
         from pocketmq.cluster.watching.export import export_recording
 
         with tempfile.TemporaryDirectory() as folder:
-            # Without a recording one is made first, in a folder that is removed again.
+            # Without a recording, a temporary one is made first.
             if record is not None or source is None:
                 source = record or Path(folder) / f"{export.stem}.jsonl"
                 _record(control, data, source, seconds)
@@ -104,7 +104,7 @@ def watch(
     from pocketmq.cluster.control_address.declarations import Health
 
     client = ControlClient.found(control, data)
-    # Asked first: a browser would show an empty page where nothing answers.
+    # Checked first: otherwise the browser would show an empty page.
     client.get("/healthz", Health)
     _show(client.page, browser=browser)
     return 0
@@ -121,6 +121,6 @@ def _record(control: str | None, data: Path | None, into: Path, seconds: float |
 
 def _show(url: str, *, browser: bool) -> None:
     typer.echo(url)
-    # Without a desktop there is no browser, and the address is printed before anyway.
+    # A machine without a desktop has no browser.
     if browser and not webbrowser.open(url):
         typer.echo("no browser opened; open this address yourself")
