@@ -92,7 +92,7 @@ class AllocationLog:
 
     def began_later(self, at_ms: int) -> None:
         """Move the begin of the latest event, which had several parts, to its last part."""
-        # A start of several consumers is one event, and counts from when the last one was there.
+        # The start of several consumers is one event, measured from when the last one was there.
         self.rebalances[-1].began_at_ms = max(self.rebalances[-1].began_at_ms, at_ms)
 
     def left(self, consumer: str, at_ms: int, reason: str) -> None:
@@ -108,7 +108,7 @@ class AllocationLog:
         if member is None:
             return  # the consumer was killed meanwhile
         member.owned = frozenset(queues)
-        # A queue that comes back to its owner has to be pulled anew before it counts.
+        # A queue that comes back to its owner counts only after a new pull.
         member.pulled &= member.owned
         member.spoke = True
         self._look(at_ms)
@@ -124,32 +124,32 @@ class AllocationLog:
         """Owners of each queue by the latest reports; exactly one when settled."""
         owners: dict[QueueName, list[str]] = {queue: [] for queue in self.queues}
         for name, member in sorted(self._members.items()):
-            # Also queues that the topic does not have, which the report then shows as wrong.
+            # Also queues that the topic does not have: the report then shows them as wrong.
             for queue in member.owned:
                 owners.setdefault(queue, []).append(name)
         return owners
 
     def _begin(self, reason: str, at_ms: int) -> None:
-        # The next event came first: the owners at this moment are all that can be said.
+        # The next event has come before all was settled, so the present owners are noted.
         if self.rebalances and self.rebalances[-1].settled_at_ms is None:
             self._keep_owners(self.rebalances[-1])
         self.rebalances.append(Rebalance(reason, at_ms))
 
     def _look(self, at_ms: int) -> None:
-        # Reports of an earlier moment may come later, and would settle it before its cause.
+        # Reports may arrive out of order; with an earlier time it would settle before its cause.
         self._latest_ms = max(self._latest_ms, at_ms)
         if not self.rebalances or self.settled:
             return
-        # Until each has spoken, a missing owner may only mean a report on its way.
+        # Before each consumer has reported, a missing owner may just not have reported yet.
         if not all(member.spoke for member in self._members.values()):
             return
         owners = self.owners()
-        # With broadcasting all own each queue, else exactly one.
+        # With broadcasting every consumer owns each queue, otherwise exactly one does.
         wanted = len(self._members) if self._everyone_owns_all else 1
         for queue in self.queues:
             if len(owners[queue]) != wanted:
                 return
-            # An owner that has not pulled yet may still wait for the former one's lock or offset.
+            # An owner that has not pulled may still wait for the former owner's lock or offset.
             if any(queue not in self._members[owner].pulled for owner in owners[queue]):
                 return
         self.rebalances[-1].settled_at_ms = self._latest_ms

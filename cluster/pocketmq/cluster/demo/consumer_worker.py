@@ -58,14 +58,13 @@ class FlakyListener:
 
     async def consume(self, message: MessageExt) -> ConsumeConcurrentlyStatus:
         """A listener for single messages."""
-        # One draw decides both ways to fail, so that a seed gives the same run.
+        # One draw for both kinds of failure, so that the same seed gives the same run.
         drawn = self._random.random()
         if drawn < self._rate / 2:
             raise RandomFailureError(f"message {message.msg_id} was chosen to fail")
         if drawn < self._rate:
             return ConsumeConcurrentlyStatus.RECONSUME_LATER
-        # Written only on success: a message that fails comes again, and must not be in the file
-        # before.
+        # Written only on success: a failed message comes again, and must not be counted twice.
         await self._records.consume([message], None)
         return ConsumeConcurrentlyStatus.CONSUME_SUCCESS
 
@@ -79,14 +78,13 @@ class Ownership:
 
     def changed(self, topic: str, _all: object, mine: Sequence[MessageQueue]) -> None:
         """Called by the consumer after a rebalance with changes."""
-        # The group has its retry topic as well, whose queues the allocation of the demo leaves
-        # out.
+        # The group also has a retry topic, whose queues the demo does not show.
         if topic != TOPIC:
             return
         self._owned = set(mine)
         queues = sorted((queue.broker_name, queue.queue_id) for queue in mine)
         tell("assigned", queues=queues, at_ms=now_ms())
-        # A pull may come before its report: it counts once the queue is known to be owned.
+        # A pull that came before this assignment is reported now.
         for queue in list(self._pulled):
             if queue in self._owned:
                 self._tell_pulled(queue)
@@ -111,24 +109,24 @@ def consumer_options(options: ConsumerOptions, clock: Clock, events: EventSink) 
     found: PushOptions = {
         "nameservers": options.nameservers,
         "clock": clock,
-        # A group without offsets begins at the end by default, and would miss the first flights.
+        # By default a group without offsets begins at the end, and would miss the first flights.
         "consume_from_where": ConsumeFromWhere.FIRST_OFFSET,
         "client_ip": known["client_ip"],
         "instance_name": known["instance_name"],
         "events": known["events"],
     }
-    # Each message fails or succeeds by itself; a batch could only fail as a whole.
+    # Single messages, since each must fail or succeed by itself.
     if options.mode == "failures":
         found["max_reconsume_times"] = MAX_RECONSUME_TIMES
     else:
         found["consume_message_batch_max_size"] = BATCH
-    # The broker says who gets what: a client that rebalances for itself owns queues and pulls.
+    # With pop the broker shares out the messages; a client that rebalances would pull instead.
     if options.mode == "pop":
         found["client_rebalance"] = False
         found["pop_invisible_time_ms"] = POP_INVISIBLE_MS
     if options.mode == "broadcast":
         found["message_model"] = MessageModel.BROADCASTING
-        # Beside the records, so that the kept folder of a run has the offsets too.
+        # Beside the records, so that a kept folder also has the offsets.
         found["local_offset_store_dir"] = options.records.parent / "offsets"
     return found
 
@@ -151,7 +149,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         consumer.subscribe(TOPIC)
         failing = options.mode == "failures"
-        # Outside of the consumer: what it still consumes while it stops has a file to go to.
+        # Opened before the consumer and closed after it, as the consumer still writes while it
+        # stops.
         with RecordWriter(options.records, with_ids=options.mode in WITH_IDS) as records:
             if failing:
                 seed = f"{options.seed} {options.name}"
@@ -161,8 +160,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             async with control_port(
                 options.name, role.clock, records.status, events=events
             ) as port:
-                # Before the consumer: the director begins to measure with the event below, and not
-                # before it.
+                # Ready before the consumer starts, as the director measures from the event below.
                 role.ready(port=port)
                 tell("joining", at_ms=now_ms())
                 async with consumer:

@@ -62,7 +62,7 @@ def find_csv() -> Path:
     Raises:
         MissingToolError: The package is not installed, or does not contain the file.
     """
-    # `find_spec` of a top-level package loads nothing of it.
+    # For a top-level package `find_spec` imports nothing.
     spec = importlib.util.find_spec(PACKAGE)
     for folder in (spec.submodule_search_locations or []) if spec is not None else []:
         path = Path(folder) / "data" / "flights.csv.zip"
@@ -75,7 +75,7 @@ def rows(path: Path, limit: int | None = None) -> Iterator[list[str]]:
     """Yield the header row and then at most `limit` rows, as text."""
     with zipfile.ZipFile(path) as archive, archive.open("flights.csv") as raw:
         lines = io.TextIOWrapper(raw, encoding="utf-8", newline="")
-        # The header is a row too.
+        # One more for the header.
         stop = None if limit is None else limit + 1
         yield from itertools.islice(csv.reader(lines), stop)
 
@@ -100,12 +100,12 @@ def flights(
     encode = msgspec.json.Encoder().encode
     for row in table:
         key = find.key(row)
-        # By the same rule in each process, so that no flight is sent twice or by nobody.
+        # Every process uses the same rule, so each flight is sent by exactly one.
         if parts > 1 and zlib.crc32(key.encode()) % parts != part:
             continue
         body = encode(
             {
-                # `NA` is left out: a missing field is what a reader of JSON understands.
+                # `NA` becomes a missing field, as usual in JSON.
                 name: row[at] if is_text else int(row[at])
                 for at, name, is_text in columns
                 if row[at] != NOT_AVAILABLE
@@ -138,7 +138,7 @@ class _KeyFinder:
 
     def key(self, row: list[str]) -> str:
         tailnum = row[self.tailnum_at]
-        # A few rows have no tail number, and a key is needed to choose a queue.
+        # A few rows have no tail number, but each needs a key to choose its queue.
         if tailnum != NOT_AVAILABLE:
             return tailnum
         return row[self.carrier_at] + row[self.flight_at]

@@ -93,10 +93,10 @@ class Director:
         cluster = ClusterOptions(
             nameservers=2,
             controllers=CONTROLLERS if is_replicated else 0,
-            # With replicas one broker name is enough: its master is what is killed.
+            # With replicas one broker name is enough, as its master is what is killed.
             brokers=1 if is_replicated else 2,
             replicas=options.replicas,
-            # Any ports: the demo may run beside another cluster.
+            # Any free ports, since the demo may run beside another cluster.
             any_port=True,
             tls=options.secure,
             members_must_prove=options.secure,
@@ -107,8 +107,7 @@ class Director:
             cluster,
             data_folder,
             broker_arguments=self._mode.broker_arguments(),
-            # Each controller is told the others' ports at its start, so they have to be known
-            # before.
+            # A controller gets the others' ports at its start, so all must be known before.
             controller_ports=free_ports(cluster.host, cluster.controllers),
         )
         self._kill = MasterKill()
@@ -139,12 +138,11 @@ class Director:
         try:
             report = await self._run()
         finally:
-            # Also after an error: processes must not outlive the run, and their files are read
-            # below.
+            # Also after an error: no process may outlive the run, and their files are read below.
             await self._cluster.stop()
             for records in self._records.values():
                 records.close()
-        # Only now: parsing the CSV would take processor time from the processes that are measured.
+        # Only now: parsing the CSV would take processor time from the processes under test.
         summary = data.summarise(data.find_csv(), self._options.flights)
         return DemoReport(
             **report,
@@ -157,7 +155,7 @@ class Director:
 
     async def _run(self) -> dict[str, Any]:
         await self._cluster.start()
-        # Users are made over the running brokers, before any client needs them.
+        # The users are created after the brokers have started, and before any client needs them.
         if self._locks is not None:
             await self._locks.make(self._cluster)
         path = self._options.record
@@ -170,13 +168,12 @@ class Director:
 
     async def _carry(self, recording: DemoRecording | None) -> dict[str, Any]:
         if self._options.replicas > 1:
-            # A master with too few replicas in sync refuses sends, which would look like the
-            # demo's failure.
+            # With too few replicas in sync a master refuses sends, which would look like the demo's
+            # fault.
             await all_in_sync(self._cluster, REPLICATED, self._options.replicas)
         topic = DemoTopic(self._cluster, self._clients)
         queues = self._mode.assigned(await topic.create())
-        # Before the first consumer: the broker tells a client the mode when it asks for its
-        # queues.
+        # Before the first consumer, which asks the broker for the mode together with its queues.
         if self._mode.name == "pop":
             await topic.have_popped(CONSUMER_GROUP)
         self._log = AllocationLog(queues, everyone_owns_all=self._mode.everyone_owns_all)
@@ -187,8 +184,7 @@ class Director:
             *(self._start_consumer(name) for name in FIRST_CONSUMERS),
         )
 
-        # Settled as well: a join in the middle of the first rebalance would hide how long either
-        # takes.
+        # Also settled: a join during the first rebalance would hide how long either takes.
         await self._until(lambda: self._tally.distinct * 3 >= self._total and self._log.settled)
         self._display.say(f"{NEWCOMER} joins: {self._tally.distinct:,} flights are consumed")
         await self._start_consumer(NEWCOMER)
@@ -199,14 +195,13 @@ class Director:
             lambda: (
                 self._tally.distinct * 3 >= self._total * 2
                 and len(self._log.rebalances) == 2
-                # The newcomer's rebalance has come and settled, so the kill is an event of its
-                # own.
+                # The newcomer's rebalance has settled, so that the kill is an event of its own.
                 and self._log.settled
             )
         )
         victim = self._random.choice(FIRST_CONSUMERS)
         self._display.say(f"{victim} is killed: {self._tally.distinct:,} flights are consumed")
-        # Before the kill, so that its time counts from there and not from when it is noticed.
+        # Noted before the kill, so that the time counts from there.
         self._log.left(victim, now_ms(), f"{victim} was killed with SIGKILL")
         await self._cluster[victim].kill()
         self._tally.killed.add(victim)
@@ -214,15 +209,15 @@ class Director:
 
         if self._kill.killed:
             self._display.say(f"{self._kill.killed} starts again, and follows {self._kill.elected}")
-            # Only after the consumer's kill: one event at a time can be told apart in the figures.
+            # Only after the consumer's kill, so that the figures show one event at a time.
             await self._cluster.restart(self._kill.killed)
         await self._until(lambda: all(self._workers[name].is_done for name in self._producers))
         if self._mode.name == "failures":
             await self._drain()
-        # After all sends, or the count would be of a topic that still grows.
+        # After all sends, since the count would still grow.
         stored = await topic.stored()
         await self._until(lambda: self._tally.unread(stored) == 0 and self._log.settled)
-        # The last lines may have come after the check that ended the wait.
+        # More lines may have come after the check that ended the wait.
         self._look()
         if self._kill.killed:
             await all_in_sync(self._cluster, REPLICATED, self._options.replicas)
@@ -232,12 +227,12 @@ class Director:
             worker.ended_at_s = worker.ended_at_s or self._clock.monotonic()
         if recording is not None:
             await recording.caught_up()  # who has ended cannot be asked
-        # Clients first, so that their last commits reach brokers that still run.
+        # Clients stop first, so that their last commits reach running brokers.
         await asyncio.gather(*(each.stop() for each in self._cluster.of_role("client")))
         self._read_records()
         self._display.progress(self._sent, self._tally.distinct)
         report = self._figures(stored)
-        # Copies of a flight would count twice there.
+        # Spark would count copies of a flight twice.
         if self._options.spark and not self._mode.stores_copies:
             self._display.say("Spark reads the flights from the brokers")
             log_path = self._data / "logs" / "spark.log"
@@ -263,7 +258,7 @@ class Director:
             await self._until(draining.done)
             await draining
         finally:
-            # Also when the wait has failed: the task would go on asking a cluster that ends.
+            # Also if the wait has failed: otherwise the task would keep asking a cluster that ends.
             draining.cancel()
 
     @property
@@ -278,7 +273,8 @@ class Director:
 
     async def _start_producer(self, part: int) -> None:
         name = f"producer-{part + 1}"
-        # So slow that join and kill come during a small run; a large one is never as fast as this.
+        # Slow enough for the join and the kill to fall into a small run; large runs are slower
+        # anyway.
         rate = self._total / SHORTEST_SEND_S / PRODUCERS
         arguments = (
             *("--name", name, "--part", str(part), "--parts", str(PRODUCERS)),
@@ -301,7 +297,7 @@ class Director:
 
     async def _start(self, spec: ProcessSpec, env: Mapping[str, str] | None = None) -> None:
         worker = self._workers[spec.name] = Worker(spec.name)
-        # Standard output of a worker is its reports; the ready line is taken by the supervisor.
+        # A worker prints its reports to standard output; the supervisor handles the READY line.
         await self._cluster.add(
             spec,
             on_line=lambda line: self._heard(worker, line),
@@ -362,13 +358,13 @@ class Director:
         """
         moved_at_s, before = self._clock.monotonic(), (-1, -1)
         while True:
-            # Before the failure is told: the display shows how far it had come.
+            # Before an error is raised, so that the display shows the progress up to it.
             self._look()
             if self._failure is not None:
                 raise self._failure
             if condition():
                 return
-            # Lines and not distinct ones: redelivered messages are progress too.
+            # All lines count, not just distinct flights: redelivered messages are progress too.
             after = (self._sent, self._tally.lines)
             now = self._clock.monotonic()
             if after != before:
@@ -383,7 +379,7 @@ class Director:
     def _look(self) -> None:
         self._read_records()
         self._display.progress(self._sent, self._tally.distinct)
-        # Less often than the files are read: each look costs a system call for each process.
+        # Less often than the files, since each look needs a system call for each process.
         if self._looks % METER_EVERY_LOOKS == 0:
             processes = [(each.name, each.pid) for each in self._cluster.alive]
             self._meter.look([*processes, ("director", os.getpid())])

@@ -48,7 +48,7 @@ class PlainDisplay:
         self._console.print(f"{elapsed:6.1f} s  {text}", highlight=False, soft_wrap=True)
 
     def progress(self, sent: int, consumed: int) -> None:
-        # A tenth of the total, whatever its size; 0 flights would divide by zero.
+        # One line for each step of the total, whatever its size; `max` avoids a division by zero.
         step = consumed * PLAIN_STEPS // max(1, self._total)
         if step > self._shown:
             self._shown = step

@@ -72,11 +72,11 @@ class GrpcDirector(Director):
             *(self._start_producer(part) for part in range(PRODUCERS)),
             *(self._start_consumer(name) for name in FIRST_CONSUMERS),
         )
-        # A quarter, a half, three quarters: each kill has time to be over before the next.
+        # The kills come at a quarter, a half and three quarters, so each is over before the next.
         await self._until(lambda: self._tally.distinct * 4 >= self._total)
         await self._kill_and_restart(PROXY_NAME)
         await self._until(lambda: self._tally.distinct * 2 >= self._total)
-        # Down for a while: sends to it fail until the SDK's own attempts are used up.
+        # Down so long that sends fail even after all of the SDK's own attempts.
         await self._kill_and_restart(broker_names(1)[0], DOWN_S)
         await self._until(lambda: self._tally.distinct * 4 >= self._total * 3)
         victim = self._random.choice(FIRST_CONSUMERS)
@@ -124,8 +124,7 @@ class GrpcDirector(Director):
     async def _start_producer(self, part: int) -> None:
         name = f"producer-{part + 1}"
         path = self._data / "flights" / f"{name}.tsv"
-        # In a thread: the CSV is parsed and written, and the loop has to read the workers'
-        # reports.
+        # In a thread, as the loop has to read the workers' reports meanwhile.
         await asyncio.to_thread(self._write_part, path, part)
         rate = self._total / SHORTEST_SEND_S / PRODUCERS
         await self._start_sdk(name, "send", "--flights", str(path), "--rate", f"{rate:.3f}")
@@ -134,7 +133,7 @@ class GrpcDirector(Director):
         path = self._data / "consumed" / f"{name}.csv"
         path.parent.mkdir(exist_ok=True)
         self._records[name] = RecordReader(path)
-        # Popped messages of the killed consumer come again after this time.
+        # After this time the killed consumer's popped messages come again.
         hidden_s = POP_INVISIBLE_MS // 1000
         await self._start_sdk(
             name,
@@ -147,8 +146,7 @@ class GrpcDirector(Director):
             *(does, "--name", name, "--endpoints", self._cluster.endpoints, "--topic", TOPIC),
             *more,
         )
-        # `-P` keeps the script's folder out of the path, where the demo's modules could hide
-        # others.
+        # `-P` keeps the script's folder off the path, where the demo's modules could hide others.
         program = (sdk_python(), "-P", str(WORKER))
         spec = ProcessSpec("client", name, "", arguments, program=program)
         await self._start(spec, env={"HOME": str(self._data)})  # below which the SDK keeps its log

@@ -60,5 +60,5 @@ class Locks:
     async def make(self, cluster: Supervisor) -> None:
         """Make the user and its rules at every broker."""
         addresses = [each.address for each in cluster.of_role("broker")]
-        # At each broker: users are not shared between them.
+        # Brokers do not share users.
         await self.access.make(cluster.remoting, addresses)

@@ -81,7 +81,7 @@ async def kill_master(cluster: Supervisor, name: str) -> MasterKill:
     """
     clock = SystemClock()
     before = await replicas(cluster, name)
-    # Known before the kill: asking for the leader afterwards would be part of the measured time.
+    # Looked up before the kill, so that it does not count as part of the outage.
     leader = await cluster.leading_controller()
     assert leader is not None, "replicas are in sync, so a controller leads"
     victim = _process_at(cluster, before.master_address)
@@ -93,9 +93,9 @@ async def kill_master(cluster: Supervisor, name: str) -> MasterKill:
                 try:
                     after = await replicas_at(cluster.remoting, leader.address, name)
                 except (RemotingError, BrokerError):
-                    # It may lead no more: then any controller is asked for the present one.
+                    # It may no longer lead, so any controller is asked for the present leader.
                     after = await replicas(cluster, name)
-                # Between the kill and the election the group has no master, or still the old one.
+                # Before the election there is no master, or still the old one.
                 if after is not None and after.master_broker_id not in (
                     None,
                     before.master_broker_id,
@@ -116,6 +116,6 @@ async def kill_master(cluster: Supervisor, name: str) -> MasterKill:
 
 
 def _process_at(cluster: Supervisor, address: str | None) -> str:
-    # Exactly one: replicas have addresses of their own.
+    # Exactly one broker has this address.
     [name] = [each.name for each in cluster.of_role("broker") if each.address == address]
     return name

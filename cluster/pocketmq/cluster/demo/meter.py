@@ -37,7 +37,7 @@ class Meter:
             usage = self.usage.setdefault(name, Usage())
             # Linux counts a broker's mapped store files as resident, although they are page cache.
             own = memory.rss - getattr(memory, "shared", 0)
-            # The highest, as a restarted process of the same name counts from zero again.
+            # The maximum, since a restarted process counts from zero again.
             usage.cpu_s = max(usage.cpu_s, cpu.user + cpu.system)
             usage.peak_own_bytes = max(usage.peak_own_bytes, own)
             usage.peak_rss_bytes = max(usage.peak_rss_bytes, memory.rss)

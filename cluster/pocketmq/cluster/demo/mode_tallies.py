@@ -34,13 +34,13 @@ class OrderedTally(Tally):
         Tally.count(self, consumer, identity, flight)
         assert isinstance(identity, Place)
         runs = self._runs.setdefault((consumer, (identity.broker, identity.queue)), [])
-        # An offset before the end of the last run: the queue went backwards for this consumer.
+        # An offset before the end of the last run: for this consumer the queue went backwards.
         if runs and identity.offset < runs[-1][1]:
             self.inversions += 1
         elif runs and identity.offset == runs[-1][1]:
             runs[-1][1] += 1
         else:
-            # A gap begins a run: in between, another consumer had the queue.
+            # A gap begins a new run: meanwhile another consumer had the queue.
             runs.append([identity.offset, identity.offset + 1])
 
     @property
@@ -49,7 +49,7 @@ class OrderedTally(Tally):
         return sum(
             self._overlap(one, other)
             for one, other in self._pairs()
-            # What the killed one had not committed comes again, and that is no fault.
+            # Messages that a killed consumer had not committed come again, which is no fault.
             if not {one[0], other[0]} & self.killed
         )
 
@@ -72,7 +72,6 @@ class OrderedTally(Tally):
         return found
 
     def _pairs(self) -> Iterator[tuple[tuple[str, Queue], tuple[str, Queue]]]:
-        # Only pairs in the same queue; runs of different queues cannot overlap.
         for one, other in combinations(sorted(self._runs), 2):
             if one[1] == other[1]:
                 yield one, other
@@ -139,5 +138,5 @@ class RetriedTally(Tally):
 
     def unread(self, stored: Mapping[Queue, int]) -> int:
         """Messages that were not yet consumed with success, wherever they are stored."""
-        # By ids: places differ between a message and its retries.
+        # Counted by id, as a message and its retries have different places.
         return max(0, self.total - self.distinct)

@@ -81,7 +81,6 @@ class Mode:
         Raises:
             ConfigError: More than one was chosen, or the rate is not between 0 and 1.
         """
-        # Booleans count as 0 and 1.
         if orderly + broadcast + (failures is not None) + pop + kill_master + grpc > 1:
             raise ConfigError(
                 "mode",
@@ -121,8 +120,8 @@ class Mode:
         if self.name == "orderly":
             return ("--lock-max-live-time-ms", str(LOCK_LIFE_MS))
         if self.name == "failures":
-            # Levels below the first retry's have no use here, but the list is counted from level
-            # 1.
+            # The list begins with level 1, so the unused levels before the first retry's need a
+            # value.
             unused = ["1s"] * (FIRST_RETRY_LEVEL - 1)
             return ("--message-delay-level", " ".join([*unused, *RETRY_DELAYS]))
         if self.name == "failover":  # acknowledged means: two replicas have it (D-90)
@@ -161,7 +160,7 @@ class Mode:
                 return OrderedTally()
             case "broadcast":
                 return BroadcastTally()
-            # One message may lie at two places, so these count by id.
+            # One message may be stored at two places, so these modes count by id.
             case "failures" | "pop" | "failover" | "grpc":
                 return RetriedTally(total=total)
             case "shared":

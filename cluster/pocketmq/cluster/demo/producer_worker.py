@@ -57,11 +57,11 @@ class Sender:
         """Longest time between two acknowledgements."""
         self._acked_at = 0.0
         self._rate = rate
-        # A slow run reports by time, a fast one by count, so that pipes carry few lines.
+        # Few reports in any case: a slow run reports by time, a fast one by count.
         self._report_every = max(1, min(REPORT_EVERY, int(rate / REPORTS_PER_S) or REPORT_EVERY))
         self._clock = role.clock
         self._producer = producer
-        # Bounded: the CSV is read only as far ahead as the lanes take flights.
+        # Bounded, so that the CSV is not read far ahead of the sends.
         self._lanes: list[asyncio.Queue[Flight | None]] = [
             asyncio.Queue(READ_AHEAD) for _ in range(lanes)
         ]
@@ -74,14 +74,14 @@ class Sender:
             # Set here, so that the time to connect does not count as silence.
             began_at = self._acked_at = self._clock.monotonic()
             for number, flight in enumerate(source):
-                # The pace is looked at for every few flights, as a sleep is never as short as one
-                # flight's share.
+                # The pace is checked only every few flights: no sleep is as short as one flight's
+                # share.
                 if self._rate and number % PACE_EVERY == 0:
                     ahead_s = number / self._rate - (self._clock.monotonic() - began_at)
                     if ahead_s > 0:
                         await self._clock.sleep(ahead_s)
                 await self._lane_of(flight).put(flight)
-            # Each lane ends by itself when it has sent what came before.
+            # None ends a lane when it has sent all before it.
             for lane in self._lanes:
                 await lane.put(None)
         tell("done", count=self.sent, silence_ms=round(self.silence_s * 1000))
@@ -110,18 +110,18 @@ class Sender:
         """
         while True:
             try:
-                # With the flight's key, so that all flights of one aircraft are in one queue.
+                # With the flight's key, so that one aircraft's flights are in one queue.
                 result = await self._producer.send(message, key=key)
-                # Other statuses mean stored, but not as safely as asked: the send is repeated.
+                # Other statuses mean that it is stored, but not as safely as required, so it is
+                # sent again.
                 if result.status is SendStatus.SEND_OK:
                     return
             except BrokerError as exc:
-                # A broker that refuses for good would refuse for ever.
                 if not exc.retriable:
                     raise
             except (RemotingError, ClientError):
-                # Without `goes_on` a flight must not be there twice, so an unknown outcome ends
-                # the run.
+                # Without `goes_on` no flight may be stored twice, so an unknown outcome ends the
+                # run.
                 if not self._goes_on:
                     raise
             await self._clock.sleep(PAUSE_S)
@@ -131,8 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Send, report and wait until asked to stop; returns the exit status."""
     try:
         role_options, options = load_options(ProducerOptions, "Sends flights.", arguments)
-        # Looked for before the process says that it is ready: without flights it has nothing to
-        # do.
+        # Checked before the process reports READY: without flights it has nothing to do.
         path = find_csv()
     except PocketMQError as exc:
         return report(exc, "producer")

@@ -32,8 +32,8 @@ class RecordWriter:
 
     def __init__(self, path: Path, *, with_ids: bool = False) -> None:
         try:
-            # Unbuffered and appended: what was written before a kill is in the page cache, which
-            # outlives it.
+            # Unbuffered, so that lines written before a kill are in the page cache, which outlives
+            # the process.
             self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         except OSError as exc:
             raise DiskError(path, exc.strerror or str(exc)) from exc
@@ -50,8 +50,8 @@ class RecordWriter:
             place = (message.broker_name, message.queue_id, message.queue_offset)
             message_id = message.msg_id if self._with_ids else ""
             lines.append(record_line(*place, flight, message_id=message_id))
-        # One write for the batch, so that a kill leaves all of it or a beginning. could be better:
-        # a short write, as on a full disk, is not noticed.
+        # One write for the batch, so that a kill leaves all of it or its beginning. could be
+        # better: a short write, as on a full disk, is not noticed.
         os.write(self._fd, b"".join(lines))
         self.count += len(lines)
 
@@ -81,7 +81,7 @@ class RecordReader:
     def read_on(self) -> bytes:
         """The bytes appended since the last call."""
         if self.file is None:
-            # The consumer makes it when it starts, which the director does not wait for.
+            # The consumer creates the file when it starts.
             if not self.path.exists():
                 return b""
             self.file = self.path.open("rb")

@@ -28,7 +28,7 @@ class DemoRecording:
 
     def __init__(self, cluster: Supervisor, path: Path) -> None:
         roles = RoleProcesses(cluster)
-        # Only its stream of events is used: the control starts and stops nothing here.
+        # Only the control's event stream is used here; it starts and stops nothing.
         self._events = ClusterControl(roles, cluster.spec.clock, events_from_start=True).events
         self._writer = RecordingWriter(path, "demo", roles.time_ms(), roles.names)
         self._failed: DiskError | None = None
@@ -41,7 +41,7 @@ class DemoRecording:
 
     def tell(self, event: Event) -> None:
         """Write an event; an error is raised at the end."""
-        # After the first error nothing more is written: a recording with a hole would mislead.
+        # Nothing is written after the first error: a recording with a gap would mislead.
         if self._failed is None:
             try:
                 self._writer.write(event)
@@ -53,7 +53,7 @@ class DemoRecording:
         await self._events.caught_up()
 
     async def __aenter__(self) -> Self:
-        # The writer is closed last, after the events that the stream tells while it ends.
+        # The writer closes last, after the stream's final events.
         self._stack.callback(self._writer.close)
         await self._stack.enter_async_context(self._events.telling(self))
         return self
@@ -64,7 +64,7 @@ class DemoRecording:
         exc: BaseException | None,
         _traceback: TracebackType | None,
     ) -> None:
-        # After an error roles may be gone, and waiting for them would hide its cause.
+        # Not after an error: roles may be gone, and waiting for them would hide the cause.
         if exc is None:
             await self.caught_up()
         await self._stack.aclose()

@@ -70,7 +70,7 @@ class DemoReport:
     @property
     def figures_agree(self) -> bool:
         """Whether every carrier's mean is exactly that of the CSV."""
-        # Exact fractions: floats would differ by the order in which delays were added.
+        # Exact fractions: floats would depend on the order of the additions.
         return dict(self.means) == dict(self.csv_means)
 
     @property
@@ -87,7 +87,7 @@ class DemoReport:
 
 def render(report: DemoReport, console: Console) -> None:
     """Print the whole report."""
-    # Where messages are popped through the proxy nobody owns queues, and there is no table.
+    # With pop through the proxy nobody owns queues, so there is no table.
     if report.rebalances:
         console.print(_allocation_table(report))
     for number, rebalance in enumerate(report.rebalances, start=1):
@@ -164,7 +164,7 @@ def _means_table(report: DemoReport) -> Table:
     table.add_column("equal")
     for carrier in sorted(set().union(*tables)):
         means = [each.get(carrier) for each in tables]
-        # A carrier that one table lacks is no equality, though `None` may be a mean as well.
+        # `None` may be a mean as well, so a carrier that is missing in a table needs its own check.
         equal = len(set(means)) == 1 and all(carrier in each for each in tables)
         table.add_row(carrier, *map(mean_text, means), "yes" if equal else "NO")
     return table

@@ -74,11 +74,11 @@ class Retries:
             before: Backlog | None = None
             while True:
                 backlog = await self._look(admin)
-                # Twice in a row: a message may just be on its way from one topic to the next.
+                # Empty twice in a row: a message may be on its way from one topic to the next.
                 if backlog.is_empty and backlog == before:
                     return
                 before = backlog
-                # could be better: letters are read once in each look, so many of them need many
+                # could be better: dead letters are read once per look, so many of them take many
                 # looks.
                 if backlog.dead:
                     await self._resend(reader, producer)
@@ -88,7 +88,7 @@ class Retries:
         retry, dead_letters = retry_topic(CONSUMER_GROUP), dlq_topic(CONSUMER_GROUP)
         ends: dict[MessageQueue, int] = {}
         for topic in (TOPIC, retry, dead_letters):
-            # Retry and dead letter topics are there only after the first failure.
+            # Topics for retries and dead letters exist only after the first failure.
             if await admin.route(topic) is not None:
                 stats = await admin.topic_stats(topic)
                 ends |= {queue: offset.max_offset for queue, offset in stats.items()}
@@ -98,20 +98,19 @@ class Retries:
         }
         for queue in ends:
             if queue.topic == dead_letters:
-                # Dead letters are this program's to read, so its own offsets count, from the first
-                # on.
+                # Only this program reads dead letters, so its own offsets count, beginning with 0.
                 self._offsets.setdefault(queue, 0)
         delayed = 0
         for broker in await admin.brokers():
             for name, value in (await admin.broker_runtime_info(broker)).items():
-                # All delay levels together: brokers do not say whose messages wait there.
+                # All delay levels together: brokers do not report whose messages are waiting.
                 if name.startswith(SCHEDULED):
                     delivered, stored = map(int, value.split(","))
                     delayed += stored - delivered
         self.retried = sum(end for queue, end in ends.items() if queue.topic == retry)
         return Backlog(
             waiting=sum(
-                # Dead letter queues are left out: the group never consumes them.
+                # Without dead letters, which the group never consumes.
                 end - done.get(queue, 0)
                 for queue, end in ends.items()
                 if queue not in self._offsets
@@ -125,10 +124,10 @@ class Retries:
         for queue, offset in list(self._offsets.items()):
             result = await reader.pull(queue, "*", offset)
             for letter in result.messages:
-                # With its key: it goes to the queue in which flights of its aircraft are.
+                # With its key, so that it goes to the queue of its aircraft's flights.
                 await producer.send(again(letter), key=letter.keys or "")
                 self.resent += 1
-            # Only after the sends: after an error the same letters would be read again.
+            # Only after the sends: after an error the same dead letters are read again.
             self._offsets[queue] = result.next_begin_offset
 
     def notes(self, deliveries: int) -> list[str]:
@@ -146,7 +145,7 @@ class Retries:
 
 def again(letter: MessageExt) -> Message:
     """A dead letter as a message to send, with the same message id."""
-    # The unique id among them, by which the tally knows it as the same message.
+    # Including the unique id, by which the tally recognizes the message.
     kept: dict[str, str] = {
         name: letter.properties[name] for name in KEPT_PROPERTIES if name in letter.properties
     }

@@ -41,7 +41,7 @@ def run_demo(
             installed.
         CallerError: Folder `data` is not empty.
     """
-    # First: without the flights nothing has to be started.
+    # Checked first: without the flights nothing needs to start.
     find_csv()
     director = Director
     if mode.name == "grpc":
@@ -49,11 +49,11 @@ def run_demo(
 
         check_tools()
         director = GrpcDirector
-    # Old stores would have flights of an earlier run, and the counts would be wrong.
+    # Old stores would contain flights of an earlier run, and make the counts wrong.
     if data is not None and data.is_dir() and any(data.iterdir()):
         raise CallerError(f"{data} is not empty; the demo starts with new stores, choose another")
     console = Console()
-    # Rich takes 80 columns for a pipe, in which the tables would be cut.
+    # For a pipe Rich assumes 80 columns, which would cut the tables.
     if not console.is_terminal:
         console = Console(width=PLAIN_WIDTH)
     report: DemoReport | None = None
@@ -65,13 +65,13 @@ def run_demo(
             options = DemoOptions(flights, seed, mode, spark, replicas, secure, record)
             report = await director(options, folder.path, display).run()
             if not report.is_good and not folder.is_kept:
-                # What is wrong has to be looked at; a folder that the user chose is kept anyway.
+                # Kept, so that the failure can be examined.
                 folder.is_kept = True
                 display.say(f"stores, logs and records are kept in {folder.path}")
 
     status = run_role(main, role="pocketmq", name="demo", options=RoleOptions(log_level="error"))
     if report is None:
-        # Interrupted, or ended by an error that `run_role` has printed.
+        # Interrupted, or ended by an error that `run_role` has already printed.
         return status or 130
     render(report, console)
     return 0 if report.is_good else 1

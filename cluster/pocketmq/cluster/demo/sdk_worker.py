@@ -58,19 +58,18 @@ class Worker:
 
     def tell(self, event: str, **facts: object) -> None:
         """Report an event to the director."""
-        # Lanes tell from their threads, and lines must not be mixed.
+        # Lanes report from several threads, and their lines must not mix.
         with self._lock:
             print(json.dumps({"event": event, **facts}), flush=True)
 
     def run(self, work: Sequence[Callable[[], None]]) -> None:
         """Work until asked to stop, or until the director has ended."""
         for each in work:
-            # Daemon threads: the SDK's calls may hang at the end, and nobody waits for them.
+            # Daemon threads: calls of the SDK may hang at the end, and must not delay it.
             threading.Thread(target=each, daemon=True).start()
         print(f"READY role=client name={self.options.name} pid={os.getpid()}", flush=True)
         while not self.stop.wait(LOOK_S):
-            # The parent's death makes this process a child of another one: the sign that the
-            # director is gone.
+            # If the director dies, this process gets another parent.
             if os.getppid() != self._parent:
                 self.stop.set()
 
@@ -95,11 +94,10 @@ class Sender:
 
     def send_all(self) -> None:
         """Return when each is acknowledged."""
-        # Again, as the SDK has taken time to start.
+        # Set again, since starting the SDK takes time.
         self._began_s = self._acked_s = _now_s()
         with ThreadPoolExecutor(LANES) as lanes:
             for lane in [lanes.submit(self._lane) for _ in range(LANES)]:
-                # Raises what ended a lane.
                 lane.result()
         self._worker.tell(
             "done",
@@ -110,7 +108,7 @@ class Sender:
 
     def _lane(self) -> None:
         while not self._worker.stop.is_set():
-            # One lane at a time takes a line; sends are what goes on at once.
+            # Only reading the line is serialized; the sends run in parallel.
             with self._lock:
                 number, line = next(self._flights, (0, b""))
             if not line:
@@ -163,14 +161,15 @@ class Receiver:
         """Until the process ends."""
         while not self._worker.stop.is_set():
             try:
-                # Long polling: the call returns nothing after its time, and is repeated.
+                # Long polling: without messages the call returns nothing after a while, and is
+                # repeated.
                 messages = self._consumer.receive(BATCH, self._worker.options.invisible_s) or []
             except Exception:  # noqa: BLE001 - the proxy is away, or the broker: ask again
                 self._worker.stop.wait(PAUSE_S)
                 continue
-            # Before the acknowledgement: what is acknowledged never comes again.
+            # Before the acknowledgement, as an acknowledged message never comes again.
             os.write(self._records, b"".join(map(_record, messages)))
-            # All are sent before any is waited for, or a batch would take a round trip for each.
+            # All acknowledgements are sent before any is awaited, which saves round trips.
             for each in list(map(self._ack, messages)):
                 each()
 
@@ -185,7 +184,7 @@ class Receiver:
 
 def _record(message: Any) -> bytes:
     flight = json.loads(message.body)
-    # Empty where the flight was cancelled, as in the other workers' lines.
+    # Empty for a cancelled flight, as in the other workers' lines.
     delay = flight.get("dep_delay", "")
     [key] = message.keys
     number = message.properties[NUMBER]
@@ -200,7 +199,7 @@ def main(words: Sequence[str] | None = None) -> None:
         parser.add_argument(name, default="")
     parser.add_argument("--rate", type=float, default=float("inf"))
     parser.add_argument("--invisible-s", type=int, default=10)
-    # The supervisor adds flags for PocketMQ's roles, which mean nothing here.
+    # The supervisor adds flags for PocketMQ's roles, which are ignored here.
     options, _of_supervisor = parser.parse_known_args(words)
     worker = Worker(options)
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -208,7 +207,6 @@ def main(words: Sequence[str] | None = None) -> None:
     if options.does == "send":
         producer = worker.sdk.Producer(worker.where, (options.topic,))
         producer.startup()
-        # Kept open as long as the lanes read from it.
         with Path(options.flights).open("rb") as flights:
             worker.run([Sender(worker, producer, flights).send_all])
         producer.shutdown()

@@ -71,19 +71,19 @@ async def run_spark_step(
     try:
         check_spark()
     except MissingToolError as exc:
-        # Spark is asked for by default, so a machine without it is no error.
+        # The Spark step is on by default, so a machine without Spark is no error.
         return SparkStep(f"Spark is left out: {exc}")
     clock = SystemClock()
     began_at_s = clock.monotonic()
     with log_path.open("ab") as log:
-        # A process of its own: it may hang, and is then killed together with its JVM.
+        # A separate process: if it hangs, it is killed together with its JVM.
         process = await asyncio.create_subprocess_exec(
             *job,
             *("--nameservers", nameservers, "--topic", topic),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=log,
-            # In a session, so that the JVM, which is its child, is killed with it.
+            # In a session of its own, so that its JVM is killed with it.
             start_new_session=True,
             env=os.environ | dict(env or {}),
         )
@@ -93,10 +93,10 @@ async def run_spark_step(
         except TimeoutError:
             return SparkStep(f"Spark did not end within {LIMIT_S:g} s; see {log_path}", failed=True)
         finally:
-            # Also after success: the JVM may outlive its Python.
+            # Also after success, as the JVM may outlive Python.
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            # Or it would stay as a zombie.
+            # Otherwise it would stay as a zombie.
             await process.wait()
     if process.returncode != 0:
         return SparkStep(f"Spark failed: {_last_line(log_path)}; see {log_path}", failed=True)

@@ -48,7 +48,7 @@ class Delays:
 
     def add(self, carrier: str, delay: int | None) -> None:
         """Count one flight; of a cancelled one, without a delay, only the carrier is noted."""
-        # Noted all the same, so that a carrier whose flights were all cancelled is in the table.
+        # So that a carrier with only cancelled flights also appears in the table.
         if delay is None:
             self._sums.setdefault(carrier, 0)
             self._counts.setdefault(carrier, 0)
@@ -98,7 +98,7 @@ class Tally:
         """Count the records in the next part of one consumer's file, which may end anywhere."""
         text = self._unfinished.get(consumer, b"") + text
         end = text.rfind(b"\n") + 1
-        # The part of a line is kept for the next call: a read may end anywhere.
+        # A read may end within a line, whose beginning is kept for the next call.
         self._unfinished[consumer] = text[end:]
         before = self.lines
         for identity, flight in parse_records(text[:end]):
@@ -108,7 +108,7 @@ class Tally:
 
     def count(self, _consumer: str, identity: Identity, flight: FlightId) -> None:
         """Count one record."""
-        # Under its identity: a repetition changes nothing.
+        # Stored by identity, so a repetition changes nothing.
         self._seen[identity] = flight
 
     @property

@@ -51,12 +51,12 @@ class DemoTopic:
         expected = {(broker, self._queues) for broker in self._names}
         try:
             async with self._clock.timeout(ROUTE_LIMIT_S):
-                # Each by itself: one may know the topic before another does.
+                # Asked one by one, since they learn of the topic at different times.
                 for nameserver in self._cluster.nameserver_addresses:
                     while await self._known(nameserver) != expected:
                         await self._clock.sleep(_LOOK_S)
                 for broker in self._cluster.of_role("broker"):  # slaves copy topics every 3 s
-                    # A slave without the topic would refuse its first pulls after a failover.
+                    # Otherwise a slave would refuse the first pulls after a failover.
                     while not await self._has_it(broker.address):
                         await self._clock.sleep(_LOOK_S)
         except TimeoutError:

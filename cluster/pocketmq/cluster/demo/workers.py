@@ -95,15 +95,14 @@ def identity(name: str, events: EventSink) -> Identity:
     return {
         "client_ip": CLIENT_IP,
         "instance_name": name,
-        # The same sink whatever the client calls itself: the process's name is what the recording
-        # shows.
+        # The same log whatever the client is called: recordings show the process's name.
         "events": lambda _by, _now_ms: events,
     }
 
 
 def tell(event: str, **facts: object) -> None:
     """Report an event to the director."""
-    # Flushed: a pipe would keep lines until it is full.
+    # Flushed: otherwise a pipe would keep the lines until its buffer is full.
     print(json.dumps({"event": event, **facts}), flush=True)
 
 

@@ -44,7 +44,7 @@ class Lab:
 
     def judged_by(self) -> Callable[[Trial], Awaitable[None]]:
         """The judge; its module is imported now."""
-        # Only the wanted one: judges import the client, which `pocketmq lab list` does without.
+        # Imported on demand: judges import the client, which `pocketmq lab list` does not need.
         module = import_module(f"pocketmq.cluster.labs.judges.{self.judge}")
         judge: Callable[[Trial], Awaitable[None]] = module.judge
         return judge

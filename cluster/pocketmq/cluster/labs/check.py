@@ -47,14 +47,14 @@ def command_of(lab: Lab, words: Sequence[str]) -> tuple[list[str], Path]:
         path = Path(given[0])
         if path.is_dir():
             path = path / PROGRAM
-        # Without words the default folder is meant, and a missing one is told as such.
+        # Without words the default folder is meant, and an error says if it is missing.
         if path.suffix == ".py" or not words:
             if not path.is_file():
                 raise CallerError(
                     f"{path} is not there; `pocketmq lab start {lab.number}` makes a folder "
                     f"lab-{lab.number} with a program to begin with"
                 )
-            # By this Python, which has PocketMQ; another one is named in a command line.
+            # Run by this Python, which has PocketMQ; a command line may name another one.
             return [sys.executable, str(path.resolve())], path.resolve().parent
         given = shlex.split(given[0])
         if not given:
@@ -85,7 +85,7 @@ async def check(
     command, cwd = command_of(lab, words)
     clock = SystemClock()
     began_at = clock.monotonic()
-    # Tests run several checks on one cluster, which takes longest to start.
+    # Tests run several checks on one cluster, as starting it takes longest.
     if cluster is not None:
         return await _judged(lab, command, cwd, cluster, seed, patience_s, began_at)
     async with world_of(lab) as own:
@@ -106,7 +106,7 @@ async def _judged(
         trial = Trial(command, cwd, Path(folder), record, cluster, seed=seed, patience_s=patience_s)
         try:
             await lab.judged_by()(trial)
-        # The program's own traceback often says more than the judge can see.
+        # The program's own traceback often says more than the judge can.
         except WrongStepError:
             words = last_words(Path(folder))
         else:

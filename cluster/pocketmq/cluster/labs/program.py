@@ -96,7 +96,7 @@ class Program:
         """Write one line to its standard input; a program that has ended is noticed by `hear`."""
         stdin = self._running.stdin
         assert stdin is not None
-        # Its end is told where its answer is missed, with its status.
+        # If the program has ended, the next `hear` reports that with its status.
         with contextlib.suppress(ConnectionError):
             stdin.write(json.dumps(line).encode() + b"\n")
             await stdin.drain()
@@ -119,11 +119,11 @@ class Program:
                 found=f"nothing for {self._patience_s:g} s of real time",
                 why="each line must be flushed when it is written; --patience waits longer",
             )
-        # `readline` raises it when a line is longer than the limit.
+        # `readline` raises this for a line beyond the limit.
         except ValueError:
             self._fault(waiting_for, f"a line of more than {LINE_BYTES} bytes")
         if not raw:
-            # Waited for: the status may come a moment after the end of its output.
+            # Awaited, since the status may come a moment after the end of the output.
             status = await self._running.wait()
             how = f"signal {-status}" if status < 0 else f"status {status}"
             self._fault(waiting_for, f"the program ended with {how}")
@@ -132,7 +132,7 @@ class Program:
         except ValueError:
             line = None
         if not isinstance(line, dict):
-            # Only its beginning: a program may print long texts by mistake.
+            # Only the beginning is shown: a program may print long texts by mistake.
             text = raw.decode(errors="replace").strip()
             self._fault(waiting_for, f"{text[:80]!r}: notes for people belong on standard error")
         return line
@@ -158,12 +158,12 @@ class Program:
         """SIGKILL; harmless when it has ended."""
         if self._process is None:
             return
-        # The whole group, so that children of a shell or a wrapper are gone too.
+        # The whole group, so that children of a shell or a wrapper end too.
         self._signal(signal.SIGKILL)
         await self._process.wait()
         with contextlib.suppress(ConnectionError, BrokenPipeError):
             if self._process.stdin is not None:
-                # Without it asyncio warns of a transport that was never closed.
+                # Otherwise asyncio warns of a transport that was never closed.
                 self._process.stdin.close()
                 await self._process.stdin.wait_closed()
 
@@ -184,7 +184,7 @@ class Program:
         return self._process
 
     def _signal(self, number: int) -> None:
-        # A pid that was waited for may belong to another process by now.
+        # A pid that was already awaited may belong to another process now.
         if self._running.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._running.pid, number)
@@ -203,6 +203,6 @@ def last_words(folder: Path) -> str:
     files = [path for path in folder.glob("*.stderr") if path.stat().st_size]
     if not files:
         return ""
-    # Several runs belong to a check, and the last one is the one that failed.
+    # A check has several runs, and the last one is the one that failed.
     newest = max(files, key=lambda path: path.stat().st_mtime_ns)
     return newest.read_bytes()[-STDERR_BYTES:].decode(errors="replace").rstrip()

@@ -65,7 +65,7 @@ def show_verdict(console: Console, lab: Lab, verdict: Verdict) -> None:
     record = verdict.record
     _line(console, f"lab {lab.number}: {lab.title}\n")
     for at, title in enumerate(record.titles):
-        # Stages behind the wrong one were not run, and are shown so.
+        # Stages after the wrong one were not run, and have no result.
         stage = record.stages[at] if at < len(record.stages) else None
         _line(console, *_headline(at + 1, title, stage))
         if stage is not None and stage.wrong is not None:
@@ -101,7 +101,7 @@ def _time_line(console: Console, stage: Stage) -> None:
 
 
 def _explanation(console: Console, step: Step) -> None:
-    # As wide as a moment and its sign take in the line above.
+    # As wide as the time and the sign in the line above.
     indent = " " * (7 if step.at_s is None else 19)
     _line(console, f"{indent}right:  {step.wanted}", hang=len(indent) + 8)
     _line(console, f"{indent}yours:  {step.found}", hang=len(indent) + 8)
@@ -121,7 +121,7 @@ def _line(
         end: What follows it.
         hang: On a terminal a long text goes on in further lines, indented so far.
     """
-    # Into a pipe lines stay whole, so that a search finds their words.
+    # In a pipe lines stay whole, so that searches find their words.
     if hang is not None and console.is_terminal:
         width = max(console.width, hang + _NARROWEST)
         text = textwrap.fill(

@@ -19,7 +19,7 @@ def start_lab(number: int, folder: Path | None) -> str:
     lab = lab_of(number)
     target = folder or Path(f"lab-{number}")
     for name in (PAGE, PROGRAM):
-        # Both before anything is copied: a learner's program must never be overwritten.
+        # Both are checked before anything is copied: a learner's program must never be overwritten.
         if (target / name).exists():
             raise CallerError(f"{target / name} is there already; choose another folder")
     try:

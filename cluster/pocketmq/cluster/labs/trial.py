@@ -64,7 +64,7 @@ class Trial:
 
     def program(self, **env: str) -> Program:
         """A run of the program, to be used in `async with`; LAB_STATE is the same for all runs."""
-        # One for all runs of a check: what a killed run has written is there for the next one.
+        # The same for all runs of a check, so that a new run finds what a killed one has written.
         state = self._folder / "state"
         state.mkdir(exist_ok=True)
         more = {"NAMESRV_ADDR": self.cluster.nameservers, "LAB_STATE": str(state), **env}

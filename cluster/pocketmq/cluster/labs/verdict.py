@@ -47,7 +47,7 @@ class Stage:
     @property
     def wrong(self) -> Step | None:
         """The step that ended it."""
-        # Only the last step can be wrong, as a wrong one ends the check.
+        # A wrong step ends the check, so only the last one can be wrong.
         return self.steps[-1] if self.steps and self.steps[-1].mark is Mark.WRONG else None
 
     @property
@@ -73,7 +73,7 @@ class Record:
     @property
     def passed(self) -> bool:
         """Whether every stage was run and nothing was wrong."""
-        # All stages as well: a judge that ended early has found nothing wrong either.
+        # All stages must have run: a judge that ended early has found nothing wrong either.
         return len(self.stages) == len(self.titles) and all(not s.wrong for s in self.stages)
 
     @property
@@ -113,7 +113,7 @@ class Record:
         self.right(what)
 
     def _add(self, step: Step) -> None:
-        # Steps before the first stage belong to it.
+        # A step without a stage begins the first one.
         if not self.stages:
             self.stage()
         self.stages[-1].steps.append(step)

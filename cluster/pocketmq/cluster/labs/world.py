@@ -35,12 +35,12 @@ async def world_of(lab: Lab) -> AsyncIterator[ClusterControl]:
             broker_arguments=lab.broker_arguments,
             controller_ports=free_ports(options.host, lab.controllers),
         )
-        # Nothing is steered through an address: the judge has the control itself.
+        # The judge uses this control directly, without a control address.
         control = ClusterControl(RoleProcesses(Supervisor(spec)), "manual")
         try:
             await control.start()
             yield control
         finally:
-            # Also after a start that failed: `start` has stopped the roles, and stopping twice
-            # does nothing.
+            # Also after a failed start: it has already stopped the roles, and a second stop does
+            # nothing.
             await control.stop()

@@ -58,7 +58,7 @@ async def judge(trial: Trial) -> None:
         async for question, found in _answered(trial, program, both):
             _one_owner_each(trial, len(answers) // 2 + 1, question, found)
             answers.append(found)
-        # Answers come in pairs: before a change, and after it.
+        # Answers come in pairs: one before a change and one after it.
         shares = list(zip(answers[::2], answers[1::2], strict=True))
         record.right(f"in {GROUPS} groups, before and after a change: every queue has one owner")
         record.stage()
@@ -69,9 +69,9 @@ async def judge(trial: Trial) -> None:
         record.stage()
         _moves_few(trial, changes, shares)
         record.stage()
-        # Another seed of text hashes than the first process had, as two members' processes have.
+        # Another seed for text hashes, as two members' processes have.
         async with trial.program(PYTHONHASHSEED="2") as other:
-            # In reverse order: clients get the members from brokers in no certain order.
+            # In reverse order: brokers return the members in no particular order.
             again = [Question(each.queues, each.after[::-1]) for each in changes[:COMPARED]]
             number = 0
             async for _, found in _answered(trial, other, again):
@@ -97,7 +97,7 @@ def _change(random: Random) -> Change:
     brokers = random.randint(1, 4)
     each = random.randint(1, 6)
     queues = [f"broker-{'abcd'[b]}/{q}" for b in range(brokers) for q in range(each)]
-    # Few and from a small range of addresses, so that hash values and sorting matter.
+    # Few names from few addresses, so that hash values and sorting matter.
     names = random.sample(range(100, 1000), random.randint(2, 6))
     members = sorted(f"10.0.0.{name % 7}@{name}" for name in names)
     gone = random.choice(members)
@@ -110,7 +110,7 @@ async def _answered(
     trial: Trial, program: Program, questions: Sequence[Question]
 ) -> AsyncIterator[tuple[Question, dict[str, list[str]]]]:
     """Ask for every member of every group, one by one, as each would for itself."""
-    # Not all at once: a program that reads line by line would fill both pipes, and stop.
+    # In portions: a program that reads line by line would fill both pipes and hang.
     for begin in range(0, len(questions), AHEAD):
         asked = questions[begin : begin + AHEAD]
         for queues, members in asked:
@@ -144,7 +144,7 @@ def _one_owner_each(trial: Trial, number: int, asked: Question, found: Shares) -
     owners: dict[str, list[str]] = {queue: [] for queue in queues}
     for member, mine in found.items():
         for queue in mine:
-            # A queue that the topic does not have gets an entry, and is found below.
+            # An unknown queue gets an entry too, and is found below.
             owners.setdefault(queue, []).append(member)
     for queue, who in owners.items():
         if len(who) != 1 or queue not in queues:
@@ -158,7 +158,7 @@ def _one_owner_each(trial: Trial, number: int, asked: Question, found: Shares) -
 
 def _balanced(trial: Trial, number: int, change: Change, found: Shares) -> None:
     sizes = [len(mine) for mine in found.values()]
-    # By one at most: with a rest some must have one more.
+    # By one at most, which a remainder makes necessary.
     if max(sizes) - min(sizes) > 1:
         trial.record.wrong_step(
             f"group {number}: {counted(len(change.queues), 'queue')}, "
@@ -177,11 +177,10 @@ def _moves_few(trial: Trial, changes: Sequence[Change], shares: Sequence[Sequenc
         stays = set(change.before) & set(change.after)
         was = {queue: member for member, mine in before.items() for queue in mine}
         now = {queue: member for member, mine in after.items() for queue in mine}
-        # Every queue has one owner in both by now, which the stages before have checked.
+        # The earlier stages have checked that every queue has one owner in both.
         gone = [queue for queue in was if was[queue] != now[queue]]
         without_need = sum(was[queue] in stays and now[queue] in stays for queue in gone)
         moved += len(gone)
-        # Needless only where both owners were there before and after.
         needless += without_need
         total += len(change.queues)
         worst = max(worst, (without_need, number))
@@ -220,7 +219,8 @@ class TableStrategy:
         mq_all: Sequence[MessageQueue],
         cid_all: Sequence[str],
     ) -> Sequence[MessageQueue]:
-        # The retry topic's one queue is not the lab's subject; all must agree on whose it is.
+        # The retry topic's only queue is not part of the lab, but all members must agree on its
+        # owner.
         if mq_all and mq_all[0].topic.startswith("%RETRY%"):
             return mq_all if current_cid == min(cid_all) else []
         mine = set(self._shares[tuple(sorted(cid_all))].get(current_cid, ()))
@@ -233,7 +233,7 @@ async def _real_group(trial: Trial, program: Program) -> None:
     topic = await trial.topic("orders", 8)
     queues = [f"broker-a/{number}" for number in range(8)]
     ids = [f"127.0.0.1@c{number}" for number in (1, 2, 3)]
-    # All groups that can come about while they join and leave, asked before anybody joins.
+    # All groups that can occur during joins and leaves, asked before anybody joins.
     groups = [
         Question(queues, list(members)) for size in (1, 2, 3) for members in combinations(ids, size)
     ]
@@ -247,10 +247,10 @@ async def _real_group(trial: Trial, program: Program) -> None:
         wanted = table[tuple(sorted(running))]
 
         async def is_settled() -> bool:
-            # Rebalances come with the cluster's time, second by second.
+            # Rebalances follow the cluster's time, second by second.
             await cluster.advance(1)
             return all(
-                # A consumer has its retry topic's queues as well.
+                # A consumer also owns queues of its retry topic.
                 sorted(_place(q) for q in each.assignment if q.topic == topic) == sorted(wanted[id])
                 for id, each in running.items()
             )
@@ -275,7 +275,7 @@ async def _real_group(trial: Trial, program: Program) -> None:
             await consumer.start()
             record.note(f"{client_id[-2:]} joins")
             await settled()
-        # The one in the middle: the others' shares then change on both sides.
+        # The middle one leaves, which changes the shares on both sides of it.
         await running.pop(ids[1]).stop()
         record.note("c2 leaves")
         await settled()

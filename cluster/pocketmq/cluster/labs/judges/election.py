@@ -87,7 +87,7 @@ async def judge(trial: Trial) -> None:
             await _read(trial, program, controllers)
             for unclean, count in ((False, CLEAN), (True, UNCLEAN)):
                 trial.record.stage()
-                # The option is the controller's own, so it holds for all broker names of the
+                # The option belongs to the controllers, so it applies to all broker names of this
                 # stage.
                 await controllers.allow_unclean(unclean)
                 await _elections(trial, program, controllers, count, unclean=unclean)
@@ -98,7 +98,7 @@ async def judge(trial: Trial) -> None:
 async def _read(trial: Trial, program: Program, controllers: _Controllers) -> None:
     """One broker name over half a minute, and questions about it."""
     name = trial.name("read")
-    # Only the third lives on: the others stop their heartbeats on the way.
+    # Only the third replica stays alive; the others stop their heartbeats.
     one, two, three = (Replica(id, id == 3, 1, 100 * id, 1) for id in (1, 2, 3))
     began_ms = trial.cluster.time_ms()
     log: list[dict[str, object]] = []
@@ -107,7 +107,7 @@ async def _read(trial: Trial, program: Program, controllers: _Controllers) -> No
     async def note(**event: object) -> None:
         at_s = (trial.cluster.time_ms() - began_ms) / 1000
         log.append({"at_s": at_s, **event})
-        # What the real controller says is what is right; nothing is computed here.
+        # The real controller's answer is the right one; nothing is computed here.
         master, epoch, in_sync = await controllers.info(name)
         states.append((at_s, {"master": master, "epoch": epoch, "in_sync": in_sync}))
 
@@ -122,7 +122,7 @@ async def _read(trial: Trial, program: Program, controllers: _Controllers) -> No
         await trial.cluster.advance(passed_s)
         await controllers.beat(name, [two, three])
     await note(event="silent", id=1)
-    # Twelve seconds have passed already, in which replica 1 sent nothing.
+    # Replica 1 has sent nothing for twelve seconds already.
     await trial.cluster.advance(DEAD_AFTER_S - 12)
     await elected()
     await controllers.alter(name, 2, [2, 3], epoch=2, set_epoch=3)
@@ -148,7 +148,7 @@ async def _elections(
     word = "unclean" if unclean else "clean"
     groups = [_random_group(trial, f"{word}-{number}") for number in range(count)]
     for group in groups:
-        # All first: one move of the clock then makes the silent ones of all names dead.
+        # All are begun first, so that one move of the clock lets all silent replicas die.
         await controllers.begin(group)
     await trial.cluster.advance(DEAD_AFTER_S)
     trial.record.note(f"{count} broker names; {DEAD_AFTER_S} s later the silent replicas are dead")
@@ -164,15 +164,15 @@ async def _elections(
 def _random_group(trial: Trial, word: str) -> Group:
     random = trial.random
     ids = range(1, random.randint(3, 5) + 1)
-    # The master is always in sync with itself.
+    # The master is always in the in-sync set.
     in_sync = sorted({1, *random.sample(ids, random.randint(1, 3))})
-    # Seldom, as a living master stays, which is the simplest case.
+    # Rarely: a master that lives stays master, which is the simplest case.
     master_lives = random.random() < 0.15
     replicas = [
         Replica(
             id,
             master_lives if id == 1 else random.random() < 0.65,
-            # Small ranges, so that ties are frequent and each next rule is needed.
+            # Small ranges cause many ties, so that each further rule is needed.
             random.choice((1, 2, 2)),
             100 * random.randint(7, 9),
             random.choice((1, 5)),
@@ -218,7 +218,7 @@ class _Controllers:
         await self._ask(
             ElectMasterRequestHeader(cluster_name=CLUSTER, broker_name=name, broker_id=group.master)
         )
-        # A set with the master alone is what an election leaves.
+        # An election leaves a set of the master alone.
         if group.in_sync != [group.master]:
             await self.alter(name, group.master, group.in_sync, epoch=1, set_epoch=1)
 

@@ -47,7 +47,7 @@ async def judge(trial: Trial) -> None:
 
         record.stage()
         await orders.place(program, "o-3", 30)
-        # By SIGKILL, after which only what the program has written down is left.
+        # After SIGKILL only what the program has written to its files is left.
         await program.kill()
         record.note("o-3: its half message is stored; SIGKILL before the local transaction")
     async with orders.program() as program:
@@ -107,14 +107,14 @@ class _Orders:
 
     async def checked(self, program: Program, order: str, wanted: str, why: str) -> None:
         """Let time pass until the broker asks, and hear the answer."""
-        # A program that was just started may not have sent its heartbeat.
+        # A program that has just started may not have sent its heartbeat yet.
         await self._court.until(
             self._is_known,
             "a producer of the group at the broker",
             "the broker can only ask a producer that has sent it a heartbeat: ask for the route of "
             "the topic when the program starts",
         )
-        # Noted before the move, as the answer may come at any moment of it.
+        # Noted before the move, as the answer may come at any moment during it.
         self._record.note(f"{CHECK_S} s pass: the broker asks what became of {order}")
         await self._court.cluster.advance(CHECK_S)
         line = await program.hear(f"checked {order}")
@@ -136,14 +136,14 @@ class _Orders:
         """What was delivered, and what is in the book, are the same orders."""
 
         async def all_there() -> bool:
-            # Outcomes are noted by the broker every 3 s of its time.
+            # The broker notes outcomes every 3 s of its time.
             await self._court.cluster.advance(OP_S)
             return await self._court.stored(self._topic) >= len(wanted)
 
         await self._court.until(all_there, f"{', '.join(wanted)} in the topic", why)
         found = [json.loads(m.body)["order"] for m in await self._court.messages(self._topic)]
         self._record.expect("orders in the topic", wanted=wanted, found=found, why=why)
-        # Another run of the program: the book must be what survives, and not its memory.
+        # In a new run, so that the report must come from the book and not from memory.
         async with self.program("report") as program:
             line = await program.hear('{"orders": ["o-1", ...]}')
         self._record.expect("orders in the book", wanted={"orders": wanted}, found=line, why=why)

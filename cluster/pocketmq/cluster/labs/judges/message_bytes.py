@@ -39,7 +39,7 @@ async def judge(trial: Trial) -> None:
     topic = await trial.topic("letters", QUEUES)
     facts = await _sent(trial, topic)
     store = trial.cluster.roles.data / "broker-a"
-    # Messages of one file are asked for first: the second file is a stage of its own.
+    # Messages of one file come first; the second file is a stage of its own.
     first, later = _two_files(facts)
     async with trial.program(LAB_STORE=str(store), LAB_TOPIC=topic) as program:
         record.stage()
@@ -94,8 +94,7 @@ def _two_files(facts: list[Fact]) -> tuple[list[Fact], list[Fact]]:
     files: dict[int, list[Fact]] = {}
     for fact in facts:
         files.setdefault(fact.physical_offset // LOG_FILE_BYTES, []).append(fact)
-    # The last two that are full enough: a check on a used cluster does not begin with an empty
-    # log.
+    # Not just the last two: on a used cluster the log does not begin empty.
     fullest = sorted(files, key=lambda file: len(files[file]))[-2:]
     return files[min(fullest)], files[max(fullest)]
 
@@ -123,7 +122,7 @@ async def _sent(trial: Trial, topic: str) -> list[Fact]:
         trial.name("judge"), nameservers=trial.cluster.nameservers, clock=trial.clock
     ) as producer:
         for number in range(COUNT):
-            # Of various lengths: a program with a fixed size of records must fail.
+            # Of various lengths, so that a program with a fixed record size fails.
             body = f"letter {number} " + "x" * random.randrange(500, 1500)
             tag = random.choice(("", "new", "changed", "order-cancelled"))
             await producer.send(Message(topic, body.encode(), tags=tag, keys=f"key-{number}"))

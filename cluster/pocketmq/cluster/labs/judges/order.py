@@ -64,9 +64,9 @@ class Ledger:
         """
         done = self._applied.setdefault(asked.order, [])
         highest = self._tokens.get(asked.order, -1)
-        # Equal is refused too: the same token twice is the same message twice.
+        # An equal token is refused too: the same token means the same message.
         if asked.token <= highest:
-            # Refused and never applied: the token does not grow, and the step is lost.
+            # The step was refused and never applied, so it is lost.
             if asked.step not in done:
                 self._record.wrong_step(
                     f"{who}: {asked} is refused: {highest} was seen before",
@@ -79,7 +79,8 @@ class Ledger:
             self._record.wrong_step(
                 f"{who}: {asked} is applied after {', '.join(done) or 'nothing'}",
                 wanted=f"{asked.order} {wanted}", found=f"{asked.order} {asked.step}",
-                # A repeated step shows a wrong token, a skipped one that a failure was taken for
+                # A repeated step means a wrong token; a skipped one means that a failure was taken
+                # for success.
                 # success.
                 why=FENCE_WHY if asked.step in done else BUSY_WHY,
             )  # fmt: skip
@@ -119,7 +120,7 @@ async def judge(trial: Trial) -> None:
         await shop.send("o-4")
         await shop.serve(first, "A", ("o-4", "created"))
         asked = await shop.hear(first, "A")
-        # Applied at the service, and the answer never arrives: the next owner repeats the step.
+        # Applied, but the answer never arrives, so the next owner repeats the step.
         shop.ledger.take(asked, "A")
         record.note(f"A: {asked} is applied; A is killed before it gets the answer")
     await cluster.advance(LOCK_S)
@@ -132,13 +133,13 @@ async def judge(trial: Trial) -> None:
         await shop.send("o-5")
         await shop.serve(second, "B", ("o-5", "created"))
         late = await shop.hear(second, "B")
-        # Its request is on its way, so the judge has it, and delivers it when another one is the
-        # owner.
+        # The judge has its request now, and delivers it after another process has become the owner.
         second.freeze()
         record.note(f"B: {late} is on its way to the service, and slow; B's process hangs")
         await cluster.advance(LOCK_S)
         record.note("60 s without renewal: B's lock of the queue has expired")
-        # In two moves, so that the lock's end and the member's stand apart in the notes.
+        # In two moves, so that the ends of the lock and of the membership are separate in the
+        # notes.
         await cluster.advance(SILENT_S - LOCK_S)
         record.note("120 s without a heartbeat: B is no member any more")
         async with shop.program() as third:
@@ -168,7 +169,7 @@ class _Shop:
             trial.name("judge"), nameservers=trial.cluster.nameservers, clock=trial.clock
         ) as producer:
             for step in STEPS:
-                # Orders alternate, so that a program which goes on after a failure is seen to.
+                # Orders alternate, which exposes a program that goes on after a failure.
                 for order in orders:
                     body = f'{{"order": "{order}", "step": "{step}"}}'
                     await producer.send(Message(self._topic, body.encode(), keys=order))
@@ -177,7 +178,7 @@ class _Shop:
         """The next request that is not about something applied before."""
         while True:
             asked = self._applied(await program.hear(f"{who}'s next request"))
-            # What was applied before is answered as a service would, and is no progress.
+            # A repeated step is answered as a service would, but is no progress.
             if not self.ledger.has(asked.order, asked.step):
                 return asked
             await self.answer(program, asked, who)
@@ -188,8 +189,8 @@ class _Shop:
         if answer == "ok":
             await program.tell({"ok": True})
             return
-        # Once is the redelivery that the lab is about; twice shows that stale was taken for a
-        # failure.
+        # The first repetition is the redelivery of the lab; a second one shows that "stale" was
+        # taken for a failure.
         if (who, asked) in self._refused:
             self._record.wrong_step(
                 f"{who}: {asked} comes again, although it was refused as stale",
@@ -209,7 +210,7 @@ class _Shop:
 
     def _applied(self, line: Line) -> Applied:
         order, step, token = (line.get(name) for name in ("apply", "step", "token"))
-        # `isinstance` would let True pass for a number.
+        # `isinstance` would accept True as a number.
         if isinstance(order, str) and isinstance(step, str) and type(token) is int:
             return Applied(order, step, token)
         self._record.wrong_step(

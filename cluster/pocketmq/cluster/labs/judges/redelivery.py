@@ -44,7 +44,7 @@ async def judge(trial: Trial) -> None:
     record.stage()
     await bank.send([f"p-{number}" for number in range(7, 13)])
     async with bank.program() as program:
-        # Killed between the book and the answer: the broker must deliver p-9 again.
+        # Killed between the book and the answer, so that the broker must deliver p-9 again.
         await bank.until_done(program, [], stop_at=("done", "p-9"))
         record.note("p-9 is in the book; SIGKILL, before the program can tell the broker")
     await bank.go_on(["p-9", "p-10", "p-11", "p-12"], "p-9")
@@ -96,8 +96,8 @@ class _Bank:
                 return
             if what == "done":
                 left -= Counter([payment])
-            # The program waits for this line, so the judge decides between which two steps it
-            # dies.
+            # The program waits for this line, so the judge decides between which steps it is
+            # killed.
             await program.tell({"go": True})
 
     async def go_on(self, awaited: Sequence[str], again: str) -> None:
@@ -119,7 +119,7 @@ class _Bank:
                 why="with LAB_ASK=report the program prints its book and ends",
             )  # fmt: skip
         found = Counter(each[0] for each in listed if isinstance(each, list) and each)
-        # One by one first: the error then names a payment, and not two long lists.
+        # Checked one by one first, so that an error names a payment instead of two long lists.
         for payment in (f"p-{number}" for number in range(1, count + 1)):
             if found[payment] != 1:
                 self._record.wrong_step(

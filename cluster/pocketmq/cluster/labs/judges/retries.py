@@ -60,7 +60,7 @@ async def judge(trial: Trial) -> None:
         for attempt in (1, 2):
             landed = await calls.fail(program, "j-1", attempt)
             wait_s = DELAYS_S[landed.level - 1] if landed.level else 0
-            # A prediction that is no list is wrong in the comparison, and must not end the judge.
+            # A prediction that is no list must fail the comparison, not the judge.
             said = waits[attempt - 1] if isinstance(waits, list) and waits else waits
             record.expect(
                 f"attempt {attempt} failed: {landed}", wanted=wait_s, found=said, why=WAITS_WHY
@@ -73,7 +73,7 @@ async def judge(trial: Trial) -> None:
         for attempt in range(1, ATTEMPTS + 1):
             landed = await calls.fail(program, "j-2", attempt)
             is_last = attempt == ATTEMPTS
-            # A dead letter too early as well as one too late.
+            # Wrong both for a dead letter too early and for one too late.
             if (landed.level == 0) != is_last:
                 record.wrong_step(
                     f"attempt {attempt} of {ATTEMPTS} failed",
@@ -124,7 +124,7 @@ class _Calls:
 
     async def send(self, key: str, body: str) -> None:
         trial = self._court
-        # Counted before: queues of the schedule topic keep what other checks left there.
+        # Counted before the send: earlier checks may have left messages in the schedule topic.
         self._waiting, self._dead = await self._levels(), await self._dead_letters()
         async with Producer(
             trial.name("judge"), nameservers=trial.cluster.nameservers, clock=trial.clock
@@ -136,7 +136,7 @@ class _Calls:
     ) -> Landed:
         """Wait for an attempt, let it fail, and see where the message goes."""
         await self._called(program, job, attempt)
-        # Again before the answer: from here on one more message at a level is this one.
+        # Counted again before the answer, so that any new message is this one.
         self._waiting, self._dead = await self._levels(), await self._dead_letters()
         more = {"again_after_s": again_after_s} if again_after_s else {}
         await program.tell({"ok": False, **more})
@@ -150,7 +150,7 @@ class _Calls:
 
     async def landed_without_call(self, program: Program) -> Landed:
         """Where a message goes that must not lead to a call."""
-        # Both are waited for: whichever comes first tells.
+        # Waits for both, as either may happen.
         called = asyncio.ensure_future(program.hear("no call at all"))
         landed = asyncio.ensure_future(self._landed())
         try:
@@ -164,7 +164,7 @@ class _Calls:
         finally:
             for task in (called, landed):
                 task.cancel()
-            # Cancelled tasks are awaited, or their errors would be reported by asyncio.
+            # Cancelled tasks are awaited: otherwise asyncio would report their errors.
             await asyncio.wait([called, landed])
 
     async def wait(self, seconds: int) -> None:
@@ -174,7 +174,7 @@ class _Calls:
         half a minute.
         """
         cluster = self._court.cluster
-        # A second more than the delay, as deliveries come with the broker's next look.
+        # One second more than the delay, since the broker delivers at its next look.
         end_ms = cluster.time_ms() + 1000 * (seconds + 1)
         now_ms = cluster.time_ms()
         while now_ms < end_ms:
@@ -201,7 +201,7 @@ class _Calls:
             if await self._dead_letters() > self._dead:
                 found.append(Landed(0))
             before = self._waiting
-            # Ends of queues only grow, so a larger one means a message of this moment.
+            # Ends of queues only grow, so a larger one means a new message.
             found.extend(
                 Landed(level) for level, count in (await self._levels()).items()
                 if count > before.get(level, 0)
@@ -221,7 +221,7 @@ class _Calls:
             if await admin.route(SCHEDULE) is None:
                 return {}
             stats = await admin.topic_stats(SCHEDULE)
-        # The queue's number is the level less one.
+        # The queue id is the level minus one.
         return {queue.queue_id + 1: bounds.max_offset for queue, bounds in stats.items()}
 
     async def _dead_letters(self) -> int:

@@ -62,7 +62,7 @@ async def _asked(trial: Trial, program: Program, brokers: list[str]) -> None:
 
 async def _unfrozen(trial: Trial) -> None:
     """Undo what an earlier check of this cluster left when it came to its end."""
-    # A check that failed may have left a broker frozen or stopped.
+    # A failed check may have left a broker frozen or stopped.
     for broker in BROKERS:
         state = trial.cluster.roles.state(broker)
         if state == "frozen":
@@ -83,7 +83,7 @@ async def _restarted(trial: Trial, topic: str) -> int:
     Otherwise both would happen in the same millisecond, and 120 s be a matter of luck.
     """
     cluster = trial.cluster
-    # Scans run from the start of the nameserver's clock on, every 5 s.
+    # The nameserver scans every 5 s from its clock's start.
     scans = (cluster.time_ms() - cluster.roles.time_ms()) // 1000 // SCAN_S + 1
     await cluster.advance_to(cluster.roles.time_ms() + 1000 * (SCAN_S * scans + BETWEEN_S))
     await cluster.roles.stop_role("broker-a")
@@ -110,10 +110,10 @@ async def _frozen(trial: Trial, program: Program, topic: str, first_ms: int, aft
         {"ask": "gone", "how": "frozen", "registered_s": after_s, "scan_s": scan_s},
         "when broker-a is gone",
     )
-    # Looked at each scan, and beside 120 s, which is what people expect.
+    # At each scan, and around 120 s, which people expect.
     looks = sorted({*range(scan_s, 135, SCAN_S), 119, 121})
     gone_s = None
-    # Before 85 s nothing can have been forgotten, and each look takes time.
+    # Before 85 s no broker can have expired, and each look takes time.
     for at_s in (each for each in looks if each >= 85):
         await cluster.advance_to(stopped_ms + 1000 * at_s)
         if await _brokers(trial, topic) == LEFT:
