@@ -80,8 +80,7 @@ def _endpoint(operations: Operations, operation: Operation) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         parameters = {**request.query_params, **request.path_params}
         known = {each.name for each in operation.parameters}
-        # Before the operation runs: a misspelt parameter must not do something else than was
-        # meant.
+        # Before the operation runs, so that a misspelt parameter does not change what it does.
         for each in operation.parameters:
             if each.required and each.name not in parameters:
                 raise CallerError(f"parameter {each.name} is missing: {each.meaning}")
@@ -92,12 +91,12 @@ def _endpoint(operations: Operations, operation: Operation) -> Endpoint:
         else:
             body = await _body(request)
             try:
-                # An empty body stands for all defaults, so that `curl -X POST` alone works.
+                # An empty body means all defaults, so that plain `curl -X POST` works.
                 question = msgspec.json.decode(body or b"{}", type=operation.question)
             except msgspec.DecodeError as exc:
                 raise CallerError(f"the body is not as {request.url.path} wants it: {exc}") from exc
             answer = await does(parameters, question)
-        # By status as well, as probes of containers look at nothing else.
+        # The status shows it too, as container probes look at nothing else.
         unready = isinstance(answer, Readiness) and not answer.ready
         return json_answer(answer, 503 if unready else 200)
 
@@ -107,7 +106,7 @@ def _endpoint(operations: Operations, operation: Operation) -> Endpoint:
 async def _openapi(_request: Request) -> Response:
     try:
         version = version_of("pocketmq")
-    # PocketMQ runs from its folder and is not installed.
+    # PocketMQ runs from its source folder and is not installed.
     except PackageNotFoundError:
         version = "unknown"
     return json_answer(document(version), 200)
@@ -116,7 +115,7 @@ async def _openapi(_request: Request) -> Response:
 async def _body(request: Request) -> bytes:
     parts: list[bytes] = []
     size = 0
-    # Counted while it comes: the header may lie, or be missing with chunks.
+    # Counted as it arrives: the length header may lie, or be missing with chunks.
     async for part in request.stream():
         size += len(part)
         if size > MAX_BODY_BYTES:

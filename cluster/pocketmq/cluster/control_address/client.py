@@ -105,7 +105,7 @@ class ControlClient:
             CallerError: It is malformed, or the data folder's file is.
         """
         token = os.environ.get(TOKEN_VARIABLE)
-        # Looked for also where --control is given: a remote cluster checks users too.
+        # Also with --control, since a remote cluster may check users too.
         user = _user(data)
         if given:
             return cls(given, token, limit_s, user)
@@ -116,12 +116,11 @@ class ControlClient:
             except FileNotFoundError:
                 raise CallerError(
                     f"{path} is not there: no cluster runs on this folder; start one with "
-                    # The file is removed when its cluster ends.
                     f"`pocketmq up --data {data}`"
                 ) from None
             except (OSError, msgspec.DecodeError) as exc:
                 raise CallerError(f"{path}: {exc}; remove it, or give --control") from exc
-            # A token of the environment is meant for now; the file's may be of an older start.
+            # The environment's token wins: the file's may be from an earlier start.
             return cls(noted.url, token or noted.token, limit_s, user)
         return cls(os.environ.get(VARIABLE) or _usual_url(), token, limit_s, user)
 
@@ -153,8 +152,8 @@ class ControlClient:
         connection = http.client.HTTPConnection(self._host, self._port, timeout=TIMEOUT_S)
         try:
             connection.request("GET", path, None, self._headers("GET"))
-            # Kept from before: `getresponse` drops it from the connection when the server closes
-            # at the end.
+            # Kept here: `getresponse` takes it off the connection if the server will close the
+            # stream.
             socket = connection.sock
             response = connection.getresponse()
             if response.status >= 400:
@@ -162,18 +161,18 @@ class ControlClient:
             while True:
                 if ends_s is not None:
                     left_s = ends_s - clock.monotonic()
-                    # Checked before each line too: a busy stream would never time out.
+                    # Checked before each line, as a busy stream would never time out.
                     if left_s <= 0:
                         return
                     socket.settimeout(left_s)
                 try:
                     line = response.readline()
                 except TimeoutError:
-                    # Then the limit was the general one, and it is an error.
+                    # Without an end the client's general time limit has passed, which is an error.
                     if ends_s is None:
                         raise
                     return
-                # The server has closed the stream, such as a cluster that stops.
+                # The server has closed the stream, for example because the cluster stops.
                 if not line:
                     return
                 yield line
@@ -193,23 +192,23 @@ class ControlClient:
             raise self._unreached(exc) from exc
         finally:
             connection.close()
-        # 503 is an answer too: `/readyz` tells with it what is missing.
+        # 503 is an answer too: `/readyz` then lists what is missing.
         if response.status not in (200, 503):
             raise self._refused(content, response.status)
         try:
             return msgspec.json.decode(content, type=answer)
         except msgspec.DecodeError as exc:
-            # Not JSON, or not this answer: the port belongs to something else.
+            # Another program listens at this port: its answer is no JSON, or another one.
             raise self._stranger(response.status) from exc
 
     def _headers(self, method: str) -> dict[str, str]:
         headers = {"Content-Type": "application/json"}
-        # What is only read needs no password, which would travel in plaintext.
+        # Reading needs no password, which would be sent in plaintext.
         if self._user is not None and method != "GET":
             text = f"{self._user.access_key}:{self._user.secret_key}"
             headers["Authorization"] = f"Basic {base64.b64encode(text.encode()).decode()}"
-            # One header can hold either the user or the token, so the token goes as the browser
-            # sends it.
+            # The header can hold only the user or the token, so the token goes as a cookie, as from
+            # a browser.
             if self._token is not None:
                 headers["Cookie"] = f"{TOKEN_COOKIE}={self._token}"
         elif self._token is not None:
@@ -243,7 +242,7 @@ def _user(data: Path | None) -> Credentials | None:
 
         return credentials_of(None, os.environ)
     if data is None or not (data / USER_FILE).exists():
-        # Without a file there the brokers check nobody.
+        # Without that file the brokers check no users.
         return None
     from pocketmq.cluster.steering.access import read_key
 
@@ -259,7 +258,7 @@ def _listens(url: str) -> bool:
     parts = urlsplit(url)
     try:
         create_connection((parts.hostname, parts.port), timeout=1).close()
-    # A second is enough: both addresses are of this machine.
+    # One second is enough, as the address is on this machine.
     except OSError:
         return False
     return True

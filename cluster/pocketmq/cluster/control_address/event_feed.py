@@ -18,14 +18,13 @@ async def event_feed(events: EventStream) -> AsyncIterator[bytes]:
     """The body of the answer: a comment at once, then each event when it happens."""
     number = 0
     async with events.watch() as watching:
-        # At once, so that the peer gets its headers before the first event.
+        # Sent at once, so that the client gets its headers before the first event.
         yield b": events\n\n"
         while True:
             try:
                 async with asyncio.timeout(KEEP_ALIVE_S):
                     event = await watching.get()
-            # A write to a peer that is gone is what shows that; without events there would be
-            # none.
+            # Without events, only this write can show that the client is gone.
             except TimeoutError:
                 yield b":\n\n"
                 continue

@@ -64,8 +64,8 @@ class ClusterMetrics(Collector):
         for number in report.numbers:
             metric = ALL.get(number.name)
             if metric is not None:
-                # Prometheus' names of counters end so; the library adds it only to samples that it
-                # makes itself.
+                # Prometheus' counters end in `_total`; the library adds this only to samples of its
+                # own.
                 suffix = "_total" if metric.kind == "counter" else ""
                 labels = _labels(metric, node, number.labels)
                 family = self._family(metric)
@@ -75,7 +75,8 @@ class ClusterMetrics(Collector):
             if metric is None:
                 continue
             labels, family = _labels(metric, node, each.labels), self._family(metric)
-            # Prometheus' buckets count all values up to a bound, brokers those between two.
+            # Prometheus' buckets count all values up to a bound, but the brokers' only those
+            # between two.
             counts = list(accumulate(each.counts))
             bounds = (*(str(float(bound)) for bound in metric.bounds), "+Inf")
             for bound, count in zip(bounds, counts, strict=True):
@@ -94,7 +95,7 @@ class ClusterMetrics(Collector):
 async def metrics_text(control: ClusterControl) -> bytes:
     """Ask every broker, and make the text; a broker that does not answer is left out."""
     metrics = ClusterMetrics()
-    # Not the process's own registry: each answer has only what was asked for it.
+    # Not the process's global registry, as each answer has only its own metrics.
     registry = CollectorRegistry()
     for name in control.roles.names:
         runs = control.roles.state(name) == "running"

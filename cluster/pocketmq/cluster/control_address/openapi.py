@@ -21,7 +21,7 @@ def document(version: str) -> dict[str, Any]:
     """
     types = {each.answer for each in OPERATIONS} | {Problem}
     types |= {each.question for each in OPERATIONS if each.question is not None}
-    # Sorted, so that the document is the same each time it is made.
+    # Sorted, so that the document is always the same.
     _, schemas = msgspec.json.schema_components(
         sorted(types, key=lambda kind: kind.__name__), ref_template=_REF
     )
@@ -50,7 +50,7 @@ def _operation(operation: Operation) -> dict[str, Any]:
                 "in": each.place,
                 "required": each.required,
                 "description": each.meaning,
-                # All travel as text; operations convert them.
+                # All parameters travel as text; the operations convert them.
                 "schema": {"type": "string"},
             }
             for each in operation.parameters

@@ -96,7 +96,7 @@ class Operations:
             if (state := control.roles.state(name)) != "running"
         ]
         missing += control.unfinished
-        # Step by step: what comes later cannot be asked while something before it is missing.
+        # Step by step: later checks make no sense while an earlier one fails.
         if not missing and (text := await control.missing_registrations()):
             missing.append(text)
         topic, group = parameters.get("topic"), parameters.get("group")
@@ -130,7 +130,6 @@ class Operations:
 
     async def topics(self, _parameters: Parameters) -> list[TopicDescription]:
         async with self._control.admin() as admin:
-            # Names first, on one connection: each topic is then asked for by itself.
             names = await peoples_topics(admin)
         return [await self._topic(name) for name in names]
 
@@ -168,7 +167,7 @@ class Operations:
         topic = dlq_topic(parameters["group"])
         try:
             return await self.messages({**parameters, "topic": topic})
-        # The topic is made by the first dead letter.
+        # The topic does not exist before the first dead letter.
         except UnknownTopicError:
             return []
 
@@ -197,16 +196,17 @@ class Operations:
         async with consumer, self._control.admin() as admin:
             for queue in await admin.subscribe_queues(description.name):
                 end, at = await admin.max_offset(queue), await admin.min_offset(queue)
-                # Only the end of each queue is read: the last messages of all are among them.
+                # Reading the last `limit` messages of each queue is enough to find the last ones of
+                # all.
                 at = max(at, end - limit)
                 while at < end:
                     pulled = await consumer.pull(queue, "*", at, min(32, end - at))
                     found += pulled.messages
-                    # An offset may have been deleted meanwhile; a step of one at least, or this
-                    # would go on for ever.
+                    # Messages may have been deleted meanwhile; at least one step on, or this would
+                    # never end.
                     at = max(pulled.next_begin_offset, at + 1)
-        # Brokers have no common order; within one the place in the log decides between equal
-        # times.
+        # Brokers have no common order; messages of equal times are ordered by their place in the
+        # log.
         found.sort(key=lambda each: (each.store_timestamp_ms, each.commit_log_offset))
         return [_shown(each) for each in found[-limit:]]
 
@@ -216,7 +216,7 @@ class Operations:
         with self._control.before_ready(SEEDING):
             for topic in question.topics:
                 await self._control.create_topic(topic.name, topic.queues, topic.message_type)
-            # Dead letters need their topics, which a seed rarely names itself.
+            # Topics for dead letters are created too, as a seed rarely names them.
             for name in _dead_letter_topics(question):
                 await self._control.create_topic(name, 1)
             async with self._control.admin() as admin:
@@ -226,7 +226,7 @@ class Operations:
                 async with self._producer() as producer:
                     for message in question.messages:
                         await _send(producer, message)
-            # Last: an offset counts messages, which have to be there.
+            # Last, since offsets are limited by the messages stored so far.
             for wanted in question.offsets:
                 await self._set_offset(wanted)
         return Seeded(
@@ -241,7 +241,7 @@ class Operations:
             for queue in await admin.subscribe_queues(wanted.topic):
                 if wanted.queue in (None, queue.queue_id):
                     end = await admin.max_offset(queue)
-                    # Past the end, consumers would be told that the offset is out of range, and
+                    # Past the end a consumer would be told that its offset is out of range, and
                     # choose another.
                     at = end if wanted.offset == "end" else min(end, wanted.offset)
                     await admin.update_consumer_offset(wanted.group, queue, at)
@@ -353,7 +353,7 @@ class Operations:
         return Producer(
             SEND_GROUP,
             nameservers=self._control.nameservers,
-            # On real time: on a manual clock the send would wait until somebody moves it.
+            # On real time: on a manual clock the send could wait until somebody moves it.
             clock=SystemClock(),
             credentials=self._control.roles.credentials,
             network=self._control.view.network,
@@ -365,7 +365,7 @@ class Operations:
                 raise UnknownTopicError(name)
             try:
                 stats = await admin.topic_stats(name)
-            # A route without a broker that answers: the roles may just be starting.
+            # There is a route, but no broker answers: the roles may still be starting.
             except PocketMQError as exc:
                 raise NotReachedError(f"the queues of {name}", 0, str(exc)) from exc
         queues = [
@@ -383,7 +383,7 @@ class Operations:
 
         def note(deadline: clock_members.Deadline) -> None:
             nonlocal more
-            # Counted but not kept: an idle day would fill the answer with heartbeats.
+            # Counted but not kept: the heartbeats of an idle day would fill the answer.
             if len(fired) < MAX_FIRED:
                 fired.append(_deadline(deadline, began_ms))
             else:
@@ -405,7 +405,7 @@ async def _send(producer: Producer, wanted: NewMessage) -> Stored:
         tags=wanted.tag,
         keys=wanted.key,
         delay_level=wanted.delay_level,
-        # Where `message resend` finds a dead letter's first topic.
+        # `message resend` reads a dead letter's original topic from this property.
         properties=None if wanted.origin is None else {names.DLQ_ORIGIN_TOPIC: wanted.origin},
     )
     for name, text in wanted.properties.items():

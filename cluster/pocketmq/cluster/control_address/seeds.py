@@ -30,7 +30,7 @@ def read_seed(path: Path) -> Seed:
         if path.suffix == ".json":
             return msgspec.json.decode(content, type=Seed)
         if path.suffix == ".jsonl":
-            # Only messages: a JSON line has no room to say what it is.
+            # A JSON line does not say what it is, so all lines are messages.
             return Seed(messages=msgspec.json.Decoder(NewMessage).decode_lines(content))
         return msgspec.toml.decode(content, type=Seed)
     except OSError as exc:

@@ -33,7 +33,7 @@ class ControlServer(HttpServer):
         clock: Clock | None = None,
     ) -> None:
         is_super = None if control.roles.credentials is None else control.is_super_user
-        # The host's own name is let in beside the local ones, or its browser would be refused.
+        # Browsers may also use the host's own name.
         guard = Guard(LOCAL_NAMES | {in_brackets(host)}, token, is_super)
         super().__init__(make_app(control, guard), guard, host=host, port=port, clock=clock)
 

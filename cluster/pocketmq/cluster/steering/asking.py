@@ -25,11 +25,11 @@ async def ask_group_state(admin: Admin, group: str) -> GroupState:
             members.append(MemberState.of(client_id, info))
     ends = {}
     for topic in sorted(topics):
-        # A topic that is subscribed to may not exist yet.
+        # A subscribed topic may not exist yet.
         if await admin.route(topic) is not None:
             stats = await admin.topic_stats(topic)
             ends.update({queue: bounds.max_offset for queue, bounds in stats.items()})
-    # Asked last, so that offsets are not older than the members that are to have moved them.
+    # Asked last, so that the offsets are not older than the members' answers.
     progress = await admin.consume_stats(group)
     return GroupState(
         group,

@@ -27,7 +27,7 @@ class ClientClock(ManualClock):
         self.loop: asyncio.AbstractEventLoop | None = None
 
     def arm(self, when_s: float, callback: Callable[[], None], what: str | None) -> Timer:
-        # Timers are set in the loop where the client runs, which its maker need not know.
+        # Timers are set in the client's loop, which the clock's maker does not know.
         if self.loop is None:
             self.loop = asyncio.get_running_loop()
         return super().arm(when_s, callback, what)
@@ -44,7 +44,7 @@ class ClientClocks:
 
     def __init__(self, time_ms: Callable[[], int]) -> None:
         self._time_ms = time_ms
-        # Weakly: a client that nobody has any more must not be waited for.
+        # Weak references: a client that is no longer used must not be waited for.
         self._clocks: weakref.WeakSet[ClientClock] = weakref.WeakSet()
         self._lock = threading.Lock()  # clients may be created in any thread
 
@@ -63,7 +63,7 @@ class ClientClocks:
     def known(self) -> Collection[object]:
         """Differs when clients were made, began to use their clocks, or are gone."""
         with self._lock:
-            # The loop too: with one, a clock is moved in another way than without.
+            # The loop is included, as it changes the way in which a clock is moved.
             return {(id(each), id(each.loop)) for each in self._clocks}
 
     def members(self, frozen: Collection[str]) -> list[ClockMember]:
@@ -76,7 +76,7 @@ class ClientClocks:
             clocks = list(self._clocks)
         for each in clocks:
             each.note_frozen(frozen)
-        # A loop that does not run cannot answer, and would hold up every move.
+        # A loop that does not run cannot answer, and would block every move.
         return [_member(each) for each in clocks if each.loop is None or _runs(each.loop)]
 
 

@@ -36,7 +36,7 @@ class ClockRunner:
 
     async def run(self, speed: float) -> None:
         """Run from now on, at this speed."""
-        # One after the other: two of them would move time twice.
+        # The former run ends first: two would move the time twice.
         await self.stop()
         self.speed = speed
         running = self._move(speed)
@@ -47,8 +47,7 @@ class ClockRunner:
         task, self._task = self._task, None
         self.speed = 0.0  # a move under way comes to its end first
         if task is not None:
-            # Until the move under way is done: roles that stop in the middle of one would make it
-            # fail.
+            # The move under way completes first: roles that stop during a move make it fail.
             await asyncio.wait([task])
 
     async def _move(self, speed: float) -> None:
@@ -57,7 +56,7 @@ class ClockRunner:
         while self.speed == speed:
             await self._clock.sleep(STEP_S)
             now = self._clock.monotonic()
-            # Time that a slow move has taken counts too, so the clock keeps its speed.
+            # The time of a slow move counts too, so that the clock keeps its speed.
             passed_s, last_at = now - last_at, now
             try:
                 await self._advance(passed_s * speed)
@@ -65,8 +64,7 @@ class ClockRunner:
             except PocketMQError as exc:
                 failures += 1
                 log.debug("clock.not_moved", reason=str(exc))
-                # Roles are away for good, or the cluster is broken: it would log the same for
-                # ever.
+                # The roles are gone or broken: it would log the same for ever.
                 if failures == MOST_FAILURES:
                     log.warning("clock.stopped", reason=str(exc))
                     self.speed = 0.0

@@ -107,9 +107,9 @@ class ClusterControl:
             log.warning("data.restored", what=line)
         await self.roles.start()
         try:
-            # The time before any move: without it, a manual clock would be taken for 1970.
+            # Noted before any move: otherwise a manual clock would seem to stand at 1970.
             self.view.note_time(self.roles.time_ms())
-            # A broker is of use when every nameserver knows it, which comes after its ready line.
+            # A broker is usable once every nameserver knows it, which is later than its READY line.
             await self._until_registered(self.roles.running_brokers)
             await self._make_users(
                 each for each in self.roles.names if self.roles.role(each) == "broker"
@@ -118,13 +118,13 @@ class ClusterControl:
             await self.roles.stop()
             raise
         if self.clock == "manual":
-            # Clients of this process that connect to these addresses get a clock which moves with
-            # the roles'.
+            # Clients of this process that use these nameservers get clocks that move with the
+            # roles'.
             register(self.roles.nameserver_addresses, self._clocks.make)
 
     async def stop(self) -> None:
         """Stop the roles."""
-        # Nobody may move clocks or read events of roles that are going away.
+        # First, so that nobody moves clocks or reads events of roles that are stopping.
         await self.runner.stop()
         await self.events.close()
         await self.resources.aclose()
@@ -167,7 +167,7 @@ class ClusterControl:
 
     async def missing_registrations(self, brokers: Sequence[str] | None = None) -> str:
         """Which nameserver does not know which broker, as text; empty when each knows all."""
-        # Asked one by one: a client of all nameservers would hide one that lacks a broker.
+        # One by one: a client of all nameservers would hide one that lacks a broker.
         wanted = set(self.roles.running_brokers if brokers is None else brokers)
         for address in self.roles.nameserver_addresses:
             async with self.admin(address) as admin:
@@ -191,7 +191,7 @@ class ClusterControl:
 
     async def freeze(self, name: str) -> None:
         """Stop a role's reading and timers; its connections stay up."""
-        # Before it is done: the timeline shows it also if it hangs or fails.
+        # Noted before, so that the timeline shows it even if it hangs or fails.
         self._note(f"freeze {self.known(name)}")
         with self.events.acting(name, "frozen"):
             await self.roles.freeze(name)
@@ -201,10 +201,10 @@ class ClusterControl:
         self._note(f"thaw {self.known(name)}")
         with self.events.acting(name, "running"):
             await self.roles.thaw(name)
-        # Rules may have been added or cleared while it could not hear of them.
+        # Rules may have been added or cleared while the role was frozen.
         await self.faults.tell(name, is_new=False)
         if self.clock == "manual":
-            # The others have moved on while it stood still.
+            # The other roles' clocks have moved while this one stood still.
             await lock_step.advance_to(await self._members(), self.time_ms())
 
     async def kill(self, name: str) -> None:
@@ -223,7 +223,7 @@ class ClusterControl:
     async def _start_again(self, name: str) -> None:
         with self.events.acting(name, "running"):
             await self.roles.restart(name)
-        # Before anybody finds it: a rule must hold from its first frame on.
+        # Before anybody finds the role, so that the rules apply from its first frame on.
         await self.faults.tell(name, is_new=True)
         broker = self.roles.broker_name(name)  # a replica's process has a name of its own
         if broker in self.roles.running_brokers:
@@ -246,10 +246,10 @@ class ClusterControl:
         if own is None:
             return True
         if given.access_key == own.access_key:
-            # Its own user is known without any broker, so that a cluster whose masters are all down
-            # can still be steered.
+            # The cluster's own user is checked here, so that it can be steered even if all masters
+            # are down.
             return hmac.compare_digest(given.secret_key.encode(), own.secret_key.encode())
-        # Masters only: they are told of new passwords and removed users, and slaves copy none.
+        # Only masters: passwords are changed and users removed there, and slaves copy neither.
         masters: list[str] = []
         with contextlib.suppress(PocketMQError):  # no nameserver answers: the error below
             async with self.admin() as admin:
@@ -281,7 +281,7 @@ class ClusterControl:
 
     async def clear_faults(self, rule_id: str | None = None) -> int:
         """Take a fault rule back, or all; how many there were."""
-        # Known before: afterwards the rules that are gone cannot be asked.
+        # Noted before, since cleared rules cannot be asked for afterwards.
         held = {each.id for each in self.faults.rules}
         cleared = await self.faults.clear(rule_id)
         for ended in sorted(held.difference(each.id for each in self.faults.rules)):
@@ -294,7 +294,8 @@ class ClusterControl:
     async def save_snapshot(self, folder: Path, *, with_secrets: bool = False) -> SnapshotInfo:
         """Copy stores and KV configuration into a folder; see `Snapshots.save`."""
         self._note(f"save snapshot {folder}")
-        # Somebody else may have moved the clocks, and the snapshot names this time.
+        # Refreshed, as somebody else may have moved the clocks, and the snapshot contains this
+        # time.
         time_ms = await self.refresh_time()
         return await self.snapshots.save(folder, time_ms, with_secrets=with_secrets)
 
@@ -330,7 +331,7 @@ class ClusterControl:
         brokers = self.roles.running_brokers
         async with self.admin() as admin:
             before = await create_or_change(admin, topic, queues, brokers, message_type)
-        # One by one: producers and consumers may ask any of them.
+        # One by one, since producers and consumers may ask any nameserver.
         for address in self.roles.nameserver_addresses:
             async with self.admin(address) as admin:
 
@@ -405,7 +406,7 @@ class ClusterControl:
         self._needs_manual_clock()
         if not 0 <= seconds <= MAX_ADVANCE_S:
             raise TooFarError(seconds)
-        # From the present that roles report, as the command line may have moved them since.
+        # From the time that roles report: the command line may have moved them.
         await self.advance_to(await self.refresh_time() + round(seconds * 1000))
 
     async def advance_to(self, time_ms: int, on_deadline: OnDeadline | None = None) -> None:
@@ -422,7 +423,8 @@ class ClusterControl:
         self._needs_manual_clock()
         if time_ms - self.time_ms() > MAX_ADVANCE_S * 1000:
             raise TooFarError((time_ms - self.time_ms()) / 1000)
-        # Noted before the move: `advance_until` sees by the timeline that somebody else moved.
+        # Noted before the move, by which `advance_until` sees that somebody else has moved the
+        # time.
         self._note(f"advance {(time_ms - self.time_ms()) / 1000:g} s")
         await self._advance_to(time_ms, on_deadline)
 
@@ -454,25 +456,23 @@ class ClusterControl:
             Whether it held.
         """
         self._needs_manual_clock()
-        # Asked before the lock is taken: what holds already needs no move.
+        # Asked before the lock is taken: if it holds already, no move is needed.
         is_reached = await holds()
 
         async def stop_at(now_ms: int) -> bool:
             nonlocal is_reached
             self.view.note_time(now_ms)
-            # Released, as `holds` may itself move time, restart roles or start clients.
+            # Released, since `holds` may itself move the time, restart roles or start clients.
             self._moving.release()
             try:
                 is_reached = await holds()
             finally:
                 await self._moving.acquire()
-            # Something has changed meanwhile, so the members and deadlines of this move are out of
-            # date.
+            # If anything has changed, this move's members and deadlines are out of date.
             return is_reached or self.time_ms() != now_ms or self._scene() != scene
 
         while not is_reached and self.time_ms() < until_ms:
-            # Taken anew for each move: a difference at a deadline ends the move, and the next has
-            # all members.
+            # Looked up for each move: a change ends a move, and the next one has all members.
             scene = self._scene()
             await self._advance_to(until_ms, until=stop_at)
         return is_reached
@@ -482,7 +482,7 @@ class ClusterControl:
         states = {name: self.roles.state(name) for name in self.roles.names}
         said = "".join(f"; {name} is {s}" for name, s in states.items() if s != "running")
         said += await self.pending()
-        # A clock that runs by itself did not stand still.
+        # A clock that runs by itself does not stand still.
         if self.clock != "manual" or self.runner.speed:
             return said
         try:
@@ -508,8 +508,7 @@ class ClusterControl:
                 while offset < bounds.max_offset:
                     read = await admin.read(queue, offset)
                     found += read.messages
-                    # At least one further, or a broker that tells no next offset would be asked
-                    # for ever.
+                    # At least one further: a broker without a next offset would be asked for ever.
                     offset = max(offset + 1, read.next_begin_offset)
         return sorted(found, key=lambda each: each.store_timestamp_ms)
 
@@ -521,7 +520,8 @@ class ClusterControl:
 
     async def real_time_clients(self) -> list[str]:
         """Ids of clients on real time beside a manual clock; each id is returned only once."""
-        # Before and after the question: clients of this process come and go in other threads.
+        # Collected before and after the request, as clients of this process come and go in other
+        # threads.
         joined = self._joined()
         async with self.admin() as admin:
             connected = await ask_connected(admin, self.roles.running_brokers)
@@ -555,9 +555,9 @@ class ClusterControl:
         self, time_ms: int, on_deadline: OnDeadline | None = None, until: Until | None = None
     ) -> None:
         async with self._moving:
-            # Time may have passed the target while another move held the lock.
+            # The time may have passed the target while another move held the lock.
             target_ms = max(time_ms, self.time_ms())
-            # Under the lock: roles and clients that came since the last move belong to it.
+            # Under the lock, so that new roles and clients are included.
             members = await self._members()
             with self.roles.moving():
                 await lock_step.advance_to(

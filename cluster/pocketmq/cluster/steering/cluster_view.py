@@ -41,7 +41,7 @@ class ClusterView:
 
     def admin(self, nameservers: str | None = None) -> Admin:
         """An admin client on real time, of one nameserver or of all that run."""
-        # Frozen nameservers would cost every question its whole limit.
+        # Without frozen nameservers, each of which would cost a request's whole time limit.
         alive = ";".join(addresses_of(self.roles, "running", role="nameserver"))
         # when none answers, the error names them all
         return Admin(
@@ -76,7 +76,7 @@ class ClusterView:
     async def refresh_time(self) -> int:
         """The cluster's time as roles report it: another process may have moved their clocks."""
         if self.clock == "manual":
-            # The latest of all: a process that was frozen is behind the others.
+            # The latest time: a process that was frozen is behind the others.
             times = [await each.time_ms() for each in await self.roles.clock_members()]
             self._time_ms = max([self._time_ms, *times])
         return self.time_ms()

@@ -79,7 +79,7 @@ class Watching:
 
     def tell(self, event: Event) -> None:
         """One more event."""
-        # The oldest goes: a watcher that catches up wants to see the present.
+        # The oldest event is dropped, as a late watcher wants to see the present.
         if self._events.full():
             self._events.get_nowait()
             self._missed += 1
@@ -87,7 +87,7 @@ class Watching:
 
     async def get(self) -> Event:
         """The next event; `EventsDropped` when some before it were lost."""
-        # Told in place of what was lost, before what came after it.
+        # Reported in place of the lost events, before those that followed.
         if self._missed:
             missed, self._missed = self._missed, 0
             return EventsDropped(*self._own.stamp(), of="the whole cluster", count=missed)
@@ -143,10 +143,11 @@ class EventStream:
                 self._time_ms = await self._view.refresh_time()
                 self._states = {each: self._state(each) for each in self._view.roles.names}
                 members = await members_of(self._view)
-                # Else the first watcher would get what roles have kept since they were started.
+                # Otherwise the first watcher would get all that the roles have kept since their
+                # start.
                 if not self._from_start:
                     await roles.skip()
-                # Before the task begins, or its first events would go to nobody.
+                # Before the task begins: otherwise its first events would reach nobody.
                 self._watchers.append(watching)
                 looking = self._look_on(roles, members)
                 self._looking = asyncio.get_running_loop().create_task(looking, name="event stream")
@@ -156,7 +157,7 @@ class EventStream:
             yield
         finally:
             self._watchers.remove(watching)
-            # Roles keep no events for nobody, so the last one who leaves ends the questions.
+            # Without watchers the roles keep no events, so the requests end with the last watcher.
             if not self._watchers:
                 await self.close()
 
@@ -173,7 +174,7 @@ class EventStream:
     @contextlib.contextmanager
     def acting(self, role: str, state: str) -> Iterator[None]:
         """For the time in which a role is made `running`, `frozen` or `ended`."""
-        # Told before it is done: events of its end come after the reason for it.
+        # Reported before the action, so that its cause precedes the events that follow.
         self._tell_state(role, state)
         self._acted_on.add(role)
         try:
@@ -207,12 +208,11 @@ class EventStream:
                 await self._clock.sleep(LOOK_S)
                 now = members
                 try:
-                    # An error leaves the members as they were, and the events below are told all
-                    # the same.
+                    # After an error the members stay as they were, and the events below are still
+                    # reported.
                     await self._look()
                     passed_s = self._clock.monotonic() - asked_at
-                    # Asking members is the dearest question, so it is asked less often when
-                    # nothing has changed.
+                    # Asking the members costs most, so it is done less often while nothing changes.
                     is_quiet = asked_at - stirred_at >= QUIET_MEMBERS_S
                     if passed_s >= (QUIET_MEMBERS_S if is_quiet else MEMBERS_S):
                         now = await members_of(self._view)
@@ -223,14 +223,14 @@ class EventStream:
                     if isinstance(event, STIRRING):
                         stirred_at = self._clock.monotonic()
                     if isinstance(event, RouteLearned):
-                        # Kept for watchers who come later: a client tells its route only when it
-                        # learns it.
+                        # Kept for later watchers: a client reports its route only when it learns
+                        # it.
                         self._note_route(event)
                     for watching in self._watchers:
                         watching.tell(event)
                 # Who tells it itself is known only now that its events are fetched.
                 tell_themselves = roles.tellers.union(self.clients.logs)
-                # Into the own log, which the next round reads with its stamp of now.
+                # Into this stream's own log, which the next round reads with a present stamp.
                 for event in rebalanced(now, members, tell_themselves, self._own):
                     self._own.emit(event)
                 members = now
@@ -239,7 +239,7 @@ class EventStream:
 
     def _note_route(self, event: RouteLearned) -> None:
         self.routes[event.client_id, event.topic] = event
-        # The oldest is the one that most probably nobody looks at any more.
+        # The oldest route is the least likely to be needed.
         if len(self.routes) > MOST_ROUTES:
             self.routes.popitem(last=False)
 
@@ -248,7 +248,7 @@ class EventStream:
             if role not in self._acted_on:
                 self._tell_state(role, self._state(role))
         before_ms, self._time_ms = self._time_ms, await self._view.refresh_time()
-        # On real time it moves all the time, which is no event.
+        # On real time the clock always moves, which is no event.
         if self._view.clock == "manual" and self._time_ms != before_ms:
             self._own.emit(ClockMoved(*self._own.stamp(), from_ms=before_ms))
 

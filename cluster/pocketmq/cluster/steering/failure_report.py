@@ -24,7 +24,7 @@ PERIODIC = (PullHeld, PullWoken, StoreFlushed, EventsCounted)
 async def told_events(control: ClusterControl) -> list[Event]:
     """What the running roles kept since they were started, in causal order; `PERIODIC` left out."""
     own = EventLog("cluster", control.time_ms, real_us, samples=False)
-    # A new one each time: it asks for everything from the start on, and disturbs no watcher.
+    # A reader of its own gets everything from the start, and takes nothing from watchers.
     async with RoleEvents(control.roles, control.events.clients, own) as roles:
         return [each for each in await roles.fetch() if not isinstance(each, PERIODIC)]
 
@@ -43,7 +43,7 @@ def failure_report(
     lines += [(each.real_us, _line(each)) for each in events]
     lines.sort(key=lambda line: line[0])
     parts = [f"stores and logs: {control.roles.data}", "-- timeline"]
-    # Cut after the selection, so that what other tests did takes no lines.
+    # Cut after the selection, so that other tests' events take no lines.
     parts += [text for at_us, text in lines if at_us >= since_us][-TIMELINE_LINES:]
     for name in control.roles.names:
         tail = control.roles.log_tail(name, LOG_LINES)

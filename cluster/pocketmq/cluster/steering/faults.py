@@ -56,7 +56,7 @@ class ClusterFaults:
         """
         checked = rule.checked()
         for name in (checked.role, checked.other):
-            # Against the roles of now: a misspelt name would make a rule that never fires.
+            # Compared with the present roles: a rule with a misspelt name would never fire.
             if name is not None and name not in (*self._roles.names, CLIENTS, OTHERS):
                 raise WrongClusterError(
                     f"there is no role {name!r}; this cluster has {', '.join(self._roles.names)}"
@@ -65,7 +65,8 @@ class ClusterFaults:
             raise WrongClusterError(f"{MOST_RULES} fault rules are there; clear some first")
         self._made += 1
         named = msgspec.structs.replace(checked, id=f"r{self._made}")
-        # could be better: if a role does not answer below, the rule stays and holds at the others.
+        # could be better: if a role does not answer below, the rule stays and applies at the
+        # others.
         self._rules[named.id] = named
         await self._send()
         return named
@@ -91,7 +92,7 @@ class ClusterFaults:
         async with self._remoting() as remoting:
             for name in self._running():
                 try:
-                    # No firings are wanted: their numbers lie below any such one.
+                    # Only the counts: no firing has such a high number.
                     report = await self._report(remoting, name, after=1 << 62)
                 except RemotingError:  # it ended just now, which its state does not say yet
                     continue
@@ -115,7 +116,7 @@ class ClusterFaults:
             name: The role.
             is_new: It has been started anew, and counts from the beginning.
         """
-        # It has none from its start on, so there is nothing to take back.
+        # A new process has no rules, so there is nothing to take back.
         if is_new and not self._rules:
             return
         async with self._remoting() as remoting:
@@ -140,7 +141,7 @@ class ClusterFaults:
     async def _tell_all(self, remoting: RemotingClient) -> None:
         running = self._running()
         if self._parts:
-            # Asked before any is told: each role gets the stream ports of all.
+            # All are asked before any is told, since each role gets the stream ports of all.
             for name in running:
                 report = await self._report(remoting, name, after=1 << 62)
                 host = host_of(self._roles.addresses[name])

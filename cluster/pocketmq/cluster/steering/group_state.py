@@ -39,7 +39,7 @@ class MemberState:
             {
                 parse_mq_key(key): held.commit_offset
                 for key, held in info.mq_table.items()
-                # Dropped queues are on their way to another member.
+                # A dropped queue is moving to another member.
                 if not held.droped
             },
         )
@@ -66,7 +66,7 @@ class GroupState:
             members: How many members there must be; None: at least one.
         """
         found = len(self.members)
-        # A silent member may own what seems to be nobody's.
+        # A silent member may own queues that seem to be without owner.
         if found < (members or 1) or self.silent:
             return self._members_sentence(members)
         queues = self._queues()
@@ -83,7 +83,7 @@ class GroupState:
         idle = [
             each.client_id for each in self.members if not any(q in each.offsets for q in queues)
         ]
-        # More members than queues leaves some without any, and that is no fault.
+        # With more members than queues some have none, which is no fault.
         too_few = len(idle) > max(0, found - len(queues))
         if not ownerless and not shared and not too_few:
             return ""
@@ -103,8 +103,7 @@ class GroupState:
         for queue, end in self.ends.items():
             owners = [each.offsets[queue] for each in self.members if queue in each.offsets]
             reached = min(owners) if owners else -1
-            # Its memory may be ahead of its last commit, or behind what a former owner has
-            # committed.
+            # A member's memory may be ahead of its last commit, or behind a former owner's commit.
             reached = max(reached, self.committed.get(queue, -1), 0)
             if reached < end:
                 behind[queue] = end - reached
@@ -118,7 +117,7 @@ class GroupState:
         return "; ".join([sentence, *self._clashes()])
 
     def _queues(self) -> list[MessageQueue]:
-        # Retry topics have queues too, whose owner is of no interest to a test.
+        # Queues of retry topics do not matter to a test.
         return [queue for queue in sorted(self.ends) if not queue.topic.startswith(RETRY_PREFIX)]
 
     def _members_sentence(self, wanted: int | None) -> str:

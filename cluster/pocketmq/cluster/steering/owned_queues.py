@@ -23,7 +23,7 @@ def rebalanced(
     """Members that own other queues than before, without those that tell it themselves."""
     for (group, client_id), queues in sorted(now.items()):
         known = before.get((group, client_id), ())
-        # Who tells it itself has told it with the moment at which it happened.
+        # Clients that report it themselves have done so, with the exact time.
         if queues != known and client_id not in tell_themselves:
             yield Rebalanced(
                 *events.stamp(),
@@ -42,7 +42,7 @@ async def members_of(view: ClusterView) -> Members:
     async with view.admin() as admin:
         for broker in view.roles.running_brokers:
             try:
-                # A set: each group is known to several brokers.
+                # A set, as several brokers know the same group.
                 groups.update(await admin.groups(broker))
             except ClientError:
                 continue  # the nameservers have forgotten it
@@ -57,6 +57,6 @@ async def members_of(view: ClusterView) -> Members:
             )
             found[group, member.client_id] = tuple(queues)
         for client_id in state.silent:
-            # As owning none, so that its queues are seen to go when others take them.
+            # Counted as owning nothing, so that its queues can appear at others.
             found[group, client_id] = ()
     return found

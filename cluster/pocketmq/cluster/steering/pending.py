@@ -44,7 +44,7 @@ async def pending_deliveries(
             found += await _delayed(admin, name)
             found += await _timed(admin, name, now_ms)
         except PocketMQError:
-            # This text only helps to explain another error, and must not be one itself.
+            # This text only explains another error, so its own errors are ignored.
             continue
     return tuple(sorted(found))
 
@@ -66,7 +66,7 @@ async def _delayed(admin: Admin, broker_name: str) -> list[Pending]:
     found: list[Pending] = []
     info = await admin.broker_runtime_info(broker_name)
     for level, length in enumerate(LEVELS, 1):
-        # `delivered,stored`, as RocketMQ's broker tells it for each level.
+        # RocketMQ's brokers report `delivered,stored` for each level.
         delivered, _, end = info.get(f"scheduleMessageOffset_{level}", "0,0").partition(",")
         if int(delivered) >= int(end):
             continue
@@ -81,10 +81,10 @@ async def _timed(admin: Admin, broker_name: str, now_ms: int) -> list[Pending]:
     queue = MessageQueue(TIMER_TOPIC, broker_name, 0)
     if not (end := await admin.max_offset(queue)):
         return []
-    # The last ones only: the timer's log keeps what was delivered long ago.
+    # Only the last messages: the timer's log also keeps those delivered long ago.
     read = await admin.read(queue, max(0, end - MOST_READ), max_count=MOST_READ)
     due = [(int(each.properties.get(names.TIMER_OUT_MS, "0")), each) for each in read.messages]
-    # What is due was delivered, and stays in the log.
+    # Messages that are due were delivered, but stay in the log.
     return [_of(each, at_ms, "at its time") for at_ms, each in due if at_ms > now_ms]
 
 

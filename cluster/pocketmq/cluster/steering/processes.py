@@ -178,7 +178,7 @@ class RoleProcesses:
         Raises:
             WrongStateError: It has ended.
         """
-        # A role that starts is `ended` by its state, and can be killed all the same.
+        # While a role starts its state is `ended`, but it can be killed.
         if self.state(name) == "ended" and name not in self.starting:
             raise WrongStateError(name, "kill", "ended")
         await self.supervisor[name].kill()
@@ -195,7 +195,7 @@ class RoleProcesses:
         """
         try:
             async with asyncio.timeout(ENDING_S):
-                # Somebody else may have killed it just now, and its end is noticed a moment later.
+                # It may just have been killed; its end is noticed a moment later.
                 await self.supervisor[name].wait()
         except TimeoutError:
             raise WrongStateError(name, "start", self.state(name)) from None
@@ -217,13 +217,13 @@ class RoleProcesses:
         """Processes whose clocks can be moved now, with clients that announced a manual clock."""
         supervisor = self.supervisor
         own = supervisor.clock_members()
-        # Known without asking: one that is frozen would be waited for.
+        # These are not asked, as a frozen one would be waited for.
         known = {process.address for process in supervisor.processes}
         asked = [
             each.address for each in supervisor.of_role("nameserver") if each.state is State.READY
         ]
         everyone = await discover(asked, supervisor.remoting, known=known)
-        # What the nameservers name besides: clients that announced a manual clock.
+        # The others are clients that announced a manual clock to a nameserver.
         others = [each for each in everyone if each.address not in known]
         return [*own, *await reachable(others, frozen=supervisor.frozen_addresses)]
 

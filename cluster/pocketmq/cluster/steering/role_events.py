@@ -47,11 +47,12 @@ class ClientEvents:
     def sink(self, by: str, now_ms: Callable[[], int]) -> EventSink:
         """The sink of a client; a `SinkMaker`, for the option `events` of clients."""
         made = EventLog(by, now_ms, real_us, samples=False)
-        # Taken out first, so that a client of the same name is the youngest again.
+        # Removed first, so that a client of a known name becomes the youngest again.
         self.logs.pop(by, None)
         self.logs[by] = made
         if self._is_watched():
-            # Read once: a log tells only while it is read, and the next look may come too late.
+            # A first read starts the log: it keeps events only while it is read, and the next look
+            # may be too late.
             made.read(0)
         while len(self.logs) > MOST_CLIENTS:
             del self.logs[next(iter(self.logs))]
@@ -107,13 +108,13 @@ class RoleEvents:
         began_us = real_us()
         self._expect(set(self._roles.starting), set(names).union(self._roles.clients))
         for name in set(self._roles.names).difference(names):
-            # One that starts again is waited for, and not given up.
+            # A role that is starting again is waited for.
             if name not in self._expected:
                 self._merge.gone(name)
             if self._roles.state(name) == "ended":
                 self._known[name] = 0  # its next life counts from the beginning
         addresses, clients = self._roles.addresses, self._roles.clients
-        # At once: a role that stands still costs its whole limit.
+        # All at once, as a role that stands still costs its whole time limit.
         await asyncio.gather(
             *(self._fetch(name, addresses[name], is_client=False) for name in names),
             *(self._fetch(name, address, is_client=True) for name, address in clients.items()),
@@ -121,12 +122,12 @@ class RoleEvents:
         for by, each in list(self._clients.logs.items()):
             self._read(f"client {by}", each)
         self._read("cluster", self._own)
-        # Of clients that have ended, and of logs that were given up.
+        # Sources are dropped if their client has ended or their log was given up.
         for source in set(self._known).difference(self._roles.names, clients, ["cluster"]):
             if source.removeprefix("client ") not in self._clients.logs:
                 del self._known[source]
                 self._merge.gone(source)
-        # From before the questions: what happened while they were asked is waited for next time.
+        # The time before the requests: events from during them are waited for next time.
         self._looked_us = began_us
         self._expect_new({*names, *clients})
         return self._merge.ready()
@@ -162,12 +163,11 @@ class RoleEvents:
                 events = await self._ask(name, address, is_client=is_client)
                 if is_client:
                     self.tellers.update(each.by for each in events)
-                # An answer that is not full was the last; with more to come it is asked again at
-                # once.
+                # After an answer that is not full there is nothing more to ask for.
                 if len(events) < MOST_PER_READ:
                     return
         except (PocketMQError, TimeoutError, msgspec.DecodeError) as exc:
-            # Others must not wait for what it would have told first.
+            # Events of the others must not wait for those of this role.
             self._merge.gone(name)
             log.debug("events.not_fetched", role=name, reason=str(exc))
 

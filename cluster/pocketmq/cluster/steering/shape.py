@@ -47,11 +47,11 @@ class ClusterShape:
             ("clock", self.clock, get_args(ClockKind)),
         ):
             if given not in known:
-                # A program without types may hand over anything.
+                # Types do not prevent this: a program without type checks may pass anything.
                 raise ConfigError(name, f"{given!r} is none", advice=f"write {' or '.join(known)}")
         for name, count, least in (
             ("nameservers", self.nameservers, 1),
-            # Without brokers a cluster is of use for nameservers alone.
+            # Without brokers a cluster of nameservers can still be useful.
             ("brokers", self.brokers, 0),
         ):
             if count < least:

@@ -93,7 +93,8 @@ class Snapshots:
         Raises:
             SnapshotError: It is no name.
         """
-        # A name becomes a folder's: no separators, no hidden folders, nothing that leads out.
+        # The name becomes a folder's: no separators, no hidden folders, nothing that leads
+        # elsewhere.
         plain = name.replace("-", "").replace("_", "").replace(".", "")
         if not plain.isascii() or not plain.isalnum() or len(name) > 64 or name.startswith("."):
             raise SnapshotError(
@@ -120,12 +121,12 @@ class Snapshots:
             WrongClusterError: A role is frozen.
             DiskError: It cannot be written; what was begun is removed.
         """
-        # A frozen role cannot stop in order, and its files may be in the middle of a write.
+        # A frozen role cannot be stopped properly, and its files may be half written.
         self._need_no_frozen()
         if _has_files(folder):
             raise SnapshotError(f"{folder} is not empty; choose another name, or remove it")
         try:
-            # Controllers would elect another master while brokers go one by one.
+            # With brokers stopped one by one, controllers would elect another master.
             each = self._together if self._of("controller") else self._one_by_one
             make_lasting(folder)
             leave_out = frozenset() if with_secrets else SECRETS
@@ -138,7 +139,7 @@ class Snapshots:
             sync(written)
             rename(written, folder / FILE)
         except BaseException as exc:
-            # Half a snapshot must not be found, nor take the name.
+            # Half a snapshot must neither be found nor occupy the name.
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
             if isinstance(exc, OSError):
                 raise DiskError(folder, exc.strerror or str(exc)) from exc
@@ -156,7 +157,7 @@ class Snapshots:
         """
         self._need_no_frozen()
         info = read_info(folder)
-        # Else some roles would keep data that does not belong to what the others get.
+        # Otherwise some roles would keep data that does not fit the others' new data.
         if set(info.roles) != set(self._roles.names):
             raise SnapshotError(
                 f"snapshot {info.name} is of {', '.join(info.roles)}, this cluster has "
@@ -194,7 +195,7 @@ class Snapshots:
         for name in self._of("nameserver"):  # each alone: those that run keep the manual time
             await self._at_rest(name, partial(work, name))
         controllers, brokers = self._of("controller"), self._of("broker")
-        # Only those that ran: what was ended on purpose stays so.
+        # Only the roles that ran start again.
         run = {name for name in controllers + brokers if self._roles.state(name) == "running"}
         try:
             for names in (brokers, controllers):
@@ -204,11 +205,11 @@ class Snapshots:
             for name in controllers + brokers:
                 await asyncio.to_thread(work, name)
         finally:
-            # Also after an error: the cluster runs again with what it has.
+            # Also after an error, so that the cluster runs again with its present data.
             for name in controllers:
                 if name in run:
                     await self._start(name)
-            # Brokers that start before a controller leads would wait for one.
+            # Without a leading controller brokers would wait at their start.
             if run.intersection(controllers):
                 await self._roles.wait_for_controllers()
             for name in brokers:  # masters before their slaves
@@ -221,7 +222,7 @@ class Snapshots:
         if was_running:
             await self._roles.stop_role(name)
         try:
-            # In a thread: copying takes seconds, in which the control address has to answer.
+            # In a thread, since copying takes seconds in which the control address has to answer.
             await asyncio.to_thread(work)
         finally:
             if was_running:
@@ -270,7 +271,7 @@ class Snapshots:
         """Give every role what is filled in beside the present data; all of them, or none."""
         data = self._roles.data
         try:
-            # Beside the data, so that the rename which puts it in place is within one file system.
+            # Beside the data, so that the final rename stays within one file system.
             beside = await asyncio.to_thread(coming_folder, data)
             await asyncio.to_thread(self._decide, beside, fill)
         except OSError as exc:
@@ -289,7 +290,7 @@ class Snapshots:
         except BaseException:
             shutil.rmtree(beside, ignore_errors=True)
             raise
-        # From here on it comes, whatever happens; before, nothing has changed.
+        # From here on the load is completed, even after a kill; before, nothing has changed.
         commit(beside)
 
     def _files(self, name: str, root: Path) -> Iterator[Path]:
@@ -329,7 +330,7 @@ def _admit(path: Path, steering: Credentials) -> None:
         user_type="Super",
         user_status="enable",
     )
-    # Another cluster's steering user would lock this one's out.
+    # Another cluster's steering user would lock out this cluster's own.
     others = [each for each in table.users if each.username != steering.access_key]
     content = encode_body(replace(table, users=[*others, own]), Encoding.JSON)
     with open(path, "wb", opener=_private) as file:
@@ -343,14 +344,14 @@ def copy_sparse(source: Path, target: Path) -> None:
         os.ftruncate(writing.fileno(), length)
         at = 0
         while at < length:
-            # Only data between holes is read: a log file is preallocated with its full length.
+            # Only data between holes is read: a log file is preallocated at its full length.
             begin, end = _next_data(reading.fileno(), at, length)
             while begin < end:
                 data = os.pread(reading.fileno(), min(_CHUNK_BYTES, end - begin), begin)
                 if not data:
                     return
-                # Zeros are left as a hole: preallocated files are full of them where no hole is
-                # told.
+                # Zeros become a hole: preallocated files are full of them if the system reports no
+                # holes.
                 if data.strip(b"\0"):
                     os.pwrite(writing.fileno(), data, begin)
                 begin += len(data)

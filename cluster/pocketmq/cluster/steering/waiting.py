@@ -43,7 +43,7 @@ async def until_nothing_is_missing(
     try:
         async with asyncio.timeout(limit_s + ANSWER_S):  # a frozen role does not answer at all
             while True:
-                # At least once, also with a limit of 0.
+                # At least once, even with a limit of 0.
                 try:
                     found = await missing()
                 except PocketMQError as exc:  # a role may be starting, or killed by the test

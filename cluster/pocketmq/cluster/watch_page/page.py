@@ -43,7 +43,7 @@ def page_files() -> Mapping[str, bytes]:
     found: dict[str, bytes] = {}
 
     def collect(folder: Traversable, before: str) -> None:
-        # Sorted, so that pages made of the same files are the same.
+        # Sorted, so that the same files make the same page.
         for each in sorted(folder.iterdir(), key=lambda each: each.name):
             if each.is_dir():
                 collect(each, f"{before}{each.name}/")
@@ -64,7 +64,7 @@ def security_policy() -> str:
     """The Content-Security-Policy of the served page: nothing from elsewhere, no inline script but
     the page's own."""
     inline = re.findall(r"<script type=[^>]*>(.*?)</script>", _index(), re.DOTALL)
-    # By the hash of its text: the page has an import map, which must stand in it.
+    # Allowed by the hash of its text, since an import map must be inline.
     hashes = " ".join(_hash_source(each) for each in inline)
     return (
         f"default-src 'none'; script-src 'self' {hashes}; style-src 'self' 'unsafe-inline'; "
@@ -99,7 +99,7 @@ def exported_page(recording: bytes, name: str, beside: Beside | None = None) -> 
     if size > MAX_EXPORT_BYTES:
         raise TooLargeError(size)
     modules = {
-        # Modules as data: a page from a disk may load nothing, not even from beside it.
+        # Modules are embedded, since a page opened from the disk may load no other file.
         PREFIX + file: f"data:text/javascript;base64,{base64.b64encode(content).decode()}"
         for file, content in page_files().items()
         if file.endswith(".js")
@@ -115,7 +115,7 @@ def exported_page(recording: bytes, name: str, beside: Beside | None = None) -> 
         recordings["recording-beside"] = beside.recording
     data = f'<script type="application/json" id="source">{_inert(json.dumps(source))}</script>\n'
     for id_, content in recordings.items():
-        # Bytes that are no UTF-8 must not end the page; they show as signs.
+        # Bytes that are no UTF-8 become replacement characters.
         text = _inert(content.decode("utf-8", "replace"))
         data += f'<script type="text/plain" id="{id_}">{text}</script>\n'
     style = page_files()["style.css"].decode()
@@ -127,7 +127,8 @@ def exported_page(recording: bytes, name: str, beside: Beside | None = None) -> 
         ('<div id="page"></div>', f'<div id="page"></div>\n{data}'),
         ("PocketMQ: watch", f"PocketMQ: {html.escape(name)}"),
     ):
-        # The page has changed and this list has not: better no page than one without its data.
+        # The page's template has changed but this list has not: no page is better than one without
+        # data.
         assert before in page, before
         page = page.replace(before, after, 1)
     return page

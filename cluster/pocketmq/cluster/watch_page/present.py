@@ -42,7 +42,7 @@ async def present(control: ClusterControl) -> list[Event]:
     What does not answer is left out: a frozen broker must not keep anybody from watching.
     """
     real = SystemClock()
-    # By a monotonic clock: stamps must not go back where the machine's time is set.
+    # From a monotonic clock, so that stamps do not go back when the machine's time is set.
     stamps = EventLog("cluster", control.time_ms, lambda: int(real.monotonic() * 1_000_000))
     found: list[Event] = []
     roles = control.roles
@@ -58,10 +58,10 @@ async def present(control: ClusterControl) -> list[Event]:
         )
         found.append(began)
     for route in control.events.routes.values():
-        # With stamps of now, which have the order; what it tells stays.
+        # With present stamps, which give the order; the content stays.
         fields = dict(zip(Stamp._fields, stamps.stamp()._replace(by=route.client_id), strict=True))
         found.append(msgspec.structs.replace(route, **fields))
-    # Each part by itself: one that fails leaves the others.
+    # Part by part: if one fails, the others remain.
     async with control.admin() as admin:
         for part in (
             _registered(control, stamps),
@@ -88,7 +88,7 @@ async def _registered(control: ClusterControl, stamps: EventLog) -> AsyncIterato
             for broker, replicas in known.items():
                 for broker_id, address in replicas.items():
                     process = processes.get(address, broker)
-                    # Only where it is not plain: a single master needs no word.
+                    # Only if it is not obvious: a single master needs no event.
                     if broker_id or process != broker or len(replicas) > 1:
                         yield RoleChanged(
                             *stamps.stamp()._replace(by=process),
@@ -146,7 +146,7 @@ async def _sdks(control: ClusterControl, admin: Admin, stamps: EventLog) -> Asyn
     ):
         return
     for proxy, topics in (await admin.proxy_producers()).items():
-        # By client: one with several topics is told once.
+        # By client id, so that a client with several topics is reported once.
         for each in {each.client_id: each for found in topics.values() for each in found}.values():
             yield SdkJoined(
                 *stamps.stamp(),
@@ -206,7 +206,7 @@ async def _logs(control: ClusterControl, admin: Admin, stamps: EventLog) -> Asyn
             continue
         unflushed = [each.value for each in report.numbers if each.name == FLUSH_BEHIND.name]
         end = int(figures["commitLogMaxOffset"])
-        # Two questions a moment apart may differ by more than there is.
+        # Never negative: the two answers are from different moments.
         flushed = max(0, end - int(unflushed[0]))
         yield StoreFlushed(
             *stamps.stamp()._replace(by=name),

@@ -51,8 +51,8 @@ def page_routes(guard: Guarding) -> list[Route]:
 
     def file(name: str) -> Endpoint:
         async def endpoint(request: Request) -> Response:
-            # A browser sends no header of ours, so the token comes once in the address and then in
-            # a cookie.
+            # A browser cannot send the token in a header, so it comes once in the address and then
+            # in a cookie.
             if name == "index.html" and (token := request.query_params.get("token")):
                 answer = RedirectResponse(PAGE)  # so that no link that is passed on has the token
                 answer.set_cookie(TOKEN_COOKIE, token, httponly=True, samesite="strict")
@@ -87,7 +87,7 @@ def live_routes(control: ClusterControl, guard: Guard) -> list[Route]:
     async def store(request: Request) -> Response:
         broker = control.known(request.query_params.get("broker", ""))
         offset = request.query_params.get("offset", "")
-        # So long a number is no offset, and `int` of a million digits would hold up the loop.
+        # An offset is never longer, and `int` of a million digits would block the loop.
         if not offset.isdigit() or len(offset) > 18:
             raise CallerError("offset is missing: a byte of the commit log")
         from pocketmq.cluster.watch_page.store_bytes import store_bytes  # loads the broker's store
@@ -109,7 +109,7 @@ def recording_routes(path: Path, guard: Guarding) -> list[Route]:
         DiskError: It cannot be read.
     """
     size = _size(path)
-    # Made once, when the server starts: a large recording takes seconds.
+    # Once, when the server starts, since a large recording takes seconds.
     index_, problems = open_index(path) if size > WHOLE_BYTES else (None, [])
     encoded = b"{}" if index_ is None else encode_index(index_)
 
@@ -123,7 +123,7 @@ def recording_routes(path: Path, guard: Guarding) -> list[Route]:
 
     async def content(request: Request) -> Response:
         begin, end = byte_range(request.headers.get("range"), size)
-        # could be better: without a range, a longer recording is cut here, and nothing says so.
+        # could be better: without a range, a longer recording is silently cut here.
         part = _part(path, begin, min(end, begin + MAX_RANGE_BYTES))
         if request.headers.get("range") is None:
             return Response(part, media_type="text/plain; charset=utf-8")
@@ -146,7 +146,7 @@ def byte_range(header: str | None, size: int) -> tuple[int, int]:
     if header is None:
         return 0, size
     found = re.fullmatch(r"bytes=(\d{1,18})-(\d{1,18})?", header.strip())
-    # Suffixes and lists of ranges are left out: the page asks for one range only.
+    # Suffixes and lists of ranges are refused: the page asks for single ranges only.
     if found is None:
         raise CallerError(f"range {header!r}: write bytes=BEGIN-END")
     begin = int(found[1])

@@ -59,7 +59,7 @@ def store_bytes(root: Path, offset: int) -> StoreBytes:
     """
     record = list(_record(root, offset))
     values = {field.name: field.value for field in record}
-    # The record says itself where its entry is.
+    # The record says where its queue entry is.
     queue = root / "consumequeue" / values["TOPIC"] / values["QUEUEID"]
     entry_at = int(values["QUEUEOFFSET"]) * QUEUE_ENTRY_BYTES
     index = sorted((root / "index").glob("[0-9]*"))
@@ -73,15 +73,15 @@ def store_bytes(root: Path, offset: int) -> StoreBytes:
 
 def _record(root: Path, offset: int) -> Iterator[Field]:
     head = _file_part(root / "commitlog", offset, _HEAD.size)
-    # The log ends here, or has not got so far.
+    # The log ends here, or is not yet this long.
     if len(head) < _HEAD.size:
         raise CallerError(f"the log has no record at {offset}")
     size, magic, flags = _HEAD.unpack(head)
-    # An offset in the middle of a record reads any number as its size.
+    # At an offset within a record any bytes are read as its size.
     if not _HEAD.size <= size <= MAX_RECORD_BYTES:
         raise CallerError(f"no record begins at {offset}: its first 4 bytes say {size} bytes")
     data = _file_part(root / "commitlog", offset, size)
-    # A record of version 2 has two bytes for the length of its topic.
+    # Version 2 has two bytes for the topic's length.
     codes = {"topic length": "H"} if magic == MAGIC_V2 else {}
     for name, flag in (("BORNHOST", _BORN_V6), ("STOREHOST", _STORE_V6)):
         if flags & flag:
@@ -100,10 +100,10 @@ def _fields(
     at, length = 0, 0
     for field in layout.fields:
         code = (codes or {}).get(field.name, field.code)
-        # A field without a code has the length that the field before it told.
+        # The length of a field without a code is in the field before it.
         size = struct.calcsize(">" + code) if code else length
         raw = data[at : at + size]
-        # The record is not complete yet: what is there is shown.
+        # The record is incomplete, and only its first fields are shown.
         if len(raw) < size:
             return
         if code and not code.endswith("s"):

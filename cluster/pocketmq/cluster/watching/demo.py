@@ -57,9 +57,9 @@ def run_watch_demo(show: Callable[[str], None], *, port: int = DEFAULT_PORT) -> 
             )
             try:
                 await control.start()
-                # The topic before the clients, which would else wait for its route.
+                # Before the clients start, which would otherwise wait for its route.
                 await control.create_topic(TOPIC, QUEUES)
-                # At the speed of real time, but by steps: the page can stop it.
+                # At the speed of real time, but in steps, so that the page can stop it.
                 await control.run_clock(1.0)
                 async with ControlServer(control, port=port) as server, Clients(control):
                     show(f"{server.url}/watch")
@@ -92,7 +92,7 @@ class Clients:
             instance_name="producer-1",
             events=self._events,
         )
-        # Entered last, so it stops first: consumers still get what it has sent.
+        # Entered last, so it stops first, and consumers still get what it has sent.
         await self._stack.enter_async_context(producer)
         loop = asyncio.get_running_loop()
         for name, work in (("sender", self._send(producer)), ("guest", self._come_and_go())):
@@ -102,7 +102,7 @@ class Clients:
     async def __aexit__(self, *_exc: object) -> None:
         for task in self._tasks:
             task.cancel()
-        # Before the clients stop, which the tasks use.
+        # Before the clients stop, as the tasks use them.
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._stack.aclose()
 
@@ -132,7 +132,7 @@ class Clients:
             try:
                 await _real.sleep(STAY_S)
             finally:
-                # Also when cancelled in between: the guest must not stay as a member.
+                # Also after a cancellation: the guest must not remain a member.
                 await _tried(guest.stop)
 
 

@@ -25,7 +25,7 @@ def export_recording(
     """
     try:
         if begin_s is None and end_s is None:
-            # Asked before it is read: it may be larger than the memory.
+            # Checked before it is read, as it may be larger than the memory.
             size = source.stat().st_size
             if size > MAX_EXPORT_BYTES:
                 raise TooLargeError(size)
@@ -45,5 +45,5 @@ def _part(source: Path, begin_s: float | None, end_s: float | None) -> bytes:
     recording = open_recording(source)
     if recording.header is None:
         raise CallerError(f"{source} is no recording: {'; '.join(recording.problems)}")
-    # Written anew: what lies before the part is kept as far as it is lasting.
+    # A new recording, which keeps from before the part only the lasting events.
     return encode_recording(recording.header, selected(recording.events, begin_s, end_s))

@@ -25,8 +25,8 @@ def record(client: ControlClient, path: Path, *, most_s: float | None = None) ->
     roles = [role.name for role in cluster.roles]
     with RecordingWriter(path, path.stem, cluster.time_ms, roles) as writer:
         try:
-            # The feed is opened before the present is asked for, so that nothing falls between
-            # both.
+            # The feed is opened before the present is asked for, so that nothing is missed in
+            # between.
             feed = client.lines("/events", most_s=most_s)
             if next(feed, None) is None:  # the time is over before the cluster answered
                 return writer.events
@@ -38,7 +38,7 @@ def record(client: ControlClient, path: Path, *, most_s: float | None = None) ->
                     for told in _decoded(line[5:]):
                         writer.write(told)
         except (KeyboardInterrupt, PeerError):
-            # Without a single event there is no recording, and the error says why.
+            # Without any event there is no recording, and the error says why.
             if not writer.events:
                 raise
         return writer.events

@@ -73,7 +73,7 @@ def selected(
     end_us = None if end_s is None else first_us + round(end_s * 1e6)
     for event in events:
         if end_us is not None and event.real_us > end_us:
-            # No end of the loop: events of several roles are not exactly in the order of real
+            # The loop goes on, as events of several roles are not strictly in the order of real
             # time.
             continue
         if event.real_us >= begin_us or isinstance(event, LASTING):
