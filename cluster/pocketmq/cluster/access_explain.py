@@ -37,11 +37,11 @@ def need_of(action: str, resource: str) -> Need:
         ConfigError: The action or resource is none, or it names more than one thing.
     """
     wanted = named(Action, action)
-    # `All` is an action of rules; a request always needs one that is named.
+    # `All` stands for any action in rules; a request always needs a particular one.
     if wanted is None or wanted.value not in _ACTIONS:
         raise ConfigError("action", f"{action!r} is none", advice=f"write {', '.join(_ACTIONS)}")
     about = Resource.parse(resource)
-    # A rule may be about a prefix or all topics, a request is about one.
+    # A rule may be about a prefix or all topics, but a request is about one.
     if about is None or about.pattern is not Pattern.LITERAL or not about.name:
         advice = "write one, such as Topic:orders, Group:billing or Cluster:DefaultCluster"
         raise ConfigError("resource", f"{resource!r} is no single resource", advice=advice)
@@ -72,7 +72,7 @@ def explained(
     """
     if user is None:
         return Explanation(broker=broker, is_allowed=False, reason="there is no such user")
-    # Before the type: a super user who is disabled may do nothing either.
+    # Before the type: a disabled super user may do nothing either.
     if user.user_status == "disable":
         return Explanation(broker=broker, is_allowed=False, reason="the user is disabled")
     if user.user_type == "Super":
@@ -81,7 +81,7 @@ def explained(
     acl = Acl(f"User:{user.username}", tuple(policies))
     try:
         verdict = decide(acl, need, source_ip, longest_prefix_first=longest_prefix_first)
-    # Only rules with a network parse the address, so a wrong one goes unnoticed without them.
+    # Only rules with a network parse the address; without them a wrong one goes unnoticed.
     except ValueError as exc:
         raise CallerError(f"{source_ip!r} is no address: {exc}") from exc
     if verdict.entry is None:
@@ -104,7 +104,7 @@ def _words(entry: Entry) -> str:
 
 def _warning(matching: Sequence[Entry], longest_prefix_first: bool) -> str:
     """A denial that matches and does not decide surprises; so does 5.3's order."""
-    # Behind the first: where that one allows, these are what people think should win.
+    # The first rule decides; users may expect that a denial after it wins instead.
     denials = [each for each in matching[1:] if each.decision is Decision.DENY]
     if matching[0].decision is Decision.ALLOW and denials:
         order = "" if longest_prefix_first else "; in 5.3 a shorter prefix and Allow go first"

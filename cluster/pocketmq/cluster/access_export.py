@@ -30,13 +30,13 @@ def mqadmin_lines(
         password = (each.password or "") if with_secrets else PLACEHOLDER
         kind = each.user_type or "Normal"
         lines.append(_line("createUser", *where, "-u", name, "-p", password, "-t", kind))
-        # `createUser` of mqadmin takes no status, so this needs a second line.
+        # mqadmin's `createUser` takes no status, so a disabled user needs a second line.
         if each.user_status == "disable":
             lines.append(_line("updateUser", *where, "-u", name, "-s", "disable"))
     for acl in rules:
         for policy in acl.policies or ():
             for entry in policy.entries or ():
-                # An entry each, in the order of the broker: in 5.3 the order may decide.
+                # One line for each entry, in the broker's order: in 5.3 the order may decide.
                 line = _line("createAcl", *where, "-s", acl.subject or "", *_rule(entry))
                 if policy.policy_type != "Custom":  # mqadmin makes no others
                     line = f"# of type {policy.policy_type}, which mqadmin cannot make: {line}"

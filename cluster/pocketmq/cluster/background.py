@@ -29,7 +29,7 @@ def in_background(run: Callable[[], int]) -> int:
     Returns:
         0 when it is ready; else its exit status.
     """
-    # Unwritten text would be in both processes after the fork, and be printed twice.
+    # After the fork both processes would have the unwritten text, and print it twice.
     sys.stdout.flush()
     sys.stderr.flush()
     read_end, write_end = os.pipe()
@@ -37,12 +37,12 @@ def in_background(run: Callable[[], int]) -> int:
     if pid == 0:
         os.close(read_end)
         _run_apart(run, write_end)
-    # Else the loop below would never end: this process itself would hold an end for writing.
+    # Otherwise the loop below would never end: this process too would keep the pipe open.
     os.close(write_end)
     is_ready = False
     try:
         with os.fdopen(read_end, "rb") as told:
-            # The pipe ends when `leave_terminal` has put a file in its place, or the process has
+            # The pipe ends when `leave_terminal` has replaced it by a file, or the process has
             # ended.
             for line in told:
                 is_ready = is_ready or line.startswith(READY_WORD)
@@ -50,10 +50,10 @@ def in_background(run: Callable[[], int]) -> int:
                 sys.stdout.flush()
         if is_ready:
             return 0
-        # Only here: one that is ready goes on, and this command ends before it.
+        # Only if it has ended: a process that is ready outlives this command.
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     except KeyboardInterrupt:
-        # `setsid` took the child out of the terminal's group, so Ctrl-C has not reached it.
+        # Ctrl-C has not reached the child, as `setsid` took it out of the terminal's group.
         os.kill(pid, signal.SIGTERM)
         os.waitpid(pid, 0)
         return 130
@@ -62,11 +62,11 @@ def in_background(run: Callable[[], int]) -> int:
 def leave_terminal(log_path: Path) -> None:
     """Let standard output and error go to a file; whoever waits for their end goes on."""
     log_path.parent.mkdir(parents=True, exist_ok=True)
-    # Only its owner may read it: lines of a log may name keys and addresses.
+    # Readable by the owner only: log lines may contain keys and addresses.
     log = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     sys.stdout.flush()
     for standard in (1, 2):
-        # The last copy of the pipe's end is gone then, which lets the waiting command end.
+        # This closes the last copy of the pipe's end, so that the waiting command can end.
         os.dup2(log, standard)
     os.close(log)
 
@@ -76,8 +76,7 @@ async def until_gone(pid: int) -> None:
     clock = SystemClock()
     try:
         process = psutil.Process(pid)
-        # psutil takes a zombie for a running process, and one whose parent never waits stays a
-        # zombie.
+        # psutil counts a zombie as running, and a zombie whose parent never waits for it stays.
         while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
             await clock.sleep(_LOOK_S)
     except psutil.NoSuchProcess:
@@ -86,12 +85,11 @@ async def until_gone(pid: int) -> None:
 
 def _run_apart(run: Callable[[], int], output: int) -> None:
     """The new process's life; does not return."""
-    # What is left when something else than a `PocketMQError` ends it.
+    # For an end by anything but a `PocketMQError`.
     status = EXIT_CRASHED
     try:
         os.setsid()  # Ctrl-C at the terminal is not for it
         nothing = os.open(os.devnull, os.O_RDONLY)
-        # It is out of the terminal's session, so there is nobody to read from.
         os.dup2(nothing, 0)
         os.dup2(output, 1)
         os.close(nothing)
@@ -102,6 +100,5 @@ def _run_apart(run: Callable[[], int], output: int) -> None:
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
-        # Without the end of Python: buffers and exit handlers belong to the process that was
-        # forked.
+        # Without Python's own exit: buffers and exit handlers belong to the parent process.
         os._exit(status)

@@ -59,7 +59,7 @@ class ControlledProcess:
         self._name = name
         self.address = address
         self._remoting = remoting
-        # Sorted: equal sets give equal requests. Left out where nobody is frozen.
+        # Sorted, so that equal sets give equal requests; None leaves the field out.
         self._frozen = ";".join(sorted(frozen)) or None
 
     def beside(self, frozen: Collection[str]) -> ControlledProcess:
@@ -126,15 +126,15 @@ async def reachable(
     found = []
     silent = set(frozen)
     everyone = list(members)
-    # At once: a silent one costs the whole limit, and there may be several.
+    # All at once, since each silent member costs the whole time limit.
     answers = await asyncio.gather(*(member.clock() for member in everyone), return_exceptions=True)
     for member, answer in zip(everyone, answers, strict=True):
         if isinstance(answer, ClockMemberError):
-            # A role that waits for the answer of a silent one would never come to rest.
+            # Noted as silent: a role that waits for its answer would never come to rest.
             silent.add(member.address)
             if on_left_out is not None:
                 on_left_out(answer)
-        # A defect, or the cancellation of this task: neither is a member that does not answer.
+        # Any other error, or the cancellation of this task, is not about a silent member.
         elif isinstance(answer, BaseException):
             raise answer
         elif answer.manual:
@@ -157,7 +157,7 @@ async def discover(
     """
     found: dict[str, str] = {}
     for at, address in enumerate(nameservers, start=1):
-        # First come, first named: the same process may be known to several nameservers.
+        # The first name counts: several nameservers may know the same process.
         found.setdefault(address, f"nameserver-{at}")
         try:
             info = await cluster_info(address, remoting)
@@ -168,12 +168,12 @@ async def discover(
         brokers: list[ControlledProcess] = []
         for broker in info.broker_addr_table.values():
             for number, broker_address in sorted(broker.broker_addrs.items()):
-                # Replicas share their broker name, so the broker id tells them apart.
+                # Replicas share their broker name, so the broker id is added.
                 name = broker.broker_name if number == 0 else f"{broker.broker_name}:{number}"
                 found.setdefault(broker_address, name)
                 if broker_address not in known:
                     brokers.append(ControlledProcess(name, broker_address, remoting))
-        # Nameservers know no controllers: brokers tell those that they were started with.
+        # Nameservers know no controllers, but brokers know those that they were started with.
         for controller in await _controllers(brokers):
             found.setdefault(controller, f"controller at {controller}")
         for name, client_address in clients.items():
@@ -187,7 +187,7 @@ async def _controllers(brokers: Iterable[ControlledProcess]) -> list[str]:
     answers = await asyncio.gather(*(each.status() for each in brokers), return_exceptions=True)
     for answer in answers:
         if isinstance(answer, dict):
-            # Several brokers name the same ones; a dict keeps the order and drops repeats.
+            # Several brokers name the same controllers; a dict keeps the order and drops repeats.
             found.update(dict.fromkeys(filter(None, answer.get("controllers", "").split(","))))
         elif not isinstance(answer, ClockMemberError):
             raise answer
@@ -210,7 +210,7 @@ async def announce(
     """Register a client's control address with the nameservers."""
     for nameserver in nameservers:
         header = PutKvConfigRequestHeader(namespace=CONTROL_NAMESPACE, key=name, value=address)
-        # To each of them, as nameservers do not copy KV entries from each other.
+        # Sent to each nameserver, as they do not copy KV entries from each other.
         await _try(remoting, nameserver, header)
 
 
@@ -224,14 +224,14 @@ async def withdraw(name: str, nameservers: Sequence[str], remoting: RemotingClie
 async def _try(remoting: RemotingClient, nameserver: str, header: Header) -> None:
     try:
         expect(await remoting.call(nameserver, header))
-    # One that is down misses the entry: the clock then is moved without this client.
+    # A nameserver that is down is passed over: it lacks the entry, or keeps an old one.
     except (RemotingError, BrokerError) as exc:
         log.info("nameserver.passed_over", nameserver=nameserver, reason=str(exc))
 
 
 async def _clients(nameserver: str, remoting: RemotingClient) -> dict[str, str]:
     header = GetKvListRequestHeader(namespace=CONTROL_NAMESPACE)
-    # RocketMQ's nameserver answers so for a namespace that has no entry.
+    # RocketMQ's nameserver answers this for a namespace without entries.
     reply = expect(await remoting.call(nameserver, header), ResponseCode.QUERY_NOT_FOUND)
     if reply.code != ResponseCode.SUCCESS or not reply.body_view:
         return {}

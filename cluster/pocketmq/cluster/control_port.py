@@ -38,7 +38,7 @@ async def control_port(
         announce_to: Nameservers to announce the port to, for `pocketmq clock advance`.
         events: Those of the client, which are read over the port.
     """
-    # A port costs a listener and an entry at the nameservers, which nobody would ask.
+    # Otherwise nobody would use the port, which costs a listener and entries at the nameservers.
     if not (isinstance(clock, ManualClock) or events.is_on):
         yield 0
         return
@@ -46,14 +46,14 @@ async def control_port(
     control = ControlProcessor(clock, status, events)
     dispatcher = Dispatcher()
     dispatcher.add(control)
-    # Only this machine: whoever reaches the port can move the clock.
+    # Only for this machine, as whoever reaches the port can move the clock.
     listener = await network.serve("127.0.0.1", 0, dispatcher)
     remoting = RemotingClient(network_of(os.environ))
     try:
         await announce(name, f"127.0.0.1:{listener.port}", announce_to, remoting)
         yield listener.port
     finally:
-        # First: nobody should find an address at the nameservers behind which nothing listens.
+        # Withdrawn first, so that nobody finds an address where nothing listens.
         await withdraw(name, announce_to, remoting)
         await remoting.close()
         await control.stop()

@@ -35,7 +35,7 @@ def with_proxy(options: ClusterOptions, origins: Mapping[str, str]) -> tuple[Clu
         The line is empty where there is a proxy, or none is wanted.
     """
     if origins["proxy"] == _DEFAULT:
-        # Without brokers there is nothing that a proxy could ask.
+        # A proxy needs brokers.
         if not options.brokers:
             return options, WITHOUT_BROKERS
         if options.profile == "4.9":
@@ -43,9 +43,9 @@ def with_proxy(options: ClusterOptions, origins: Mapping[str, str]) -> tuple[Clu
         if not is_installed():
             return options, NOT_INSTALLED
         options = replace(options, proxy=True)
-    # Only the default port gives way: one that was chosen and is taken is an error.
+    # Only the default port may be replaced: a chosen port that is taken is an error.
     if options.proxy and origins["proxy_port"] == _DEFAULT and not options.any_port:
-        # Nobody listens there yet, but roles start all at once, or later than the proxy.
+        # Another role of this cluster will take it, though nothing listens there yet.
         if options.proxy_port in chosen_ports(options):
             return replace(options, proxy_port=0), ""
         try:
@@ -61,6 +61,6 @@ def not_started(reason: PocketMQError) -> str:
     """The line that says why a proxy that nobody asked for is not there."""
     words = str(reason)
     if isinstance(reason, ProcessStartError) and reason.status != 1:
-        # Its last words are a whole traceback then, or none.
+        # Its last words would be a traceback, or nothing.
         words = f"{reason.name} did not start; its log is {reason.log_path}"
     return f"no proxy for RocketMQ 5's SDKs: {words}"

@@ -62,7 +62,7 @@ async def examine(nameservers: Sequence[str], clock: Clock) -> list[Check]:
     known: dict[str, dict[str, dict[int, str]]] = {}
     for address in nameservers:
         try:
-            # Each by itself: a client of all of them would hide one that does not answer.
+            # One by one: a client of all nameservers would hide one that does not answer.
             async with Admin(nameservers=address) as admin:
                 known[address] = await admin.brokers(masters_only=False)
         except (PocketMQError, OSError) as exc:
@@ -81,22 +81,21 @@ async def examine(nameservers: Sequence[str], clock: Clock) -> list[Check]:
             brokers.setdefault(name, {}).update(ids)
     own = RemotingClient(network_of(os.environ), credentials=credentials_of(None, os.environ))
     async with AsyncExitStack() as stack, Admin(nameservers=list(known)) as admin:
-        # Closed last, as the stack was entered before the client.
+        # This client is closed after `Admin`, which is entered later.
         stack.push_async_callback(own.close)
         figures: dict[str, Mapping[str, str]] = {}
         for name, replicas in sorted(brokers.items()):
             for number, address in sorted(replicas.items()):
                 who = name if number == 0 else f"{name} slave {number}"
                 try:
-                    # At the registered address, as clients would: a wrong one is what is looked
-                    # for.
+                    # At the registered address, as clients do, since that address may be wrong.
                     found = await admin.broker_runtime_info(name, address=address)
                 except (PocketMQError, OSError) as exc:
                     checks.append(_silent_broker(who, address, exc))
                     continue
                 figures[who] = found
                 checks.append(reachable(who, address))
-                # A manual clock is meant to differ, and would be found wrong.
+                # A manual clock differs on purpose, and is not reported as wrong.
                 is_manual = await _is_manual(ControlledProcess(who, address, own))
                 checks += of_figures(who, found, clock.time_ms(), is_manual=is_manual)
         checks += versions(figures)
@@ -118,7 +117,7 @@ def _silent_nameserver(address: str, exc: Exception) -> Check:
 
 
 def _silent_broker(who: str, address: str, exc: Exception) -> Check:
-    # It answered, with a refusal: the address is right, and the keys are not.
+    # It answered with a refusal, so the address is right but the keys are not.
     if isinstance(exc, BrokerError):
         return Check("address", who, "wrong", str(exc), "give keys of a user who may ask it")
     return Check(
@@ -138,7 +137,7 @@ def lacking(known: Mapping[str, Mapping[str, Mapping[int, str]]]) -> list[Check]
     """
     names = sorted({name for each in known.values() for name in each})
     if known and not names:
-        # Every nameserver lacks all: one finding is enough.
+        # All nameservers lack all brokers: one finding is enough.
         advice = "start one: `pocketmq broker`, or all of it: `pocketmq up`"
         return [Check("broker", "all", "wrong", "no broker is registered", advice)]
     found = []
@@ -173,7 +172,7 @@ def of_figures(
     if ran := _RUNTIME.search(figures.get("runtime", "")):
         days, hours, minutes, seconds = (int(each.replace(",", "")) for each in ran.groups())
         ran_s = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
-        # A broker tells no time, but when it started and how long it has run.
+        # A broker does not report its time, but when it started and how long it has run.
         off_s = (int(figures["bootTimestamp"]) - now_ms) / 1000 + ran_s
         if abs(off_s) * 1000 > CLOCK_OFF_MS:
             told = f"{abs(off_s):,.0f} s {'ahead of' if off_s > 0 else 'behind'} this machine's"
@@ -204,7 +203,7 @@ def versions(figures: Mapping[str, Mapping[str, str]]) -> list[Check]:
         return [Check("version", "all brokers", "ok", kinds[0])]
     advice = "run one release: clients see other rules at each broker"
     told = ", ".join(f"{who} {kind}" for who, kind in sorted(found.items()))
-    # Without any broker that answers there are no versions to compare.
+    # Without an answer of any broker there are no versions to compare.
     return [Check("version", "all brokers", "note", told, advice)] if found else []
 
 
@@ -214,12 +213,12 @@ async def _routes(admin: Admin, brokers: Mapping[str, Mapping[int, str]]) -> lis
     for topic in topics:
         route = await admin.route(topic)
         names = [] if route is None else [each.broker_name for each in route.queue_datas]
-        # A topic without queues may be left in a nameserver whose brokers have gone.
+        # A topic without queues may remain in a nameserver whose brokers have gone.
         if not names:
             advice = f"create it: `pocketmq topic create {topic}`"
             checks.append(Check("route", topic, "wrong", "no broker has its queues", advice))
         for name in names:
-            # Slaves serve reads of such a queue, but nothing can be sent to it.
+            # Slaves serve reads of such a queue, but it takes no messages.
             if 0 not in brokers.get(name, {}):
                 advice = f"start {name}, or make one of its slaves the master"
                 told = f"queues of it are on {name}, which has no master"

@@ -28,11 +28,11 @@ def parse_duration_ms(text: str) -> int:
     Raises:
         CallerError: The text is no duration.
     """
-    # Letters from the end: the rest must be a number, also one with a sign or an exponent.
+    # Only letters at the end are the unit; the rest may have a sign or an exponent.
     number = text.strip().rstrip("abcdefghijklmnopqrstuvwxyz")
     unit = text.strip()[len(number) :] or "s"
     try:
-        # `nan` and `inf` are numbers for float; round refuses both below.
+        # `float` accepts `nan` and `inf`; `round` refuses both below.
         if unit not in UNITS_MS or float(number) < 0:
             raise ValueError
         return round(float(number) * UNITS_MS[unit])
@@ -55,12 +55,12 @@ def as_number(name: str, value: object) -> float:
     Raises:
         CallerError: It is no number, as `"2h"`; the message says what to write.
     """
-    # True is an int for Python, and nobody means a second by it.
+    # In Python True is an int, but nobody means a second by it.
     if isinstance(value, int | float) and not isinstance(value, bool):
         return value
     advice = "write a number"
     if isinstance(value, str):
-        # The text may be a duration: then the number to write instead is known.
+        # If the text is a duration, the message can name the number to write.
         with suppress(CallerError):
             advice = f"write the number {parse_duration_ms(value) / 1000:g}, in seconds"
     raise CallerError(f"{name} is {value!r}, which is no number; {advice}")

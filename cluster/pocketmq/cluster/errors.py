@@ -26,8 +26,8 @@ class ProcessStartError(PeerError):
         self.last_words = last_words
         """Last line of its log, empty if there is none."""
         self.log_path = log_path
-        # Status 1 is an error in one line, as all roles print it; others are crashes, with a
-        # traceback.
+        # With status 1 a role has printed one line about its error; other statuses are crashes with
+        # a traceback.
         if status == 1 and last_words:
             # The child's last line is its error message, which begins with the name of its role.
             super().__init__(f"{name} cannot start: {last_words.partition(': ')[2] or last_words}")
@@ -35,7 +35,7 @@ class ProcessStartError(PeerError):
             how = "was not ready in time" if status is None else f"ended with status {status}"
             words = f" after {last_words!r}" if last_words else ""
             where = f"its log is {log_path}"
-            # A log that has not even a first line could not be written.
+            # A log without even a first line could not be written.
             if status is not None and not last_words:
                 where = f"its log {log_path} is empty: is the disk full?"
             super().__init__(f"{name} {how}{words}; {where}")
@@ -70,7 +70,7 @@ class WrongStateError(CallerError):
         self.name = name
         self.wanted = wanted
         self.state = state
-        # Its own words: `restart it first` would be no advice to somebody who wants its end.
+        # A message of its own: `restart it first` would not help somebody who wants its end.
         if (state, wanted) == ("ended", "kill"):
             super().__init__(f"{name} has ended already")
             return

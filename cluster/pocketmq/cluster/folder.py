@@ -45,7 +45,7 @@ def data_folder(chosen: Path | None) -> Iterator[DataFolder]:
     try:
         yield folder
     except PeerError as exc:
-        # An error that names a log there would be of no use without the log.
+        # The error names a log in this folder, so the log has to stay.
         folder.is_kept = folder.is_kept or str(folder.path) in str(exc)
         raise
     finally:
@@ -61,5 +61,5 @@ def _make(chosen: Path | None) -> Path:
     except OSError as exc:
         reason = exc.strerror or str(exc)
         raise DiskError(chosen, reason, advice="choose another folder") from exc
-    # Absolute, so that what names it still holds where the working folder is another one.
+    # Absolute, so that the path stays valid in processes with another working folder.
     return chosen.resolve()

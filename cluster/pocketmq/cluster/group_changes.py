@@ -39,8 +39,7 @@ async def create_or_change(
     """
     check_group(group, max_chars=MAX_GROUP_CHARS)
     _check_not_built_in(group)
-    # Before anything is changed: all refusals come before the first broker is asked to do
-    # something.
+    # Everything that may be refused is checked before the first broker changes anything.
     before = await known_to(admin, group)
     if must_exist and not before:
         raise unknown(group)
@@ -53,13 +52,12 @@ async def create_or_change(
             f"{', '.join(missing)} does not know group {group!r}; use `pocketmq group create`"
         )
     for name in names:
-        # Its defaults are those of a broker, so a new group is as one that a broker makes by
-        # itself.
+        # The config's defaults are a broker's own, so a new group equals one that a broker creates.
         old = before.get(name, SubscriptionGroupConfig(group_name=group))
         # The broker has the attributes: it takes changes of them only.
         wanted = msgspec.structs.replace(old, **({"attributes": {}} | changes))
         await admin.create_group(wanted, brokers=[name])
-    # Asked again: a broker may change what it is given, and tells attributes only itself.
+    # Read back: a broker may change the values, and only it knows all attributes.
     return {name: (await admin.groups(name))[group] for name in names}
 
 
@@ -73,7 +71,7 @@ async def delete(admin: Admin, group: str, *, clean_offset: bool) -> list[str]:
         CallerError: The group is built in, or no broker knows it.
     """
     _check_not_built_in(group)
-    # Before the deletion, after which none would know it.
+    # Before the deletion, since afterwards no broker knows the group.
     names = list(await known_to(admin, group))
     if not names:
         raise unknown(group)

@@ -49,8 +49,7 @@ async def plan_reset(admin: Admin, group: str, topic: str, time_ms: int) -> list
     """
     queues = await admin.subscribe_queues(topic)
     brokers = {queue.broker_name for queue in queues}
-    # A broker refuses to reset a group that it does not know, and others must not be stopped by
-    # that.
+    # A broker refuses to reset an unknown group, which must not stop the others.
     knowing = {name for name in brokers if group in await admin.groups(name)}
     if not knowing:
         raise CallerError(
@@ -62,7 +61,7 @@ async def plan_reset(admin: Admin, group: str, topic: str, time_ms: int) -> list
         if queue.broker_name not in knowing:
             continue
         before = await admin.consumer_offset(group, queue)
-        # `search_offset` takes no -1, which only the reset request knows (E-30).
+        # Only the reset request takes -1 for the end, `search_offset` does not (E-30).
         if time_ms == END_MS:
             after = await admin.max_offset(queue)
         else:
@@ -83,10 +82,9 @@ async def reset_group(admin: Admin, group: str, topic: str, time_ms: int) -> lis
         BrokerError: A broker refused; those asked before it have already reset the group.
     """
     planned = await plan_reset(admin, group, topic, time_ms)
-    # The broker's answer has only the new offsets.
     before = {move.queue: move.before for move in planned}
     moves = []
-    # One by one, so that a broker of 4.9 without members can be told apart.
+    # One by one, to find the brokers of 4.9 without members.
     for broker in dict.fromkeys(move.queue.broker_name for move in planned):
         try:
             moved = await admin.reset_offset(group, topic, time_ms, brokers=[broker])
@@ -95,7 +93,7 @@ async def reset_group(admin: Admin, group: str, topic: str, time_ms: int) -> lis
                 raise
             here = [move for move in planned if move.queue.broker_name == broker]
             for move in here:
-                # In the members' place: none runs that could have another offset in its memory.
+                # Set directly: no member is running that could still have another offset in memory.
                 await admin.update_consumer_offset(group, move.queue, move.after)
             moves += here
         else:

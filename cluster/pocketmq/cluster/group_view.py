@@ -110,7 +110,7 @@ async def look_at(admin: Admin, group: str) -> GroupView:
     at_brokers = await admin.consumer_connections(group)
     connections = at_brokers | await admin.proxy_consumers(group)
     progress = await admin.consume_stats(group)
-    # Brokers answer all of these with nothing also for groups that never existed.
+    # For groups that never existed brokers also answer all of these, with nothing.
     if not connections and not progress and group not in await known_groups(admin):
         raise UnknownGroupError(group)
     subscriptions = {
@@ -124,25 +124,25 @@ async def look_at(admin: Admin, group: str) -> GroupView:
     asked = sorted(
         {each.client_id for found in at_brokers.values() for each in found.connection_set}
     )  # a proxy's clients own no queues
-    # All at once: a member that does not answer costs the whole limit of a request.
+    # All at once, as each silent member costs a request's whole time limit.
     owned = dict(
         zip(asked, await asyncio.gather(*(_owned(admin, group, i) for i in asked)), strict=True)
     )
     queues: dict[MessageQueue, tuple[int, int]] = {
         queue: (each.broker_offset, each.consumer_offset) for queue, each in progress.items()
     }
-    # A queue without a committed offset is in no progress, and would be missing.
+    # Queues without a committed offset do not appear in the progress.
     for topic in subscriptions:
         for queue, bounds in (await _bounds(admin, topic)).items():
             queues.setdefault(queue, (bounds, -1))
-    # Members should agree; where they do not, `group explain` tells.
+    # Members should agree; `group explain` shows where they do not.
     first = next(iter(connections.values()), ConsumerConnection(message_model=""))
     return GroupView(
         group=group,
         consume_type=first.consume_type if connections else "",
         message_model=first.message_model,
         consume_from_where=first.consume_from_where if connections else "",
-        # A proxy's client is not asked, and so not silent.
+        # A proxy's client is not asked, so it does not count as silent.
         members=tuple(_member(i, connections, answers=i not in owned or owned[i] is not None)
             for i in ids
         ),
@@ -169,10 +169,10 @@ async def _owned(admin: Admin, group: str, client_id: str) -> set[MessageQueue] 
     """A member's queues; None when it does not answer, for example because it is frozen."""
     try:
         info = await admin.consumer_running_info(group, client_id)
-    # Any error: what one member answers must not hide the others.
+    # Any error: one member's failure must not hide the others.
     except PocketMQError:
         return None
-    # Dropped queues are given up already, and their owner is somebody else.
+    # A dropped queue was given up, and has another owner.
     return {parse_mq_key(key) for key, held in info.mq_table.items() if not held.droped}
 
 

@@ -78,7 +78,7 @@ async def local_cluster(
         clock=clock,
     )
     with data_folder(data) as folder:
-        # A load or reset that was cut off must be ended before a broker opens its store.
+        # An interrupted load or reset must be completed before a broker opens its store.
         for line in finish_together(folder.path):
             log.warning("data.restored", what=line)
         spec = cluster_spec(
@@ -87,7 +87,7 @@ async def local_cluster(
             broker_arguments=broker_arguments,
             controller_ports=free_ports(options.host, controllers),
         )
-        # Kept in the folder: brokers of a kept store know the key of its first start.
+        # Kept in the folder, since the brokers of a kept store know the key of its first start.
         access = None if users is None else ClusterAccess.read(users).kept_in(folder.path)
         async with Supervisor(
             spec,
@@ -96,6 +96,6 @@ async def local_cluster(
         ) as cluster:
             if access is not None:
                 addresses = [each.address for each in cluster.of_role("broker")]
-                # Over the running brokers; those of a kept store have them already.
+                # Created through the running brokers; a kept store has its users already.
                 await access.make(cluster.remoting, addresses)
             yield cluster

@@ -67,8 +67,7 @@ def wanted(arguments: Sequence[str]) -> bool:
     """
     parser = _QuietParser(add_help=False)
     try:
-        # By the same loading as the process does, so that flags, environment and files count
-        # alike.
+        # Loaded as the process itself does, so that flags, environment and files count alike.
         _, config_loaded, *_ = load_all(
             parser, [RoleOptions, NameServerConfig, Budget, SecurityOptions], arguments, others=None
         )
@@ -80,7 +79,7 @@ def wanted(arguments: Sequence[str]) -> bool:
 
 class _QuietParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        # argparse would print its usage and end this process; the one that comes next says it.
+        # argparse would print its usage and exit; the nameserver itself reports the error.
         raise ConfigError("arguments", message)
 
 

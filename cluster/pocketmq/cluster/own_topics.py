@@ -10,7 +10,7 @@ async def peoples_topics(admin: Admin) -> list[str]:
     """Names of the topics that are neither RocketMQ's own nor a group's retry topic, sorted."""
     topics = await admin.topics()
     own = await systems_topics(admin)
-    # Retry topics belong to groups, and dead letters are what people look for.
+    # Retry topics belong to groups; dead letter topics are shown, as people look for them.
     return [topic for topic in topics if topic not in own and not is_retry(topic)]
 
 
@@ -19,7 +19,7 @@ async def systems_topics(admin: Admin) -> set[str]:
 
     A broker and a cluster each have a topic with their name, and a cluster one for replies.
     """
-    # Brokers and clusters can have any name, so their topics are known by asking only.
+    # Brokers and clusters may have any name, so their topics' names have to be asked for.
     info = await admin.cluster_info()
     own = {*info.broker_addr_table, *info.cluster_addr_table}
     own |= {f"{cluster}_REPLY_TOPIC" for cluster in info.cluster_addr_table}

@@ -110,7 +110,7 @@ class ChildProcess:
             return State.ENDED
         if self._frozen:
             return State.FROZEN
-        # Its ready line is the sign that it can be asked.
+        # A process that has printed its READY line can be asked.
         return State.READY if self.facts else State.STARTING
 
     @property
@@ -164,17 +164,16 @@ class ChildProcess:
         self.facts = {}
         self._frozen = self._is_asked_to_stop = False
         self.expected_end = False
-        # Before the log and the launch, which are part of what a start takes.
+        # Before the log and the launch, whose time belongs to the start.
         self.started_at_s = self._clock.monotonic()
         self._log = self._open_log()
         self._ready = asyncio.get_running_loop().create_future()
-        # A role that was started with `--exit-with-parent` looks whether this process is still its
-        # parent.
+        # With `--exit-with-parent` a role checks whether this process is still its parent.
         env = os.environ | {PARENT_PID: str(os.getpid())} | self._env
         try:
             self._process = await launch(self.command, env, self._log)
         except BaseException:
-            # Nobody else closes it: without a process there is no reader of its output.
+            # Closed here, since without a process no reader closes it.
             self._log.close()
             raise
         self._reader = asyncio.get_running_loop().create_task(
@@ -182,8 +181,8 @@ class ChildProcess:
         )
         try:
             async with self._clock.timeout(limit_s):
-                # Either the ready line, or the end of the output: a process that dies is noticed at
-                # once.
+                # Either the READY line or the end of the output, so that a process that dies is
+                # noticed at once.
                 await asyncio.wait([self._ready, self._reader], return_when="FIRST_COMPLETED")
         except TimeoutError:
             await self.kill()
@@ -205,7 +204,7 @@ class ChildProcess:
         self.expected_end = True
         if self._process is not None and self._process.returncode is None:
             # A frozen process handles SIGTERM only once it is resumed.
-            # A second SIGTERM means "at once" to a role, and would take away its time to flush.
+            # A role takes a second SIGTERM for "at once", and would not flush.
             if not self._is_asked_to_stop:
                 self._is_asked_to_stop = True
                 self._signal(signal.SIGTERM)
@@ -232,8 +231,8 @@ class ChildProcess:
         self._signal(signal.SIGSTOP)
         self._frozen = True
         async with self._clock.timeout(_FREEZE_LIMIT_S):
-            # The signal is delivered later than it is sent; who freezes a role counts on nothing
-            # coming from it any more.
+            # The signal takes effect a little later, but after `freeze` nothing more may come from
+            # the role.
             while self.is_alive and psutil.Process(self.pid).status() != psutil.STATUS_STOPPED:
                 await self._clock.sleep(_FREEZE_LOOK_S)
 
@@ -250,7 +249,7 @@ class ChildProcess:
             return None
         status = await self._process.wait()
         if self._reader is not None:
-            # The pipe may hold lines after the process has ended: the last ones say why.
+            # The pipe may still hold lines, and the last ones say why the process ended.
             await asyncio.wait([self._reader])
         if self._log is not None:
             self._log.close()
@@ -276,7 +275,7 @@ class ChildProcess:
         assert process.stdout is not None
         while line := await process.stdout.readline():
             text = line.decode("utf-8", "replace").rstrip("\n")
-            # Only before it is ready: later the same text may be a message of somebody's.
+            # Only before it is ready: later the same text may come from a message.
             if not self.facts and (facts := parse_ready_line(text)) is not None:
                 self.facts = facts
                 if self._ready is not None and not self._ready.done():

@@ -37,7 +37,7 @@ async def replicas(cluster: Supervisor, name: str = "broker-a") -> ReplicasInfo:
         return ReplicasInfo()
     try:
         found = await replicas_at(cluster.remoting, leader.address, name)
-    # It has just lost the lead, or ended: nobody can say it at this moment.
+    # It has just lost the lead or ended, so nobody knows the set now.
     except (RemotingError, BrokerError):
         return ReplicasInfo()
     return found or ReplicasInfo()

@@ -119,7 +119,7 @@ class ClusterOptions:
             raise ValueError(f"{self.nameservers} nameservers are too few; write 1 or more")
         if self.controllers < 0:
             raise ValueError(f"{self.controllers} controllers are too few; write 0 or more")
-        # Without controllers nobody would decide which replica is the master.
+        # Without controllers nobody decides which replica is the master.
         if self.replicas > 1 and not self.controllers:
             raise ValueError(f"{self.replicas} replicas need --controllers 1, or better 3")
         if self.replicas < 1:
@@ -201,20 +201,20 @@ def cluster_spec(
             they start.
     """
     common = ["--profile", options.profile, "--log-level", options.log_level]
-    # Without it roles keep events only while somebody reads them.
+    # Without this flag roles keep events only while somebody reads them.
     if options.events:
         common += ["--events"]
     if config_path is not None:
         common += ["--shared-config", str(config_path)]
-    # Only where it will lie: this function touches no file.
+    # Only the path: this function touches no file.
     tls = certificate_in(data / "tls") if options.tls else None
     if tls is not None:
         common += _tls(tls)
-    # In the data folder, which all roles of this machine share.
+    # In the data folder, which all roles on this machine share.
     secret = data / MEMBER_FILE if options.members_must_prove else None
     if secret is not None:
         common += ["--members-must-prove", "--member-secret-file", str(secret)]
-    # RocketMQ's options of the same names; without them nameservers answer no acting master.
+    # RocketMQ's options of these names; without them nameservers return no acting master.
     shown = ["--support-acting-master", "--notify-min-broker-id-changed"]
     nameservers = tuple(
         ProcessSpec(
@@ -287,7 +287,7 @@ def _tls(own: KeyPair) -> list[str]:
 def _brokers(options: ClusterOptions, data: Path, more: Sequence[str]) -> tuple[ProcessSpec, ...]:
     replicated = ["--enable-controller-mode"] if options.controllers else []
     if options.slaves:
-        # It is the master that tells consumers which replica to read from.
+        # The master tells consumers which replica to read from.
         replicated += ["--slave-read-enable", *_acting(options)]
     if options.sync_slaves:
         replicated += ["--broker-role", "SYNC_MASTER", "--in-sync-replicas", "2"]
@@ -297,7 +297,7 @@ def _brokers(options: ClusterOptions, data: Path, more: Sequence[str]) -> tuple[
     for name in broker_names(options.brokers):
         for number in range(1, options.replicas + 1):
             own = name if number == 1 else f"{name}-{number}"
-            # Ten apart, as each broker also has the two ports next to its own.
+            # Ten apart, since each broker also uses the two ports next to its own.
             port = options.broker_port + len(found) * BROKER_PORT_STEP
             arguments = (
                 *("--name", name, "--host", options.host),
@@ -312,7 +312,7 @@ def _brokers(options: ClusterOptions, data: Path, more: Sequence[str]) -> tuple[
 def _slaves(options: ClusterOptions, data: Path, more: Sequence[str]) -> tuple[ProcessSpec, ...]:
     """Slaves without a controller; their ports follow the masters'."""
     found: list[ProcessSpec] = []
-    # Number by number: the first slaves of all brokers have the ports behind the masters'.
+    # By number, so that the first slaves of all brokers have the ports after the masters'.
     for number in range(1, options.slaves + 1):
         for name in broker_names(options.brokers):
             own = slave_name(name, number)
@@ -331,7 +331,7 @@ def _slaves(options: ClusterOptions, data: Path, more: Sequence[str]) -> tuple[P
 def _acting(options: ClusterOptions) -> tuple[str, ...]:
     if not options.acting_master:
         return ()
-    # The brokers of one name all together, master included.
+    # All brokers of one name, including the master.
     return ("--enable-slave-acting-master", "--total-replicas", str(options.slaves + 1))
 
 
@@ -339,7 +339,7 @@ def _controllers(
     options: ClusterOptions, data: Path, common: Sequence[str], free_ports: Sequence[int]
 ) -> tuple[ProcessSpec, ...]:
     first = options.controller_port
-    # They must know each other's ports before they start, so `any_port` needs free ones.
+    # Controllers must know each other's ports before the start, so `any_port` needs free ones.
     ports = list(free_ports) if options.any_port else range(first, first + options.controllers)
     if len(ports) < options.controllers:
         raise ValueError(f"{options.controllers} controllers need that many free ports")

@@ -149,16 +149,15 @@ class Supervisor(StartStop):
             ProcessStartError: A process did not become ready; the others are stopped again.
         """
         try:
-            # Brokers are given the addresses of nameservers and controllers on their command
-            # lines.
+            # Brokers get the addresses of nameservers and controllers on their command lines.
             await self._start_all(self.spec.nameservers)
             await self._start_all(self.spec.controllers)
-            # Brokers ask for a leader when they start, and would wait for one.
+            # Brokers ask for the leading controller at their start, and would wait for one.
             await self.wait_for_controllers()
             *earlier, last = self._turns()
             for brokers in earlier:
                 await self._start_all(brokers)
-            # A proxy imports gRPC while brokers open their stores, so that nobody waits for it.
+            # A proxy imports gRPC while the brokers open their stores, which saves time.
             with_last = () if self.spec.slaves else self.spec.proxies
             await self._start_all((*last, *with_last))
             await self.wait_for_brokers([spec.broker_name for spec in self.spec.brokers])
@@ -170,11 +169,12 @@ class Supervisor(StartStop):
 
     async def stop(self) -> None:
         """Stop clients, proxies, brokers, nameservers in turn; kill those that do not stop."""
-        # In this order each still reaches what it leaves in order: brokers take back their routes.
+        # In this order, so that roles still reach those that they need: brokers unregister at
+        # nameservers.
         for role in ("client", "proxy", "broker", "controller", "nameserver"):
             await asyncio.gather(*(process.stop() for process in self.of_role(role)))
         watchers = list(self._watchers.values())
-        # They hold the ports of what has ended, which are freed below.
+        # Watchers hold the ports of ended processes, which are freed below.
         if watchers:
             await asyncio.wait(watchers)
         for name in list(self._held):
@@ -205,16 +205,16 @@ class Supervisor(StartStop):
             env={**self._env, **(env or {})},
             on_line=on_line,
         )
+        # Noted before the start, so that a process that fails to start is also stopped later.
         self._processes[spec.name] = process
         self._specs[spec.name] = spec
-        # Noted before the start: a failed start leaves a process to be stopped with the others.
         await self._start(process)
         return process
 
     async def restart(self, name: str) -> ChildProcess:
         """Start a process that has ended again, on the same port."""
         process = self[name]
-        # Its port is held from its end on, and given free below.
+        # At its end its port is reserved, and freed below.
         await process.wait()
         await self._start(process)
         return process
@@ -231,7 +231,7 @@ class Supervisor(StartStop):
         try:
             async with self._clock.timeout(ROUTE_LIMIT_S):
                 for nameserver in self.of_role("nameserver"):
-                    # One that has ended or is frozen is left out, and not waited for.
+                    # A nameserver that has ended or is frozen is not waited for.
                     while nameserver.state is State.READY and (
                         missing - await self._known_brokers(nameserver.address)
                     ):
@@ -254,8 +254,7 @@ class Supervisor(StartStop):
             async with self._clock.timeout(ROUTE_LIMIT_S):
                 while await self.leading_controller() is None:
                     if self.spec.clock == "manual":
-                        # Elections wait for timers, and nobody else moves a manual clock before
-                        # the cluster runs.
+                        # An election waits for timers, and nobody else moves the manual clock yet.
                         await self.advance(seconds=_ELECTION_STEP_S)
                     await self._clock.sleep(_LOOK_S)
         except TimeoutError:
@@ -297,7 +296,7 @@ class Supervisor(StartStop):
             log.warning("member.lost", member=member.name, reason=error.reason)
             lost.append(member.name)
 
-        # Those that run now: a clock of one that has ended would be waited for.
+        # Only running processes: an ended one's clock would be waited for.
         members = [*self.clock_members(leave_out), *others]
         await lock_step.advance(members, round(seconds * 1000), on_lost=on_lost)
         return lost
@@ -331,8 +330,7 @@ class Supervisor(StartStop):
         return list(turns) or [()]
 
     async def _start_all(self, specs: Sequence[ProcessSpec]) -> None:
-        # All are waited for, also after an error: none may go on starting while the others are
-        # stopped.
+        # All are awaited, even after an error: none may still be starting while others are stopped.
         results = await asyncio.gather(*(self.add(spec) for spec in specs), return_exceptions=True)
         for spec, result in zip(specs, results, strict=True):
             if not isinstance(result, BaseException):
@@ -369,7 +367,7 @@ class Supervisor(StartStop):
         if spec.role == "broker" and self.controller_addr:
             process.command += ["--controllers", self.controller_addr]
         await process.start()
-        # Held until the process has bound it, so that nobody else got it in between.
+        # Reserved until the process has bound the port, so that nobody else can take it.
         if held := self._held.pop(process.name, None):
             held.close()
         self._watchers[process.name] = asyncio.get_running_loop().create_task(
@@ -396,11 +394,11 @@ class Supervisor(StartStop):
         """The time of the manual clocks, at which a process that starts later begins."""
         for member in self.clock_members():
             try:
-                # The first that answers: all manual clocks have the same time.
+                # The first answer is enough, as all manual clocks have the same time.
                 return await member.time_ms()
             except ClockMemberError:
                 continue
-        # could be better: where none answers, time begins again at the cluster's start.
+        # could be better: if none answers, the time is the cluster's start again.
         return self.clock_start_ms
 
     async def _known_brokers(self, nameserver: str) -> set[str]:

@@ -25,7 +25,7 @@ def check_queues(queues: object) -> None:
         ConfigError: It is none.
     """
     advice = f"write 1 to {MAX_QUEUES}"
-    # True is an int for Python, and nobody means one queue by it.
+    # In Python True is an int, but nobody means one queue by it.
     if not isinstance(queues, int) or isinstance(queues, bool):
         raise ConfigError("queues", f"{queues!r} is no whole number", advice=advice)
     if queues < 1:
@@ -75,11 +75,11 @@ async def differences(
     found: dict[str, str] = {}
     for name in sorted(each.broker_name for each in route.queue_datas):
         old = (await admin.topic_configs(name)).get(topic)
-        # In the route, but not there any more, or not asked about.
+        # The broker no longer has the topic, or was not asked about.
         if old is None or (chosen is not None and name not in chosen):
             continue
         changed = []
-        # Compared with the queues to write to, as `--queues` sets both.
+        # Compared with the write queues, as `--queues` sets both numbers.
         if queues not in (None, old.write_queue_nums):
             changed.append(f"{old.write_queue_nums} -> {counted(queues or 0, 'queue')}")
         kind = old.attributes.get(MESSAGE_TYPE)
@@ -118,11 +118,11 @@ async def create_or_change(
     check_queues(queues)
     check_message_type(message_type)
     chosen = None if brokers is None else list(brokers)
-    # Before the change, which is what the answer compares with.
+    # Before the change, since the result shows what it has changed.
     route = await admin.route(topic)
     before = {} if route is None else {each.broker_name: each for each in route.queue_datas}
     await admin.create_topic(topic, queues=queues, brokers=chosen, message_type=message_type)
-    # After the change, as only the stored topic tells.
+    # After the change, as only the stored topic shows whether it was kept.
     await _check_kept(admin, topic, chosen or await admin.brokers(), message_type)
     return {
         name: each.write_queue_nums

@@ -75,7 +75,7 @@ def run_up(options: ClusterOptions, settings: UpSettings) -> int:
     all_gone = False
     interrupted = 0
     no_proxy = [settings.no_proxy] if settings.no_proxy else []
-    # Before anything starts: a seed that cannot be read is told at once.
+    # Before anything starts, so that a seed that cannot be read fails at once.
     seed = None if settings.seed is None else read_seed(settings.seed)
 
     async def main(role: RoleContext) -> None:
@@ -84,11 +84,11 @@ def run_up(options: ClusterOptions, settings: UpSettings) -> int:
         # It prints no ready line, so a signal cancels this task, and leaving the block stops all.
         def ended(process: ChildProcess) -> None:
             nonlocal all_gone
-            # `kill` notes the role before it is killed, so this is the end that was asked for.
+            # `kill` notes the role first, so this end was asked for.
             if process.name in control.killed:
                 return  # it was asked to end
             _say(f"{process.name} ended with status {process.status}; its log: {process.log_path}")
-            # Others may be restarted, so the cluster goes on until nobody is left.
+            # Roles may be restarted, so the cluster goes on until none is left.
             if not cluster.alive:
                 all_gone = True
                 role.request_stop("no process is left")
@@ -96,14 +96,14 @@ def run_up(options: ClusterOptions, settings: UpSettings) -> int:
         def missed(reason: PocketMQError) -> None:
             no_proxy.append(not_started(reason))
 
-        # A process that waits for this file must not read the addresses of a former run.
+        # A process that waits for this file must not read an earlier run's addresses.
         if settings.ports_file is not None:
             _remove_ports(settings.ports_file)  # of an earlier run: nobody may trust it
         if settings.caller_pid:
-            # A task of the role, so that its failure would stop the cluster and not go unnoticed.
+            # A task of the role, so that its failure stops the cluster and is noticed.
             role.tasks.start(_stop_after(role, settings.caller_pid), name="watch the caller")
         with data_folder(options.data) as folder:
-            # A kill in the middle of a snapshot's load left old and new side by side.
+            # A snapshot's load that was killed may have left old and new data side by side.
             for line in finish_together(folder.path):
                 _say(line)
             spec = cluster_spec(
@@ -134,22 +134,21 @@ def run_up(options: ClusterOptions, settings: UpSettings) -> int:
                 with _readable_port_error():
                     await control.start()
             except asyncio.CancelledError:
-                # Also ended by a caller that is gone, or by the last process: that is no signal.
+                # If a caller or the last process has ended, the reason is no signal.
                 number = signal.Signals.__members__.get(role.stop_reason or "SIGINT")
                 interrupted = 1 if number is None else 128 + number
                 raise
             try:
                 seeding = ExitStack()
                 if seed is not None:  # from the first answer of the control address on
-                    # Otherwise `/readyz` would say yes to a service whose topics are not there yet.
+                    # Otherwise `/readyz` would report ready before the seed's topics exist.
                     seeding.enter_context(control.before_ready(SEEDING))
                 async with control_address(control, options) as address:
                     if seed is not None:
-                        # Through the operations, as `pocketmq seed` does it, but before the ready
-                        # lines.
+                        # As `pocketmq seed` does it, but before the READY lines.
                         await Operations(control).seed({}, seed)
                         seeding.close()
-                    # Last, as whoever waits for this file takes the cluster for ready.
+                    # Last, since whoever waits for this file takes the cluster for ready.
                     if settings.ports_file is not None:
                         _write_ports(settings.ports_file, cluster, address)
                     _introduce(cluster, options, address)
@@ -157,14 +156,14 @@ def run_up(options: ClusterOptions, settings: UpSettings) -> int:
                         _say(line)
                     if settings.background:
                         _say("pocketmq down stops the cluster")
-                        # The command that waits in front of this process ends with this.
+                        # The command that waits in the foreground ends with this.
                         leave_terminal(spec.logs / "up.log")
                     else:
                         _say("Ctrl-C stops the cluster")
                     await role.stopped()
             finally:
                 if settings.ports_file is not None:
-                    # Before the roles go: who reads it now would connect to nothing.
+                    # Before the roles stop: its readers would connect to nothing.
                     settings.ports_file.unlink(missing_ok=True)
                 await control.stop()
 
@@ -191,10 +190,10 @@ async def control_address(
         return
     host = options.control_host or loopback_beside(options.host)
     is_local = in_brackets(host) in LOCAL_NAMES
-    # A token that was given stays the same over restarts; else each start has its own.
+    # A given token stays the same over restarts; otherwise each start makes a new one.
     token = None if is_local else os.environ.get(TOKEN_VARIABLE) or secrets.token_urlsafe(24)
     server = ControlServer(control, host=host, port=options.control_port, token=token)
-    # Written down with its token, which is why only its owner may read the file.
+    # The file contains the token, so only its owner may read it.
     noted = ControlFile(server.url, control.nameservers, os.getpid(), token)
     path = control.roles.data / FILE
     async with server:
@@ -210,7 +209,7 @@ def _readable_port_error() -> Iterator[None]:
     try:
         yield
     except ProcessStartError as exc:
-        # Other errors of a start say all that is to say.
+        # Other start errors already say everything.
         if "is taken by" not in exc.last_words:
             raise
         what = str(exc).partition(";")[0]
@@ -250,7 +249,7 @@ def _write_ports(path: Path, cluster: Supervisor, address: ControlFile | None) -
         "endpoints": cluster.endpoints or None,
         "roles": ports,
     }
-    # By this process's number, so that two starts do not write into one file.
+    # Named by this process's id, so that two starts do not write the same file.
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         beside.write_bytes(msgspec.json.encode(content))
@@ -278,7 +277,7 @@ def _introduce(cluster: Supervisor, options: ClusterOptions, address: ControlFil
     if options.users is not None:
         _say(f"users and rules: {options.users}; super user: {cluster.spec.data / USER_FILE}")
     for process in cluster.processes:
-        # For the proxy the port that SDKs need, and not the one for tools.
+        # For the proxy, the port that SDKs use, not the one for tools.
         listens = cluster.endpoints if process.role == "proxy" else process.address
         _say(f"{process.name:14} {listens:21} pid {process.pid}")
     if not options.brokers:

@@ -38,7 +38,7 @@ async def gather_facts(admin: Admin, group: str, *, clock_stands: bool = False) 
     at_proxies = await admin.proxy_consumers(group)
     progress = await admin.consume_stats(group)
     refused_at, not_made_at = await refusals(admin, group)
-    # Brokers answer all of these with nothing also for groups that never existed.
+    # For groups that never existed brokers also answer all of these, with nothing.
     explained = connections or at_proxies or progress or refused_at or not_made_at
     if not explained and group not in await known_groups(admin):
         raise UnknownGroupError(group)
@@ -47,10 +47,10 @@ async def gather_facts(admin: Admin, group: str, *, clock_stands: bool = False) 
     for client_id in client_ids(connections):
         try:
             infos[client_id] = await admin.consumer_running_info(group, client_id)
-        # It runs and cannot be asked: suspended, or another kind of client.
+        # It is connected but does not answer: it is suspended, or another kind of client.
         except BrokerError:
             silent.append(client_id)
-    # Without members the committed offsets still tell which topics the group has consumed.
+    # Committed offsets name the group's topics even without members.
     topics = {
         data.topic
         for each in (*connections.values(), *at_proxies.values())
@@ -86,8 +86,7 @@ async def gather_facts(admin: Admin, group: str, *, clock_stands: bool = False) 
             committed=committed,
         ),
         subscriptions={
-            # A member's own subscription, and not the broker's table, which keeps only the last
-            # one of a group.
+            # The members' own subscriptions: a broker's table keeps only the last one of a group.
             client_id: {data.topic: data for data in info.subscription_set}
             for client_id, info in infos.items()
         }
@@ -123,7 +122,8 @@ def _of_sdks(
     """Client id -> topic -> what it subscribes to; a proxy tells it of all its members together."""
     return {
         each.client_id: {
-            # A proxy tells expressions without their parsed tags, by which they are compared.
+            # A proxy reports expressions without their parsed tags, which are needed for
+            # comparison.
             data.topic: SubscriptionData.parse(data.topic, data.sub_string, 0)
             if data.expression_type == TAG
             else data
@@ -138,7 +138,7 @@ def _same_ids(connections: dict[str, ConsumerConnection]) -> dict[str, int]:
     most: Counter[str] = Counter()
     for found in connections.values():
         for client_id, count in Counter(e.client_id for e in found.connection_set).items():
-            # Each client has one connection to each broker, so the most at one broker counts.
+            # Each client has one connection to each broker, so the maximum at one broker counts.
             most[client_id] = max(most[client_id], count)
     return {client_id: count for client_id, count in sorted(most.items()) if count > 1}
 
@@ -153,7 +153,7 @@ def _unlocked(infos: dict[str, ConsumerRunningInfo]) -> dict[MessageQueue, str]:
         for client_id, info in infos.items()
         if _is_orderly(info)
         for key, held in info.mq_table.items()
-        # Dropped queues are on their way to another member, and need no lock.
+        # A dropped queue is moving to another member, and needs no lock.
         if not held.locked and not held.droped
     }
 
@@ -169,7 +169,7 @@ async def _last_tags(admin: Admin, ends: dict[MessageQueue, int]) -> dict[str, t
     """The tags of the last messages of each topic."""
     tags: dict[str, list[str]] = {}
     for queue, end in ends.items():
-        # Retries keep the tags of their messages, and an empty queue has none.
+        # Retries keep their messages' tags, and an empty queue has no messages.
         if is_retry(queue.topic) or end == 0:
             continue
         begin = max(await admin.min_offset(queue), end - LAST_MESSAGES)

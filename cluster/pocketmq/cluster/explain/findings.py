@@ -71,7 +71,7 @@ def findings(facts: GroupFacts) -> list[Finding]:
 def _nobody(facts: GroupFacts) -> Iterator[Finding]:
     state = facts.state
     somebody = state.members or state.silent or facts.sdks
-    # A refused group has no members for that reason, which is a finding of its own.
+    # A refused group has no members for that reason, which has its own finding.
     if not (somebody or facts.refused_at or facts.not_made_at):
         yield Finding(
             "no member is connected, so nothing is consumed",
@@ -81,7 +81,7 @@ def _nobody(facts: GroupFacts) -> Iterator[Finding]:
 
 
 def _refused(facts: GroupFacts) -> Iterator[Finding]:
-    # By reason: several brokers of one release refuse the same name.
+    # Grouped by reason, as several brokers may refuse the same name.
     brokers: dict[str, list[str]] = {}
     for broker, reason in sorted(facts.refused_at.items()):
         brokers.setdefault(reason, []).append(broker)
@@ -143,14 +143,14 @@ def _same_id(facts: GroupFacts) -> Iterator[Finding]:
 def _clashes(facts: GroupFacts) -> Iterator[Finding]:
     members = facts.subscriptions
     for topic in sorted(
-        # Each client has its own retry topic's subscription, alike for all.
+        # Every member subscribes to the retry topic in the same way.
         {topic for each in members.values() for topic in each if not is_retry(topic)}
     ):
         told: dict[str, list[str]] = {}
         for client_id, each in sorted(members.items()):
             data = each.get(topic)
             told.setdefault("nothing" if data is None else data.sub_string, []).append(client_id)
-        # Different texts may match the same tags, which RocketMQ does not see either.
+        # Different texts may match the same tags, but RocketMQ compares texts too.
         if len(told) > 1:
             who = "; ".join(f"{', '.join(ids)} to {what}" for what, ids in told.items())
             yield Finding(
@@ -161,11 +161,11 @@ def _clashes(facts: GroupFacts) -> Iterator[Finding]:
 
 
 def _ownerless(facts: GroupFacts) -> Iterator[Finding]:
-    # The same words as of `group_state`, without the group, which is said already.
+    # The text of `group_state` without the group's name, which the heading already has.
     missing = facts.state.missing_queues(None).removeprefix(f"group {facts.state.group}: ")
     if not facts.state.members or "no member has" not in missing:
         return
-    # A queue without its lock counts as nobody's there.
+    # For orderly consumers a queue without its lock counts as nobody's.
     if facts.in_order:
         yield Finding(
             f"{missing}: they consume in order, and another client holds the lock of the queue, "
@@ -183,7 +183,7 @@ def _ownerless(facts: GroupFacts) -> Iterator[Finding]:
 
 def _idle(facts: GroupFacts) -> Iterator[Finding]:
     state = facts.state
-    # All members of a broadcasting group own all queues.
+    # In a broadcasting group every member owns all queues.
     if state.broadcasting:
         return
     queues = [queue for queue in state.ends if not is_retry(queue.topic)]
@@ -217,7 +217,7 @@ def _past_end(facts: GroupFacts) -> Iterator[Finding]:
     state = facts.state
     for queue, end in sorted(state.ends.items()):
         committed = state.committed.get(queue, -1)
-        # -1 where nothing is committed, which is never past the end.
+        # Without a commit it is -1, which is never past the end.
         if committed > end:
             yield Finding(
                 f"{queue.topic} {queue.broker_name}/{queue.queue_id} ends at {end}, and the group "
@@ -233,10 +233,10 @@ def _tags(facts: GroupFacts) -> Iterator[Finding]:
         wanted.update(each)
     for topic, tags in sorted(facts.last_tags.items()):
         data = wanted.get(topic)
-        # SQL expressions are judged by brokers only.
+        # Only brokers evaluate SQL expressions.
         if data is None or not tags or data.expression_type != TAG:
             continue
-        # One match is enough: then tags are not what keeps messages away.
+        # One match is enough to show that the tags are not the problem.
         if not any(data.matches_tag(tag or None) for tag in tags):
             seen = ", ".join(sorted({tag or "none" for tag in tags}))
             yield Finding(

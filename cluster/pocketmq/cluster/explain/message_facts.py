@@ -39,7 +39,7 @@ async def gather_life(admin: Admin, words: Sequence[str], topics: Sequence[str] 
         UnknownMessageError: There is no such message.
     """
     first = await find_message(admin, words, topics)
-    # Without a unique id, as other clients may send, copies cannot be told from other messages.
+    # Other clients may send without a unique id; then the copies cannot be found.
     copies = [first] if first.uniq_key is None else await find_copies(admin, first.uniq_key, topics)
     copies = copies or [first]  # the index may lack one that is just being stored
     groups = await _groups(admin, copies)
@@ -65,8 +65,8 @@ async def _groups(admin: Admin, copies: Iterable[MessageExt]) -> dict[str, tuple
     """Topic -> groups, for those topics that consumers read."""
     found: dict[str, tuple[str, ...]] = {}
     for topic in {copy.topic for copy in copies}:
-        # From the name: nobody subscribes to a dead letter topic, and members of retries may be
-        # gone.
+        # Taken from the name: nobody subscribes to a dead letter topic, and a retry's members may
+        # be gone.
         if is_retry(topic):
             found[topic] = (topic.removeprefix(RETRY_PREFIX),)
         elif is_dlq(topic):
@@ -74,7 +74,7 @@ async def _groups(admin: Admin, copies: Iterable[MessageExt]) -> dict[str, tuple
         elif not is_system_topic(topic):
             try:
                 found[topic] = tuple(await admin.topic_consumers(topic))
-            # A topic of a message that is found may have been deleted just now.
+            # The topic of a found message may just have been deleted.
             except TopicNotFoundError:
                 found[topic] = ()
     return found
@@ -105,7 +105,7 @@ async def _decided(admin: Admin, copies: Iterable[MessageExt]) -> frozenset[Mess
             continue
         op_queue = MessageQueue(OP_HALF_TOPIC, half.broker_name, half.queue_id)
         async for op in _last(admin, op_queue):
-            # Op records hold offsets of half messages as text, separated by commas.
+            # An op record holds the offsets of half messages as text, separated by commas.
             if str(half.queue_offset) in op.body.decode("ascii", "replace").split(","):
                 found.add(half.queue)
     return frozenset(found)
@@ -114,7 +114,7 @@ async def _decided(admin: Admin, copies: Iterable[MessageExt]) -> frozenset[Mess
 async def _last(admin: Admin, queue: MessageQueue) -> AsyncIterator[MessageExt]:
     try:
         end = await admin.max_offset(queue)
-        # Not from the beginning: ops of all transactions are there, and most are long over.
+        # Not from the beginning: most of the ops there belong to transactions that ended long ago.
         begin = max(await admin.min_offset(queue), end - LAST_OPS)
         async for op in read_range(admin, QueueRange(queue, begin, end)):
             yield op
@@ -124,7 +124,7 @@ async def _last(admin: Admin, queue: MessageQueue) -> AsyncIterator[MessageExt]:
 
 async def _levels_ms(admin: Admin, broker_name: str) -> tuple[int, ...]:
     """The broker's delay levels; none if it does not tell them."""
-    # Asked for and not assumed: each broker may have levels of its own.
+    # Asked for, since each broker may have its own levels.
     text = (await admin.broker_config(broker_name)).get("messageDelayLevel", "")
     try:
         return tuple(int(word[:-1]) * _UNITS_MS[word[-1]] for word in text.split())

@@ -103,7 +103,7 @@ def life(facts: LifeFacts) -> Life:
 
 def due_ms(copy: MessageExt, levels_ms: Sequence[int]) -> int | None:
     """When a message that waits is delivered, epoch ms; None if it does not wait for a time."""
-    # The queue of the schedule topic is the delay level, counted from 0.
+    # In the schedule topic the queue id is the delay level, counted from 0.
     if copy.topic == SCHEDULE_TOPIC and 0 <= copy.queue_id < len(levels_ms):
         return copy.store_timestamp_ms + levels_ms[copy.queue_id]
     if copy.topic == TIMER_TOPIC:
@@ -114,7 +114,7 @@ def due_ms(copy: MessageExt, levels_ms: Sequence[int]) -> int | None:
 
 def _what(copy: MessageExt, levels_ms: Sequence[int]) -> str:
     real = copy.properties.get(names.REAL_TOPIC, "?")
-    # Both topics hold a message for its time; its real one is in a property.
+    # Both topics hold a message for a time; the real topic is in a property.
     if copy.topic in (SCHEDULE_TOPIC, TIMER_TOPIC):
         due = due_ms(copy, levels_ms)
         wait = "" if due is None else f" for {(due - copy.store_timestamp_ms) / 1000:g} s"
@@ -133,14 +133,14 @@ def _what(copy: MessageExt, levels_ms: Sequence[int]) -> str:
         return "committed"
     if names.ORIGIN_MESSAGE_ID in copy.properties:
         return "sent again"
-    # The property stays on a message whose delay has passed.
+    # A message keeps this property after its delay.
     return "delivered" if names.REAL_TOPIC in copy.properties else "sent"
 
 
 def _fates(facts: LifeFacts) -> Iterator[Fate]:
     seen = {group for groups in facts.groups.values() for group in groups}
     for copy in facts.copies:
-        # A message that waits is on its way to the topic in its property.
+        # A waiting message goes to the topic in its property later.
         topic = copy.properties.get(names.REAL_TOPIC, "") if _waits(copy) else copy.topic
         for prefix in (RETRY_PREFIX, DLQ_PREFIX):
             if topic.startswith(prefix):
@@ -148,7 +148,7 @@ def _fates(facts: LifeFacts) -> Iterator[Fate]:
     for group in sorted(seen):
         copies = [copy for copy in facts.copies if _concerns(copy, group, facts)]
         if copies:
-            # A delay on the way to the topic itself concerns no group yet.
+            # A message that waits before its first delivery concerns no group yet.
             yield _fate(group, copies, facts)
 
 
@@ -165,11 +165,11 @@ def _concerns(copy: MessageExt, group: str, facts: LifeFacts) -> bool:
 
 
 def _fate(group: str, copies: Sequence[MessageExt], facts: LifeFacts) -> Fate:
-    # The last copy is where the message is now.
+    # The message is where its last copy is.
     last = copies[-1]
     back = max(copy.reconsume_times for copy in copies)
     often = f" after {counted(back, 'send-back')}" if back else ""
-    # From here on in the order in which a later state hides an earlier one.
+    # The order of the checks matters: a later state hides an earlier one.
     if last.topic == dlq_topic(group):
         return Fate(group, "dead", back, f"in {last.topic}{often}")
     if _waits(last):
@@ -177,7 +177,7 @@ def _fate(group: str, copies: Sequence[MessageExt], facts: LifeFacts) -> Fate:
         wait = "" if due is None else f", due {(due - last.store_timestamp_ms) / 1000:g} s after"
         return Fate(group, "retries", back, f"waits for its {ordinal(back)} retry{wait}")
     subscription = facts.subscriptions.get(group, {}).get(last.topic)
-    # Before the offset: it moves past messages that the subscription leaves out.
+    # Before the offset, which also moves past messages that the subscription leaves out.
     if subscription is not None and not subscription.matches_tag(last.tags):
         tag = f"its tag is {last.tags}" if last.tags else "it has no tag"
         what = f"{group} subscribes to {subscription.sub_string}, and {tag}"
@@ -187,7 +187,7 @@ def _fate(group: str, copies: Sequence[MessageExt], facts: LifeFacts) -> Fate:
     committed = facts.committed.get((group, last.queue))
     if committed is None:
         return Fate(group, "waits", back, f"the group has committed nothing in {_queue(last)}")
-    # Offsets are committed as the next one to consume.
+    # The committed offset is the next one to consume.
     if committed > last.queue_offset:
         return Fate(group, "consumed", back, f"its offset in {_queue(last)} is {committed}{often}")
     before = last.queue_offset - committed
@@ -203,13 +203,13 @@ def _now(facts: LifeFacts, fates: Sequence[Fate]) -> str:
     last = facts.copies[-1]
     real = last.properties.get(names.REAL_TOPIC, "?")
     if last.topic == HALF_TOPIC:
-        # A rolled back half message stays in its queue, and only the op record tells.
+        # A half message that was rolled back stays in its queue; only an op record shows it.
         if last.queue in facts.decided:
             return "rolled back: no consumer gets it"
         return f"a half message: it waits for the transaction, and nobody sees it in {real}"
     if last.topic == TRANS_CHECK_MAX_TIME_TOPIC:
         return f"in {last.topic}: no consumer gets it"
-    # A retry that waits concerns its group alone, and is told as that group's state.
+    # A waiting retry concerns only its group, whose state says so.
     if _waits(last) and not is_retry(real):
         return f"waits for its time; nobody sees it in {real} before"
     if not fates:

@@ -29,7 +29,7 @@ def fault_of_name(group: str, version: int) -> str:
         group: the group's name.
         version: the broker's, as RocketMQ's number.
     """
-    # The table goes from the newest release down, so the first that fits is the one.
+    # Newest release first, so the first that fits applies.
     max_chars = next(profile for since, profile in _SINCE if version >= since).group_name_max_chars
     if max_chars is None:
         return ""
@@ -59,11 +59,11 @@ async def refusals(admin: Admin, group: str) -> tuple[dict[str, str], tuple[str,
     """
     wrong, not_made = {}, []
     for broker in await admin.brokers():
-        # A group that is there is served, whatever rules its name would break today.
+        # A group that exists is served, even if its name breaks a rule today.
         if group in await admin.groups(broker):
             continue
         options = await admin.broker_config(broker)
-        # System groups are made in any case.
+        # System groups are always created.
         if options.get("autoCreateSubscriptionGroup") == "false" and not is_system_group(group):
             not_made.append(broker)
             continue

@@ -68,7 +68,7 @@ class FaultProxy(StartStop):
 
     def _accept(self) -> FaultLine:
         half = _NearHalf(self._target, self._halves)
-        # Frames are cut apart even without rules, so that a rule added later meets whole ones.
+        # Frames are separated even without rules, so that a rule added later meets whole frames.
         return FaultLine(half, self._book, always_cuts=True)
 
 
@@ -93,14 +93,14 @@ class _NearHalf(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._near = cast("asyncio.Transport", transport)
-        # Before the connection behind is tried, so that `stop` finds it in any state.
+        # Before the connection to the target is tried, so that `stop` finds it in any state.
         self._halves.add(self)
         self._near.pause_reading()  # until the process behind has answered
         self._opening = asyncio.get_running_loop().create_task(self._open(), name="proxy connect")
 
     def data_received(self, data: bytes) -> None:
         if self._far is None:
-            # What FaultLine had held back may come although reading is paused.
+            # Reading is paused, but FaultLine may still pass on what it had held back.
             self._waiting.append(data)
         else:
             self._far.write(data)
@@ -129,7 +129,7 @@ class _NearHalf(asyncio.Protocol):
     def far_made(self, transport: asyncio.Transport) -> None:
         """The process behind is connected."""
         self._far = transport
-        # The client has gone while the connection behind was opened.
+        # The client has left while the connection to the target was opened.
         if self._near is None:
             transport.abort()
             return
@@ -147,13 +147,13 @@ class _NearHalf(asyncio.Protocol):
         """The process behind has closed its connection."""
         self._far = None
         if self._near is not None:
-            # `close` and not `abort`: the last answer is still in its buffer.
+            # `close`, not `abort`: the last answer is still in its buffer.
             self._near.close()
 
     def far_is_full(self, is_full: bool) -> None:
         """The process behind reads slower than the client writes, or no longer so."""
         if self._near is not None:
-            # Bytes are held at the slow side and not in this process's memory.
+            # The client has to wait, so that no bytes pile up in this process's memory.
             (self._near.pause_reading if is_full else self._near.resume_reading)()
 
     async def _open(self) -> None:

@@ -25,7 +25,7 @@ def read_rules(path: Path) -> list[FaultRule]:
         decode = msgspec.json.decode if path.suffix == ".json" else msgspec.toml.decode
         found = decode(content, type=_File).faults
         return [
-            # Numbered by their place, so that firings can name a rule without an id.
+            # Rules without an id get a number, so that firings can name them.
             msgspec.structs.replace(each.checked(), id=each.id or f"r{number}")
             for number, each in enumerate(found, start=1)
         ]

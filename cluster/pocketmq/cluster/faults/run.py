@@ -66,8 +66,8 @@ async def run_proxy(to: str, listen: str, rules: Sequence[FaultRule]) -> None:
     async with proxy:
         typer.echo(f"{proxy.address} -> {to}, {counted(len(rules), 'rule')}; Ctrl-C ends it")
         while True:
-            # Polled and not called: the book fires in the middle of a frame, which must not wait
-            # for a terminal.
+            # Polled, because rules fire in the middle of a frame, which must not wait for a
+            # terminal.
             for firing in book.since(told):
                 told = firing.number
                 typer.echo(msgspec.json.encode(firing).decode())

@@ -27,7 +27,7 @@ class Adoption:
             OSError: The system forbids it.
         """
         with self._lock:
-            # What the first block found, as a later one would find the wish of the first.
+            # What the first block found: later blocks would find what the first one has set.
             was = self._depths[0] if self._depths else _is_subreaper()
             _set_subreaper(True)
             self._depths.append(was)
@@ -36,8 +36,8 @@ class Adoption:
         finally:
             with self._lock:
                 was = self._depths.pop()
-                # The last block that ends gives the flag back, also where blocks of several
-                # threads overlap.
+                # The last block that ends restores the flag, even if blocks of several threads
+                # overlap.
                 if not self._depths:
                     _set_subreaper(was)
 

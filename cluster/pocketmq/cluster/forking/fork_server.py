@@ -49,17 +49,17 @@ class ForkServer:
     """
 
     def __init__(self) -> None:
-        # Both are tried here: a role that was forked and cannot be adopted would be nobody's
-        # child.
+        # Both are tried now: a forked role that cannot be adopted would be nobody's child.
         os.close(os.pidfd_open(os.getpid()))  # fails where there is none
         with ADOPTION.during():  # fails where it is forbidden
             pass
         self._owner_pid = os.getpid()
         self._env = _interpreter_variables(os.environ)
-        # SEQPACKET keeps requests apart, and tells when the other end has died.
+        # SEQPACKET keeps requests apart, and shows when the other end has died.
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket.setblocking(False)
-        # Closed here after the start: then the server's death closes the last other end.
+        # Closed here after the start, so that only the server holds this end, and its death is
+        # noticed.
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603 - our own words
                 [
@@ -81,7 +81,7 @@ class ForkServer:
     @property
     def is_usable(self) -> bool:
         """Whether it lives, and is this process's own."""
-        # A fork of this process has the object too, but not the child.
+        # A fork of this process has this object too, but not the child.
         return self._owner_pid == os.getpid() and self._process.poll() is None
 
     def can_fork(self, command: Sequence[str], env: Mapping[str, str]) -> bool:
@@ -89,8 +89,7 @@ class ForkServer:
         return (
             [*command[:2]] == [sys.executable, "-m"]
             and command[2] in IMPORTS
-            # A forked role has the interpreter of the server, which read these variables at its
-            # start.
+            # A forked role uses the server's interpreter, which read these variables at its start.
             and _interpreter_variables(env) == self._env
         )
 
@@ -107,7 +106,7 @@ class ForkServer:
         request = ForkRequest(
             module=command[2], arguments=tuple(command[3:]), env=env, folder=os.getcwd()
         )
-        # An answer has a socket of its own: several roles may be asked for at once.
+        # Each answer has its own socket, as several roles may be requested at once.
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ours:
             ours.setblocking(False)
@@ -119,20 +118,20 @@ class ForkServer:
                     answer = await self._answer(ours)
             except OSError as exc:
                 raise ForkRefusedError(f"the fork server does not answer: {exc!r}") from exc
-            # The answer is a pid, or why there is none.
+            # The answer is a pid, or the reason why there is none.
             if not answer.isdigit():
                 raise ForkRefusedError(answer.decode() or "the fork server has ended")
             pid = int(answer)
             if not _is_own_child(pid):  # the system did not hand it over; it ends unheard
                 raise ForkRefusedError(f"process {pid} did not become a child of this one")
-            # Only now it begins to run: until it is a child of this process nobody could wait for
+            # It begins to run only now: before it is a child of this process, nobody could wait for
             # it.
             ours.send(GO)
             return pid
 
     def close(self) -> None:
         """End it; the roles that it forked go on."""
-        # Its end of the socket is how the server learns that nobody needs it.
+        # The server sees the end of this socket, and ends too.
         self._socket.close()
         if self._owner_pid != os.getpid():
             return
@@ -147,8 +146,8 @@ class ForkServer:
             async with SystemClock().timeout(ANSWER_LIMIT_S):
                 return await asyncio.get_running_loop().sock_recv(ours, _ANSWER_BYTES)
         except TimeoutError:
-            # A server that does not answer may hold up all later roles; the next one asked for
-            # gets a new server.
+            # A server that does not answer would delay all later roles, so the next role gets a new
+            # one.
             self._process.kill()
             raise
         except asyncio.CancelledError:
@@ -175,14 +174,14 @@ class _Shared:
         if sys.platform != "linux" or os.environ.get(SWITCH) == "0":
             return None
         with self._lock:
-            # It may have died, or belong to the process that forked this one.
+            # It may have died, or belong to this process's parent.
             if self._servers and not self._servers[0].is_usable:
                 self._servers.pop().close()
             if not self._servers:
                 try:
                     self._servers.append(ForkServer())
                 except OSError as exc:
-                    # Then roles are executed as everywhere else, only later ready.
+                    # Roles are then executed as everywhere else, which only takes longer.
                     log.debug("fork_server.not_started", reason=repr(exc))
                     return None
             return self._servers[0]
@@ -207,7 +206,7 @@ def _reap(pid: int) -> None:
 
 def _is_own_child(pid: int) -> bool:
     try:
-        # WNOWAIT leaves its status for who really waits for it.
+        # WNOWAIT keeps the status for the real wait.
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
         return False

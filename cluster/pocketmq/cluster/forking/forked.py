@@ -34,12 +34,11 @@ class ForkedProcess:
         try:
             self._descriptor = os.pidfd_open(pid)
         except OSError:
-            # It is a child already, and nobody else would end it.
+            # It is already a child of this process, and nothing else would end it.
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
             raise
-        # A pidfd becomes readable when the process has ended; no signal handler or thread is
-        # needed.
+        # A pidfd becomes readable when the process ends, so no signal handler or thread is needed.
         self._loop.add_reader(self._descriptor, self._reap)
 
     @property
@@ -49,14 +48,14 @@ class ForkedProcess:
 
     async def wait(self) -> int:
         """Wait until it has ended; its exit status."""
-        # Several tasks wait; the cancellation of one must not end the others' future.
+        # Shielded: several tasks may wait, and the cancellation of one must not affect the others.
         return await asyncio.shield(self._ended)
 
     def send_signal(self, number: signal.Signals) -> None:
         """Send it a signal; it may have ended."""
         if not self._ended.done():
-            # Between its end and the loop's next turn the pid is still a zombie's, so no other
-            # process is hit.
+            # Until the loop reaps it, the pid belongs to its zombie, so no other process can be
+            # hit.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
@@ -68,7 +67,7 @@ class ForkedProcess:
             pid, found = self.pid, LOST_STATUS
         else:
             found = os.waitstatus_to_exitcode(status)
-        # 0 while it has not ended after all.
+        # A pid of 0 means that it has not ended yet.
         if pid:
             self._loop.remove_reader(self._descriptor)
             os.close(self._descriptor)

@@ -58,18 +58,18 @@ async def launch(command: Sequence[str], env: Mapping[str, str], output: IO[byte
         env: The whole environment.
         output: An unbuffered file.
     """
-    # Most commands of clients are no roles, and must not start a server.
+    # Most commands of clients are no roles, and need no fork server.
     if command[2:3] and command[2] in IMPORTS:
         server = shared_server()
         if server is not None and server.can_fork(command, env):
             try:
                 return await _fork(server, command, env, output)
             except ForkRefusedError as exc:
-                # Not an error: executing it takes longer, and does the same.
+                # No error: executing the command does the same, but takes longer.
                 log.debug("fork.refused", command=command[2], reason=str(exc))
     return await asyncio.create_subprocess_exec(
-        # The child watches its standard input only where the system cannot tell it of its parent's
-        # end.
+        # On Linux the system signals the child when its parent ends; elsewhere it watches its
+        # standard input.
         *command,
         stdin=asyncio.subprocess.DEVNULL
         if sys.platform == "linux"
@@ -87,8 +87,7 @@ async def _fork(
 ) -> Running:
     reading, writing = os.pipe()
     stdout = asyncio.StreamReader(limit=LINE_LIMIT_BYTES)
-    # The writing end is closed here after the fork: the role has it, and its end is the end of the
-    # file.
+    # The writing end is closed here after the fork, so that the stream ends with the role.
     with os.fdopen(writing, "wb", 0) as printed:
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(
             lambda: _Printed(stdout), os.fdopen(reading, "rb", 0)
@@ -96,6 +95,5 @@ async def _fork(
         try:
             return ForkedProcess(await server.fork(command, env, printed, output), stdout)
         except BaseException:
-            # Nobody reads it without a process.
             transport.close()
             raise

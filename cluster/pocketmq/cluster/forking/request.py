@@ -58,7 +58,7 @@ class ForkRequest:
 
     def encode(self) -> bytes:
         """As JSON, which can hold names that are no UTF-8."""
-        # Surrogates are escaped, so an argument or variable that is no UTF-8 arrives unchanged.
+        # JSON escapes surrogates, so words that are no UTF-8 arrive unchanged.
         return json.dumps(asdict(self)).encode()
 
     @classmethod

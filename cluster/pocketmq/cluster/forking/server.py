@@ -48,11 +48,11 @@ _FDS = 3
 
 def main(words: Sequence[str]) -> int:
     """Serve until the parent is gone; in a forked process, its role's exit status."""
-    # Its own arguments have the room for command lines, which `ps` would show as dashes.
+    # Its arguments include padding for later command lines, which `ps` would show.
     show_command_line([sys.executable, "-m", "pocketmq.cluster.forking.server"])
     gc.disable()  # nothing that is imported becomes garbage
     number, parent_pid, modules, _room = words
-    # In the order of the roles: the nameserver's modules first, as it is asked for first.
+    # In the order in which roles are requested, the nameserver first.
     ahead = [each for role in modules.split(",") for each in IMPORTS[role]]
     with socket.socket(fileno=int(number)) as asked, _process(int(parent_pid)) as parent:
         role = _serve(asked, parent, ahead)
@@ -62,9 +62,9 @@ def main(words: Sequence[str]) -> int:
 def _serve(asked: socket.socket, parent: int, ahead: list[str]) -> ForkRequest | None:
     """Answer requests; returns in each forked process with its request, in the server with None."""
     while True:
-        # Without waiting as long as there is something to import; then for ever.
+        # While something is left to import, it does not wait for requests.
         readable, _, _ = select.select([asked.fileno(), parent], [], [], 0 if ahead else None)
-        # The parent's death is looked at first: nobody would wait for a role that is forked now.
+        # The parent's death is checked first: nobody would wait for a role that is forked then.
         if parent in readable:
             return None
         if asked.fileno() in readable:
@@ -72,11 +72,11 @@ def _serve(asked: socket.socket, parent: int, ahead: list[str]) -> ForkRequest |
             if not data:
                 return None
             role = None
-            # A request that was cut, or came without its descriptors, cannot be answered anywhere.
+            # A truncated request, or one without its descriptors, cannot be answered.
             if len(fds) == _FDS and not flags & socket.MSG_TRUNC:
                 role = _answer(data, fds)
-            # In the role too: it has copies of what it needs, and the answering socket must end
-            # with its asker.
+            # In the role too: it has its own copies, and the answering socket must end with its
+            # asker.
             for each in fds:
                 os.close(each)
             if role is not None:
@@ -88,12 +88,12 @@ def _serve(asked: socket.socket, parent: int, ahead: list[str]) -> ForkRequest |
 
 def _answer(data: bytes, fds: list[int]) -> ForkRequest | None:
     """Fork what is asked for; returns in the role with its request."""
-    # A copy: the descriptors that came are closed by the caller in any case.
+    # A copy, as the caller closes the received descriptors in any case.
     told = socket.socket(fileno=os.dup(fds[0]))
     with told:
         try:
             request = ForkRequest.decode(data)
-            # Before the fork, so that the next role of this kind finds the modules loaded.
+            # Loaded before the fork, so that the next role of this kind finds the modules loaded.
             _load(request.module)
             pid = _fork()
         except (ForkRefusedError, OSError, ValueError, KeyError, TypeError) as exc:
@@ -104,12 +104,11 @@ def _answer(data: bytes, fds: list[int]) -> ForkRequest | None:
             with contextlib.suppress(OSError):  # it asks no more: the role will see that too
                 told.send(str(pid).encode())
             return None
-        # Until then the asker has not seen whether the role became its child, and may still give
-        # it up.
+        # The asker first checks that the role has become its child, and may still give it up.
         if told.recv(8) == b"":
             os._exit(0)  # whoever asked has given up
     nothing = os.open(os.devnull, os.O_RDONLY)
-    # Standard input, output and error, in the order of their numbers.
+    # Standard input, output and error, in this order.
     for target, source in enumerate((nothing, *fds[1:])):
         os.dup2(source, target)
     os.close(nothing)
@@ -120,11 +119,11 @@ def _load(module: str) -> None:
     for each in IMPORTS[module]:
         try:
             importlib.import_module(each)
-        # Any exception: a broken package must refuse the fork, and not end the server.
+        # Any exception: a broken package must fail this fork, not end the server.
         except Exception as exc:
             if each not in OPTIONAL:
                 raise ForkRefusedError(f"{each} cannot be imported: {exc!r}") from exc
-    # A fork copies only the thread that calls it: locks of others would stay locked in the role.
+    # A fork copies only the calling thread, so locks of others would stay locked in the role.
     if len(os.listdir("/proc/self/task")) > 1:
         raise ForkRefusedError("something that was imported has started a thread")
 
@@ -132,7 +131,7 @@ def _load(module: str) -> None:
 def _fork() -> int:
     """Fork a process whose parent is not this one: its pid; in itself 0."""
     gc.freeze()  # its garbage collector shall not touch, and so copy, what it shares with us
-    # The pid of the role is known in the process in between only, which hands it over here.
+    # Only the process in between knows the role's pid, and passes it through this pipe.
     reading, writing = os.pipe()
     with os.fdopen(reading, "rb") as read_end, os.fdopen(writing, "wb", 0) as write_end:
         between = os.fork()
@@ -142,7 +141,7 @@ def _fork() -> int:
                 role = os.fork()
                 if role:
                     write_end.write(str(role).encode())
-            # Whatever happens, this process must not return into the server's loop.
+            # This process must never return into the server's loop.
             finally:
                 if role:
                     os._exit(0)
@@ -150,23 +149,22 @@ def _fork() -> int:
             return 0
         os.waitpid(between, 0)  # from now on the role's parent is the one that asked
         write_end.close()
-        # Empty if the second fork failed, which is told as a `ValueError`.
+        # Empty if the second fork failed, which raises a `ValueError`.
         return int(read_end.read())
 
 
 def _run(request: ForkRequest) -> int:
     """Run a role in this process, as `python -m` would; its exit status."""
     os.chdir(request.folder)
-    # The server's own variables are those of its start, and may have been changed since.
+    # Replaced by the requested ones, since the caller's may have changed after the server's start.
     os.environ.clear()
     os.environ.update(request.env)
-    # TZ is read once by the C library.
+    # The C library reads TZ only once.
     time.tzset()
     shown = importlib.import_module(f"{request.module}.__main__")
-    # As `python -m` sets it.
     sys.argv = [str(shown.__file__), *request.arguments]
     show_command_line([sys.executable, "-m", request.module, *request.arguments])
-    # What was frozen stays out of it; the role's own garbage is collected again.
+    # Frozen objects stay excluded; the role's own garbage is collected again.
     gc.enable()
     end_quietly()  # until run_role hears signals itself
     status: int = shown.main(request.arguments)

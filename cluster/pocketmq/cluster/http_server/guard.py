@@ -92,7 +92,7 @@ class Guard:
 
         async def answered(request: Request) -> Response:
             try:
-                # The address first: who may not ask at all learns nothing about users.
+                # The address is checked first: who may not ask at all learns nothing about users.
                 self._check(request)
                 if needs_super_user and self._is_super is not None:
                     await self._check_user(request, self._is_super)
@@ -101,17 +101,16 @@ class Guard:
                 answer = _problem(exc, exc.status)
                 answer.headers.update(exc.headers)
                 return answer
-            # Refusals have their own status, and any other mistake of the caller is 400.
+            # Refusals have their own status; other mistakes of the caller are 400.
             except CallerError as exc:
                 return _problem(exc, 400)
-            # The cluster behind did not answer as it should: a gateway's error, and no fault of
-            # the caller.
+            # 502, as for a gateway: the cluster behind did not answer as it should, which is not
+            # the caller's fault.
             except (NotReachedError, PocketMQError) as exc:
                 return _problem(exc, 502)
             except ClientDisconnect as exc:  # in the middle of its body; nobody reads the answer
                 return _problem(exc, 400)
-            # Anything else is a defect: it is logged with its traceback, and only its words are
-            # told.
+            # Any other error is a defect: its traceback is logged, and only its message is sent.
             except Exception as exc:
                 log.exception("control.failed", path=request.url.path)
                 return _problem(exc, 500)
@@ -139,24 +138,22 @@ class Guard:
 
     def _check(self, request: Request) -> None:
         host = request.headers.get("host", "")
-        # A page of another site may reach this port by a name of its own that leads here.
+        # Another site's page may reach this port through a name of its own (DNS rebinding).
         if self._token is None and _without_port(host) not in self._names:
             raise RefusedError(403, f"host {host!r} is not this address; ask 127.0.0.1")
         origin = request.headers.get("origin")
-        # Scheme and all else are left to `Host`: what counts is that the page came from this
-        # address.
+        # Only the address counts, not the scheme: the page must come from the same host and port.
         if origin is not None and origin.partition("://")[2] != host:
             raise RefusedError(403, f"pages of {origin} may not steer this cluster")
         if self._token is not None:
             given = request.headers.get("authorization", "").removeprefix("Bearer ")
-            # One header can hold only the user, so the token then comes in the cookie.
+            # That header may hold the user, and then the token is in the cookie.
             if not given or given.startswith(_BASIC):
                 given = request.cookies.get(TOKEN_COOKIE, "")
-            # Only there and only for GET: a token in other addresses would get into logs and
-            # links.
+            # Only for this page: a token in other addresses would get into logs and links.
             if request.method == "GET" and request.url.path == PAGE:
                 given = request.query_params.get("token", given)
-            # In constant time, so that nobody can find the token letter by letter.
+            # In constant time, so that the token cannot be guessed letter by letter.
             if not hmac.compare_digest(given.encode(), self._token.encode()):
                 raise RefusedError(401, "send the token that `pocketmq up` printed, as Bearer")
 
@@ -173,7 +170,7 @@ def _user_of(request: Request) -> Credentials | None:
     header = request.headers.get("authorization", "")
     if not header.startswith(_BASIC):
         return None
-    # Strictly: what is no base64 is nobody, and not a shorter name.
+    # Strict: text that is no base64 must not be shortened to another name.
     try:
         text = base64.b64decode(header.removeprefix(_BASIC), validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):
@@ -184,7 +181,7 @@ def _user_of(request: Request) -> Credentials | None:
 
 def _without_port(host: str) -> str:
     name, colon, port = host.rpartition(":")
-    # An IPv6 address in brackets has colons too, but no digits alone behind the last one.
+    # An IPv6 address in brackets has colons too, but none before digits alone.
     return name if colon and port.isdigit() else host
 
 

@@ -87,9 +87,9 @@ class HttpConnections:
 
     def is_unknown(self, connection: _Connection) -> None:
         """It is new, or its request is answered."""
-        # Out of the other set first, and to the end of this one: it counts from now on.
+        # Removed first, so that it goes to the end of the order: its time counts from now.
         self.has_ended(connection)
-        # The longest unknown one and not the newcomer: who holds many open keeps nobody out.
+        # The oldest is dropped, so that open connections in number cannot keep others out.
         if len(self._unknown) >= MAX_UNKNOWN:
             oldest = next(iter(self._unknown))
             log.debug("control.crowded", peer=oldest.client, unknown=len(self._unknown))
@@ -127,23 +127,22 @@ class _Connection(H11Protocol):
         self._look()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        # Timers hold the connection, and would hang up a transport that is gone.
+        # Timers would hold this connection, and close a transport that is gone.
         self._wait_for(None)
         self._stop_unread()
         self._among.has_ended(self)
         super().connection_lost(exc)
 
     def handle_events(self) -> None:
-        # uvicorn makes a cycle for each request: a new one tells that a head has come.
+        # uvicorn makes a new cycle for each request, so a change shows a new request.
         before = self.cycle
-        # Chosen before uvicorn reads the request, which it hands to the application of this
-        # moment.
+        # Chosen before uvicorn reads the request, which it passes to the present application.
         self.app = service_unavailable if self._among.is_full else self.config.loaded_app
         super().handle_events()
         if self.cycle is not before:
-            # Judged once, when the head is there; the body cannot change it.
+            # Judged once, with the head; the body cannot change it.
             self._passes = self._among.knows(Request(dict(self.scope)))
-        # Without a token anybody passes, so only a whole request is worth a place.
+        # Without a token everybody passes, so only a complete request gains a place.
         is_whole = self.conn.their_state is not h11.SEND_BODY
         if self._passes and (is_whole or self._among.needs_token):
             self._passes = False
@@ -177,7 +176,7 @@ class _Connection(H11Protocol):
         """See what is missing now; more bytes of the same part win no time."""
         # Between requests h11 waits for a head, within one for the rest of the body.
         missing = None if self.transport.is_closing() else _MISSING.get(self.conn.their_state)
-        # Only a change of the part sets a new limit, so that single bytes win no time.
+        # A new limit is set only when another part is missing, so single bytes gain no time.
         if missing != self._missing:
             self._wait_for(missing)
 

@@ -43,7 +43,7 @@ class HttpServer:
             guard.knows, clock or SystemClock(), needs_token=guard.needs_token
         )
         self._host = host = without_brackets(host)
-        # Bound here and not in uvicorn: the port is known, and in `url`, before anything is
+        # Bound here and not by uvicorn, so that the port and `url` are known before anything is
         # served.
         self._socket = _bound(host, port)
         self.port: int = self._socket.getsockname()[1]
@@ -57,7 +57,7 @@ class HttpServer:
                 http=self.connections.protocol_class,
                 # No WebSocket is served, and uvicorn would import a library for it.
                 ws="none",
-                # Of a request's head; h11 refuses longer ones.
+                # The limit for a request's head; h11 refuses longer ones.
                 h11_max_incomplete_event_size=64 * 1024,
                 server_header=False,
             )
@@ -76,7 +76,7 @@ class HttpServer:
     async def __aenter__(self) -> Self:
         serving = self._server.serve(sockets=[self._socket])
         self._task = asyncio.get_running_loop().create_task(serving, name="control address")
-        # `serve` returns at the end only, so the begin is told by an event.
+        # `serve` returns only at its end, so an event reports its start.
         await self._server.is_up.wait()
         return self
 
@@ -87,7 +87,7 @@ class HttpServer:
         traceback: TracebackType | None,
     ) -> None:
         self._server.should_exit = True
-        # Streams such as `/events` never end by themselves.
+        # Streams such as `/events` do not end by themselves.
         self._server.force_exit = True  # ends connections that still wait for an answer
         if self._task is not None:
             await self._task
@@ -112,7 +112,7 @@ class _Server(uvicorn.Server):
 def _bound(host: str, port: int) -> socket.socket:
     try:
         address = addresses_of(host)[0]
-        # The usual port may be another cluster's: then any free one, which is printed and kept in
+        # Another cluster may use the default port: then any free one is taken, printed and noted in
         # a file.
         try:
             return _listening(address, port)
@@ -130,7 +130,7 @@ def _listening(address: str, port: int) -> socket.socket:
     family, _, _, _, where = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0]
     made = socket.socket(family, socket.SOCK_STREAM)
     try:
-        # Connections of the process before may linger in TIME_WAIT.
+        # The previous process's connections may still be in TIME_WAIT.
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind(where)
         made.listen(100)  # if only bound, another process could still listen on it

@@ -33,7 +33,7 @@ def cluster_tls(own: KeyPair | None) -> ClientTls | None:
         return None
     folder = own.certificate.parent
     try:
-        # Kept over starts: clients have been given this certificate to trust.
+        # The same at every start, as clients already trust this certificate.
         kept_certificate(folder)
     except OSError as exc:
         reason = exc.strerror or str(exc)

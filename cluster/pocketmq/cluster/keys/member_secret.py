@@ -25,7 +25,7 @@ def as_member(network: Network, secret_file: Path | None) -> Network:
     """
     if secret_file is None:
         return network
-    # One that is there is kept: roles that run know it, and restarted ones must prove the same.
+    # An existing secret is kept: running roles know it, and restarted ones must use the same.
     if not secret_file.exists():
         try:
             write_private(secret_file, f"{secrets.token_hex(LEAST_SECRET_BYTES)}\n".encode())

@@ -54,7 +54,7 @@ def read_lines(lines: Iterable[bytes], name: str, topic: str | None) -> Iterator
             check_message(message)
         except ClientError as exc:
             raise BrokenLineError(name, number, str(exc)) from exc
-        # By its former queue and not by its keys: the queue is what had an order.
+        # By the original queue, as messages had an order only within it.
         broker, queue = told.get("brokerName"), told.get("queueId")
         yield Imported(number, message, None if queue is None else f"{broker}/{queue}")
 
@@ -62,7 +62,7 @@ def read_lines(lines: Iterable[bytes], name: str, topic: str | None) -> Iterator
 def origin_of(letter: MessageExt) -> str | None:
     """The topic that a dead letter was first sent to; None if it does not tell."""
     properties = letter.properties
-    # Newer brokers name the origin; older ones only the topic of the retries.
+    # Newer brokers name the origin topic; older ones name only the retries' topic.
     return properties.get(names.DLQ_ORIGIN_TOPIC) or properties.get(names.RETRY_TOPIC)
 
 
@@ -84,9 +84,9 @@ def resent(letter: MessageExt, to: str | None = None) -> Message:
         raise CallerError(
             f"message {letter.msg_id} does not tell its origin topic; name one with --to"
         )
-    # Without what would have it delayed, retried or checked as before.
+    # Without the properties that would delay, retry or check it again.
     properties = sent_again(letter.properties)
-    # Kept where it is there: after two deaths it still names the first copy.
+    # Not replaced: after a second death it still names the first copy.
     properties.setdefault(names.ORIGIN_MESSAGE_ID, letter.offset_msg_id)
     return Message(topic, letter.body, flag=letter.flag, properties=properties)
 
@@ -115,15 +115,16 @@ async def dead_letters(
         async with aclosing(read_range(admin, each)) as messages:
             async for message in messages:
                 if not ids or not {message.msg_id, message.offset_msg_id}.isdisjoint(ids):
-                    # Its own bytes: the whole answer would else be kept for as long as the letter.
+                    # Copied out: otherwise the whole response would stay in memory with this
+                    # letter.
                     message.detach()
                     found.append(message)
-    # Ids may be of both kinds, so a wanted one is found by either.
+    # Either kind of id counts.
     missing = set(ids) - {each.msg_id for each in found} - {each.offset_msg_id for each in found}
     if missing:
         raise CallerError(
             f"no dead letter of {group} has the id {sorted(missing)[0]}; "
             f"`pocketmq message export '{dlq_topic(group)}'` shows all"
         )
-    # Queues are read one after the other; their times put the letters together.
+    # Queues are read one after another, so the letters are sorted by time.
     return sorted(found, key=lambda each: each.store_timestamp_ms)

@@ -21,14 +21,14 @@ def shown(body: bytes, form: BodyForm = "auto") -> str:
             return json.dumps(json.loads(body), indent=2, ensure_ascii=False)
         except ValueError:
             if form == "json":
-                # What people asked for cannot be had: the text is nearest to it.
+                # No valid JSON, so the text is the nearest to it.
                 form = "text"
     if form in ("auto", "text"):
         try:
             return body.decode()
         except UnicodeDecodeError:
             if form == "text":
-                # Text was asked for: signs in place of bad bytes say more than a dump.
+                # Text was requested: replacement characters are more useful than a dump.
                 return body.decode("utf-8", "replace")
     return "\n".join(hex_lines(body))
 
@@ -38,5 +38,5 @@ def hex_lines(body: bytes) -> Iterator[str]:
     for at in range(0, len(body), 16):
         part = body[at : at + 16]
         text = "".join(chr(each) if 32 <= each < 127 else "." for each in part)
-        # Two groups of eight, padded, so that characters of short lines stand in their column.
+        # Two padded groups of eight, so that the characters of short lines stay in their column.
         yield f"{at:08x}  {part[:8].hex(' '):<23}  {part[8:].hex(' '):<23}  {text}"

@@ -59,7 +59,7 @@ async def find_message(
             "name one message: by its id, or by topic, queue and offset as in "
             "`orders broker-a/0 17`"
         )
-    # First: it is one question to one broker, while a unique id is asked for in each topic.
+    # The offset id first: it takes one request to one broker, a unique id one for each topic.
     found = await _by_offset_id(admin, words[0])
     if found is not None:
         return found
@@ -67,7 +67,7 @@ async def find_message(
     if not copies:
         where = f"in {', '.join(topics)}" if topics else "in any topic"
         raise UnknownMessageError(repr(words[0]), where)
-    # A copy that waits in a system topic is not what people have seen.
+    # Preferably not a copy that waits in a system topic, which is not the one that people mean.
     return next((copy for copy in copies if not is_system_topic(copy.topic)), copies[0])
 
 
@@ -82,7 +82,7 @@ async def find_copies(admin: Admin, uniq_key: str, topics: Iterable[str] = ()) -
         topics: Only these are searched; by default all that nameservers know, and those in which
             messages wait.
     """
-    # System topics are in no list of nameservers, but half of the copies may be there.
+    # Nameservers do not list system topics, but copies may be waiting there.
     names = sorted(set(topics) or {*await admin.topics(), *WAITING_ROOMS})
     found: list[MessageExt] = []
     # A few at a time: each asks every broker, and a cluster may have thousands of topics.
@@ -95,7 +95,7 @@ async def find_copies(admin: Admin, uniq_key: str, topics: Iterable[str] = ()) -
         )
         for messages in answers:
             found += messages
-    # The copies of one broker may have the same millisecond; their place in its log decides.
+    # Copies within one millisecond are ordered by their place in the broker's log.
     return sorted(found, key=lambda copy: (copy.store_timestamp_ms, copy.commit_log_offset))
 
 
@@ -119,12 +119,13 @@ async def _by_offset_id(admin: Admin, text: str) -> MessageExt | None:
         return None
     address = address_text(host, port)
     for name, replicas in (await admin.brokers(masters_only=False)).items():
-        # Only an address of this cluster: 32 hex digits of a unique id give some address too.
+        # Only this cluster's addresses: the 32 hex digits of a unique id decode to some address
+        # too.
         if address in replicas.values():
             try:
                 found = await admin.view_message(text)
             except BrokerError:
-                # A unique id that looks like an address of ours, or the message is gone.
+                # The message is gone, or it is a unique id that looks like such an address.
                 return None
             found.broker_name = name
             return found

@@ -71,7 +71,7 @@ def _parts(text: str) -> list[Part]:
             parts.append(_constant(_escape(text, at, following)))
         else:
             size = 1
-            # A word of the command line that was no UTF-8 gets its bytes back.
+            # Bytes of the command line that are no UTF-8 are restored.
             parts.append(_constant(here.encode(errors="surrogateescape")))
         at += size
     return parts
@@ -85,7 +85,7 @@ def _field(text: str, at: int, letter: str) -> Part:
     read = _FIELDS.get(letter)
     if read is None:
         raise _illegal(text, at, f"%{letter}")
-    # The function is looked up once, when the format is read, and not for each message.
+    # The function is looked up once per format and not per message.
     return lambda message: str(read(message)).encode()
 
 
@@ -93,7 +93,7 @@ def _escape(text: str, at: int, letter: str) -> bytes:
     if letter == "x":
         try:
             digits = text[at + 2 : at + 4]
-            # `int` would take ` 1` and `+1` as well.
+            # `int` would also accept ` 1` and `+1`.
             if len(digits) != 2 or not digits.isalnum():
                 raise ValueError
             return bytes([int(digits, 16)])

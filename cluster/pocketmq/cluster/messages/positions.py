@@ -50,10 +50,10 @@ def position(text: str) -> Position:
         return START
     if words == "end":
         return END
-    # ASCII first, as `isdigit` is true for digits of other scripts.
+    # ASCII first: `isdigit` is true for digits of other scripts as well.
     if words.isascii() and words.isdigit():
         return Position(offset=int(words))
-    # A number below 0 counts from the end; a date never begins so.
+    # A negative number counts from the end; no date begins with a minus sign.
     if words[:1] == "-" and words[1:].isascii() and words[1:].isdigit():
         return Position(before_end=int(words[1:]))
     if found := _DURATION(words):
@@ -84,7 +84,7 @@ def queue_name(text: str) -> QueueName:
     Raises:
         CallerError: it is no queue.
     """
-    # From the right: a broker's name may hold a slash.
+    # From the right, as a broker's name may contain a slash.
     broker, slash, number = text.rpartition("/")
     if not (slash and broker and number.isascii() and number.isdigit()):
         raise CallerError(f"{text!r} names no queue; write broker-a/0")

@@ -55,7 +55,7 @@ async def bounds_of(
     stats = await admin.topic_stats(topic)
     if not only:
         return stats
-    # The name is kept beside the queue, for the error.
+    # The name is kept for the error message.
     wanted = {MessageQueue(topic, each.broker, each.queue): each for each in only}
     for queue, name in wanted.items():
         if queue not in stats:
@@ -101,7 +101,7 @@ async def _offset(
     else:
         moment = now_ms - where.ago_ms if where.ago_ms is not None else where.time_ms
         found = await admin.search_offset(queue, moment or 0)
-    # Into what is stored: a begin that was deleted is the oldest message, one too late the end.
+    # Limited to what is stored: too early means the oldest message, too late means the end.
     return min(max(low, found), high)
 
 
@@ -117,7 +117,7 @@ async def read_range(
             if message.queue_offset >= wanted.end:
                 return
             yield message
-        # At the end, or a broker that would have us read the same again for ever.
+        # Also ends if a broker returns the same offset, which would go on for ever.
         if pulled.status is PullStatus.NO_NEW_MSG or pulled.next_begin_offset <= offset:
             return
         offset = pulled.next_begin_offset
@@ -127,7 +127,7 @@ async def message_at(admin: Admin, queue: MessageQueue, offset: int) -> MessageE
     """The message at one offset of a queue; None if there is none (any more)."""
     pulled = await admin.read(queue, offset, max_count=1)
     found = pulled.messages[0] if pulled.messages else None
-    # A pull of a deleted offset answers with the next one that is there.
+    # A pull at a deleted offset returns the next message instead.
     return found if found is not None and found.queue_offset == offset else None
 
 
@@ -138,7 +138,7 @@ async def follow(
 
     Close it after use (`contextlib.aclosing`). A broker that goes away is asked again each second.
     """
-    # Bounded: brokers are read no faster than the caller takes.
+    # Bounded, so that brokers are read no faster than the caller consumes.
     arrived: asyncio.Queue[MessageExt] = asyncio.Queue(WAITING)
 
     async def watch(queue: MessageQueue, offset: int) -> PocketMQError:
@@ -146,7 +146,7 @@ async def follow(
             while True:
                 offset = await _pull_on(admin, queue, offset, expression, arrived)
         except PocketMQError as exc:
-            # Returned and not raised: the loop below raises it where the caller can catch it.
+            # Returned, so that the loop below raises it where the caller can catch it.
             return exc
 
     async with TaskOwner("tail") as tasks:
@@ -155,10 +155,10 @@ async def follow(
             for queue, offset in begins.items()
         ]
         while True:
-            # A task of its own, as the wait below is also for watches that fail.
+            # A task, since the wait below also covers watches that fail.
             taken = tasks.start(arrived.get(), name="next")
             await asyncio.wait([taken, *watches], return_when=asyncio.FIRST_COMPLETED)
-            # Looked at first: an error that lasts must not wait behind messages.
+            # Checked first: a lasting error must not wait behind messages.
             for ended in watches:
                 if ended.done():
                     raise ended.result()
@@ -176,16 +176,16 @@ async def _pull_on(
     try:
         pulled = await admin.read(queue, offset, expression=expression, wait_ms=WAIT_MS)
     except RequestTimeoutError:
-        # The broker held the pull, and nothing came.
+        # The broker held the pull until its end, and nothing came.
         return offset
     except (RemotingError, NoNameServerError, BrokerNotFoundError):
-        # It may be starting again; the offset is not lost.
+        # The broker may be restarting; reading continues at the same offset.
         await SystemClock().sleep(AGAIN_S)
         return offset
     except BrokerError as exc:
         if not exc.retriable:
             raise
-        # It said itself that a later attempt may succeed.
+        # A retriable error may be gone at the next attempt.
         await SystemClock().sleep(AGAIN_S)
         return offset
     for message in pulled.messages:

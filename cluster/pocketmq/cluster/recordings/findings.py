@@ -60,7 +60,7 @@ def answered_before_flushed(events: Events) -> Finding:
             flushed[event.broker] = event.physical_to
         elif isinstance(event, SendAnswered) and event.status == "SEND_OK":
             message = stored[event.unique_key]
-            # The message begins at or behind what was flushed, so it is in the page cache alone.
+            # The message begins after the flushed part, so it is only in the page cache.
             if message.physical_offset >= flushed[event.broker]:
                 yield event
 
@@ -70,7 +70,7 @@ def flushed_late(events: Events) -> Finding:
     waiting: dict[str, int] = {}
     for event in events:
         if isinstance(event, MessageStored):
-            # The first message that waits decides how old what is flushed has become.
+            # The first waiting message decides how long the flush took.
             waiting.setdefault(event.broker, event.real_us)
         elif isinstance(event, StoreFlushed):
             if event.real_us - waiting.pop(event.broker, event.real_us) >= 500_000:
@@ -81,7 +81,7 @@ def consumed_twice(events: Events) -> Finding:
     """One message is consumed by two clients."""
     seen: dict[Place, str] = {}
     for event in events:
-        # Attempts behind the first are retries of the same client's failure.
+        # Later attempts are retries after a failure.
         if isinstance(event, MessageConsumed) and event.status == "success" and not event.attempt:
             place = (event.group, event.broker, event.queue, event.offset)
             if seen.setdefault(place, event.client_id) != event.client_id:
@@ -96,7 +96,7 @@ def twice_after_a_death(events: Events) -> Finding:
         if isinstance(event, RoleStopped) and event.how == "ended":
             dead.add(event.role)
         elif isinstance(event, RoleStarted):
-            # A client that came back under its name counts as living again.
+            # A client that returned under its name is alive again.
             dead.discard(event.role)
         elif isinstance(event, MessageConsumed) and event.status == "success" and not event.attempt:
             place = (event.group, event.broker, event.queue, event.offset)
@@ -111,7 +111,7 @@ def each_computes(events: Events) -> Finding:
         if isinstance(event, Allocated):
             lists = (event.topic, tuple(event.queues), tuple(event.members))
             found[lists].add(event.client_id)
-            # Only when all have worked it out of the same lists.
+            # Only when all members have computed with the same lists.
             if len(event.members) > 1 and found[lists] == set(event.members):
                 yield event
 
@@ -131,7 +131,7 @@ def owners_differ(events: Events) -> Finding:
     owned: dict[tuple[str, str], set[str]] = {}
     for event in events:
         if isinstance(event, RoleStopped):
-            # A dead client owns nothing any more, and the next owner is no second one.
+            # A dead client owns nothing, so the next owner is not a second one.
             for key in [each for each in owned if each[1] == event.role]:
                 del owned[key]
         elif isinstance(event, Rebalanced):
@@ -149,7 +149,7 @@ def nothing_to_own(events: Events) -> Finding:
             isinstance(event, Allocated)
             and not event.own
             and event.queues
-            # Topics with a percent sign are those of retries and dead letters.
+            # Topics of retries and dead letters have a percent sign.
             and "%" not in event.topic
         ):
             yield event
@@ -167,7 +167,8 @@ def told_of_a_death(events: Events) -> Finding:
     left: dict[str, MemberLeft] = {}
     for event in events:
         if isinstance(event, MemberLeft) and event.how == "closed":
-            # The last connection that closed at this broker: its members are told within moments.
+            # The last client that closed its connection here: its group's members are notified
+            # within moments.
             left[event.broker] = event
         elif isinstance(event, MemberNotified) and event.broker in left:
             if event.real_us - left[event.broker].real_us < 100_000:
@@ -224,7 +225,7 @@ def suspended(events: Events) -> Finding:
         if isinstance(event, MessageConsumed) and event.status == "suspend":
             place = (event.group, event.broker, event.queue, event.offset)
             failed[place] += 1
-            # The first failure is ordinary; that the queue stands still shows at the second.
+            # The first failure is normal; the second one shows that the queue is blocked.
             if failed[place] > 1:
                 yield event
 
@@ -261,7 +262,7 @@ def offsets_stay(events: Events) -> Finding:
     returned: set[str] = set()
     for event in events:
         if isinstance(event, MemberJoined):
-            # Nobody is there, and offsets are: the group comes back.
+            # The group has offsets but no members, so it comes back.
             if not members[event.group] and any(key[0] == event.group for key in committed):
                 returned.add(event.group)
             members[event.group].add(event.client_id)
@@ -271,7 +272,7 @@ def offsets_stay(events: Events) -> Finding:
             committed[event.group, event.topic, event.broker, event.queue] = event.offset
         elif isinstance(event, MessagePulled) and event.group in returned:
             place = (event.group, event.topic, event.broker, event.queue)
-            # The first pull goes on exactly where the group had committed.
+            # The first pull starts exactly at the committed offset.
             if committed.get(place) == event.offset:
                 yield event
 
@@ -292,7 +293,7 @@ def one_log(events: Events) -> Finding:
     for event in events:
         if isinstance(event, MessageStored):
             before = last.get(event.broker)
-            # Directly behind each other in the one log of the broker.
+            # Directly one after the other in the broker's log.
             if before and before.physical_offset + before.size == event.physical_offset:
                 if (before.topic, before.queue) != (event.topic, event.queue):
                     yield event
@@ -303,7 +304,7 @@ def filtered(events: Events) -> Finding:
     """The broker leaves messages with other tags out of an answer."""
     for event in events:
         if isinstance(event, MessagePulled) and event.end is not None:
-            # Fewer than the offsets that were gone through: the rest had other tags.
+            # Fewer messages than offsets: the others had other tags.
             if event.count < event.end - event.offset:
                 yield event
 
@@ -348,7 +349,7 @@ def decided_late(events: Events) -> Finding:
             if event.topic == "RMQ_SYS_TRANS_HALF_TOPIC":
                 halves.setdefault(event.unique_key, event.real_us)
             elif event.unique_key in halves and not event.topic.startswith("RMQ_SYS"):
-                # Half messages younger than 6 s are not asked for.
+                # The broker checks no half messages younger than 6 s.
                 if event.real_us - halves[event.unique_key] > 6_000_000:
                     yield event
 
@@ -359,7 +360,7 @@ def elected(events: Events) -> Finding:
     for event in events:
         if isinstance(event, RoleStopped) and event.role.startswith("a"):
             ended.add(event.role)
-        # Epoch 1 is the first election, for which nobody had to end.
+        # Epoch 1 is the first election, before which nobody has ended.
         elif isinstance(event, MasterElected) and event.epoch > 1 and ended:
             yield event
 
@@ -374,7 +375,7 @@ def two_masters(events: Events) -> Finding:
             stopped = stopped or event.role == master
         elif isinstance(event, RoleChanged) and event.role.endswith("SYNC_MASTER"):
             was_cut = event.real_us - cut_at < CUT_US
-            # The former master was cut off a short time ago, and has not ended.
+            # The former master was cut off a short time ago, but has not ended.
             if master not in ("", event.by) and was_cut and not stopped:
                 yield event
             master, stopped = event.by, False
@@ -389,6 +390,6 @@ def held_back(events: Events) -> Finding:
             done[queue] = max(done[queue], event.offset + 1)
         elif isinstance(event, OffsetCommitted):
             queue = (event.group, event.topic, event.broker, event.queue)
-            # Less than a later message that is done: an earlier one holds the offset.
+            # Smaller than a later message that is done: an earlier one holds the offset back.
             if event.offset < done[queue]:
                 yield event

@@ -41,7 +41,7 @@ def open_recording(path: Path) -> Recording:
     lines: list[Line] = []
     try:
         with path.open("rb") as file:
-            # In pieces: a recording may be larger than the memory that is wanted for it.
+            # In pieces: a recording may be large.
             while not reader.is_over and (piece := file.read(PIECE_BYTES)):
                 lines += reader.feed(piece)
     except OSError as exc:
@@ -61,7 +61,7 @@ def check_recording(path: Path, beginning: bytes) -> None:
         CallerError: It is none.
     """
     reader = RecordingReader()
-    # The first line is enough; more would be read for nothing.
+    # The first line is enough.
     reader.feed(beginning[:PIECE_BYTES])
     if reader.header is None:
         reader.finish()
@@ -80,9 +80,10 @@ def open_index(path: Path) -> tuple[RecordingIndex | None, list[str]]:
     try:
         size = path.stat().st_size
         beside = index_path(path)
-        # A larger one is of a recording that is too large to be shown, or none of ours.
+        # A larger index belongs to a recording that is too large to be shown, or to another
+        # program.
         if beside.is_file() and beside.stat().st_size <= MOST_INDEX_BYTES:
-            # The index names the size of its recording: one of an earlier file is not taken.
+            # The index contains its recording's size, so one of an earlier file is not used.
             index = decode_index(beside.read_bytes(), size)
             if index is not None:
                 return index, []

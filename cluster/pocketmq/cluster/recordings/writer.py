@@ -38,7 +38,7 @@ class RecordingWriter:
         """Written so far."""
         header = encode_line(header_of(cluster, began_ms, roles))
         try:
-            # Buffered: events come by the thousand, and a cut end is read all the same.
+            # Buffered, as there may be thousands of events; readers accept a file that is cut off.
             self._file = path.open("wb")
             self._file.write(header)
         except OSError as exc:
@@ -57,7 +57,7 @@ class RecordingWriter:
             self._file.write(line)
         except OSError as exc:
             raise _cannot(self.path, exc) from exc
-        # Only what is in the file: an index with more would point behind its end.
+        # Only events in the file: otherwise the index would point past its end.
         self._index.add(event, self._bytes, len(line))
         self._bytes += len(line)
         self.events += 1
@@ -69,7 +69,7 @@ class RecordingWriter:
             DiskError: It cannot be written.
         """
         try:
-            # The file first: its last bytes must be there when the index says so.
+            # The file is closed first, so that it has all bytes that the index refers to.
             self._file.close()
             index_path(self.path).write_bytes(encode_index(self._index.index(self._bytes)))
         except OSError as exc:

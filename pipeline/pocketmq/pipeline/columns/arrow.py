@@ -202,7 +202,7 @@ class MessageBatch:
         if self.shape.verify_crc:
             self.problems += _wrong_crcs(records)
         plain = self._plain
-        # Broken bodies come in through the constructor, wrong checksums from the line above.
+        # Broken bodies came in through the constructor; wrong checksums were found just above.
         if self.problems:
             lost = {problem.row for problem in self.problems}
             keep = np.array([row not in lost for row in records.rows.tolist()], np.bool_)

@@ -16,13 +16,13 @@ def write_private(path: Path, content: bytes) -> None:
         OSError: It cannot be written.
     """
     make_lasting(path.parent)
-    # Beside the file, as a rename is only atomic within one file system.
+    # In the same folder, since a rename is atomic only within one file system.
     coming = path.with_name(f".{path.name}")
-    # Left by a start that was killed here.
+    # A start that was killed here may have left it.
     coming.unlink(missing_ok=True)
-    # O_EXCL: nobody else may have made it, with rights to read what is written now.
+    # O_EXCL: nobody else may have created the file with other rights.
     with open(os.open(coming, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(content)
-    # Before the rename, or a power cut could leave the name with an empty file.
+    # Before the rename: otherwise a power cut could leave the name with an empty file.
     sync(coming)
     rename(coming, path)
