@@ -85,7 +85,7 @@ async def until_gone(pid: int) -> None:
 
 def _run_apart(run: Callable[[], int], output: int) -> None:
     """The new process's life; does not return."""
-    # For an end by anything but a `PocketMQError`.
+    # The status after any error but a `PocketMQError`.
     status = EXIT_CRASHED
     try:
         os.setsid()  # Ctrl-C at the terminal is not for it

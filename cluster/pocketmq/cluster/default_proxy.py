@@ -35,7 +35,6 @@ def with_proxy(options: ClusterOptions, origins: Mapping[str, str]) -> tuple[Clu
         The line is empty where there is a proxy, or none is wanted.
     """
     if origins["proxy"] == _DEFAULT:
-        # A proxy needs brokers.
         if not options.brokers:
             return options, WITHOUT_BROKERS
         if options.profile == "4.9":

@@ -357,12 +357,11 @@ class Cluster:
 
     # -- inside -----------------------------------------------------------------------------
 
+    # Only at run time: a type checker would take any name for an attribute of a cluster.
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
             if name in ("producer", "consumer"):
-                # Outside of this branch the type checker would take any name for an attribute of a
-                # cluster.
                 raise AttributeError(
                     f"a Cluster has no {name}; in plain code write cluster.sync.{name}(...), in a "
                     "coroutine Producer(group, nameservers=cluster.nameservers) or "

@@ -211,7 +211,7 @@ class RoleThread:
     async def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run something in its loop."""
         if self._thread is None:
-            # Else Python warns of a coroutine that was never awaited, on top of the error.
+            # Otherwise Python warns of a coroutine that was never awaited, on top of the error.
             coroutine.close()
             raise WrongStateError(self.name, "run", self.state)
         return await self._thread.run(coroutine)

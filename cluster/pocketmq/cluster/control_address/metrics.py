@@ -75,8 +75,8 @@ class ClusterMetrics(Collector):
             if metric is None:
                 continue
             labels, family = _labels(metric, node, each.labels), self._family(metric)
-            # Prometheus' buckets count all values up to a bound, but the brokers' only those
-            # between two.
+            # Prometheus' buckets count all values up to a bound, brokers' only those between two
+            # bounds.
             counts = list(accumulate(each.counts))
             bounds = (*(str(float(bound)) for bound in metric.bounds), "+Inf")
             for bound, count in zip(bounds, counts, strict=True):

@@ -116,6 +116,5 @@ async def kill_master(cluster: Supervisor, name: str) -> MasterKill:
 
 
 def _process_at(cluster: Supervisor, address: str | None) -> str:
-    # Exactly one broker has this address.
     [name] = [each.name for each in cluster.of_role("broker") if each.address == address]
     return name

@@ -65,7 +65,6 @@ def run_demo(
             options = DemoOptions(flights, seed, mode, spark, replicas, secure, record)
             report = await director(options, folder.path, display).run()
             if not report.is_good and not folder.is_kept:
-                # Kept, so that the failure can be examined.
                 folder.is_kept = True
                 display.say(f"stores, logs and records are kept in {folder.path}")
 

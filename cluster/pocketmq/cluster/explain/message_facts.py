@@ -86,7 +86,6 @@ async def _committed(
     found: dict[tuple[str, MessageQueue], int] = {}
     for queue in {copy.queue for copy in copies}:
         for group in groups.get(queue.topic, ()):
-            # One by one, as a queue's offset is asked for a single group.
             offset = await admin.consumer_offset(group, queue)
             if offset is not None:
                 found[group, queue] = offset

@@ -68,9 +68,9 @@ async def launch(command: Sequence[str], env: Mapping[str, str], output: IO[byte
                 # No error: executing the command does the same, but takes longer.
                 log.debug("fork.refused", command=command[2], reason=str(exc))
     return await asyncio.create_subprocess_exec(
-        # On Linux the system signals the child when its parent ends; elsewhere it watches its
-        # standard input.
         *command,
+        # On Linux the system signals the child when its parent ends; elsewhere the child watches
+        # its standard input.
         stdin=asyncio.subprocess.DEVNULL
         if sys.platform == "linux"
         else asyncio.subprocess.PIPE,  # closed when this process dies, which the child notices

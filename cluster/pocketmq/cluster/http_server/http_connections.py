@@ -89,7 +89,7 @@ class HttpConnections:
         """It is new, or its request is answered."""
         # Removed first, so that it goes to the end of the order: its time counts from now.
         self.has_ended(connection)
-        # The oldest is dropped, so that open connections in number cannot keep others out.
+        # The oldest is dropped, so that somebody who keeps many connections open keeps nobody out.
         if len(self._unknown) >= MAX_UNKNOWN:
             oldest = next(iter(self._unknown))
             log.debug("control.crowded", peer=oldest.client, unknown=len(self._unknown))

@@ -107,7 +107,6 @@ class Trial:
             WrongStepError: It cannot.
         """
         ends_at = self.clock.monotonic() + self._patience_s
-        # Asked at least once, however short the patience is.
         while not await condition():
             if self.clock.monotonic() > ends_at:
                 self.record.wrong_step(

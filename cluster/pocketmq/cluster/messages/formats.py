@@ -66,7 +66,6 @@ def _parts(text: str) -> list[Part]:
             parts.append(_field(text, at, following))
         elif here == "\\":
             if following == "x":
-                # `\xHH` is four characters long.
                 size = 4
             parts.append(_constant(_escape(text, at, following)))
         else:

@@ -113,7 +113,6 @@ async def read_range(
     while offset < wanted.end:
         pulled = await admin.read(wanted.queue, offset, expression=expression)
         for message in pulled.messages:
-            # A pull may go past the wanted end.
             if message.queue_offset >= wanted.end:
                 return
             yield message
@@ -185,7 +184,6 @@ async def _pull_on(
     except BrokerError as exc:
         if not exc.retriable:
             raise
-        # A retriable error may be gone at the next attempt.
         await SystemClock().sleep(AGAIN_S)
         return offset
     for message in pulled.messages:

@@ -61,7 +61,6 @@ def check_recording(path: Path, beginning: bytes) -> None:
         CallerError: It is none.
     """
     reader = RecordingReader()
-    # The first line is enough.
     reader.feed(beginning[:PIECE_BYTES])
     if reader.header is None:
         reader.finish()

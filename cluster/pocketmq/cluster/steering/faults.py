@@ -92,7 +92,8 @@ class ClusterFaults:
         async with self._remoting() as remoting:
             for name in self._running():
                 try:
-                    # Only the counts: no firing has such a high number.
+                    # Only the counts are wanted, so it asks for firings after a number that none
+                    # has.
                     report = await self._report(remoting, name, after=1 << 62)
                 except RemotingError:  # it ended just now, which its state does not say yet
                     continue

@@ -42,7 +42,6 @@ async def members_of(view: ClusterView) -> Members:
     async with view.admin() as admin:
         for broker in view.roles.running_brokers:
             try:
-                # A set, as several brokers know the same group.
                 groups.update(await admin.groups(broker))
             except ClientError:
                 continue  # the nameservers have forgotten it

@@ -106,7 +106,6 @@ class RoleProcesses:
 
         Nameservers know brokers by these; replicas of one name are several processes.
         """
-        # A dict keeps the order and drops repeats.
         return list(
             dict.fromkeys(
                 each.broker_name

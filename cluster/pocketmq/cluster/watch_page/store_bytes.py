@@ -126,7 +126,6 @@ def _file_part(folder: Path, offset: int, size: int) -> bytes:
         names = sorted(each.name for each in folder.iterdir() if each.name.isdigit())
     except OSError:
         return b""
-    # The last file that begins at or before the offset.
     before = [name for name in names if int(name) <= offset]
     return _read(folder / before[-1], offset - int(before[-1]), size) if before else b""
 

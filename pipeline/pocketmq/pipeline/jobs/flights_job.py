@@ -198,8 +198,7 @@ class FlightsJob:
         windows = windows.persist()
         try:
             # Overwritten when Spark runs a batch again, so none of its windows is stored twice.
-            # Before the send: a batch that is run again may send its windows twice, but is stored
-            # once.
+            # Stored before it is sent, since a batch that runs again may send its windows twice.
             windows.write.mode("overwrite").parquet(str(self.folder / f"updates/batch={batch}"))
             if self.to_topic:
                 self._send(windows)

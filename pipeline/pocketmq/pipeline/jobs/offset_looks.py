@@ -46,7 +46,7 @@ def sample(
     target.parent.mkdir(parents=True, exist_ok=True)
     with target.open("a") as file:
         for number in range(rounds):
-            # No wait before the first look, and none behind the last.
+            # No wait before the first look, and none after the last.
             if number:
                 shared_loop().result(client.clock.sleep(every_s))
             for broker, table in sorted(shared_loop().result(client.offset_tables()).items()):

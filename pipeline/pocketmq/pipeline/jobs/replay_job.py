@@ -375,7 +375,8 @@ class _Replay:
             topic=self.state.topic,
             columns="properties",
             startingOffsets=to_json(self.state.ends),
-            # The target may have removed old messages meanwhile; they are not needed here.
+            # The target may have removed old messages meanwhile; only those that are left can be
+            # found.
             failOnDataLoss="false",
         )
         return read.load()

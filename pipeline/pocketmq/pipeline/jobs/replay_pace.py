@@ -95,7 +95,7 @@ class ReplayState:
             raise CallerError(
                 f"{path}: no state of a replay: {exc}; delete it or name another"
             ) from (exc)
-        # The offsets belong to other queues, so that messages would be left out.
+        # Its offsets belong to other queues, and messages would be left out.
         if (found.source, found.topic) != (source, topic):
             raise CallerError(
                 f"{path}: the state of a replay of {found.source} to {found.topic}; name another"

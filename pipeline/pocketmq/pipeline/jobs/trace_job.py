@@ -91,7 +91,6 @@ def trace(
             ),
         )
         rows = _search(every, {wanted}, key=wanted)
-        # The other ids of these messages' copies.
         ids = {name for row in rows for name in _ids(row)} - {wanted}
         # An offset id belongs to one copy: a second search finds the others by their UNIQ_KEY.
         if any(row["uniqKey"] != wanted and wanted not in _words(row) for row in rows):

@@ -173,7 +173,6 @@ def split_ranges(
         low, high = whole[queue]
         count = 1
         if len(whole) < least:
-            # Never more parts than messages.
             count = min(-(-(high - low) * least // total), high - low)
         if most_rows is not None:
             count = max(count, -(-(high - low) // most_rows))

@@ -184,7 +184,6 @@ def latency(
     from pocketmq.pipeline.jobs.output import ResultTable, check_path, write_tables
     from pocketmq.runtime.errors import CallerError
 
-    # Exactly one of the two: a source to read, or a file to add samples to.
     if bool(source) == (sample is not None):
         raise CallerError("name a source to read, or take looks with --sample FILE")
     if sample is not None:

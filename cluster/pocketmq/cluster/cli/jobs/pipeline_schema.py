@@ -89,7 +89,6 @@ def decode(
             nameservers=told_or_found_for([source], nameservers),
             on_batch=on_batch,
         )
-    # The most frequent reason comes first.
     reasons = [Reason(*item) for item in sorted(done.reasons.items(), key=lambda item: -item[1])]
     if out is not None:
         # The reasons get a table of their own, since a column cannot hold them.

@@ -131,7 +131,6 @@ def inspect(directory: Directory, index_slots: IndexSlots = None, output: Output
         show(output, msgspec.to_builtins(found))
         return
     for facts in found:
-        # The folder may contain several stores, each with its own heading and tables.
         told = _told(facts)
         heading = "\n".join(told)
         summary = Table("store", ("root", "state", "messages", "log"), [told])
@@ -314,7 +313,6 @@ def cat(
         typer.Option("--output", "-o", help="How to print.", show_default="json"),
     ] = None,
 ) -> int:
-    # One message can be printed in only one of three ways.
     if sum((raw, format_text is not None, output is not None)) > 1:
         raise CallerError("give one of --raw, -f and -o")
     in_format = None if format_text is None else MessageFormat(format_text)
@@ -339,7 +337,6 @@ def cat(
                 status = 1
                 continue
             if raw:
-                # Written as bytes, since a record is not text.
                 sys.stdout.buffer.write(found.record)
             elif in_format is not None:
                 sys.stdout.buffer.write(in_format.line(found))

@@ -192,7 +192,6 @@ def reset(
     output: Sentences = None,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:
-    # Exactly one of the two: both name the moment.
     if (to is None) == (ago is None):
         raise CallerError("give one of --to start, --to end, --to TIME or --ago DURATION")
     where = nameserver_addresses(nameservers)

@@ -161,7 +161,6 @@ def add(
 def list_rules(output: Output = None, control: Control = None, data: Data = None) -> None:
     states = ControlClient.found(control, data).get("/faults", list[FaultState])
     rows = [
-        # The rule's id and the rest of its line are two columns.
         (
             *_line(each.rule).split(" ", 1),
             ", ".join(f"{role} {count}" for role, count in each.fired.items() if count) or "never",

@@ -69,7 +69,7 @@ async def judge(trial: Trial) -> None:
         record.stage()
         _moves_few(trial, changes, shares)
         record.stage()
-        # Another seed for text hashes, as two members' processes have.
+        # Python hashes texts with another seed in each process, and answers must not depend on it.
         async with trial.program(PYTHONHASHSEED="2") as other:
             # In reverse order: brokers return the members in no particular order.
             again = [Question(each.queues, each.after[::-1]) for each in changes[:COMPARED]]
@@ -158,7 +158,7 @@ def _one_owner_each(trial: Trial, number: int, asked: Question, found: Shares) -
 
 def _balanced(trial: Trial, number: int, change: Change, found: Shares) -> None:
     sizes = [len(mine) for mine in found.values()]
-    # By one at most, which a remainder makes necessary.
+    # A difference of one is right if the queues do not divide evenly.
     if max(sizes) - min(sizes) > 1:
         trial.record.wrong_step(
             f"group {number}: {counted(len(change.queues), 'queue')}, "

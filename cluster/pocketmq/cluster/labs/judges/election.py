@@ -218,7 +218,7 @@ class _Controllers:
         await self._ask(
             ElectMasterRequestHeader(cluster_name=CLUSTER, broker_name=name, broker_id=group.master)
         )
-        # An election leaves a set of the master alone.
+        # An election leaves the master alone in the set, so then nothing has to change.
         if group.in_sync != [group.master]:
             await self.alter(name, group.master, group.in_sync, epoch=1, set_epoch=1)
 

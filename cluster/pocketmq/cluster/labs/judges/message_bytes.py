@@ -94,7 +94,7 @@ def _two_files(facts: list[Fact]) -> tuple[list[Fact], list[Fact]]:
     files: dict[int, list[Fact]] = {}
     for fact in facts:
         files.setdefault(fact.physical_offset // LOG_FILE_BYTES, []).append(fact)
-    # Not just the last two: on a used cluster the log does not begin empty.
+    # The two with the most: on a used cluster the first and the last file may have few of them.
     fullest = sorted(files, key=lambda file: len(files[file]))[-2:]
     return files[min(fullest)], files[max(fullest)]
 

@@ -81,7 +81,6 @@ class Ledger:
                 wanted=f"{asked.order} {wanted}", found=f"{asked.order} {asked.step}",
                 # A repeated step means a wrong token; a skipped one means that a failure was taken
                 # for success.
-                # success.
                 why=FENCE_WHY if asked.step in done else BUSY_WHY,
             )  # fmt: skip
         self._tokens[asked.order] = asked.token

@@ -150,7 +150,6 @@ class _Calls:
 
     async def landed_without_call(self, program: Program) -> Landed:
         """Where a message goes that must not lead to a call."""
-        # Waits for both, as either may happen.
         called = asyncio.ensure_future(program.hear("no call at all"))
         landed = asyncio.ensure_future(self._landed())
         try:

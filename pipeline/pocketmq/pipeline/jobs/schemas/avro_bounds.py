@@ -66,8 +66,6 @@ def depth_of(schema: Any, known: dict[str, Any]) -> int | None:
             if one not in known:
                 return 0
             if one not in depths:
-                # None until its depth is known: a type that meets itself within itself has no
-                # bound.
                 depths[one] = None  # of one that holds itself
                 depths[one] = depth(known[one], above + 1)
             return depths[one]
