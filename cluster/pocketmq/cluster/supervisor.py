@@ -214,7 +214,7 @@ class Supervisor(StartStop):
     async def restart(self, name: str) -> ChildProcess:
         """Start a process that has ended again, on the same port."""
         process = self[name]
-        # At its end its port is reserved, and freed below.
+        # After its end the port is reserved for it until it has started again.
         await process.wait()
         await self._start(process)
         return process

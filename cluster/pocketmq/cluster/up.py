@@ -84,7 +84,6 @@ def run_up(options: ClusterOptions, settings: UpSettings) -> int:
         # It prints no ready line, so a signal cancels this task, and leaving the block stops all.
         def ended(process: ChildProcess) -> None:
             nonlocal all_gone
-            # `kill` notes the role first, so this end was asked for.
             if process.name in control.killed:
                 return  # it was asked to end
             _say(f"{process.name} ended with status {process.status}; its log: {process.log_path}")
@@ -96,7 +95,6 @@ def run_up(options: ClusterOptions, settings: UpSettings) -> int:
         def missed(reason: PocketMQError) -> None:
             no_proxy.append(not_started(reason))
 
-        # A process that waits for this file must not read an earlier run's addresses.
         if settings.ports_file is not None:
             _remove_ports(settings.ports_file)  # of an earlier run: nobody may trust it
         if settings.caller_pid:

@@ -210,7 +210,8 @@ class ClusterAccess:
             # A new store has only the steering user, and none of the others.
             is_new = known <= {self.steering.access_key}
             lacking = {*self.users, *self.super_users} - known
-            # If a user is missing in an older store, somebody has deleted it, and it stays deleted.
+            # A user that was created before and is missing now was deleted by somebody, and stays
+            # deleted.
             coming = lacking if is_new else lacking - before
             for kind, users in (("Super", self.super_users), ("Normal", self.users)):
                 for name in sorted(users.keys() & coming):

@@ -28,7 +28,6 @@ class ClosedFiles:
             self.first = log.start
             self.length = log.lengths[0] if log.lengths else 0
             files = list(zip(log.starts, log.lengths, strict=True))
-            # Brokers create the next file before they need it.
             while files and _first_time(log, files[-1][0]) is None:
                 files.pop()  # made beforehand, and empty
             self.end = files[-1][0] if files else log.start

@@ -50,7 +50,6 @@ def walk(log: FileRow, start: int, end: int) -> Iterator[Window]:
         data = log.read(at, min(size, end - at))
         positions, used, reason = _positions(data, at, is_end=at + len(data) >= end)
         broken = []
-        # Not even the first record fits into the window: read again with room for any record.
         if reason == _CUT and size < MAX_RECORD_BYTES and at + len(data) < end and not positions:
             size = MAX_RECORD_BYTES  # one record longer than the window
             continue

@@ -162,8 +162,7 @@ def import_messages(
     if topic is not None:
         check_topic(topic)
     total = None
-    # A file is checked to its end first, so that nothing is sent of a broken one. Standard input
-    # cannot be read twice: lines before a wrong one are sent.
+    # Standard input cannot be read twice: from there, lines before a wrong one are sent.
     if file != "-":  # nothing is sent of a file that is broken further down
         with _reading(file) as lines:
             total = sum(1 for _ in read_lines(lines, file, topic))

@@ -131,7 +131,6 @@ async def _read(trial: Trial, program: Program, controllers: _Controllers) -> No
     await trial.cluster.advance(DEAD_AFTER_S)
     await elected()
     for at_s, wanted in states:
-        # Of several events at one moment only the last state can be asked for.
         if [state for when, state in states if when == at_s][-1] is not wanted:
             continue  # something else happened at the same moment
         trial.record.expect(
