@@ -53,6 +53,18 @@ def test_no_files_import_each_other_in_a_circle() -> None:
     TopologicalSorter(imported).prepare()
 
 
+def test_nobody_imports_a_main_file() -> None:
+    """It begins a process, and importing it does what a process does first."""
+    graph = grimp.build_graph(*PORTIONS, exclude_type_checking_imports=False, cache_dir=None)
+    importers = {
+        importer
+        for start in graph.modules
+        if start.endswith(".__main__")
+        for importer in graph.find_modules_that_directly_import(start)
+    }
+    assert importers == {"pocketmq.cluster.nameserver_process"}  # which begins one too
+
+
 @pytest.mark.parametrize("portion", PORTIONS)
 def test_each_folder_is_under_the_contracts(portion: str) -> None:
     assert portion in names("importlinter", "root_packages")

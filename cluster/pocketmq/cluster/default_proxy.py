@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pocketmq.cluster.errors import ProcessStartError
 from pocketmq.cluster.spec import ClusterOptions, chosen_ports
-from pocketmq.proxy.__main__ import is_installed
+from pocketmq.proxy.installed import is_installed
 from pocketmq.runtime.errors import EnvironmentFault, PocketMQError, PortInUseError
 from pocketmq.runtime.ports import check_port_free
 

@@ -12,12 +12,12 @@ from pocketmq.operation.role_process import RoleCommand, run_command, seams_of
 import sys  # isort: skip
 from collections.abc import Sequence  # isort: skip
 from dataclasses import replace  # isort: skip
-from importlib.util import find_spec  # isort: skip
 from pathlib import Path  # isort: skip
 
 from pocketmq.proxy.config import ProxyConfig
+from pocketmq.proxy.installed import check_installed
 from pocketmq.runtime.addresses import split_address
-from pocketmq.runtime.errors import DiskError, EnvironmentFault, MissingToolError
+from pocketmq.runtime.errors import DiskError, EnvironmentFault
 from pocketmq.runtime.ports import check_port_free, told_ip
 from pocketmq.runtime.process import RoleContext, RoleMain
 from pocketmq.runtime.profile import profile_named
@@ -26,26 +26,6 @@ from pocketmq.runtime.profile import profile_named
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run until told to stop; the exit status."""
     return run_command("proxy", [ProxyConfig], _prepare, arguments)
-
-
-def is_installed() -> bool:
-    """Whether what gRPC needs is there."""
-    try:
-        # `find_spec` imports nothing but the package `google` itself, so a command that only asks
-        # stays fast.
-        return all(find_spec(package) is not None for package in ("grpc", "google.protobuf"))
-    except ModuleNotFoundError:  # `google` is not there
-        return False
-
-
-def check_installed() -> None:
-    """Pass if what gRPC needs is there.
-
-    Raises:
-        MissingToolError: it is not.
-    """
-    if not is_installed():
-        raise MissingToolError("gRPC", "the proxy", "pip install 'pocketmq[grpc]'")
 
 
 def use_own_certificate(command: RoleCommand, config: ProxyConfig) -> Path | None:

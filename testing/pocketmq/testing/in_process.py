@@ -219,7 +219,7 @@ class RoleThreads:
         Raises:
             MissingToolError: gRPC is not installed.
         """
-        from pocketmq.proxy.__main__ import check_installed
+        from pocketmq.proxy.installed import check_installed
 
         check_installed()
         from pocketmq.proxy.assembly.proxy import Proxy

@@ -20,7 +20,7 @@ from pocketmq.cluster.demo.recording import DemoRecording
 from pocketmq.cluster.demo.topic import DemoTopic
 from pocketmq.cluster.demo.workers import CONSUMER_GROUP, TOPIC
 from pocketmq.cluster.spec import PROXY_NAME, ProcessSpec, broker_names
-from pocketmq.proxy.__main__ import check_installed
+from pocketmq.proxy.installed import check_installed
 from pocketmq.runtime.errors import MissingToolError
 
 SDK_PYTHON: Final = "POCKETMQ_SDK_PYTHON"
