@@ -17,6 +17,7 @@ from pocketmq.protocol.body import decode_body
 from pocketmq.protocol.headers.access import (
     CreateAclRequestHeader,
     CreateUserRequestHeader,
+    GetAclRequestHeader,
     ListUsersRequestHeader,
 )
 from pocketmq.protocol.signing import Credentials
@@ -73,7 +74,7 @@ class ClusterAccess:
         Raises:
             ConfigError: See the class.
         """
-        # Nobody asked for users, which differs from users without any rule.
+        # Nobody asked for users at all, which is not the same as users without any rule.
         if users is None and rules is None and super_users is None:
             return None
         return cls(
@@ -99,7 +100,7 @@ class ClusterAccess:
         """
         decode = msgspec.json.decode if path.suffix == ".json" else msgspec.toml.decode
         try:
-            # Unknown fields are refused: a misspelt `acl` would allow everything.
+            # A field that is not known is refused: a misspelt `acl` would let everybody do all.
             found = decode(path.read_bytes(), type=UsersFile)
         except OSError as exc:
             raise ConfigError("users", f"{path}: {exc.strerror or exc}") from exc
@@ -125,7 +126,7 @@ class ClusterAccess:
                     raise ConfigError(
                         "users", f"{path} is gone, and brokers there know its key", advice=advice
                     )
-                # Written before any broker starts: a cluster whose key was lost could not be
+                # Written before any broker starts with it: one that knows a lost key could not be
                 # steered.
                 _write_key(path, self.steering)
                 return replace(self, made_file=data / MADE_FILE)
@@ -135,7 +136,7 @@ class ClusterAccess:
             raise DiskError(path, reason, advice="choose another folder") from exc
 
     def __post_init__(self) -> None:
-        # Only one of the two passwords could count.
+        # Only one of both passwords could count.
         both = self.users.keys() & self.super_users.keys()
         if both:
             advice = "name each user once"
@@ -149,7 +150,7 @@ class ClusterAccess:
             if len(parts) != 3:
                 advice = "write (user, resource, actions)"
                 raise ConfigError("acl", f"{rule!r} is no rule", advice=advice)
-            # Super users need no rules, so only normal users are looked up.
+            # Rules of super users would mean nothing, so only normal users are looked for.
             if rule[0] not in self.users:
                 advice = f"there are {', '.join(self.users) or 'none'}"
                 raise ConfigError("acl", f"{rule[0]!r} is no user of `users`", advice=advice)
@@ -183,7 +184,7 @@ class ClusterAccess:
             f"POCKETMQ_{role}_{name.upper()}": str(value).lower() if value is True else str(value)
             for role, options in (("BROKER", self.broker_options), ("PROXY", self.proxy_options))
             for name, value in options.items()
-            # Without its variable an option has its default, which is false.
+            # A variable that is absent is the default, which is false.
             if value is not False
         }
 
@@ -192,6 +193,7 @@ class ClusterAccess:
 
         A user that was made before in this data folder, and is missing, was deleted by somebody:
         it is made again only at a broker that knows nobody but the steering user, as a new one.
+        Likewise the rules of a user that was made before are not made again.
 
         Args:
             remoting: Signs as the steering user.
@@ -207,24 +209,25 @@ class ClusterAccess:
             body = reply.body_view
             found = decode_body(body, list[UserInfo], reply.encoding) if body else []
             known = {each.username for each in found}
-            # A new store has only the steering user, and none of the others.
+            # Only its steering user is there: a new store, to which all users are unknown.
             is_new = known <= {self.steering.access_key}
             lacking = {*self.users, *self.super_users} - known
-            # A user that was created before and is missing now was deleted by somebody, and stays
-            # deleted.
+            # On a store that was there, one that is missing was deleted by somebody, and stays so.
             coming = lacking if is_new else lacking - before
             for kind, users in (("Super", self.super_users), ("Normal", self.users)):
                 for name in sorted(users.keys() & coming):
                     info = UserInfo(username=name, password=users[name], user_type=kind)
                     header = CreateUserRequestHeader(username=name)
                     expect(await remoting.call(address, header, info))
+            # A kill may have come between these users and their rules. Where no names are kept,
+            # nothing outlives a kill.
+            unsure = self.users.keys() - before - coming if self.made_file is not None else set()
+            there = {user: await _ruled(remoting, address, user) for user in sorted(unsure)}
             for user, resource, actions in self.rules or ():
-                # could be better: after a kill between a user and its rules, the next start creates
-                # no rules.
-                if user in coming:
+                if user in coming or (user in unsure and resource not in there[user]):
                     expect(await remoting.call(address, *_granting(user, resource, actions)))
 
-        # Last, so that after a kill before this the next start creates them again.
+        # Last, so that a kill before this has the next start make them again.
         self._note_made(before)
 
     def _made_before(self) -> set[str]:
@@ -249,6 +252,14 @@ class ClusterAccess:
         except OSError as exc:
             reason = exc.strerror or str(exc)
             raise DiskError(self.made_file, reason, advice="choose another folder") from exc
+
+
+async def _ruled(remoting: RemotingClient, address: str, user: str) -> set[str | None]:
+    """The resources about which a user has rules at a broker."""
+    reply = expect(await remoting.call(address, GetAclRequestHeader(subject=f"User:{user}")))
+    body = reply.body_view
+    found = decode_body(body, AclInfo, reply.encoding) if body else AclInfo()
+    return {entry.resource for policy in found.policies or () for entry in policy.entries or ()}
 
 
 def _granting(user: str, resource: str, actions: str) -> tuple[CreateAclRequestHeader, AclInfo]:
