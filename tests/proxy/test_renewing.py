@@ -17,21 +17,27 @@ START_MS = 1_700_000_000_000
 
 
 class Brokers:
-    """In place of the requests: broker `hung` never answers, the others do at once."""
+    """In place of the requests: brokers `hung` and `late` do not answer, the others do at once."""
 
     def __init__(self, clock: ManualClock) -> None:
         self._clock = clock
         self.asked: list[str] = []
+        self.given_back: list[Receipt] = []
+        self.answers = asyncio.Event()
+        """Set: `late` answers."""
 
     async def change(self, receipt: Receipt, topic: str, group: str, invisible_ms: int) -> Receipt:
         self.asked.append(receipt.broker_name)
         if receipt.broker_name == "hung":
             with self._clock.peer_wait():
                 await asyncio.Event().wait()
+        if receipt.broker_name == "late":
+            await self.answers.wait()
         return receipt.renewed(self._clock.time_ms(), invisible_ms, 0)
 
     async def give_back(self, receipt: Receipt, topic: str, group: str) -> None:
         self.asked.append(receipt.broker_name)
+        self.given_back.append(receipt)
 
 
 async def group_config(group: str) -> Any:
@@ -58,3 +64,33 @@ async def test_a_broker_that_hangs_keeps_no_other_from_being_asked(
         monkeypatch.setattr("pocketmq.proxy.consuming.renewing.STOP_S", 0.01)
         await renewing.stop()
         assert brokers.asked.count("well") == 400  # given back; what hangs is not waited for
+
+
+@pytest.mark.parametrize("answers_in_time", [True, False])
+async def test_what_a_client_held_is_given_back_by_the_handle_of_a_renewal_under_way(
+    monkeypatch: pytest.MonkeyPatch, answers_in_time: bool
+) -> None:
+    monkeypatch.setattr("pocketmq.proxy.consuming.renewing.ROUND_S", 0.01)
+    if not answers_in_time:
+        monkeypatch.setattr("pocketmq.proxy.consuming.renewing.PATIENCE_S", 0.01)
+    clock = ManualClock(START_MS)
+    brokers = Brokers(clock)
+    first = Receipt.parse(f"0 {START_MS} 60000 0 0 late 0 0 0")
+    async with TaskOwner("renewals") as tasks:
+        renewing = Renewing(clock, brokers, lambda *_: True, group_config, tasks)  # type: ignore[arg-type]
+        renewing.held.add(Held("c", "G", "T", "m", first, 0))
+        renewing.start()
+        await clock.move_to(START_MS + 55_000)
+        assert brokers.asked == ["late"]
+        leaving = asyncio.create_task(renewing.leave("c", "G"))
+        if answers_in_time:
+            for _ in range(10):
+                await asyncio.sleep(0)  # noqa: TID251 - turns in which it would give back
+            assert not brokers.given_back
+            brokers.answers.set()
+        await leaving
+        [given] = brokers.given_back
+        # Without an answer the older one is all there is.
+        assert given.popped_ms == START_MS + (55_000 if answers_in_time else 0)
+        brokers.answers.set()
+        await renewing.stop()

@@ -33,7 +33,8 @@ STOP_S: Final = 3.0
 """Real seconds in which all that clients hold is given back when the proxy stops."""
 
 PATIENCE_S: Final = 3.0
-"""Real seconds for which an ack waits for its renewal (`lockTimeoutMsInHandleGroup`)."""
+"""Real seconds for which an ack waits for its renewal (`lockTimeoutMsInHandleGroup`), and so does
+what is given back."""
 
 
 class Renewing:
@@ -92,17 +93,11 @@ class Renewing:
         # The handle was never held, or was given up: the broker decides by the client's own handle.
         if held is None:
             return Receipt.parse(handle)
-        renewal = self._under_way.get(held)
-        if renewal is not None:
-            # A renewal under way changes the handle: an ack by the older one would not reach the
-            # newest check point. After the patience it is tried all the same.
-            await asyncio.wait({renewal}, timeout=PATIENCE_S)
+        await self._answered(held)
         return held.receipt
 
     async def leave(self, client_id: str, group: str) -> None:
         """A client has gone: others get what it held."""
-        # could be better: a renewal under way is not waited for, so a message given back by the
-        # older handle may come a second time when the renewed time ends.
         await asyncio.gather(*(self._give_back(held) for held in self.held.leave(client_id, group)))
 
     async def _round(self) -> None:
@@ -124,7 +119,19 @@ class Renewing:
             place = self._places[broker_name] = asyncio.Semaphore(AT_ONCE)
         return place
 
+    async def _answered(self, held: Held) -> None:
+        """Wait until no renewal of it is under way, though no longer than the patience.
+
+        A renewal changes the handle: what is asked by the older one would not reach the newest
+        check point. After the patience it is tried all the same.
+        """
+        renewal = self._under_way.get(held)
+        if renewal is not None:
+            await asyncio.wait({renewal}, timeout=PATIENCE_S)
+
     async def _give_back(self, held: Held) -> None:
+        # Before it takes a place, which the renewal may be waiting for.
+        await self._answered(held)
         async with self._place(held):
             await self._requests.give_back(held.receipt, held.topic, held.group)
 
