@@ -128,12 +128,9 @@ class RoleThreads:
         # If one fails to start, all stop: those that run already would keep their threads and
         # ports.
         try:
-            await asyncio.gather(*(each.start() for each in self._of("nameserver")))
-            await asyncio.gather(*(each.start() for each in self._of("broker")))
-            await asyncio.gather(*(each.start() for each in self._of("proxy")))
+            for role in ("nameserver", "broker", "proxy"):
+                await self._start_all(role)
         except BaseException:
-            # could be better: `gather` does not wait for starts that are under way, and `stop`
-            # passes over roles that have no thread yet.
             await self.stop()
             raise
 
@@ -187,6 +184,13 @@ class RoleThreads:
         return on_one_processor()
 
     # -- inside -----------------------------------------------------------------------------
+
+    async def _start_all(self, role: str) -> None:
+        # All are waited for, also after an error: `stop` passes over roles that have no thread yet.
+        starts = (each.start() for each in self._of(role))
+        for result in await asyncio.gather(*starts, return_exceptions=True):
+            if isinstance(result, BaseException):
+                raise result
 
     def _of(self, role: str) -> list[RoleThread]:
         return [each for each in self._roles.values() if each.role == role]
