@@ -16,6 +16,7 @@ import msgspec
 from pocketmq.broker.store.flush.checkpoint import CHECKPOINT
 from pocketmq.protocol.hosts import host_text
 from pocketmq.protocol.layout import Layout
+from pocketmq.protocol.messages.validation import is_folder_name
 from pocketmq.protocol.store_layout import INDEX_HEADER, MAGIC_V2, QUEUE_ENTRY, RECORD
 from pocketmq.runtime.errors import CallerError
 
@@ -55,11 +56,16 @@ def store_bytes(root: Path, offset: int) -> StoreBytes:
     """The record at a log offset, its consume queue entry, index header and checkpoint.
 
     Raises:
-        CallerError: There is no record at this offset.
+        CallerError: There is no record at this offset, or none with a topic.
     """
     record = list(_record(root, offset))
     values = {field.name: field.value for field in record}
-    # The record says where its queue entry is.
+    if "TOPIC" not in values:
+        raise CallerError(f"the record at {offset} is not complete yet: its topic is missing")
+    # Read from the log, where anything may stand, and to be a folder's name below.
+    if not is_folder_name(values["TOPIC"]):
+        raise CallerError(f"the record at {offset} has no topic that a store takes")
+    # The record says itself where its entry is.
     queue = root / "consumequeue" / values["TOPIC"] / values["QUEUEID"]
     entry_at = int(values["QUEUEOFFSET"]) * QUEUE_ENTRY_BYTES
     index = sorted((root / "index").glob("[0-9]*"))
@@ -123,11 +129,15 @@ def _fields(
 def _file_part(folder: Path, offset: int, size: int) -> bytes:
     """Bytes of a run of files, each called after the offset of its first byte."""
     try:
-        names = sorted(each.name for each in folder.iterdir() if each.name.isdigit())
+        names = sorted(each.name for each in folder.iterdir() if _is_number(each.name))
     except OSError:
         return b""
     before = [name for name in names if int(name) <= offset]
     return _read(folder / before[-1], offset - int(before[-1]), size) if before else b""
+
+
+def _is_number(name: str) -> bool:
+    return name.isascii() and name.isdigit()
 
 
 def _read(path: Path, at: int, size: int) -> bytes:
@@ -135,5 +145,5 @@ def _read(path: Path, at: int, size: int) -> bytes:
         with path.open("rb") as file:
             file.seek(at)
             return file.read(size)
-    except OSError:
+    except (OSError, ValueError):  # ValueError: so far no file system counts
         return b""
