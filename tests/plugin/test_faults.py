@@ -8,7 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from pocketmq.client import Message, Producer, PushConsumer
-from pocketmq.operation.faults.rule import WrongFaultError
+from pocketmq.operation.faults.rule import Deed, WrongFaultError
+from pocketmq.protocol.errors import RequestTimeoutError
+from pocketmq.protocol.transport.remoting import RemotingClient
 from pocketmq.runtime.errors import PocketMQError
 from pocketmq.testing import Cluster, WrongClusterError, start_cluster
 from pocketmq.testing.cluster import Faults
@@ -68,6 +70,36 @@ def test_a_send_is_failed_with_a_code_once(faults: Faults, producer: SyncProduce
     faults.clear(other)
     send(producer)
     assert stored(faults.cluster) == before + 1
+
+
+@pytest.mark.parametrize("do", ["fail", "partition"])
+def test_a_rule_that_a_role_does_not_take_holds_nowhere(
+    running: Cluster, faults: Faults, monkeypatch: pytest.MonkeyPatch, do: Deed
+) -> None:
+    control = running.control.faults
+    tell, asked = control._tell, list[str]()
+    before = faults.add("delay", code="QUERY_MESSAGE", delay_ms=1)
+
+    async def tell_all_but_one(remoting: RemotingClient, name: str) -> None:
+        asked.append(name)
+        if name == "broker-b":
+            raise RequestTimeoutError(name, "SET_FAULTS", 1)
+        await tell(remoting, name)
+
+    async def held_by(name: str) -> list[str]:
+        async with control._remoting() as remoting:
+            return list((await control._report(remoting, name, after=0)).counts)
+
+    others = {"other": "nameserver-1"} if do == "partition" else {"code": "SEND_MESSAGE"}
+    with monkeypatch.context() as patch:
+        patch.setattr(control, "_tell", tell_all_but_one)
+        with pytest.raises(RequestTimeoutError):
+            faults.add(do, role="broker-a", **others)  # type: ignore[arg-type]
+    assert {"broker-a", "broker-b"} <= set(asked)
+    assert faults.rules == [before]
+    # The rule that was there holds on.
+    assert running.thread.result(held_by("broker-a")) == [before.id]
+    assert running.thread.result(held_by("broker-b")) == [before.id]
 
 
 def test_a_lost_answer_leaves_the_message_stored(faults: Faults, producer: SyncProducer) -> None:

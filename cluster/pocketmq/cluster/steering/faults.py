@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
@@ -53,6 +54,7 @@ class ClusterFaults:
         Raises:
             WrongFaultError: It contradicts itself.
             WrongClusterError: It names a role that there is not, or there are too many.
+            RemotingError, BrokerError: A role does not take it; the others give it back.
         """
         checked = rule.checked()
         for name in (checked.role, checked.other):
@@ -65,10 +67,14 @@ class ClusterFaults:
             raise WrongClusterError(f"{MOST_RULES} fault rules are there; clear some first")
         self._made += 1
         named = msgspec.structs.replace(checked, id=f"r{self._made}")
-        # could be better: if a role does not answer below, the rule stays and applies at the
-        # others.
         self._rules[named.id] = named
-        await self._send()
+        try:
+            await self._send()
+        except BaseException:
+            # Nobody hears its id, so nobody could clear it.
+            self._rules.pop(named.id, None)
+            await self._take_back()
+            raise
         return named
 
     async def clear(self, rule_id: str | None = None) -> int:
@@ -138,6 +144,13 @@ class ClusterFaults:
     async def _send(self) -> None:
         async with self._remoting() as remoting:
             await self._tell_all(remoting)
+
+    async def _take_back(self) -> None:
+        """Tell all roles what is left; one that does not answer hears it with the next change."""
+        async with self._remoting() as remoting:
+            told = (self._tell(remoting, name) for name in self._running())
+            # At once, and whatever becomes of each: one of them has just failed.
+            await asyncio.gather(*told, return_exceptions=True)
 
     async def _tell_all(self, remoting: RemotingClient) -> None:
         running = self._running()
