@@ -74,7 +74,7 @@ class ClusterAccess:
         Raises:
             ConfigError: See the class.
         """
-        # Nobody asked for users at all, which is not the same as users without any rule.
+        # Nobody asked for users, which differs from users without any rule.
         if users is None and rules is None and super_users is None:
             return None
         return cls(
@@ -100,7 +100,7 @@ class ClusterAccess:
         """
         decode = msgspec.json.decode if path.suffix == ".json" else msgspec.toml.decode
         try:
-            # A field that is not known is refused: a misspelt `acl` would let everybody do all.
+            # Unknown fields are refused: a misspelt `acl` would allow everything.
             found = decode(path.read_bytes(), type=UsersFile)
         except OSError as exc:
             raise ConfigError("users", f"{path}: {exc.strerror or exc}") from exc
@@ -126,7 +126,7 @@ class ClusterAccess:
                     raise ConfigError(
                         "users", f"{path} is gone, and brokers there know its key", advice=advice
                     )
-                # Written before any broker starts with it: one that knows a lost key could not be
+                # Written before any broker starts: a cluster whose key was lost could not be
                 # steered.
                 _write_key(path, self.steering)
                 return replace(self, made_file=data / MADE_FILE)
@@ -136,7 +136,7 @@ class ClusterAccess:
             raise DiskError(path, reason, advice="choose another folder") from exc
 
     def __post_init__(self) -> None:
-        # Only one of both passwords could count.
+        # Only one of the two passwords could count.
         both = self.users.keys() & self.super_users.keys()
         if both:
             advice = "name each user once"
@@ -150,7 +150,7 @@ class ClusterAccess:
             if len(parts) != 3:
                 advice = "write (user, resource, actions)"
                 raise ConfigError("acl", f"{rule!r} is no rule", advice=advice)
-            # Rules of super users would mean nothing, so only normal users are looked for.
+            # Super users need no rules, so only normal users are looked up.
             if rule[0] not in self.users:
                 advice = f"there are {', '.join(self.users) or 'none'}"
                 raise ConfigError("acl", f"{rule[0]!r} is no user of `users`", advice=advice)
@@ -184,7 +184,7 @@ class ClusterAccess:
             f"POCKETMQ_{role}_{name.upper()}": str(value).lower() if value is True else str(value)
             for role, options in (("BROKER", self.broker_options), ("PROXY", self.proxy_options))
             for name, value in options.items()
-            # A variable that is absent is the default, which is false.
+            # Without its variable an option has its default, which is false.
             if value is not False
         }
 
@@ -209,10 +209,11 @@ class ClusterAccess:
             body = reply.body_view
             found = decode_body(body, list[UserInfo], reply.encoding) if body else []
             known = {each.username for each in found}
-            # Only its steering user is there: a new store, to which all users are unknown.
+            # A new store has only the steering user, and none of the others.
             is_new = known <= {self.steering.access_key}
             lacking = {*self.users, *self.super_users} - known
-            # On a store that was there, one that is missing was deleted by somebody, and stays so.
+            # A user that was created before and is missing now was deleted by somebody, and stays
+            # deleted.
             coming = lacking if is_new else lacking - before
             for kind, users in (("Super", self.super_users), ("Normal", self.users)):
                 for name in sorted(users.keys() & coming):
@@ -227,7 +228,7 @@ class ClusterAccess:
                 if user in coming or (user in unsure and resource not in there[user]):
                     expect(await remoting.call(address, *_granting(user, resource, actions)))
 
-        # Last, so that a kill before this has the next start make them again.
+        # Last, so that after a kill before this the next start creates them again.
         self._note_made(before)
 
     def _made_before(self) -> set[str]:

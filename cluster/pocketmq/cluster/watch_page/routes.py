@@ -87,7 +87,7 @@ def live_routes(control: ClusterControl, guard: Guard) -> list[Route]:
     async def store(request: Request) -> Response:
         broker = control.known(request.query_params.get("broker", ""))
         offset = request.query_params.get("offset", "")
-        # So long a number is no offset, and `int` of a million digits would hold up the loop.
+        # An offset is never longer, and `int` of a million digits would block the loop.
         if not (offset.isascii() and offset.isdigit() and len(offset) <= 18):
             raise CallerError("offset is missing: a byte of the commit log")
         from pocketmq.cluster.watch_page.store_bytes import store_bytes  # loads the broker's store

@@ -65,7 +65,7 @@ def store_bytes(root: Path, offset: int) -> StoreBytes:
     # Read from the log, where anything may stand, and to be a folder's name below.
     if not is_folder_name(values["TOPIC"]):
         raise CallerError(f"the record at {offset} has no topic that a store takes")
-    # The record says itself where its entry is.
+    # The record says where its queue entry is.
     queue = root / "consumequeue" / values["TOPIC"] / values["QUEUEID"]
     entry_at = int(values["QUEUEOFFSET"]) * QUEUE_ENTRY_BYTES
     index = sorted((root / "index").glob("[0-9]*"))
