@@ -9,10 +9,14 @@ import pytest
 
 from pocketmq.client import Message
 from pocketmq.pipeline.errors import OptionError
+from pocketmq.pipeline.jobs import export
 from pocketmq.pipeline.jobs.on_spark import job_session, messages, plain_errors
+from pocketmq.pipeline.jobs.replay_job import replay
+from pocketmq.pipeline.jobs.trace_job import trace
 from pocketmq.runtime.errors import CallerError, PocketMQError
 from support.remade_store import write
 from support.spark_cluster import SparkCluster
+from support.spark_store import open_store, put, stored
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,3 +63,17 @@ def test_a_source_that_is_none_is_told_in_one_line(spark: SparkSession, tmp_path
         plain_errors(),
     ):
         messages(spark, "topic:T", columns=COLUMNS, nameservers="127.0.0.1:1").count()
+
+
+@pytest.mark.parametrize("kind", ["parquet", "delta"])
+def test_jobs_read_what_an_export_wrote_into_a_folder_with_a_space(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    with open_store(tmp_path / "broker-a") as store:
+        put(store, [stored(b"%d" % number, keys=f"order-{number}") for number in range(5)])
+    table = f"{kind}:{tmp_path / 'my tables 50%'}"
+    stores = str(tmp_path / "broker-a")
+    assert export("T", table, stores=stores, rows_per_commit=3, spark=spark).rows == 5
+    (step,) = trace("order-4", [table])
+    assert (step.what, step.broker, step.offset) == ("was stored", "broker-a", 4)
+    assert replay(table, "Again", nameservers="127.0.0.1:1", dry_run=True).messages == 5

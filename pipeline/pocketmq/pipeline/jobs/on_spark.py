@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
 
 from pocketmq.pipeline.spark.package import package
 from pocketmq.pipeline.spark.plainly import told_by_spark
@@ -27,6 +28,7 @@ from pocketmq.pipeline.spark.session import check_spark, is_on_this_machine, ses
 from pocketmq.runtime.errors import CallerError
 
 if TYPE_CHECKING:
+    from deltalake import DeltaTable
     from pyspark.sql import DataFrame, SparkSession
 
 LOCAL: Final = "local[2]"
@@ -186,7 +188,7 @@ def _table(spark: SparkSession, kind: str, where: str) -> DataFrame:
         check_deltalake()
         from deltalake import DeltaTable
 
-        return _files(spark, DeltaTable(where).file_uris())
+        return _files(spark, _delta_files(DeltaTable(where)))
     if kind == "iceberg":
         from pocketmq.pipeline.lake import IcebergTarget
 
@@ -196,6 +198,16 @@ def _table(spark: SparkSession, kind: str, where: str) -> DataFrame:
     if "://" not in where and not Path(where).exists():
         raise CallerError(f"there is no table {where!r}")
     return spark.read.parquet(where)
+
+
+def _delta_files(table: DeltaTable) -> list[str]:
+    """Paths as Spark takes them; addresses are left as they are."""
+    # A local table's files begin with its path as in an address, without the scheme. Behind that
+    # they are called as on the disk, where a partition's value may have `%` too.
+    root = table.table_uri.removeprefix("file://")
+    return [
+        uri if "://" in uri else unquote(root) + uri.removeprefix(root) for uri in table.file_uris()
+    ]
 
 
 def _files(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
