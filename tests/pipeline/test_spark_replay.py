@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import pytest
 from pocketmq.client import Message, MessageQueue
 from pocketmq.pipeline import read_store, read_topic
 from pocketmq.pipeline.jobs import replay_rows
-from pocketmq.pipeline.jobs.commit_samples import read_samples
+from pocketmq.pipeline.jobs.commit_samples import read_samples, samples_of_source
 from pocketmq.pipeline.jobs.offset_looks import sample
 from pocketmq.pipeline.jobs.replay_job import Replayed, ReplayOptions, replay
 from pocketmq.pipeline.jobs.replay_rows import ROWS_AT_ONCE, Row, in_order, partitions, read_parts
@@ -22,6 +23,7 @@ from pocketmq.pipeline.sending.sender import Sender
 from pocketmq.pipeline.sending.sink_rows import Batch
 from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from support.exported import as_exported
+from support.remade_store import write
 from support.spark_cluster import SparkCluster
 from support.spark_store import START_MS, open_store, put, stored
 
@@ -112,6 +114,23 @@ def test_rows_of_stores_and_tables_come_by_time_and_in_the_order_of_their_queues
         "REPLAY_STORE_MS": str(START_MS),
         "WAIT": "true",
     }
+
+
+def test_stores_of_one_name_are_found_however_their_paths_are_written(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    brokers = [f"{tmp_path}/{folder}/broker-a" for folder in ("one", "two")]
+    for broker in brokers:
+        write(Path(broker), range(3))
+        (Path(broker) / "config").mkdir(exist_ok=True)
+        table = {"offsetTable": {"T@billing": {"0": 2}}}
+        (Path(broker) / "config/consumerOffset.json").write_text(json.dumps(table))
+    source = f"store:{tmp_path}/one/broker-a/, ~/two/./broker-a"
+    found = Counter(row.queue.broker_name for row in rows_in(spark, source))
+    assert found == dict.fromkeys(brokers, 3)
+    looks = [look for each in samples_of_source(source) for look in each]
+    assert {look.broker for look in looks} == set(brokers)
 
 
 def test_there_are_more_parts_the_more_rows_there_are() -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from pocketmq.pipeline.jobs.on_spark import kind_of, store_options
+from pocketmq.pipeline.jobs.on_spark import kind_of
 from pocketmq.protocol.bodies.offsets import ConsumerOffsetTable
 from pocketmq.protocol.body import decode_json
 from pocketmq.protocol.errors import BadRequestError
@@ -107,10 +107,10 @@ def samples_of_source(source: str) -> list[Iterator[Sample]]:
     kind, where = kind_of(source)
     if kind != "store":
         return []
-    options = store_options(where.split(","))
-    paths = options["path"].split(",")
-    names = options.get("brokerName", options["path"]).split(",")
-    return [samples_of_store(Path(path), name) for path, name in zip(paths, names, strict=True)]
+    from pocketmq.pipeline.stores.store_roots import roots_of_job
+
+    roots = roots_of_job(where.split(","))
+    return [samples_of_store(Path(str(root.path)), root.broker_name) for root in roots]
 
 
 def samples_of_store(root: Path, broker: str) -> Iterator[Sample]:

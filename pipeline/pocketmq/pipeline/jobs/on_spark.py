@@ -64,7 +64,7 @@ def job_session(
     check_spark()
     from pyspark.sql import SparkSession
 
-    # Spark allows one session in a process, so the next job reuses it.
+    # Spark allows one in a process; the next job takes it over.
     running = SparkSession.getActiveSession()
     if running is not None:
         runs_at = running.conf.get("spark.master", "")
@@ -72,13 +72,13 @@ def job_session(
             raise CallerError(f"Spark runs at {runs_at} in this process and not at {master}")
         return running
     given = submitted()
-    # The caller's choice comes first, then the environment's, then spark-submit's.
+    # The caller goes first, then the environment, and spark-submit last.
     place = master or os.environ.get("SPARK_MASTER") or given.get("spark.master", "") or LOCAL
     if starting is not None:
         starting(place)
     own = dict(settings or {})
     own.setdefault("spark.ui.showConsoleProgress", str(sys.stderr.isatty()).lower())
-    # Packages are brought along unless spark-submit was given some already.
+    # Unless whoever submitted it has brought packages already.
     if not is_on_this_machine(place) and "spark.archives" not in given:
         own = {**_brought_along(also), **own}
     return session(name, master=place, settings=own)
@@ -88,7 +88,7 @@ def _brought_along(also: Sequence[str]) -> dict[str, str]:
     """Settings with which executors are given PocketMQ, from a folder that lasts as long as this
     process."""
     folder = Path(tempfile.mkdtemp(prefix="pocketmq-spark-"))
-    # Executors fetch the folder's files from this process until it ends.
+    # Executors fetch it from this process, so it has to last as long.
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return package(folder, also).settings
 
@@ -104,7 +104,7 @@ def plain_errors() -> Iterator[None]:
         yield
     except Exception as exc:
         found = told_by_spark(exc)
-        # An error of PocketMQ's own is raised as it is, with its traceback.
+        # An error of our own is raised as it is, with its own traceback.
         if found is exc:
             raise
         raise found from exc
@@ -145,7 +145,7 @@ def messages(
         read = spark.read.format("pocketmq-store").options(**options, columns=",".join(columns))
         return read.load()
     table = _table(spark, kind, where)
-    # Checked here: Spark's error would name its own column and not the file.
+    # Spark would name its own column and not the file's owner; an export chooses columns.
     for name in (*columns, *(["topic"] if topics else [])):
         if name not in table.columns:
             raise CallerError(f"{where}: the table has no column {name!r}; export it with it")
@@ -157,26 +157,26 @@ def messages(
 def kind_of(source: str) -> tuple[str, str]:
     """One of `KINDS`, and what follows it."""
     kind, colon, where = source.partition(":")
-    # A path may contain a colon too, so only known kinds count as a prefix.
+    # A path may have a colon too.
     if colon and kind in KINDS:
         return kind, where
     return ("store" if Path(source).expanduser().is_dir() else "topic"), source
 
 
 def store_options(paths: Sequence[str], topics: Sequence[str] = ()) -> dict[str, str]:
-    """Options of `pocketmq-store` for these directories; a broker is called as its directory.
+    """Options of `pocketmq-store` for these directories, and for brokers' names.
 
     Raises:
         OptionError: One is no store.
     """
-    from pocketmq.pipeline.stores.store_roots import find_roots
+    from pocketmq.pipeline.stores.store_roots import roots_of_job
 
-    roots = find_roots([path.strip() for path in paths], (), "store")
-    names = [root.path.name for root in roots]
-    options = {"path": ",".join(str(root.path) for root in roots), "topic": ",".join(topics)}
-    # Names are taken from the folders only if they differ; otherwise two stores would mix.
-    if len(set(names)) == len(names):
-        options["brokerName"] = ",".join(names)
+    roots = roots_of_job(paths)
+    options = {
+        "path": ",".join(str(root.path) for root in roots),
+        "brokerName": ",".join(root.broker_name for root in roots),
+        "topic": ",".join(topics),
+    }
     return {name: value for name, value in options.items() if value}
 
 

@@ -58,17 +58,9 @@ class StoreSource:
     """Store directories; a broker's name is that of its directory."""
 
     def __init__(self, paths: Sequence[str], topics: Sequence[str] = ()) -> None:
-        from pocketmq.pipeline.stores.store_roots import Root, find_roots
+        from pocketmq.pipeline.stores.store_roots import roots_of_job
 
-        found = find_roots([path.strip() for path in paths], (), "store")
-        names = [root.path.name for root in found]
-        # Used only if they differ: two stores of one name would become one broker with mixed
-        # queues.
-        unique = len(set(names)) == len(names)
-        self.roots = [
-            Root(root.path, name if unique else root.broker_name)
-            for root, name in zip(found, names, strict=True)
-        ]
+        self.roots = roots_of_job(paths)
         self.topics = tuple(topics)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -104,16 +96,16 @@ class StoreSource:
                     queue = MessageQueue(files.topic, root.broker_name, files.queue_id)
                     place = marked_places(stand, {queue: (low, high)}).get(queue, -1)
                     now = stored_mark(files, place, log)
-                    # Closed at once: a store may have thousands of queues, each with a file.
+                    # At once: a store may have thousands of queues, and each holds a file.
                     files.row.close()
                     suspects = others(
                         stand, {queue: (low, high)}, {queue: now} if now is not None else {}
                     )
-                    # Only queues that differ from the saved state are searched.
+                    # Only queues that are not as they were are looked into.
                     cut = cuts_by(self.marks, stand, suspects, {queue: low}, {queue: high})
                     begin, loss = resume(queue, stand, (low, high), now, cut.get(queue))
-                    # The queue is read on even after a loss: the caller decides whether the loss is
-                    # an error.
+                    # From where reading goes on, whatever was lost: the caller decides whether that
+                    # is an error.
                     found.append(QueueRows(queue, begin, high, loss))
         return found + gone_queues(found, stand, self.topics)
 
@@ -184,7 +176,7 @@ async def _topic_queues(settings: ReadSettings, stand: Checkpoint) -> list[Queue
     client = client_on_loop(settings.access)
     queues = await plan_reads.find_queues(client, settings)
     bounds = await client.bounds(queues)
-    # One message of each queue, however long the queue is.
+    # One message of each queue, whatever the queue's length.
     now = await read_marks(client, settings.pull.group, marked_places(stand, bounds))
     found = []
     lows = {queue: each.low for queue, each in bounds.items()}
@@ -194,7 +186,7 @@ async def _topic_queues(settings: ReadSettings, stand: Checkpoint) -> list[Queue
     for queue, (low, high) in bounds.items():
         begin, loss = resume(queue, stand, (low, high), now.get(queue), cut.get(queue))
         found.append(QueueRows(queue, begin, high, loss))
-    # Only of topics that are read: the saved state may know others from another run.
+    # Of topics that are read: a stand may know others from another run.
     missing = [
         queue for queue in stand.offsets if queue not in bounds and queue.topic in settings.topics
     ]

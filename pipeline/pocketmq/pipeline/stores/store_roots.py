@@ -46,6 +46,22 @@ def find_roots(
     return roots
 
 
+def roots_of_job(paths: Sequence[str]) -> list[Root]:
+    """The stores that a job names, each of a broker that is called as its directory.
+
+    Where two directories have one name, brokers are called as the paths.
+
+    Raises:
+        OptionError: A path is no store.
+    """
+    found = find_roots([path.strip() for path in paths], (), "store")
+    names = [root.path.name for root in found]
+    # Two stores of one directory name would become one broker, and their queues mix.
+    if len(set(names)) < len(names):
+        names = [str(root.path) for root in found]
+    return [Root(root.path, name) for root, name in zip(found, names, strict=True)]
+
+
 def _check_store(path: Place, text: str, source: str) -> None:
     if not path.is_folder():
         around = path.folder()
