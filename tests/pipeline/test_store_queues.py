@@ -13,6 +13,8 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles, ReadMaxRows
 
 from pocketmq.pipeline.errors import DataLossError, OptionError
+from pocketmq.pipeline.jobs.sources import source_of
+from pocketmq.pipeline.progress.checkpoint import Checkpoint
 from pocketmq.pipeline.spark.store_queue_stream import StoreQueueReader
 from pocketmq.pipeline.spark.stream_figures import figures_of
 from pocketmq.pipeline.stores.store_read import StoreSettings
@@ -102,10 +104,41 @@ def test_what_is_no_stream_of_queues_is_refused(root: Path, tmp_path: Path) -> N
         Table(root).reader(table="index", columns="")
     with pytest.raises(OptionError, match="no store has a queue of topic 'U'"):
         Table(root).reader(topic="U").initialOffset()
+    with pytest.raises(OptionError, match=r"'maxFilesPerTrigger'.*streamBy=files"):
+        Table(root).reader(maxFilesPerTrigger="1")
+    with pytest.raises(OptionError, match=r"'scan'.*streamBy=queues reads the queues"):
+        Table(root).reader(scan="commitlog")
     shutil.copytree(root, tmp_path / "copy")
     both = {"path": f"{root},{tmp_path / 'copy'}", "brokerName": "broker-a,broker-a"}
     with pytest.raises(OptionError, match="are both of broker 'broker-a'"):
         Table(root).reader(**both).initialOffset()
+
+
+def test_a_store_with_messages_and_without_queues_is_refused(root: Path) -> None:
+    table = Table(root)
+    write(root, range(2))
+    assert table.run() == 2
+    shutil.rmtree(root / "consumequeue")
+    advice = f"{root} has messages but no queues; run `pocketmq store rebuild {root}`"
+    for reading in (
+        table.run,
+        Table(root).run,
+        lambda: source_of(f"store:{root}").queues(Checkpoint({})),
+        lambda: list(source_of(f"store:{root}").batches(["body"])),
+    ):
+        with pytest.raises(OptionError, match=re.escape(advice)):
+            reading()
+
+
+def test_a_store_without_messages_has_no_rows_yet(root: Path) -> None:
+    with open_store(root):
+        pass
+    (root / "commitlog").mkdir(exist_ok=True)
+    table = Table(root)
+    assert source_of(f"store:{root}").queues(Checkpoint({})) == []
+    assert table.run(topic="") == 0
+    write(root, range(2))
+    assert table.run(topic="") == 2
 
 
 def test_a_topic_made_anew_stops_the_stream_however_long_it_is_or_is_read_beside(

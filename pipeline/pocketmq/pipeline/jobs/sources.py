@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pocketmq.pipeline.errors import OptionError
 from pocketmq.pipeline.jobs.on_spark import kind_of
 from pocketmq.pipeline.jobs.queue_rows import QueueRows, Source, gone_queues
 from pocketmq.pipeline.jobs.table_source import TableSource
@@ -55,12 +56,18 @@ def is_topic(text: str) -> bool:
 
 
 class StoreSource:
-    """Store directories; a broker's name is that of its directory."""
+    """Store directories; a broker's name is that of its directory.
+
+    Raises:
+        OptionError: A path is no store, or its messages have no queues.
+    """
 
     def __init__(self, paths: Sequence[str], topics: Sequence[str] = ()) -> None:
+        from pocketmq.pipeline.stores.store_plan import check_queues
         from pocketmq.pipeline.stores.store_roots import roots_of_job
 
         self.roots = roots_of_job(paths)
+        check_queues(self.roots, lambda problem: OptionError("store", "path", problem))
         self.topics = tuple(topics)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

@@ -22,6 +22,7 @@ from pocketmq.pipeline.stores.store_bounds import Slice
 from pocketmq.pipeline.stores.store_files import log_files
 from pocketmq.pipeline.stores.store_plan import (
     QueuePart,
+    check_queues,
     check_topics,
     choose_queues,
     is_named,
@@ -53,12 +54,14 @@ class StoreQueuePlan:
         settings: Of the source.
 
     Raises:
-        OptionError: A path is no store, no store has the topic, or two are of one broker.
+        OptionError: A path is no store or has no queues, no store has the topic, or two are of one
+            broker.
     """
 
     def __init__(self, settings: StoreSettings) -> None:
         self._settings = settings
         self._roots = find_stores(settings)
+        check_queues(self._roots, lambda problem: settings.options.error("path", problem))
         check_topics(
             self._roots,
             settings.topics,

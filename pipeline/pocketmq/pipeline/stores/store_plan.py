@@ -21,7 +21,7 @@ from pocketmq.pipeline.columns.record_columns import ROWS
 from pocketmq.pipeline.errors import near
 from pocketmq.pipeline.options.row_filter import RowFilter
 from pocketmq.pipeline.stores import store_keys
-from pocketmq.pipeline.stores.log_walk import sound_end
+from pocketmq.pipeline.stores.log_walk import sound_end, walk
 from pocketmq.pipeline.stores.places import Place
 from pocketmq.pipeline.stores.store_bounds import Slice, bounded
 from pocketmq.pipeline.stores.store_files import (
@@ -99,6 +99,24 @@ def check_topics(
         # A store without queues is read from its log, which may have any topic.
         if known and topic not in known:
             raise error(f"no store has a queue of topic {topic!r}", near=near(topic, known))
+
+
+def check_queues(roots: Sequence[Root], error: Callable[[str], Exception]) -> None:
+    """Raise `error(problem)` for a store with messages but no queues, which would read as empty."""
+    for root in roots:
+        # The first queue settles it; a store may have thousands.
+        if next(queues_of(root.path), None) is None and _has_messages(root):
+            advice = f"run `pocketmq store rebuild {root.path}`, which makes them from the log"
+            raise error(f"{root.path} has messages but no queues; {advice}")
+
+
+def _has_messages(root: Root) -> bool:
+    with log_files(root.path) as log:
+        return any(
+            len(window.positions)
+            for start, length in zip(log.starts, log.lengths, strict=True)
+            for window in walk(log, start, start + length)
+        )
 
 
 def plan_queues(
