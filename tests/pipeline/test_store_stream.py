@@ -258,3 +258,8 @@ def test_a_file_that_goes_while_its_task_runs_is_an_error(copy: Path) -> None:
 def test_only_messages_can_be_followed(copy: Path) -> None:
     with pytest.raises(OptionError, match="'index' cannot be read as a stream"):
         stream(copy, table="index", columns="keyHash")
+
+
+def test_a_limit_of_messages_is_refused(copy: Path) -> None:
+    with pytest.raises(OptionError, match=r"'maxOffsetsPerTrigger'.*streamBy=queues"):
+        stream(copy, maxOffsetsPerTrigger="100")

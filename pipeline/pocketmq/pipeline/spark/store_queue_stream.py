@@ -29,6 +29,12 @@ class StoreQueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if settings.table != "messages":
             problem = f"{settings.table!r} cannot be read as a stream, only `messages`"
             raise settings.options.error("table", problem)
+        if settings.max_files is not None:
+            problem = "it limits a stream by files (streamBy=files); set maxOffsetsPerTrigger"
+            raise settings.options.error("maxFilesPerTrigger", problem)
+        if settings.scan == "commitlog":
+            problem = "a stream with streamBy=queues reads the queues; leave it out"
+            raise settings.options.error("scan", problem)
         self.settings = settings
         self.columns = columns
         self._plan: StoreQueuePlan | None = None
@@ -101,8 +107,6 @@ class StoreQueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from pocketmq.pipeline.options.row_filter import RowFilter
         from pocketmq.pipeline.workers.read_counts import in_worker
 
-        if partition.value is None:
-            return iter(())
         in_worker()
         row_filter = RowFilter.of_tags(self.settings.tags)
         return rows_plainly(batches(self.settings, self.columns, row_filter, partition.value))

@@ -29,6 +29,9 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if settings.table != "messages":
             problem = f"{settings.table!r} cannot be read as a stream, only `messages`"
             raise settings.options.error("table", problem)
+        if settings.max_rows is not None:
+            problem = "it limits a stream by queues (streamBy=queues); set maxFilesPerTrigger"
+            raise settings.options.error("maxOffsetsPerTrigger", problem)
         self.settings = settings
         self.columns = columns
         self._plan: StoreStreamPlan | None = None
