@@ -82,7 +82,7 @@ def test_the_environment_says_where_it_runs_and_the_option_comes_before_it(
 def test_on_a_cluster_a_job_brings_the_package_along(
     started: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    started.job(master="spark://there:7077", also=["fastavro"])
+    started.job(master="spark://there:7077")
     settings = started.asked["settings"]
     code, archive = settings["spark.submit.pyFiles"], settings["spark.archives"]
     assert Path(code).is_file()
