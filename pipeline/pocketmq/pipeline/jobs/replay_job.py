@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pocketmq.pipeline.jobs.on_spark import Starting, job_session, plain_errors
-from pocketmq.pipeline.jobs.queue_rows import QueueRows, Source
+from pocketmq.pipeline.jobs.queue_spans import QueueSpan, Source
 from pocketmq.pipeline.jobs.replay_pace import Pace, ReplayState
 from pocketmq.pipeline.jobs.replay_rows import Row, in_order, marked_as_sent, read_parts
 from pocketmq.pipeline.jobs.sources import StoreSource, source_of
@@ -222,7 +222,7 @@ class _Replay:
     def run(
         self,
         rows: DataFrame | None,
-        queues: Sequence[QueueRows],
+        queues: Sequence[QueueSpan],
         losses: Losses,
         *,
         is_resumed: bool,
@@ -307,7 +307,7 @@ class _Replay:
             on_state(self._done)
         return self._done
 
-    def _miss(self, losses: Losses, part: QueueRows, at: int) -> None:
+    def _miss(self, losses: Losses, part: QueueSpan, at: int) -> None:
         """Stop at, or count, what is gone of a queue whose first message is at that offset."""
         if at > part.low:
             count = counted(at - part.low, "message")
@@ -382,7 +382,7 @@ class _Replay:
         return read.load()
 
 
-def _has_moved(queue: QueueRows, stand: Checkpoint) -> bool:
+def _has_moved(queue: QueueSpan, stand: Checkpoint) -> bool:
     """Whether a queue is not read on where the stand is: it is new, or what follows is lost."""
     at = stand.offsets.get(queue.queue)
     return at is None or (queue.loss is not None and queue.low != at)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pocketmq.pipeline.jobs.on_spark import kind_of, messages, plain_errors
-from pocketmq.pipeline.jobs.queue_rows import NO_PLACE, PLACE, QueueRows
+from pocketmq.pipeline.jobs.queue_spans import NO_PLACE, PLACE, QueueSpan
 from pocketmq.pipeline.options.offsets import to_json
 from pocketmq.pipeline.progress.checkpoint import Mark
 from pocketmq.protocol.messages import properties as names
@@ -57,7 +57,7 @@ class Row(NamedTuple):
 
 
 def read_parts(
-    spark: SparkSession, source: str, queues: Sequence[QueueRows], *, nameservers: str
+    spark: SparkSession, source: str, queues: Sequence[QueueSpan], *, nameservers: str
 ) -> DataFrame:
     """The messages of these parts of a source's queues, as they are sent again.
 

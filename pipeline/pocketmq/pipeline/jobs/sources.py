@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pocketmq.pipeline.errors import OptionError
 from pocketmq.pipeline.jobs.on_spark import kind_of
-from pocketmq.pipeline.jobs.queue_rows import QueueRows, Source, gone_queues
+from pocketmq.pipeline.jobs.queue_spans import QueueSpan, Source, gone_queues
 from pocketmq.pipeline.jobs.table_source import TableSource
 from pocketmq.pipeline.options.offsets import Offsets
 from pocketmq.pipeline.options.row_filter import RowFilter
@@ -87,7 +87,7 @@ class StoreSource:
             for part in parts:
                 yield from scan.batches(part)
 
-    def queues(self, stand: Checkpoint) -> list[QueueRows]:
+    def queues(self, stand: Checkpoint) -> list[QueueSpan]:
         """What is stored now."""
         from pocketmq.pipeline.progress.cut_short import cuts_by
         from pocketmq.pipeline.progress.marks import stored_mark
@@ -113,7 +113,7 @@ class StoreSource:
                     begin, loss = resume(queue, stand, (low, high), now, cut.get(queue))
                     # From where reading goes on, whatever was lost: the caller decides whether that
                     # is an error.
-                    found.append(QueueRows(queue, begin, high, loss))
+                    found.append(QueueSpan(queue, begin, high, loss))
         return found + gone_queues(found, stand, self.topics)
 
     def marks(self, offsets: Offsets) -> dict[MessageQueue, Mark]:
@@ -153,7 +153,7 @@ class TopicSource:
 
         yield from read_topic(self.topic, columns=",".join(columns), **self.options)
 
-    def queues(self, stand: Checkpoint) -> list[QueueRows]:
+    def queues(self, stand: Checkpoint) -> list[QueueSpan]:
         """Up to the present ends. A queue whose broker is away stays where it is."""
         from pocketmq.pipeline.topics.settings import ReadSettings
         from pocketmq.pipeline.workers.loop import shared_loop
@@ -172,7 +172,7 @@ class TopicSource:
         return shared_loop().result(read_marks(client, settings.pull.group, offsets))
 
 
-async def _topic_queues(settings: ReadSettings, stand: Checkpoint) -> list[QueueRows]:
+async def _topic_queues(settings: ReadSettings, stand: Checkpoint) -> list[QueueSpan]:
     """Each queue with the offsets that are to be read, and what is lost. On the shared loop."""
     from pocketmq.pipeline.progress import plan_reads
     from pocketmq.pipeline.progress.cut_short import cuts
@@ -192,10 +192,10 @@ async def _topic_queues(settings: ReadSettings, stand: Checkpoint) -> list[Queue
     cut = await cuts(client, settings.pull.group, stand, suspects, lows, ends)
     for queue, (low, high) in bounds.items():
         begin, loss = resume(queue, stand, (low, high), now.get(queue), cut.get(queue))
-        found.append(QueueRows(queue, begin, high, loss))
+        found.append(QueueSpan(queue, begin, high, loss))
     # Of topics that are read: a stand may know others from another run.
     missing = [
         queue for queue in stand.offsets if queue not in bounds and queue.topic in settings.topics
     ]
     lost = await missing_losses(client, stand, missing)
-    return found + [QueueRows(loss.queue, loss.wanted, loss.wanted, loss) for loss in lost]
+    return found + [QueueSpan(loss.queue, loss.wanted, loss.wanted, loss) for loss in lost]

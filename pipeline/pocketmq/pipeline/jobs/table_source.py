@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from pocketmq.pipeline.jobs.queue_rows import NO_PLACE, QueueRows, gone_queues, in_ms
+from pocketmq.pipeline.jobs.queue_spans import NO_PLACE, QueueSpan, gone_queues
 from pocketmq.pipeline.options.offsets import Offsets
 from pocketmq.pipeline.progress.checkpoint import Checkpoint, Mark
 from pocketmq.pipeline.progress.resume import resume
@@ -36,7 +36,7 @@ class TableSource:
         self._check(columns)
         yield from self._dataset.to_batches(columns=list(columns), filter=self._of_topics())
 
-    def queues(self, stand: Checkpoint) -> list[QueueRows]:
+    def queues(self, stand: Checkpoint) -> list[QueueSpan]:
         """From what the files say.
 
         A table may lack rows, since it keeps some tags or the last row of a key: only a queue that
@@ -54,7 +54,7 @@ class TableSource:
             same = was if was in now else next(iter(now), None)
             first, loss = resume(queue, stand, bounds, same)
             # Kept within the table's rows: the offset to continue from may lie outside.
-            found.append(QueueRows(queue, min(max(first, low), high), high, loss))
+            found.append(QueueSpan(queue, min(max(first, low), high), high, loss))
         return found + gone_queues(found, stand, self.topics)
 
     def marks(self, offsets: Offsets) -> dict[MessageQueue, Mark]:
@@ -75,7 +75,7 @@ class TableSource:
         return [
             Mark(stored, NO_PLACE)
             for chunk in rows.column("storeTimestamp").chunks
-            for stored in in_ms(chunk).to_pylist()
+            for stored in _in_ms(chunk).to_pylist()
         ]
 
     def _check(self, columns: Sequence[str]) -> None:
@@ -106,6 +106,16 @@ class TableSource:
                 # Batches come in the order of files, which may mix the queues.
                 found[queue] = min(low, was[0]), max(end, was[1])
         return found
+
+
+def _in_ms(column: pa.Array) -> pa.Array:
+    """Times as numbers of milliseconds since the epoch; numbers as they are."""
+    import pyarrow as pa
+
+    # Parquet of other programs may have seconds or nanoseconds.
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
+    return column
 
 
 def _dataset(kind: str, where: str) -> ds.Dataset:

@@ -29,7 +29,7 @@ class Source(Protocol):
     def marks(self, offsets: Offsets) -> dict[MessageQueue, Mark]:
         """Marks of these messages, as they are now; those that are not stored are missing."""
 
-    def queues(self, stand: Checkpoint) -> list[QueueRows]:
+    def queues(self, stand: Checkpoint) -> list[QueueSpan]:
         """Which offsets of each queue are behind those that were read.
 
         Args:
@@ -38,7 +38,7 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class QueueRows:
+class QueueSpan:
     """What one queue has to be read."""
 
     queue: MessageQueue
@@ -51,8 +51,8 @@ class QueueRows:
 
 
 def gone_queues(
-    found: Sequence[QueueRows], stand: Checkpoint, topics: Sequence[str]
-) -> list[QueueRows]:
+    found: Sequence[QueueSpan], stand: Checkpoint, topics: Sequence[str]
+) -> list[QueueSpan]:
     """Those that were read and that a store or a table does not have any more.
 
     Args:
@@ -69,15 +69,5 @@ def gone_queues(
     # `left` returns None for a queue that was already reported as gone.
     losses = [left(queue, stand) for queue in missing]
     return [
-        QueueRows(loss.queue, loss.wanted, loss.wanted, loss) for loss in losses if loss is not None
+        QueueSpan(loss.queue, loss.wanted, loss.wanted, loss) for loss in losses if loss is not None
     ]
-
-
-def in_ms(column: pa.Array) -> pa.Array:
-    """Times as numbers of milliseconds since the epoch; numbers as they are."""
-    import pyarrow as pa
-
-    # Parquet files of other programs may have seconds or nanoseconds.
-    if pa.types.is_timestamp(column.type):
-        column = column.cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
-    return column
