@@ -99,7 +99,7 @@ def test_a_producer_has_rocketmqs_defaults() -> None:  # DefaultMQProducer, Clie
 @pytest.mark.parametrize(
     ("learns", "probes"), [(False, False), (False, True), (True, False), (True, True)]
 )
-def test_only_who_learns_of_faults_probes(learns: bool, probes: bool) -> None:  # P-37
+def test_only_who_learns_of_faults_probes(learns: bool, probes: bool) -> None:  # P-38
     settings = ProducerSettings(send_latency_fault_enable=learns, start_detector_enable=probes)
     assert settings.detects_faults is (learns and probes)
 

@@ -408,7 +408,7 @@ async def test_messages_follow_a_master_that_moved_although_its_old_place_answer
     assert [message.body for message in new.messages("M")] == [b"2", b"3"]
 
 
-async def test_a_broker_that_answers_a_probe_may_be_chosen_again() -> None:  # P-37
+async def test_a_broker_that_answers_a_probe_may_be_chosen_again() -> None:  # P-38
     async with (
         client_rig("a", "b") as rig,
         rig.producer(

@@ -60,7 +60,7 @@ async def test_after_the_last_stop_nothing_is_connected_and_a_second_stop_does_n
         assert [each.producer_group for each in broker.unregistered] == ["second", "first"]
 
 
-async def test_a_stopped_producer_probes_no_broker() -> None:  # P-37
+async def test_a_stopped_producer_probes_no_broker() -> None:  # P-38
     async with client_rig("a", "b") as rig:
         async with rig.producer(**PROBING) as producer:
             for broker in rig.brokers:
@@ -74,7 +74,7 @@ async def test_a_stopped_producer_probes_no_broker() -> None:  # P-37
         assert [broker.count(RequestCode.GET_MAX_OFFSET) for broker in rig.brokers] == asked
 
 
-async def test_a_broker_that_no_route_names_any_more_is_probed_no_more() -> None:  # P-37
+async def test_a_broker_that_no_route_names_any_more_is_probed_no_more() -> None:  # P-38
     async with client_rig("a", "b") as rig, rig.producer(**PROBING) as producer:
         await producer.send(Message("T", b"x"))
         producer.fault_strategy.broker_failed("a", 100.0, rig.clock.monotonic())

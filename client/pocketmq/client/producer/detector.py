@@ -1,4 +1,4 @@
-"""Probes brokers that failed, so that they are chosen again as soon as they answer (P-37, 5.x)."""
+"""Probes brokers that failed, so that they are chosen again as soon as they answer (P-38, 5.x)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DETECT_TIMEOUT_S: Final = 0.2
 
 
 class FaultDetector:
-    """Asks unreachable brokers for the end of some queue; an answer, whatever it says, will do.
+    """Asks unreachable brokers for the end of some queue; an error is no answer.
 
     Args:
         group: Names the task.

@@ -36,7 +36,7 @@ class ProducerSettings:
     send_latency_fault_enable: bool = False
     """Learn which brokers are slow and avoid them (P-32, P-33)."""
     start_detector_enable: bool = False
-    """Probe brokers that failed, so that they come back early (5.x, P-37)."""
+    """Probe brokers that failed, so that they come back early (5.x, P-38)."""
     create_topic_key: str = AUTO_CREATE_TOPIC
     """Topic whose queues a new topic begins with (P-14)."""
     default_topic_queue_nums: int = 4
@@ -58,5 +58,5 @@ class ProducerSettings:
 
     @property
     def detects_faults(self) -> bool:
-        """Whether failed brokers are probed; without fault mode nobody would ask (P-37)."""
+        """Whether failed brokers are probed; without fault mode nobody would ask (P-38)."""
         return self.send_latency_fault_enable and self.start_detector_enable
