@@ -176,6 +176,15 @@ def test_each_call_needs_what_it_needs_at_rocketmqs_proxy() -> None:
         assert needed(request) == needs, request
 
 
+def test_a_topic_that_is_named_twice_is_one_need() -> None:
+    twice = [pb.Resource(name=name) for name in ("orders", "bills", "orders")]
+    assert needed(settings(publishing=pb.Publishing(topics=twice))) == [PUB, ("Topic:bills", "Pub")]
+    entries = [pb.SubscriptionEntry(topic=each) for each in twice]
+    assert needed(settings(subscription=pb.Subscription(**GROUP, subscriptions=entries))) == [
+        GROUP_SUB, TOPIC_SUB, ("Topic:bills", "Sub"),
+    ]  # fmt: skip
+
+
 NAMELESS: list[tuple[Any, str]] = [
     (pb.SendMessageRequest(), "message is null."),
     (pb.SendMessageRequest(messages=[pb.Message()]), "topic is null."),

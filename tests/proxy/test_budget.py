@@ -58,6 +58,19 @@ async def test_headers_requests_and_settings_have_a_size(tmp_path: Path) -> None
         assert "max is 300" in str(raised.value.details())
 
 
+async def test_settings_have_so_many_topics(tmp_path: Path) -> None:
+    async with proxy_rig(tmp_path, budget=Budget(grpc_topics=2)) as rig:
+        assert (await rig.sdk("shop").publish("a", "b")).status.code == Code.OK
+        assert (await rig.sdk("billing").subscribe("g", "a", "b")).status.code == Code.OK
+        with pytest.raises(grpc.aio.AioRpcError) as raised:
+            await rig.sdk("shop-2").publish("a", "b", "c")
+        assert raised.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+        assert "more than 2 topics (budget.grpc_topics)" in str(raised.value.details())
+        with pytest.raises(grpc.aio.AioRpcError, match=r"more than 2 topics"):
+            await rig.sdk("billing-2").subscribe("g", "a", "b", "c")
+        assert len(rig.proxy.clients) == 2
+
+
 @pytest.mark.parametrize(
     "small", [Budget(grpc_clients=1), Budget(grpc_clients_bytes=100)], ids=["number", "bytes"]
 )

@@ -11,13 +11,17 @@ import pytest
 
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
 from pocketmq.protocol.bodies.route import QueueData
+from pocketmq.protocol.budget import DEFAULT_BUDGET
+from pocketmq.proxy.config import ProxyConfig
 from pocketmq.proxy.protos.classes import pb
 from pocketmq.proxy.protos.enums import ClientType, Code, MessageType, Permission
 from pocketmq.proxy.routes.queues import permissions
-from pocketmq.proxy.settings.limits import DEFAULT_LIMITS
+from pocketmq.proxy.settings.limits import Limits
 from pocketmq.proxy.settings.merging import for_consumer, kept_of_consumer
 from support.eventually import PATIENCE_S, eventually
 from support.proxy_rig import ProxyRig, Sdk, proxy_rig
+
+LIMITS = Limits.of(DEFAULT_BUDGET, ProxyConfig().max_message_size)
 
 
 @pytest.fixture
@@ -217,13 +221,13 @@ def test_what_a_consumer_says_stands_over_a_fresh_groups_values() -> None:
     said = pb.Settings()
     said.subscription.group.name = "g"
     said.backoff_policy.max_attempts = 7
-    kept = kept_of_consumer(said, DEFAULT_LIMITS)
+    kept = kept_of_consumer(said, LIMITS)
     assert kept.backoff_policy.max_attempts == 7
     assert len(kept.backoff_policy.customized_backoff.next) == 18
-    assert for_consumer(kept, None, DEFAULT_LIMITS).backoff_policy.max_attempts == 7
+    assert for_consumer(kept, None, LIMITS).backoff_policy.max_attempts == 7
 
 
 def test_as_many_tries_as_a_group_can_say_fit_into_the_settings() -> None:
     group = SubscriptionGroupConfig(group_name="g", retry_max_times=2**31 - 1)
-    told = for_consumer(pb.Settings(), group, DEFAULT_LIMITS)
+    told = for_consumer(pb.Settings(), group, LIMITS)
     assert told.backoff_policy.max_attempts == 2**31 - 1

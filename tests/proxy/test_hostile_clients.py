@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
 
+from pocketmq.operation.access.rules import Need
+from pocketmq.protocol.budget import Budget
+from pocketmq.proxy.access.needs import needs_of
 from pocketmq.proxy.protos.classes import pb
 from pocketmq.proxy.protos.enums import ClientType, Code
 from pocketmq.proxy.settings.clients import MOST_GROUPS, Clients
 from pocketmq.proxy.settings.limits import Limits
+from support.grpc_access import SHOP, secured_rig, signed
 from support.grpc_consuming import ack, asked, refused
 from support.proxy_rig import ProxyRig, message, proxy_rig
 
@@ -54,7 +59,34 @@ async def test_settings_have_a_size(rig: ProxyRig) -> None:
     with pytest.raises(grpc.aio.AioRpcError, match=r"more than 1000 topics") as raised:
         await sdk.publish(*["orders"] * 1_001)
     assert raised.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+    sdk = rig.sdk()
+    with pytest.raises(grpc.aio.AioRpcError, match=r"more than 1000 topics") as raised:
+        await sdk.subscribe("billing", *["orders"] * 1_001)
+    assert raised.value.code() == grpc.StatusCode.INVALID_ARGUMENT
     assert len(rig.proxy.clients) == 0
+
+
+async def test_settings_with_too_many_topics_are_refused_before_rights_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stranger's 50,000 topics would hold the loop for half a second."""
+    looked_at = []
+
+    def noted(request: Any) -> list[Need]:
+        looked_at.append(request)
+        return needs_of(request)
+
+    monkeypatch.setattr("pocketmq.proxy.edge.guard.needs_of", noted)
+    async with secured_rig(tmp_path) as rig:
+        sdk = rig.sdk(**signed(*SHOP))
+        with pytest.raises(grpc.aio.AioRpcError, match=r"more than 1000 topics"):
+            await sdk.publish(*(f"t{number}" for number in range(20_000)))
+        sdk = rig.sdk(**signed(*SHOP))
+        with pytest.raises(grpc.aio.AioRpcError, match=r"more than 1000 topics"):
+            await sdk.subscribe("billing", *(f"t{number}" for number in range(10_000)))
+        assert looked_at == []
+        assert (await rig.sdk(**signed(*SHOP)).publish(*["orders"] * 1_000)).status.code == Code.OK
+        assert len(looked_at) == 1
 
 
 async def test_a_send_has_so_many_messages(rig: ProxyRig) -> None:
@@ -76,7 +108,7 @@ async def test_a_client_is_in_so_many_groups(rig: ProxyRig) -> None:
 
 
 def test_settings_of_all_clients_have_so_many_bytes_together() -> None:
-    clients = Clients(Limits(settings_bytes=10_000), lambda: 0)
+    clients = Clients(Limits.of(Budget(grpc_clients_bytes=10_000), 1), lambda: 0)
     for number in range(20):
         clients.said(
             f"client-{number}", pb.Settings(client_type=PUSH, client_properties={"a": "x" * 3_000})

@@ -265,6 +265,12 @@ class Budget:
         within=(1, inf),
         roles=PROXY,
     )
+    grpc_topics: int = option(
+        1_000,
+        help="Topics that a client's settings name; its stream ends with more.",
+        within=(1, inf),
+        roles=PROXY,
+    )
     grpc_clients: int = option(
         100_000,
         help="Clients whose settings are kept; of more, the ones silent longest are forgotten.",

@@ -15,6 +15,7 @@ heartbeats, though it enters whoever has a consumer's settings in the group that
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from pocketmq.operation.access import resources
@@ -78,15 +79,21 @@ def needs_of(request: Any) -> list[Need]:
 def _of_settings(settings: Any) -> list[Need]:
     match settings.WhichOneof("pub_sub"):
         case "publishing":
-            return [_topic(each, PUB) for each in settings.publishing.topics]
+            return _topics(settings.publishing.topics, PUB)
         case "subscription":
             entries = settings.subscription.subscriptions
             group = _group(settings.subscription.group)
-            return [group, *(_topic(each.topic, SUB) for each in entries)]
+            return [group, *_topics((each.topic for each in entries), SUB)]
     raise Refusal(
         Code.INTERNAL_SERVER_ERROR,
         "settings command doesn't have publishing or subscription.. AclException",
     )
+
+
+def _topics(named: Iterable[Any], actions: tuple[Action, ...]) -> list[Need]:
+    # One need for each name, in the order of the names, as the first that is denied is told.
+    first = {each.name: each for each in named}
+    return [_topic(each, actions) for each in first.values()]
 
 
 def _topic(named: Any, actions: tuple[Action, ...]) -> Need:

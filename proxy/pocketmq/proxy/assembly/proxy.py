@@ -87,11 +87,7 @@ class Proxy(StartStop):
         tls: ServerTls | None = None,
     ) -> None:
         self.config = config
-        self.limits = Limits(
-            max_message_size=config.max_message_size,
-            clients_remembered=budget.grpc_clients,
-            settings_bytes=budget.grpc_clients_bytes,
-        )
+        self.limits = Limits.of(budget, config.max_message_size)
         self.clients = Clients(self.limits, clock.time_ms, name=config.name, events=events)
         self._clock = clock
         self._network = network

@@ -25,9 +25,6 @@ MOST_WAITING: Final = 1_000
 MOST_WAITING_BYTES: Final = 8 * 1024 * 1024
 """Commands that wait for a client that does not read, and their bytes; a further one is dropped."""
 
-MOST_TOPICS: Final = 1_000
-"""Topics of one producer, each of which costs requests to name servers and brokers."""
-
 _CONSUMERS: Final = (ClientType.PUSH_CONSUMER, ClientType.SIMPLE_CONSUMER)
 _FAILED: Final = "process client telemetryCommand failed. "
 _NO_SETTINGS: Final = "cannot find client settings for this client"
@@ -59,7 +56,8 @@ class Telemetry:
         writer = self._parts.tasks.start(outbox.run(), name="telemetry writer")
         client: Client | None = None
         try:
-            async for command in commands:
+            async for said in commands:
+                command: Any = said if isinstance(said, Refusal) else self._bounded(said)
                 try:
                     if not isinstance(command, Refusal):
                         await self._parts.guard.check(context, command)
@@ -69,7 +67,8 @@ class Telemetry:
                     # It ends the stream with status OK: SDKs read the reason from the command and
                     # not from gRPC (G-40).
                     return
-                # A command that is too long was not parsed, so the guard cannot check it.
+                # One that is too long cannot be read, and one with too many topics holds the loop
+                # if the guard looks at each.
                 if isinstance(command, Refusal):
                     await context.abort(
                         grpc.StatusCode.INVALID_ARGUMENT, _FAILED + command.sentence
@@ -82,6 +81,17 @@ class Telemetry:
             # Only our own: the client may have opened its next stream before this one ended.
             if client is not None and client.write == outbox.put:
                 client.write = None  # it may come back on another stream (G-41)
+
+    def _bounded(self, command: Any) -> Any:
+        """The command, or in place of settings with too many topics their `Refusal`."""
+        settings, most = command.settings, self._parts.limits.topics_per_client
+        # Entries and not names: one topic a thousand times costs as much to keep.
+        named = max(len(settings.publishing.topics), len(settings.subscription.subscriptions))
+        if named > most:
+            return Refusal(
+                Code.BAD_REQUEST, f"there are more than {most} topics (budget.grpc_topics)"
+            )
+        return command
 
     async def _settings(
         self, caller: Caller, settings: Any, outbox: _Outbox, context: Any
@@ -99,7 +109,7 @@ class Telemetry:
             if Code.BAD_REQUEST <= exc.code < Code.INTERNAL_ERROR:
                 code = grpc.StatusCode.INVALID_ARGUMENT
             sentence = exc.sentence
-            # RocketMQ's proxy refuses settings of neither kind without this prefix.
+            # Settings with neither are refused before RocketMQ's proxy adds its text.
             if settings.WhichOneof("pub_sub") is not None:
                 sentence = _FAILED + sentence
         except asyncio.CancelledError:
@@ -119,19 +129,17 @@ class Telemetry:
                 Code.BAD_REQUEST, "there is no publishing or subscription data in settings"
             )
         if kind == "publishing":
-            if len(settings.publishing.topics) > MOST_TOPICS:
-                raise Refusal(Code.BAD_REQUEST, f"there are more than {MOST_TOPICS} topics")
             for topic in settings.publishing.topics:
                 check_topic(topic.name)
             kept = pb.Settings()
             kept.CopyFrom(settings)  # a part of the command would keep all of it in memory
             client = parts.entered(caller, kept)
-            # Only the topics named now: a producer that sends to others later is not asked about
-            # them (G-73).
+            # Its topics only now: a producer that sends to others later is not asked about them
+            # (G-73).
             for topic in client.topics:
                 if await parts.brokers.topic_type(topic) == MessageType.TRANSACTION.name:
                     await self._checked.add(topic)
-            # A client without topics is asked nothing, and another stream of the client may have
+            # Without topics nobody asks it anything, and another stream of the client may have
             # some.
             if client.topics:
                 client.write = write
@@ -157,8 +165,8 @@ class Telemetry:
         """
         parts = self._parts
         client = parts.clients.get(caller.client_id)
-        # The proxy may have been restarted. A producer must send its settings, as only these name
-        # its topics.
+        # After a restart of the proxy; a producer has to send its settings, as only these name its
+        # topics.
         if client is None:
             client = self._stranger(caller, request)
         if client.is_producer:
@@ -167,8 +175,8 @@ class Telemetry:
         if client.type not in _CONSUMERS:
             return pb.HeartbeatResponse(status=_unrecognized(client))
         check_group(request.group.name)
-        # Use the heartbeat's group and not that of the settings: it is what the client consumes as
-        # now (G-51).
+        # The heartbeat's group and not that of the settings: it is what the client consumes as now
+        # (G-51).
         parts.clients.join(client, request.group.name)
         parts.clients.heard(client)
         return pb.HeartbeatResponse(status=OK)
@@ -216,7 +224,7 @@ class _Outbox:
         """Have a command written when the client reads."""
         # What waits is counted in bytes too: one command holds a whole message.
         size = self._waiting_bytes + command.ByteSize()
-        # A first command always passes: a large message could otherwise never be asked about.
+        # A first one always passes, however large; else a large message could never be asked about.
         if self._waiting.full() or (self._waiting_bytes and size > MOST_WAITING_BYTES):
             log.warning("proxy.command_dropped", peer=self._context.peer())
             return
@@ -233,7 +241,7 @@ class _Outbox:
         while True:
             command = await self._waiting.get()
             await self.write(command)
-            # Count it down after the write: until gRPC has taken the command, it is held here.
+            # After the write: what gRPC has not taken yet is still ours to hold.
             self._waiting_bytes -= command.ByteSize()
 
 

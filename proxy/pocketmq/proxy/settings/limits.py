@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pocketmq.protocol.budget import Budget
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """One proxy's; bytes and milliseconds, unless a name says otherwise."""
 
-    max_message_size: int = 4 * 1024 * 1024
+    max_message_size: int
+    clients_remembered: int
+    """Clients whose settings are kept at once; above it the oldest's are forgotten."""
+    topics_per_client: int
+    """That its settings name; each costs a look at its rules, and a producer's asks brokers."""
+    settings_bytes: int
+    """Of all clients together, as `Client` counts them; above it the oldest's are forgotten."""
     user_property_max_num: int = 128
     max_user_property_size: int = 16 * 1024
     max_message_group_size: int = 64
@@ -27,12 +35,15 @@ class Limits:
     """Half messages that are remembered of one transaction id."""
     transactions_remembered: int = 100_000
     """Transaction ids that are remembered at once; above it the oldest is forgotten."""
-    clients_remembered: int = 100_000
-    """Clients whose settings are kept at once; above it the oldest's are forgotten."""
-    settings_bytes: int = 128 * 1024 * 1024
-    """Settings and ids of all clients together, as sent; above it the oldest's are forgotten."""
     client_expire_ms: int = 120_000
     """A client that was silent for so long is gone (G-41)."""
 
-
-DEFAULT_LIMITS = Limits()
+    @classmethod
+    def of(cls, budget: Budget, max_message_size: int) -> Limits:
+        """The limits of a proxy with these options."""
+        return cls(
+            max_message_size=max_message_size,
+            clients_remembered=budget.grpc_clients,
+            topics_per_client=budget.grpc_topics,
+            settings_bytes=budget.grpc_clients_bytes,
+        )
