@@ -72,7 +72,7 @@ async def test_settings_have_so_many_topics(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "small", [Budget(grpc_clients=1), Budget(grpc_clients_bytes=100)], ids=["number", "bytes"]
+    "small", [Budget(grpc_clients=1), Budget(grpc_clients_bytes=400)], ids=["number", "bytes"]
 )
 async def test_the_client_that_was_silent_longest_is_forgotten(
     small: Budget, tmp_path: Path
@@ -80,5 +80,4 @@ async def test_the_client_that_was_silent_longest_is_forgotten(
     async with proxy_rig(tmp_path, budget=small) as rig:
         for client_id in ("first", "second"):
             assert await beat(rig.sdk(client_id), "g" * 60) == Code.OK
-        assert rig.proxy.clients.get("first") is None
-        assert len(rig.proxy.clients) <= 1
+        assert [each.client_id for each in rig.proxy.clients.all()] == ["second"]

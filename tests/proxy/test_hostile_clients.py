@@ -11,7 +11,7 @@ import grpc
 import pytest
 
 from pocketmq.operation.access.rules import Need
-from pocketmq.protocol.budget import Budget
+from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
 from pocketmq.proxy.access.needs import needs_of
 from pocketmq.proxy.protos.classes import pb
 from pocketmq.proxy.protos.enums import ClientType, Code
@@ -119,6 +119,17 @@ def test_settings_of_all_clients_have_so_many_bytes_together() -> None:
     for name in "ab":
         clients.said(name, pb.Settings(client_type=PUSH, client_properties={"a": "x" * 3_000}))
     assert len(clients) == 4, "what was replaced and removed counts no more"
+
+
+def test_all_that_is_kept_of_a_client_counts_as_long_as_it_is_sent() -> None:
+    clients = Clients(Limits.of(DEFAULT_BUDGET, 1), lambda: 0)
+    settings = pb.Settings(client_type=PUSH)
+    client = clients.said(
+        "\u00e9\u20ac", settings, language="GO", version="5.1.4\u00fc", address="127.0.0.1:5"
+    )
+    clients.join(client, "g\u00fc")
+    # 2 and 3 bytes, 2, 5 and 2, 11, 1 and 2.
+    assert client.kept_bytes == settings.ByteSize() + 5 + 2 + 7 + 11 + 3
 
 
 async def test_connections_leave_descriptors_free(

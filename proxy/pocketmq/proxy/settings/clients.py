@@ -41,7 +41,7 @@ class Client:
     groups: set[str] = field(default_factory=set)
     """Consumer groups that it is a member of."""
     kept_bytes: int = 0
-    """Of its id, its settings and the names of its groups."""
+    """Of its settings and of all texts above, encoded."""
 
     @property
     def type(self) -> ClientType | None:
@@ -142,8 +142,9 @@ class Clients:
     def _count(self, client: Client) -> None:
         """Its bytes have changed; while all have too many, the one heard of longest ago goes."""
         self._kept_bytes -= client.kept_bytes
-        client.kept_bytes = (
-            len(client.client_id) + client.settings.ByteSize() + sum(map(len, client.groups))
+        said = (client.client_id, client.language, client.version, client.address)
+        client.kept_bytes = client.settings.ByteSize() + sum(
+            len(text.encode()) for text in (*said, *client.groups)
         )
         self._kept_bytes += client.kept_bytes
         # Move the client to the end first, or the loop below might forget it.
