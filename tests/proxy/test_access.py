@@ -13,6 +13,7 @@ import grpc
 import pytest
 
 from pocketmq.operation.access.decisions import AccessDeniedError
+from pocketmq.protocol.budget import Budget
 from pocketmq.protocol.transport.proxy_protocol import VERSION_2, header_of
 from pocketmq.proxy.access.claims import Claim
 from pocketmq.proxy.access.needs import needs_of
@@ -306,6 +307,13 @@ async def test_who_has_no_right_to_a_topic_cannot_consume_it(rig: ProxyRig) -> N
 async def test_a_client_without_an_id_learns_first_that_it_has_no_right(rig: ProxyRig) -> None:
     assert told(await sdk(rig, client_id="").send("orders"))[0] == Code.UNAUTHORIZED
     assert told(await sdk(rig, *SHOP, client_id="").send("orders"))[0] == Code.CLIENT_ID_REQUIRED
+
+
+async def test_brokers_are_asked_of_no_user_whose_name_is_over_the_budget(tmp_path: Path) -> None:
+    async with secured_rig(tmp_path, budget=Budget(name_chars=4)) as rig:
+        assert (await sdk(rig, *SHOP).send("orders")).status.code == Code.OK
+        refused = told(await sdk(rig, *ADMIN).send("orders"))
+        assert refused == (Code.UNAUTHORIZED, "User:admin is not found.")
 
 
 async def test_nobody_has_the_rights_of_a_user_that_it_only_names(rig: ProxyRig) -> None:

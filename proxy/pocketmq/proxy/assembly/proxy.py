@@ -155,7 +155,7 @@ class Proxy(StartStop):
             clock=self._clock,
             limits=self.limits,
             brokers=brokers,
-            guard=Guard(self._rules(), Accounts(brokers)),
+            guard=Guard(self._rules(), Accounts(brokers, self._budget.name_chars)),
             clients=self.clients,
             transactions=OpenTransactions(self.limits, self._clock.time_ms),
             tasks=self._tasks,

@@ -6,8 +6,6 @@ broker counts here after 20 s.
 
 from __future__ import annotations
 
-from typing import Final
-
 from pocketmq.operation.access.infos import policies_of, user_of
 from pocketmq.operation.access.rules import Acl
 from pocketmq.operation.access.users import User
@@ -17,19 +15,19 @@ from pocketmq.protocol.headers.access import GetAclRequestHeader, GetUserRequest
 from pocketmq.proxy.edge.brokers import Brokers
 from pocketmq.proxy.edge.kept import Kept
 
-MAX_NAME_CHARS: Final = 1_024
-"""Of a user: no broker of ours takes a longer one, and none is asked about it."""
-
 
 class Accounts:
     """Who there is, and what they may do.
 
     Args:
         brokers: Whom to ask.
+        max_name_chars: Of a user; brokers are not asked about a longer name, even if their own
+            budget lets them have one.
     """
 
-    def __init__(self, brokers: Brokers) -> None:
+    def __init__(self, brokers: Brokers, max_name_chars: int) -> None:
         self._brokers = brokers
+        self._max_name_chars = max_name_chars
         clock = brokers.instance.clock
         self._users: Kept[User | None] = Kept(clock, self._load_user)
         self._acls: Kept[Acl | None] = Kept(clock, self._load_acl)
@@ -40,8 +38,9 @@ class Accounts:
         Raises:
             PocketMQError: no broker tells it.
         """
-        # A name of megabytes would make brokers close the connection, which all clients share.
-        return None if len(name) > MAX_NAME_CHARS else await self._users.get(name)
+        # A name of megabytes would go into a frame that brokers close the connection for, and all
+        # clients share it.
+        return None if len(name) > self._max_name_chars else await self._users.get(name)
 
     async def acl(self, user: User) -> Acl | None:
         """The rules of a user.
