@@ -11,6 +11,7 @@ from pocketmq.protocol.java import (
     bucket,
     java_hash,
     java_integer,
+    java_split,
     to_int32,
     utf16_key,
 )
@@ -116,3 +117,19 @@ def test_a_bucket_is_that_of_javas_remainder(value, buckets, expected):  # T-9
 def test_a_bucket_is_the_absolute_value_of_javas_remainder(value, buckets):  # P-51
     assert bucket(value, buckets) == abs(math.fmod(value, buckets))  # which keeps value's sign
     assert 0 <= bucket(value, buckets) < buckets
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("", [""]),
+        ("a", ["a"]),
+        ("a,,", ["a"]),
+        ("a,,b", ["a", "", "b"]),
+        (",", []),
+        (",a", ["", "a"]),
+    ],
+)
+def test_texts_are_split_as_in_java(text: str, parts: list[str]) -> None:
+    assert java_split(text, ",") == parts
+    assert java_split(text.replace(",", " "), " ") == parts

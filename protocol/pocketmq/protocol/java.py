@@ -54,6 +54,19 @@ def java_integer(text: str, bits: int = 32) -> int | None:
     return value if -(1 << bits - 1) <= value < 1 << bits - 1 else None
 
 
+def java_split(text: str, at: str) -> list[str]:
+    """`String.split` at a text that is no pattern: the parts, without the empty ones at the end.
+
+    An empty text has one part, which is empty.
+    """
+    if not text:
+        return [text]
+    parts = text.split(at)
+    while parts and not parts[-1]:
+        parts.pop()
+    return parts
+
+
 def bucket(hash_value: int, buckets: int) -> int:
     """`Math.abs(hash % buckets)`: remainder first, so the result is never negative (P-51)."""
     return abs(hash_value) % buckets

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 import yaml
 
-from pocketmq.broker.access.plain.changes import split
 from pocketmq.broker.access.plain.files import LOOK_S
 from pocketmq.protocol.budget import Budget
 from pocketmq.protocol.codes import RequestCode, ResponseCode
@@ -289,14 +288,6 @@ async def test_from_5_3_3_on_nobody_knows_these_requests(tmp_path: Path) -> None
     async with guarded(tmp_path, PROFILE_5_3) as (rig, _):
         for header in (MAKE, DELETE, WHITE, INFO):
             assert (await ask(rig, header)).code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
-
-
-@pytest.mark.parametrize(
-    ("text", "parts"),
-    [(None, None), ("", [""]), ("a", ["a"]), ("a,,", ["a"]), ("a,,b", ["a", "", "b"]), (",", [])],
-)
-def test_lists_are_split_as_java_does(text: str | None, parts: list[str] | None) -> None:
-    assert split(text) == parts
 
 
 def test_the_codes_are_of_4_9_to_5_3_2() -> None:

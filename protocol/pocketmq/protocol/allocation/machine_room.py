@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from pocketmq.protocol.allocation.strategy import AllocationError, is_member
+from pocketmq.protocol.java import java_split
 from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.runtime.words import counted
 
@@ -67,7 +68,5 @@ class AllocateMessageQueueByMachineRoom:
 
 def room_of(broker_name: str) -> str | None:
     """The part before the `@`, when the name has exactly two parts."""
-    parts = broker_name.split("@")
-    while parts and not parts[-1]:
-        parts.pop()  # Java's split drops empty parts at the end
+    parts = java_split(broker_name, "@")
     return parts[0] if len(parts) == 2 else None

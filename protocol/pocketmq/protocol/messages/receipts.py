@@ -26,6 +26,7 @@ from typing import Final
 import msgspec
 
 from pocketmq.protocol.errors import BadRequestError
+from pocketmq.protocol.java import java_split
 from pocketmq.protocol.messages.validation import RETRY_PREFIX
 from pocketmq.protocol.scalars import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
 
@@ -129,10 +130,8 @@ class ReceiptHandle(msgspec.Struct, frozen=True, gc=False):
                 int(start), int(popped), int(invisible), int(revive), int(mark), broker,
                 int(queue), int(offset),
             )  # fmt: skip
-        words = text.split(" ")
-        while words and not words[-1]:  # as Java splits
-            words.pop()
-        # Old clients send seven words, and the message's offset in the header (K-46).
+        words = java_split(text, " ")
+        # Old clients send seven words; the message's offset comes in the header then (K-46).
         if len(words) == _WORDS - 1 and queue_offset is not None:
             words.append(str(queue_offset))
         if len(words) < _WORDS:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pocketmq.operation.access.decisions import WRONG_SIGNATURE, AccessDeniedError
+from pocketmq.protocol.java import java_split
 
 _JAVA_TRIMS: Final = "".join(map(chr, range(0x21)))
 
@@ -47,7 +48,7 @@ class Claim:
         if not space:
             raise AccessDeniedError("authentication header is incorrect.")
         username, signature = "", None
-        for item in _java_split(rest, ","):
+        for item in java_split(rest, ","):
             name, equal, value = item.strip(_JAVA_TRIMS).partition("=")
             if not equal:
                 raise AccessDeniedError(
@@ -55,7 +56,7 @@ class Claim:
                 )
             if name == "Credential":
                 # Region and service stand behind the name, and no SDK's signature covers them.
-                parts = _java_split(value, "/")
+                parts = java_split(value, "/")
                 if not parts:
                     raise AccessDeniedError(
                         "authentication credential length is incorrect, actual length=0."
@@ -81,13 +82,3 @@ class Claim:
         # `compare_digest` takes equally long, wherever a signature is wrong.
         if self.signature is None or not hmac.compare_digest(right, self.signature):
             raise AccessDeniedError(WRONG_SIGNATURE)
-
-
-def _java_split(text: str, at: str) -> list[str]:
-    """Java's `split`: empty parts at the end are dropped, but an empty text is one part."""
-    if not text:
-        return [text]
-    parts = text.split(at)
-    while parts and not parts[-1]:
-        parts.pop()
-    return parts

@@ -9,6 +9,7 @@ from typing import Any, Final
 from pocketmq.protocol.compression import decompress
 from pocketmq.protocol.errors import BodyError, CompressionUnavailableError
 from pocketmq.protocol.hosts import unpack_host
+from pocketmq.protocol.java import java_split
 from pocketmq.protocol.messages import properties as names
 from pocketmq.protocol.messages.message import MessageExt
 from pocketmq.protocol.messages.validation import DLQ_PREFIX, RETRY_PREFIX
@@ -61,7 +62,7 @@ def delivered(message: MessageExt, now_ms: int, receipt_handle: str | None) -> A
     system = made.system_properties
     keys = properties.get(names.KEYS)
     if keys is not None:
-        system.keys.extend(_java_split(keys))
+        system.keys.extend(java_split(keys, " "))
     system.message_id = message.msg_id
     system.body_digest.type = DigestType.MD5
     system.body_digest.checksum = md5_text(body)
@@ -168,11 +169,3 @@ def _set_time(field: Any, time_ms: int) -> None:
     """Set a `Timestamp`; what a producer wrote may lie outside of what one can hold."""
     inside = max(0, min(time_ms, _END_OF_TIME_MS - 1))
     field.seconds, field.nanos = inside // 1_000, inside % 1_000 * 1_000_000
-
-
-def _java_split(text: str) -> list[str]:
-    """Split at spaces as Java does: empty words at the end do not count."""
-    words = text.split(" ")
-    while words and not words[-1]:
-        words.pop()
-    return words

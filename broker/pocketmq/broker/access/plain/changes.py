@@ -51,17 +51,6 @@ class FileVersion(msgspec.Struct, frozen=True):
         )
 
 
-def split(text: str | None) -> list[str] | None:
-    """The parts between commas as Java's `split` has them: those at the end are left out if
-    they are empty, and an empty text has one part, which is empty."""
-    if text is None:
-        return None
-    parts = text.split(",")
-    while len(parts) > 1 and not parts[-1]:
-        parts.pop()
-    return [] if text and not parts[0] and len(parts) == 1 else parts
-
-
 def change_account(files: Contents, default: Path, told: Mapping[str, Any]) -> Path:
     """Make or change the account of `told["accessKey"]`; what is absent stays as it was.
 

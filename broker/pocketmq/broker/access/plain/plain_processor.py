@@ -20,7 +20,6 @@ from pocketmq.broker.access.plain.changes import (
     change_account,
     change_white_addresses,
     delete_account,
-    split,
 )
 from pocketmq.broker.access.plain.files import Change, PlainAclFiles
 from pocketmq.broker.core import BrokerCore
@@ -34,6 +33,7 @@ from pocketmq.protocol.headers.plain_access import (
     GetBrokerAclConfigResponseHeader,
     UpdateGlobalWhiteAddrsConfigRequestHeader,
 )
+from pocketmq.protocol.java import java_split
 from pocketmq.runtime.errors import PocketMQError
 
 UPDATE_FAILED: Final = 209
@@ -69,8 +69,8 @@ class PlainAccessProcessor:
         if header.default_group_perm:
             told["defaultGroupPerm"] = header.default_group_perm
         for name, text in (("topicPerms", header.topic_perms), ("groupPerms", header.group_perms)):
-            if (perms := split(text)) is not None:
-                told[name] = perms
+            if text is not None:
+                told[name] = java_split(text, ",")
         self._check_size(told)
 
         def change(files: Contents) -> Path:
@@ -102,16 +102,17 @@ class PlainAccessProcessor:
     def update_white_addresses(self, peer: Peer, request: Command) -> Reply:
         """Replace the addresses that need no account."""
         header = request.header(UpdateGlobalWhiteAddrsConfigRequestHeader)
-        addresses, named = split(header.global_white_addrs), header.acl_file_full_path
+        told, named = header.global_white_addrs, header.acl_file_full_path
+        addresses = None if told is None else java_split(told, ",")
+        shown = "null" if told is None else told
         default = self._required(WHITE_FAILED).path
         path = Path(os.path.normpath(named)) if named else default
-        told = "null" if addresses is None else header.global_white_addrs
         return self._changed(
             peer,
             request,
             lambda files: change_white_addresses(files, path, addresses),
             WHITE_FAILED,
-            f"The globalWhiteAddresses[{told}] has been updated failed.",
+            f"The globalWhiteAddresses[{shown}] has been updated failed.",
         )
 
     @handles(RequestCode.GET_BROKER_CLUSTER_ACL_INFO)
