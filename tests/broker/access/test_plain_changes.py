@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import stat
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 import yaml
 
-from pocketmq.broker.access.plain.files import LOOK_S
+from pocketmq.broker.access.plain import files as plain_files
+from pocketmq.broker.access.plain.changes import NothingChangedError, delete_account
+from pocketmq.broker.access.plain.files import LOOK_S, Change, PlainAclFiles
 from pocketmq.protocol.budget import Budget
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command, Encoding
@@ -25,8 +29,10 @@ from pocketmq.protocol.headers.plain_access import (
     UpdateGlobalWhiteAddrsConfigRequestHeader,
 )
 from pocketmq.protocol.signing import Credentials
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from pocketmq.runtime.profile import PROFILE_4_9, PROFILE_5_3, Profile
 from support.broker_rig import BrokerRig, Voice, running_broker, send_header
+from support.eventually import eventually
 
 YAML = """
 # of the shop
@@ -265,6 +271,81 @@ async def test_changes_that_come_at_once_are_all_made(tmp_path: Path) -> None:
             assert (await each).code == ResponseCode.SUCCESS
         assert len(held(path)["accounts"]) == 22
         assert held(path)["dataVersion"][0]["counter"] == 20
+
+
+async def test_files_are_parsed_and_dumped_beside_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand accounts take PyYAML a second, and no request may wait for it."""
+    threads: dict[str, list[int]] = {"load": [], "dump": []}
+
+    def recorded(name: str) -> Callable[..., Any]:
+        function = getattr(yaml, name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            threads[name].append(threading.get_ident())
+            # C reads and writes them eight times faster, and wheels have it.
+            assert kwargs["Loader" if name == "load" else "Dumper"].__name__[:5] == "CSafe"
+            return function(*args, **kwargs)
+
+        return call
+
+    for name in threads:
+        monkeypatch.setattr(yaml, name, recorded(name))
+    async with guarded(tmp_path) as (rig, path):
+        assert (await ask(rig, MAKE)).code == ResponseCode.SUCCESS
+        path.write_text(YAML)
+        await rig.advance(LOOK_S)
+        assert len(threads["load"]) == 3, "at the start, for the change, and when it is seen"
+        assert len(threads["dump"]) == 1
+        assert threading.get_ident() not in threads["load"] + threads["dump"]
+
+
+async def test_changes_that_wait_are_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plain_files, "MOST_WAITING", 3)
+    async with guarded(tmp_path) as (rig, path):
+        voice = await voice_of(rig, ADMIN)
+        asked = [
+            voice.channel.request(
+                CreateAccessConfigRequestHeader(access_key=f"account-{n}", secret_key="a-secret")
+            )
+            for n in range(10)
+        ]
+        answers = [await each for each in asked]
+        refused = [each for each in answers if each.code != ResponseCode.SUCCESS]
+        assert 3 <= len(answers) - len(refused) <= 4, "one of them may have begun"
+        for each in refused:
+            assert each.code == ResponseCode.SYSTEM_BUSY
+            assert "3 changes of accounts are waiting" in (each.remark or "")
+        assert held(path)["dataVersion"][0]["counter"] == len(answers) - len(refused)
+        assert (await ask(rig, DELETE)).code == ResponseCode.SUCCESS, "later there is room again"
+
+
+async def test_an_answer_that_fails_stops_no_later_change(tmp_path: Path) -> None:
+    path = tmp_path / "plain_acl.yml"
+    path.write_text(YAML)
+    files = PlainAclFiles(path, ManualClock(0), lambda _: None)
+    await files.load()
+    told: list[Exception | None] = []
+
+    def fails(_failure: Exception | None) -> None:
+        raise ValueError("the peer's channel is broken")
+
+    def asked(key: str) -> Change:
+        return lambda found: delete_account(found, key)
+
+    with structlog.testing.capture_logs() as logs:
+        files.change(asked("shopkey"), fails)
+        files.change(asked("RocketMQ"), told.append)
+        await eventually(lambda: bool(told), "the change behind it to be made")
+    assert [each["event"] for each in logs if each["log_level"] == "error"] == ["acl.answer_failed"]
+    files.change(asked("nobody"), told.append)
+    await eventually(lambda: len(told) == 2, "a later one to be made")
+    assert told[0] is None
+    assert isinstance(told[1], NothingChangedError)
+    assert held(path)["accounts"] == []
 
 
 async def test_accounts_are_bounded(tmp_path: Path) -> None:

@@ -20,7 +20,9 @@ import structlog
 
 from pocketmq.broker.access.plain.accounts import PlainAcl, PlainAclError
 from pocketmq.broker.access.plain.changes import Contents, FileVersion, next_version
+from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.subject import Service
+from pocketmq.protocol.codes import ResponseCode
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.errors import ConfigError, MissingToolError
 from pocketmq.runtime.files.text_files import OsTextFiles
@@ -30,6 +32,9 @@ log = structlog.get_logger()
 
 LOOK_S: Final = 5.0
 """Of the broker's clock; RocketMQ's FileWatchService."""
+
+MOST_WAITING: Final = 100
+"""Changes that wait for those before them; a further one is refused."""
 
 FOLDER: Final = "acl"
 _SUFFIXES: Final = (".yml", ".yaml")
@@ -70,9 +75,9 @@ class PlainAclFiles(Service):
             ConfigError: A file makes no sense.
             MissingToolError: PyYAML is not installed.
         """
-        found = await asyncio.to_thread(contents, self.path)
         try:
-            self._take(found, parsed_by_path(found))
+            found, files = await asyncio.to_thread(_read, self.path)
+            self._take(found, files)
         except PlainAclError as exc:
             raise ConfigError("plain_acl_file", f"{self.path}: {exc}") from exc
 
@@ -92,14 +97,24 @@ class PlainAclFiles(Service):
                 if found == self._seen:
                     return
                 self._seen = found
-                self._take(found, parsed_by_path(found))
+                self._take(found, await asyncio.to_thread(parsed_by_path, found))
             except (ConfigError, PlainAclError) as exc:
                 log.error("acl.refused", reason=str(exc), what_now="accounts stay as they were")
             else:
                 log.info("acl.loaded", files=[str(each) for each in found])
 
     def change(self, change: Change, done: Done) -> None:
-        """Make a change after those before it, and tell of it when it is in its file."""
+        """Make a change after those before it, and tell of it when it is in its file.
+
+        Raises:
+            RequestRefusedError: Too many wait already.
+        """
+        # Each reads and writes whole files: who asks faster than that must not fill the memory.
+        if len(self._changes) >= MOST_WAITING:
+            raise RequestRefusedError(
+                ResponseCode.SYSTEM_BUSY,
+                f"{len(self._changes)} changes of accounts are waiting already: try again later",
+            )
         self._changes.append((change, done))
         if self._changing is None:
             self._changing = asyncio.get_running_loop().create_task(
@@ -107,25 +122,30 @@ class PlainAclFiles(Service):
             )
 
     async def _make_changes(self) -> None:
-        while self._changes:
-            change, done = self._changes.popleft()
-            failure: Exception | None = None
-            try:
-                await self._make(change)
-            except Exception as exc:  # noqa: BLE001 - whoever asked for it is told
-                failure = exc
-            done(failure)
-        self._changing = None
+        try:
+            while self._changes:
+                change, done = self._changes.popleft()
+                failure: Exception | None = None
+                try:
+                    await self._make(change)
+                except Exception as exc:  # noqa: BLE001 - whoever asked for it is told
+                    failure = exc
+                try:
+                    done(failure)
+                except Exception:
+                    # Those behind it have nothing to do with it.
+                    log.exception("acl.answer_failed")
+        finally:
+            self._changing = None
 
     async def _make(self, change: Change) -> None:
         async with self._alone:
-            found = await asyncio.to_thread(contents, self.path)
-            files = parsed_by_path(found)
+            found, files = await asyncio.to_thread(_read, self.path)
             files.setdefault(self.path, {})
             changed = change(files)
             next_version(files[changed], self._clock.time_ms())
             acl = PlainAcl.of(files.values())  # before the write: what cannot be used is not kept
-            text = _dumped(files[changed])
+            text = await asyncio.to_thread(_dumped, files[changed])
             await _replace(changed, text)
             self._take({**found, changed: text.encode()}, files, acl)
             log.info("acl.changed", file=str(changed), accounts=len(acl.accounts))
@@ -141,6 +161,12 @@ class PlainAclFiles(Service):
                 known = old.get(path)
                 read_ms = now_ms if known is None or known.counter else known.timestamp
                 self.versions[path] = FileVersion.of(content, read_ms)
+
+
+def _read(path: Path) -> tuple[dict[Path, bytes], Contents]:
+    """The files, and what they hold; as `contents` and `parsed_by_path`."""
+    found = contents(path)
+    return found, parsed_by_path(found)
 
 
 def contents(path: Path) -> dict[Path, bytes]:
@@ -169,7 +195,7 @@ def parsed(files: Mapping[Path, bytes]) -> list[Mapping[str, Any]]:
 
 
 def parsed_by_path(files: Mapping[Path, bytes]) -> Contents:
-    """What each file holds.
+    """What each file holds; a thousand accounts take PyYAML up to a second.
 
     Raises:
         MissingToolError: PyYAML is not installed.
@@ -181,7 +207,8 @@ def parsed_by_path(files: Mapping[Path, bytes]) -> Contents:
 
 def _parsed(yaml: Any, path: Path, content: bytes) -> Mapping[str, Any]:
     try:
-        data = yaml.safe_load(content)
+        # In C it is eight times faster; PyYAML is also built without.
+        data = yaml.load(content, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except (yaml.YAMLError, ValueError, RecursionError) as exc:  # 2024-13-45 is no date
         # PyYAML's message quotes the line, which may contain a secret.
         mark = getattr(exc, "problem_mark", None)
@@ -195,8 +222,13 @@ def _parsed(yaml: Any, path: Path, content: bytes) -> Mapping[str, Any]:
 
 
 def _dumped(content: Mapping[str, Any]) -> str:
-    text: str = _yaml().safe_dump(
-        dict(content), default_flow_style=False, sort_keys=False, allow_unicode=True
+    yaml = _yaml()
+    text: str = yaml.dump(
+        dict(content),
+        Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper),
+        default_flow_style=False,
+        sort_keys=False,
+        allow_unicode=True,
     )
     return text
 
