@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import os
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -43,6 +43,8 @@ from pocketmq.protocol.member_proof import CHALLENGE_BYTES, End, Exchange, Secre
 from pocketmq.protocol.transport import member_streams
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.memory import MemoryNetwork
+from pocketmq.protocol.transport.network import Network
+from pocketmq.protocol.transport.tcp import TcpNetwork
 from pocketmq.protocol.transport.tls_binding import tls_binding
 from pocketmq.runtime.errors import ConfigError
 from pocketmq.runtime.manual_time.manual_clock import ManualClock
@@ -98,7 +100,7 @@ async def guarded_nameserver() -> AsyncIterator[tuple[NameServer, MemoryNetwork]
         await server.stop()
 
 
-def member_of(network: MemoryNetwork, secret: Secret = SECRET) -> MemberNetwork:
+def member_of(network: Network, secret: Secret = SECRET) -> MemberNetwork:
     """The network of another process."""
     return MemberNetwork(network, Members(secret))
 
@@ -474,6 +476,54 @@ async def test_streams_over_sockets_are_proven_too() -> None:
     near.hang_up()
     await eventually(lambda: near.is_lost and far[0].is_lost, "both have heard of the end")
     await listener.close()
+
+
+class LateProof(Stranger):
+    """Is a member, and proves it when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__(b"")
+
+    def prove(self) -> None:
+        assert self.transport is not None
+        exchange = Exchange(tls_binding(self.transport), self.heard[:CHALLENGE_BYTES], bytes(32))
+        self.transport.write(bytes(32) + proof(SECRET, End.CONNECTED, exchange))
+
+
+async def test_a_proof_under_way_at_the_stop_lets_no_slave_in(tmp_path: Path) -> None:
+    async with ReplicaRig(tmp_path, members=Members(SECRET)) as rig:
+        master = await rig.start("master")
+        await (await rig.voice(master)).send("orders", b"secret message")
+        outside = rig.outside
+        assert outside is not None
+        late = LateProof()
+        await outside.dial(str(master.subjects.replication.port), late, tls=True)
+        await eventually(lambda: len(late.heard) == CHALLENGE_BYTES, "it is to prove")
+        await rig.stop("master")
+        late.prove()
+        await eventually(lambda: late.is_lost, "it is hung up on")
+        assert len(late.heard) == CHALLENGE_BYTES
+        assert not master.subjects.replication.slaves.connections
+
+
+@pytest.mark.parametrize("over", [memory_over_tls, tcp_over_tls])
+async def test_closing_a_port_hangs_up_on_the_unproven_alone(
+    over: Callable[[], MemoryNetwork | TcpNetwork],
+) -> None:
+    network = over()
+    far = Stranger(b"the log")
+    listener = await member_of(network).listen("127.0.0.1", 0, lambda: far)
+    address = f"localhost:{listener.port}"
+    near, late = Stranger(b""), LateProof()
+    await member_of(network).dial(address, near)
+    await network.dial(address, late, tls=True)
+    await eventually(lambda: len(late.heard) == CHALLENGE_BYTES, "it is to prove")
+    await listener.close()
+    await eventually(lambda: late.is_lost, "it is hung up on")
+    await eventually(lambda: near.heard == b"the log", "the log has come")
+    assert not near.is_lost, "who made the protocol ends it"
+    near.hang_up()
+    await eventually(lambda: far.is_lost, "it has ended")
 
 
 # -- what members tell brokers

@@ -77,6 +77,7 @@ class HaService(Service):
         self._connections: dict[SlaveConnection, None] = {}
         self._listener: Listener | None = None
         self._ticks = PeriodicService("replication", clock, TICK_S, self._tick)
+        self._has_stopped = False
         self._listens = False
         """Whether `store.grew` reaches us: a broker that never had a slave is spared it."""
 
@@ -111,7 +112,9 @@ class HaService(Service):
     async def stop(self) -> None:
         if self._listener is None:
             return
-        # Stop listening first, so that no slave connects while the others are closed.
+        # Stop listening first, so that no slave connects while the others are closed. One that was
+        # accepted before is reported later.
+        self._has_stopped = True
         await self._listener.close()
         await self._ticks.stop()
         self.drop_all("the broker stops")
@@ -135,6 +138,8 @@ class HaService(Service):
         # A slave's port is open but sends nothing: its log is its master's (H-2, I-17).
         if not self._role.leads:
             connection.drop("this broker is a slave itself")
+        elif self._has_stopped:
+            connection.drop("the broker stops")
         elif len(self._connections) >= self._budget().slaves:
             there = counted(len(self._connections), "connection")
             connection.drop(f"there are {there} already (budget.slaves)")

@@ -16,7 +16,7 @@ from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.errors import ConnectError
 from pocketmq.protocol.signing import Credentials
 from pocketmq.protocol.transport.channel import Channel
-from pocketmq.protocol.transport.member_streams import AcceptedProvenStream, ConnectedProvenStream
+from pocketmq.protocol.transport.member_streams import ConnectedProvenStream, ProvenStreams
 from pocketmq.protocol.transport.network import Listener, MakeProtocol, Network, OnChannel
 
 
@@ -95,11 +95,10 @@ class MemberNetwork:
     async def listen(
         self, host: str, port: int, make: MakeProtocol, *, tls: bool = False
     ) -> Listener:
-        secret = self._members.secret
+        streams = ProvenStreams(make, self._members.secret)
         # Always TLS, whatever the caller asks for: proofs need it.
-        return await self._inner.listen(
-            host, port, lambda: AcceptedProvenStream(make(), secret), tls=True
-        )
+        listener = await self._inner.listen(host, port, streams.accept, tls=True)
+        return _MemberListener(listener, streams)
 
     async def dial(
         self,
@@ -119,3 +118,25 @@ class MemberNetwork:
                 await stream.proven()
         except OSError as exc:  # TimeoutError is one
             raise ConnectError(address, str(exc) or type(exc).__name__) from exc
+
+
+class _MemberListener:
+    """A port for streams, and its connections that are not proven yet.
+
+    Args:
+        inner: The port.
+        streams: Of its connections.
+    """
+
+    def __init__(self, inner: Listener, streams: ProvenStreams) -> None:
+        self._inner = inner
+        self._streams = streams
+
+    @property
+    def port(self) -> int:
+        return self._inner.port
+
+    async def close(self) -> None:
+        # Both without a turn of the loop in between: a proof that comes later finds it closed.
+        self._streams.close()
+        await self._inner.close()

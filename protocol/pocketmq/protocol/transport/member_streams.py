@@ -8,7 +8,7 @@
     the stream as RocketMQ has it (H-20)     <->
 
 Until then the protocols at both ends know nothing of the connection. Who has not proven within
-`PROOF_LIMIT_S` is hung up on.
+`PROOF_LIMIT_S`, or before the port is closed, is hung up on.
 """
 
 from __future__ import annotations
@@ -31,13 +31,14 @@ from pocketmq.protocol.member_proof import (
     is_proven,
     proof,
 )
+from pocketmq.protocol.transport.network import MakeProtocol
 from pocketmq.protocol.transport.tls_binding import tls_binding
 from pocketmq.runtime.addresses import address_text
 
 log = structlog.get_logger()
 
 PROOF_LIMIT_S: Final = 30.0
-"""From the connection to its proof, the handshake among it; real time."""
+"""From the end of the TLS handshake, which has its own limit, to the proof; real time."""
 
 
 class _ProvenStream(asyncio.Protocol, ABC):
@@ -107,17 +108,58 @@ class _ProvenStream(asyncio.Protocol, ABC):
             self._inner.data_received(rest)
 
 
+class ProvenStreams:
+    """The connections of one port, of which its protocols hear once they are proven.
+
+    Args:
+        make: Makes the protocol of one connection.
+        secret: Of the cluster.
+    """
+
+    def __init__(self, make: MakeProtocol, secret: Secret) -> None:
+        self._make = make
+        self._secret = secret
+        self._unproven: dict[AcceptedProvenStream, None] = {}
+        self._is_closed = False
+
+    def accept(self) -> AcceptedProvenStream:
+        """What reads a connection that comes in."""
+        return AcceptedProvenStream(self._make(), self._secret, self)
+
+    def close(self) -> None:
+        """Hang up on who has not proven, and on whose handshake is not complete yet.
+
+        Who made the protocols ends the others, and knows nothing of these.
+        """
+        self._is_closed = True
+        for stream in list(self._unproven):
+            stream.hang_up()
+
+    def begin(self, stream: AcceptedProvenStream) -> bool:
+        """It is to prove now; False: the port was closed meanwhile."""
+        self._unproven[stream] = None
+        return not self._is_closed
+
+    def end(self, stream: AcceptedProvenStream) -> None:
+        """It has proven, or was lost."""
+        self._unproven.pop(stream, None)
+
+
 class AcceptedProvenStream(_ProvenStream):
     """The end that was connected to."""
 
-    def __init__(self, inner: asyncio.Protocol, secret: Secret) -> None:
+    def __init__(self, inner: asyncio.Protocol, secret: Secret, streams: ProvenStreams) -> None:
         super().__init__(inner, secret)
+        self._streams = streams
         self._challenge = b""
         self._address = "?"
         self._limit: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
+        if not self._streams.begin(self):
+            self.hang_up()
+            return
         name = transport.get_extra_info("peername")
         self._address = address_text(*name[:2]) if name else "?"
         self._limit = asyncio.get_running_loop().call_later(PROOF_LIMIT_S, self._too_late)
@@ -126,21 +168,25 @@ class AcceptedProvenStream(_ProvenStream):
         self._transport.write(self._challenge)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._limit is not None:
-            self._limit.cancel()
+        self._settled()
         super().connection_lost(exc)
+
+    def hang_up(self) -> None:
+        """Close at once."""
+        if self._transport is not None:
+            self._transport.abort()
 
     def _look(self) -> None:
         shown = self._take(CHALLENGE_BYTES + PROOF_BYTES)
-        if shown is None or self._transport is None:
+        # What was read before an abort may still come.
+        if shown is None or self._transport is None or self._transport.is_closing():
             return
         nonce, theirs = shown[:CHALLENGE_BYTES], shown[CHALLENGE_BYTES:]
         exchange = Exchange(tls_binding(self._transport), self._challenge, nonce)
         if not is_proven(self._secret, End.CONNECTED, exchange, theirs):
             self._refuse("it has shown a wrong proof")
             return
-        if self._limit is not None:
-            self._limit.cancel()
+        self._settled()
         self._transport.write(proof(self._secret, End.ACCEPTED, exchange))
         self._begin()
 
@@ -149,8 +195,12 @@ class AcceptedProvenStream(_ProvenStream):
 
     def _refuse(self, reason: str) -> None:
         log.warning("member.refused", peer=self._address, reason=reason, advice=SHARE_IT)
-        if self._transport is not None:
-            self._transport.abort()
+        self.hang_up()
+
+    def _settled(self) -> None:
+        self._streams.end(self)
+        if self._limit is not None:
+            self._limit.cancel()
 
 
 class ConnectedProvenStream(_ProvenStream):
