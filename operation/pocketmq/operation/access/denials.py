@@ -12,11 +12,25 @@ _MOST_TOLD: Final = 256
 """So many kinds of refusals are logged at info."""
 
 
+class FirstOfKind:
+    """Tells the first refusal of a kind from all others."""
+
+    def __init__(self) -> None:
+        self._told: set[object] = set()
+
+    def __call__(self, kind: object) -> bool:
+        """Whether to log this one: nothing of its kind was, and there were not too many kinds."""
+        if kind in self._told or len(self._told) >= _MOST_TOLD:
+            return False
+        self._told.add(kind)
+        return True
+
+
 class Denials:
     """What one role has refused."""
 
     def __init__(self) -> None:
-        self._told: set[tuple[object, str]] = set()
+        self._is_first = FirstOfKind()
 
     def tell(self, peer: str, kind: object, request: str, reason: str) -> None:
         """Log the first refusal of a kind; all others at debug.
@@ -28,10 +42,6 @@ class Denials:
             reason: What the peer is told.
         """
         # The key leaves the peer out, whose port is new with each connection.
-        key = (kind, reason)
-        is_new = key not in self._told and len(self._told) < _MOST_TOLD
-        if is_new:
-            self._told.add(key)
-        (log.info if is_new else log.debug)(
+        (log.info if self._is_first((kind, reason)) else log.debug)(
             "request.denied", peer=peer, request=request, reason=reason
         )

@@ -15,6 +15,7 @@ from typing import Final
 
 import structlog
 
+from pocketmq.operation.access.denials import FirstOfKind
 from pocketmq.operation.membership.members import Members
 from pocketmq.protocol.budget import BudgetSource
 from pocketmq.protocol.codes import RequestCode, ResponseCode, request_name
@@ -57,9 +58,6 @@ OF_MEMBERS_AT_BROKER: Final = frozenset(
 """Who sends one of them can have a broker follow whom he likes. A member needs no user for them:
 controllers and nameservers have none."""
 
-_MOST_TOLD: Final = 256
-"""So many codes are logged at info; who tries all at random must not fill a disk."""
-
 
 class MemberDoor:
     """A guard that lets strangers ask some codes only.
@@ -72,7 +70,7 @@ class MemberDoor:
     def __init__(self, members: Members, is_open: Callable[[int], bool]) -> None:
         self._members = members
         self._is_open = is_open
-        self._told: set[int] = set()
+        self._is_first = FirstOfKind()
 
     def check(self, peer: Peer, request: Command) -> None:
         """Return if the request may be processed.
@@ -84,8 +82,7 @@ class MemberDoor:
         # Check the code first: nearly all requests at a nameserver are for routes.
         if self._is_open(code) or peer in self._members:
             return
-        if code not in self._told and len(self._told) < _MOST_TOLD:
-            self._told.add(code)
+        if self._is_first(code):
             log.warning("request.of_stranger", peer=peer.address, request=request_name(code))
         # Refuse instead of closing: the user of a tool without the secret reads what to do.
         raise BadRequestError(

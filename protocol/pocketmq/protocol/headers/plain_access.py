@@ -9,7 +9,7 @@ from pocketmq.protocol.header import Header
 
 
 class CreateAccessConfigRequestHeader(Header, kw_only=True):
-    """UPDATE_AND_CREATE_ACL_CONFIG (50): what is absent stays as it was."""
+    """UPDATE_AND_CREATE_ACL_CONFIG (50): what is absent stays as it was; `admin` is always set."""
 
     CODE: ClassVar[int] = RequestCode.UPDATE_AND_CREATE_ACL_CONFIG
 

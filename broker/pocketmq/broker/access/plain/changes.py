@@ -52,7 +52,7 @@ class FileVersion(msgspec.Struct, frozen=True):
 
 
 def change_account(files: Contents, default: Path, told: Mapping[str, Any]) -> Path:
-    """Make or change the account of `told["accessKey"]`; what is absent stays as it was.
+    """Make or change the account of `told["accessKey"]`; what is not told stays as it was.
 
     Raises:
         PlainAclError: It would make no sense, with RocketMQ's words.

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Final
 
-import structlog
-
 from pocketmq.broker.access.guard import OWN_CODES
 from pocketmq.broker.access.plain.accounts import (
     ACCOUNT_CODES,
@@ -19,6 +17,7 @@ from pocketmq.broker.access.plain.accounts import (
 )
 from pocketmq.broker.access.plain.needs import plain_needs
 from pocketmq.broker.errors import RequestRefusedError
+from pocketmq.operation.access.denials import Denials
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Addressed
@@ -26,13 +25,8 @@ from pocketmq.protocol.errors import BadRequestError
 from pocketmq.protocol.header import to_text_value
 from pocketmq.protocol.signing import ACCESS_KEY, is_signed
 
-log = structlog.get_logger()
-
 _OLDEST: Final = 1
 """A version whose clients sign no query flag: servers of 4.9 leave it out always (Y-11)."""
-
-_MOST_TOLD: Final = 256
-"""So many kinds of refusals are logged, as `AccessGuard` does."""
 
 
 class PlainRefusedError(RequestRefusedError):
@@ -53,7 +47,7 @@ class PlainGuard:
     def __init__(self) -> None:
         self.acl = PlainAcl()
         """What the files say now."""
-        self._told: set[tuple[int, str]] = set()
+        self._denials = Denials()
 
     def use(self, acl: PlainAcl) -> None:
         """Check by these accounts from now on."""
@@ -68,13 +62,7 @@ class PlainGuard:
         try:
             self._check(peer, request)
         except (PlainAclError, BadRequestError) as exc:
-            kind = (request.code, str(exc))
-            is_new = kind not in self._told and len(self._told) < _MOST_TOLD
-            if is_new:
-                self._told.add(kind)
-            (log.info if is_new else log.debug)(
-                "request.denied", peer=peer.address, request=str(request), reason=str(exc)
-            )
+            self._denials.tell(peer.address, request.code, str(request), str(exc))
             raise PlainRefusedError(str(exc)) from exc
 
     def _check(self, peer: Addressed, request: Command) -> None:
