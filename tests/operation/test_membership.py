@@ -50,7 +50,7 @@ from pocketmq.runtime.errors import ConfigError
 from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from support.any_fields import Fixed
 from support.controller_rig import MemoryFiles
-from support.eventually import eventually
+from support.eventually import PATIENCE_S, eventually
 from support.nameserver_rig import START_MS, BrokerVoice, MemoryStorage
 from support.replicas import ReplicaRig, log_of
 from support.tls import memory_over_tls, own_pair, tcp_over_tls
@@ -508,8 +508,9 @@ async def test_a_proof_under_way_at_the_stop_lets_no_slave_in(tmp_path: Path) ->
 
 @pytest.mark.parametrize("over", [memory_over_tls, tcp_over_tls])
 async def test_closing_a_port_hangs_up_on_the_unproven_alone(
-    over: Callable[[], MemoryNetwork | TcpNetwork],
+    over: Callable[[], MemoryNetwork | TcpNetwork], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(member_streams, "PROOF_LIMIT_S", 10 * PATIENCE_S)
     network = over()
     far = Stranger(b"the log")
     listener = await member_of(network).listen("127.0.0.1", 0, lambda: far)
