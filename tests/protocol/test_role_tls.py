@@ -150,7 +150,7 @@ async def test_certificate_and_key_are_renewed_together_while_a_role_runs(tmp_pa
             assert (await old.request(Word(word="still here"))).code == 0
 
 
-async def test_files_are_looked_at_by_the_roles_clock(tmp_path: Path) -> None:
+async def test_files_are_looked_at_every_half_second(tmp_path: Path) -> None:
     _, options = files_in(tmp_path, "one")
     tls = RoleTls(options)
     clock = ManualClock(1_700_000_000_000)
@@ -212,6 +212,31 @@ async def test_a_role_whose_files_cannot_be_used_starts_and_hangs_up_on_tls_peer
             async with connected(TcpNetwork(), address) as plain:
                 assert (await plain.request(Word(word="hello"))).code == 0
     assert "tls.certificate_refused" in [each["event"] for each in logs]
+
+
+@pytest.mark.parametrize("missing", [["key.pem"], ["certificate.pem", "key.pem"], ["ca.pem"]])
+async def test_a_file_that_was_missing_at_the_start_is_used_when_it_comes(
+    tmp_path: Path, missing: list[str]
+) -> None:
+    _, options = files_in(tmp_path, "one")
+    shutil.copy(own_pair("friend").certificate, tmp_path / "ca.pem")
+    for name in missing:
+        (tmp_path / name).rename(tmp_path / f"later-{name}")
+    tls = RoleTls(
+        replace(
+            options,
+            tls_server_need_client_auth="optional",
+            tls_server_auth_client=True,
+            tls_server_trust_cert_path=tmp_path / "ca.pem",
+        )
+    )
+    assert tls.is_watching
+    async with served(TcpNetwork(server_tls=tls.server), Echo().dispatcher) as (_, address):
+        assert await shows(address) == "none"
+        for name in missing:
+            (tmp_path / f"later-{name}").rename(tmp_path / name)
+            await tls.look()
+        assert await shows(address) == "one"
 
 
 def test_a_key_that_rocketmq_cannot_read_is_refused_with_how_to_convert_it(tmp_path: Path) -> None:

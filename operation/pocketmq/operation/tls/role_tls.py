@@ -3,7 +3,8 @@
     when                                     the context of its ports
     test mode (RocketMQ's default)           a certificate is made at the first TLS peer
     files, at the start                      from the files; if they cannot be used there is none:
-                                             TLS peers are hung up on, as by RocketMQ
+                                             TLS peers are hung up on, as by RocketMQ, until one of
+                                             the files has changed, or has come
     files changed (looked at every 500 ms)   from the files; if they cannot be used, the one before
 
 Connections that exist keep their context (Y-6).
@@ -68,7 +69,9 @@ class RoleTls:
         self._context: ssl.SSLContext | None = None
         self._says_why = True
         """The log has not said yet why there is no certificate."""
+        self._watched: tuple[Path, ...] = ()
         self._seen: dict[Path, bytes] = {}
+        """What those of them hold that are there."""
         self._changed: set[Path] = set()
         """Since the context was made."""
         self.client: ClientTls | None = None
@@ -84,20 +87,23 @@ class RoleTls:
         self.server = ServerTls(self._now, enforces=options.tls_server_mode == "enforcing")
         if self._takes_files:
             # Read the contents before loading: a change in between is then noticed.
-            self._seen = self._contents(now.server_files)
-            # A fault does not end the role, whose port still serves plaintext. could be better: a
-            # file that is missing now is not watched either.
+            self._watched = now.server_files
+            self._seen = self._contents()
+            # A fault does not end the role, whose port still serves plaintext.
             self._load(now, "TLS peers are hung up on until the files are mended")
 
     @property
     def is_watching(self) -> bool:
         """Whether there are files to `watch`."""
-        return bool(self._seen)
+        return bool(self._watched)
 
     async def watch(self, clock: Clock) -> None:
-        """Look at the files until cancelled."""
+        """Look at the files until cancelled.
+
+        Args:
+            clock: Of the files, which change in real time.
+        """
         while True:
-            # With a manual clock the files are looked at when it moves.
             await clock.sleep(LOOK_S)
             await self.look()
 
@@ -107,11 +113,11 @@ class RoleTls:
         A file that is gone counts as unchanged: it is about to be replaced.
         """
         # In a thread, as files may lie on a disk that is slow or away.
-        found = await asyncio.to_thread(self._contents, tuple(self._seen))
+        found = await asyncio.to_thread(self._contents)
         for path, content in found.items():
             # Collected over several looks: certificate and key are rarely written in one moment,
             # and a new certificate with the old key would be refused.
-            if content != self._seen[path]:
+            if content != self._seen.get(path):
                 self._seen[path] = content
                 self._changed.add(path)
         if not self._changed:
@@ -127,7 +133,11 @@ class RoleTls:
         own = {each.expanduser() for each in pair if each is not None}
         # Trusted authorities have no counterpart to wait for.
         trust_changed = trust is not None and trust.expanduser() in self._changed
-        if trust_changed or own <= self._changed:
+        if self._context is None:
+            # There is no pair of before that still fits together, so each change may be the mend.
+            self._changed.clear()
+            self._load(now, "TLS peers are hung up on until the files are mended")
+        elif trust_changed or own <= self._changed:
             self._changed.clear()
             self._load(now, "connections go on with the certificate of before")
 
@@ -150,20 +160,16 @@ class RoleTls:
                 # The context has read the files, so they are not needed any more.
                 context = server_context(make_certificate(Path(folder)))
             self._context = self._at_start.limited(context)
-        except MissingToolError as exc:
+        # `ConfigError`: versions or suites were named wrongly.
+        except (MissingToolError, ConfigError, OSError) as exc:
             if self._says_why:
                 self._says_why = False
-                log.error("tls.unavailable", reason=str(exc))
-        except OSError as exc:
-            if self._says_why:
-                self._says_why = False
-                advice = "is the temporary folder full?"
-                log.error("tls.unavailable", reason=str(exc), advice=advice)
-        # Versions or suites were named wrongly.
-        except ConfigError as exc:
-            if self._says_why:
-                self._says_why = False
-                log.error("tls.unavailable", reason=str(exc))
+                of_disk = {"advice": "is the temporary folder full?"}
+                log.error(
+                    "tls.unavailable",
+                    reason=str(exc),
+                    **(of_disk if isinstance(exc, OSError) else {}),
+                )
         else:
             log.info("tls.certificate_made", advice="clients that check it need one of their own")
 
@@ -190,9 +196,9 @@ class RoleTls:
             what_now=otherwise or "connections go on with the certificate of before",
         )  # fmt: skip
 
-    def _contents(self, paths: tuple[Path, ...]) -> dict[Path, bytes]:
+    def _contents(self) -> dict[Path, bytes]:
         found: dict[Path, bytes] = {}
-        for path in paths:
+        for path in self._watched:
             with contextlib.suppress(OSError):
                 content = self._read(path)
                 if content is not None:
