@@ -33,10 +33,10 @@ async def test_a_user_that_somebody_deleted_is_not_made_again(tmp_path: Path) ->
     file, data = tmp_path / "users.toml", tmp_path / "data"
     file.write_text(FILE)
     access = ClusterAccess.read(file).kept_in(data)
-    async with running_broker(tmp_path / "broker", **access.broker_options) as rig:
+    async with running_broker(data / "broker", **access.broker_options) as rig:
         users = rig.broker.subjects.access.accounts.users
         remoting = RemotingClient(rig.network, credentials=access.steering)
-        where = [rig.broker.address]
+        where = {"broker": rig.broker.address}
         await access.make(remoting, where)
         assert set(users) == {"pocketmq", "shop", "billing"}
 
@@ -48,12 +48,18 @@ async def test_a_user_that_somebody_deleted_is_not_made_again(tmp_path: Path) ->
         file.write_text(FILE + 'later = "third"\n')
         await ClusterAccess.read(file).kept_in(data).make(remoting, where)
         assert set(users) == {"pocketmq", "billing", "later"}
+
+        for name in ("billing", "later"):
+            header = DeleteUserRequestHeader(username=name)
+            expect(await remoting.call(rig.broker.address, header))
+        await ClusterAccess.read(file).kept_in(data).make(remoting, where)
+        assert set(users) == {"pocketmq"}, "also where all were deleted"
         await remoting.close()
 
     access = ClusterAccess.read(file).kept_in(data)
-    async with running_broker(tmp_path / "new", **access.broker_options) as rig:
+    async with running_broker(data / "new", **access.broker_options) as rig:
         remoting = RemotingClient(rig.network, credentials=access.steering)
-        await access.make(remoting, [rig.broker.address])
+        await access.make(remoting, {"new": rig.broker.address})
         users = rig.broker.subjects.access.accounts.users
         assert set(users) == {"pocketmq", "shop", "billing", "later"}, "a broker that is new"
         await remoting.close()
@@ -96,12 +102,12 @@ async def test_rules_that_a_kill_prevented_are_made_by_the_next_start(
     more = '], ["shop", "Topic:bills", "Sub"], ["billing", "Topic:orders", "Sub"]]'
     file.write_text(FILE.replace("]]", more))
     access = ClusterAccess.read(file).kept_in(data)
-    async with running_broker(tmp_path / "broker", **access.broker_options) as rig:
+    async with running_broker(data / "broker", **access.broker_options) as rig:
         address = rig.broker.address
         killed = KilledAmongRules(rig.network, credentials=access.steering)
         killed.rules_left = made_before_it
         with pytest.raises(KilledError):
-            await access.make(killed, [address])
+            await access.make(killed, {"broker": address})
         await killed.close()
 
         remoting = RemotingClient(rig.network, credentials=access.steering)
@@ -110,7 +116,7 @@ async def test_rules_that_a_kill_prevented_are_made_by_the_next_start(
         own = AclInfo(policies=[PolicyInfo(policy_type="Custom", entries=[entry])])
         header = CreateAclRequestHeader(subject="User:shop")
         expect(await remoting.call(address, header, own))
-        await ClusterAccess.read(file).kept_in(data).make(remoting, [address])
+        await ClusterAccess.read(file).kept_in(data).make(remoting, {"broker": address})
         assert await rules(remoting, address) == {
             ("User:shop", "Topic:orders"): ["Get"],
             ("User:shop", "Topic:bills"): ["Sub"],
@@ -125,9 +131,9 @@ async def test_rules_of_a_cluster_that_keeps_no_names_are_made_once(tmp_path: Pa
     async with running_broker(tmp_path / "broker", **access.broker_options) as rig:
         address = rig.broker.address
         remoting = RemotingClient(rig.network, credentials=access.steering)
-        await access.make(remoting, [address])
+        await access.make(remoting, {"broker": address})
         header = DeleteAclRequestHeader(subject="User:shop")
         expect(await remoting.call(address, header))
-        await access.make(remoting, [address])  # as after a restart of the broker
+        await access.make(remoting, {"broker": address})  # as after a restart of the broker
         assert not rig.broker.subjects.access.accounts.acls
         await remoting.close()

@@ -16,8 +16,8 @@ from pocketmq.runtime.files.new_folders import make_lasting
 USER_FILE: Final = "super-user.json"
 """In a cluster's data folder, where its brokers check requests: the user by whom it is steered."""
 
-MADE_FILE: Final = "users-made.json"
-"""Beside it: names of the users that a cluster's file of users had so far."""
+MADE_FILE: Final = "config/users-made.json"
+"""In a broker's folder, beside its users: names of those that were made for the cluster there."""
 
 MEMBER_FILE: Final = "member-secret"
 """In a cluster's data folder, where its members prove who they are: what they all know."""

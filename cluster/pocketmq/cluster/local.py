@@ -95,7 +95,7 @@ async def local_cluster(
             credentials=None if access is None else access.steering,
         ) as cluster:
             if access is not None:
-                addresses = [each.address for each in cluster.of_role("broker")]
+                addresses = {each.name: each.address for each in cluster.of_role("broker")}
                 # Created through the running brokers; a kept store has its users already.
                 await access.make(cluster.remoting, addresses)
             yield cluster

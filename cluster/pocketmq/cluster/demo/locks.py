@@ -59,6 +59,6 @@ class Locks:
 
     async def make(self, cluster: Supervisor) -> None:
         """Make the user and its rules at every broker."""
-        addresses = [each.address for each in cluster.of_role("broker")]
+        addresses = {each.name: each.address for each in cluster.of_role("broker")}
         # Brokers do not share users.
         await self.access.make(cluster.remoting, addresses)

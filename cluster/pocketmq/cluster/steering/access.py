@@ -59,8 +59,8 @@ class ClusterAccess:
         default_factory=lambda: Credentials(STEERING_USER, secrets.token_urlsafe(24))
     )
 
-    made_file: Path | None = None
-    """Keeps the names of users that were made in a data folder; None: it is a new cluster."""
+    data: Path | None = None
+    """With the brokers' folders, which keep names of users that were made; None: none are kept."""
 
     @classmethod
     def of(
@@ -129,8 +129,8 @@ class ClusterAccess:
                 # Written before any broker starts: a cluster whose key was lost could not be
                 # steered.
                 _write_key(path, self.steering)
-                return replace(self, made_file=data / MADE_FILE)
-            return replace(self, steering=read_key(path), made_file=data / MADE_FILE)
+                return replace(self, data=data)
+            return replace(self, steering=read_key(path), data=data)
         except OSError as exc:
             reason = exc.strerror or str(exc)
             raise DiskError(path, reason, advice="choose another folder") from exc
@@ -188,33 +188,30 @@ class ClusterAccess:
             if value is not False
         }
 
-    async def make(self, remoting: RemotingClient, addresses: Iterable[str]) -> None:
+    async def make(self, remoting: RemotingClient, brokers: Mapping[str, str]) -> None:
         """Make users and their rules where they are missing; what is there stays as it is.
 
-        A user that was made before in this data folder, and is missing, was deleted by somebody:
-        it is made again only at a broker that knows nobody but the steering user, as a new one.
-        Likewise the rules of a user that was made before are not made again.
+        A user that was made at a broker before, and is missing there, was deleted by somebody, and
+        is not made again; neither are the rules of a user that was made before. A broker keeps the
+        names beside its users: one whose data is gone gets all of them.
 
         Args:
             remoting: Signs as the steering user.
-            addresses: Of brokers that have just started; one without its old data has none.
+            brokers: Folder -> address, of brokers that have just started.
 
         Raises:
             BrokerError: A broker refuses one; its remark says why.
             DiskError: The names of the users that were made cannot be kept.
         """
-        before = self._made_before()
-        for address in addresses:
+        for broker, address in brokers.items():
+            before = self._made_before(broker)
             reply = expect(await remoting.call(address, ListUsersRequestHeader()))
             body = reply.body_view
             found = decode_body(body, list[UserInfo], reply.encoding) if body else []
             known = {each.username for each in found}
-            # A new store has only the steering user, and none of the others.
-            is_new = known <= {self.steering.access_key}
-            lacking = {*self.users, *self.super_users} - known
             # A user that was created before and is missing now was deleted by somebody, and stays
             # deleted.
-            coming = lacking if is_new else lacking - before
+            coming = {*self.users, *self.super_users} - known - before
             for kind, users in (("Super", self.super_users), ("Normal", self.users)):
                 for name in sorted(users.keys() & coming):
                     info = UserInfo(username=name, password=users[name], user_type=kind)
@@ -222,18 +219,20 @@ class ClusterAccess:
                     expect(await remoting.call(address, header, info))
             # A kill may have come between these users and their rules. Where no names are kept,
             # nothing outlives a kill.
-            unsure = self.users.keys() - before - coming if self.made_file is not None else set()
+            unsure = self.users.keys() - before - coming if self.data is not None else set()
             there = {user: await _ruled(remoting, address, user) for user in sorted(unsure)}
             for user, resource, actions in self.rules or ():
                 if user in coming or (user in unsure and resource not in there[user]):
                     expect(await remoting.call(address, *_granting(user, resource, actions)))
+            # Last, so that after a kill before this the next start creates them again.
+            self._note_made(broker, before)
 
-        # Last, so that after a kill before this the next start creates them again.
-        self._note_made(before)
+    def _made_file(self, broker: str) -> Path | None:
+        return None if self.data is None else self.data / broker / MADE_FILE
 
-    def _made_before(self) -> set[str]:
-        """Users of the file that were made in this data folder so far."""
-        path = self.made_file
+    def _made_before(self, broker: str) -> set[str]:
+        """Users of the file that were made at this broker so far."""
+        path = self._made_file(broker)
         if path is None:
             return set()
         try:
@@ -243,16 +242,17 @@ class ClusterAccess:
             advice = "remove it: then all users of the file are made again"
             raise DiskError(path, str(exc), advice=advice) from exc
 
-    def _note_made(self, before: set[str]) -> None:
+    def _note_made(self, broker: str, before: set[str]) -> None:
         """They are all made: after a kill before this they are made by the next start."""
+        path = self._made_file(broker)
         now = before | self.users.keys() | self.super_users.keys()
-        if self.made_file is None or now == before:
+        if path is None or now == before:
             return
         try:
-            write_private(self.made_file, msgspec.json.encode(sorted(now)))
+            write_private(path, msgspec.json.encode(sorted(now)))
         except OSError as exc:
             reason = exc.strerror or str(exc)
-            raise DiskError(self.made_file, reason, advice="choose another folder") from exc
+            raise DiskError(path, reason, advice="choose another folder") from exc
 
 
 async def _ruled(remoting: RemotingClient, address: str, user: str) -> set[str | None]:

@@ -234,7 +234,9 @@ class ClusterControl:
         """Give brokers that have just started the users that they lack; slaves copy none."""
         if self._access is not None:
             async with self.view.remoting(self._access.steering) as remoting:
-                await self._access.make(remoting, [self.roles.addresses[each] for each in names])
+                await self._access.make(
+                    remoting, {each: self.roles.addresses[each] for each in names}
+                )
 
     async def is_super_user(self, given: Credentials) -> bool:
         """Whether brokers know a super user with this key; also where they check no request.

@@ -32,6 +32,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from pocketmq.cluster.folder import MADE_FILE
 from pocketmq.cluster.steering.errors import WrongClusterError
 from pocketmq.cluster.steering.roles import Roles
 from pocketmq.protocol.bodies.access import AccessTable, UserInfo
@@ -50,8 +51,8 @@ from pocketmq.runtime.files.replaced_together import (
 
 FILE = "snapshot.json"
 KV_FILE = "kvConfig.json"
-SECRETS: Final = frozenset({"config/access.json", "config/access.json.bak"})
-"""Files of a broker with passwords."""
+SECRETS: Final = frozenset({"config/access.json", "config/access.json.bak", MADE_FILE})
+"""Files of a broker with passwords, and which users the cluster has made there."""
 
 _CHUNK_BYTES = 1024 * 1024
 
@@ -256,7 +257,7 @@ class Snapshots:
             if not any((snapshot / name / each).exists() for each in SECRETS):
                 self._keep_secrets(name, folder)
             elif self._roles.credentials is not None:
-                for each in SECRETS:
+                for each in SECRETS - {MADE_FILE}:
                     _admit(folder / name / each, self._roles.credentials)
 
     def _keep_secrets(self, name: str, folder: Path) -> None:
