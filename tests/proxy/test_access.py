@@ -13,7 +13,21 @@ import grpc
 import pytest
 
 from pocketmq.operation.access.decisions import AccessDeniedError
+from pocketmq.operation.control.requests import (
+    GetClockRequestHeader,
+    GetEventsRequestHeader,
+    MoveClockRequestHeader,
+    RoleStatusRequestHeader,
+)
 from pocketmq.protocol.budget import Budget
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.dispatch import Dispatcher
+from pocketmq.protocol.header import Header
+from pocketmq.protocol.headers.clients import (
+    GetAllProducerInfoRequestHeader,
+    GetConsumerConnectionListRequestHeader,
+)
+from pocketmq.protocol.signing import Credentials
 from pocketmq.protocol.transport.proxy_protocol import VERSION_2, header_of
 from pocketmq.proxy.access.claims import Claim
 from pocketmq.proxy.access.needs import needs_of
@@ -40,6 +54,8 @@ from support.grpc_access import (
 )
 from support.grpc_access_cases import CLOSED, PASSES, answer, cases, make_accounts
 from support.grpc_consuming import asked, receive, received
+from support.memory_cluster import START_MS
+from support.own_logs import own_logs
 from support.proxy_rig import ProxyRig, Sdk, message, proxy_rig
 
 GROUP = {"group": pb.Resource(name="billing")}
@@ -490,3 +506,57 @@ def test_options_that_would_give_rights_away_are_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=word):
         ProxyConfig(**options)
+
+
+# -- the port for tools --------------------------------------------------------------------------
+
+FOR_TOOLS: tuple[Header, ...] = (
+    GetClockRequestHeader(),
+    MoveClockRequestHeader(time_ms=START_MS + 1),
+    RoleStatusRequestHeader(),
+    GetEventsRequestHeader(),
+    GetConsumerConnectionListRequestHeader(consumer_group="billing"),
+    GetAllProducerInfoRequestHeader(),
+)
+
+
+async def at_tools(rig: ProxyRig, key: Credentials | None, header: Header) -> int:
+    """The code of an answer at the port for tools."""
+    channel = await rig.cluster.network.connect(
+        f"127.0.0.1:{rig.proxy.port}", Dispatcher(), credentials=key
+    )
+    code = (await channel.request(header)).code
+    channel.close()
+    return code
+
+
+async def test_tools_are_a_super_user_s_where_the_proxy_authenticates(rig: ProxyRig) -> None:
+    before_ms = rig.cluster.clock.time_ms()
+    with own_logs() as logs:
+        for key in (None, ("nobody", "x"), ("admin", "wrong"), ("inner", "wrong"), SHOP):
+            for header in FOR_TOOLS:
+                found = await at_tools(rig, Credentials(*key) if key else None, header)
+                assert found == ResponseCode.NO_PERMISSION, (key, header)
+    assert rig.cluster.clock.time_ms() == before_ms
+    assert {each["reason"] for each in logs if each["event"] == "request.denied"} >= {
+        "username cannot be null.",
+        "User:nobody is not found.",
+        "check signature failed.",
+    }
+    for key in (ADMIN, ("inner", "hidden")):
+        for header in FOR_TOOLS:
+            assert await at_tools(rig, Credentials(*key), header) != ResponseCode.NO_PERMISSION
+
+
+async def test_the_cluster_controls_its_proxy_while_no_broker_answers(tmp_path: Path) -> None:
+    async with secured_rig(tmp_path) as rig:
+        for name in list(rig.cluster.brokers):
+            await rig.cluster.stop_broker(name)
+        assert await at_tools(rig, Credentials("inner", "hidden"), GetClockRequestHeader()) == 0
+        denied = await at_tools(rig, Credentials("new", "user"), GetClockRequestHeader())
+        assert denied == ResponseCode.NO_PERMISSION
+
+
+async def test_tools_ask_a_proxy_that_does_not_authenticate_freely(tmp_path: Path) -> None:
+    async with proxy_rig(tmp_path) as rig:
+        assert await at_tools(rig, None, GetClockRequestHeader()) == 0

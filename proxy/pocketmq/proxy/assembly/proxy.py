@@ -31,6 +31,7 @@ from pocketmq.proxy.edge.producing import Producing
 from pocketmq.proxy.edge.routing import Routing
 from pocketmq.proxy.edge.server import GrpcServer, Unary
 from pocketmq.proxy.edge.telemetry import Telemetry
+from pocketmq.proxy.edge.tools_door import ToolsDoor
 from pocketmq.proxy.settings.clients import Client, Clients
 from pocketmq.proxy.settings.limits import Limits
 from pocketmq.proxy.transactions.data import OpenTransactions
@@ -151,11 +152,12 @@ class Proxy(StartStop):
         )
         self._instance = instance = acquire(await settings.with_identity(unique=True))
         brokers = Brokers(instance)
+        accounts = Accounts(brokers, self._budget.name_chars)
         parts = Parts(
             clock=self._clock,
             limits=self.limits,
             brokers=brokers,
-            guard=Guard(self._rules(), Accounts(brokers, self._budget.name_chars)),
+            guard=Guard(self._rules(), accounts),
             clients=self.clients,
             transactions=OpenTransactions(self.limits, self._clock.time_ms),
             tasks=self._tasks,
@@ -171,7 +173,12 @@ class Proxy(StartStop):
             self.limits.max_message_size,
             self._budget,
         )
-        dispatcher = Dispatcher(lambda: self._budget, known_in(self._profile.release))
+        knows = known_in(self._profile.release)
+        dispatcher = (
+            ToolsDoor(accounts, config.inner_credentials, self._tasks, lambda: self._budget, knows)
+            if config.authentication_enabled
+            else Dispatcher(lambda: self._budget, knows)
+        )
         dispatcher.add(self._control, MembersProcessor(self.clients))
         self._listener = await self._network.serve(
             config.host, config.port, dispatcher, version=self._profile.client_version
@@ -212,9 +219,10 @@ class Proxy(StartStop):
             # Brokers can still be reached: messages that clients hold would stay hidden for up to
             # an hour.
             await consuming.renewing.stop()
-        await self._tasks.stop()
+        # The port for tools first, whose requests would start tasks.
         if self._listener is not None:
             await self._listener.close()
+        await self._tasks.stop()
         instance, self._instance = self._instance, None
         if instance is not None:
             await release(instance)
