@@ -48,7 +48,7 @@ class DeadNetwork:
     def __init__(self) -> None:
         self.dialled: list[str] = []
 
-    async def dial(self, address: str, protocol: object, *, tls: bool) -> None:
+    async def dial(self, address: str, protocol: object, *, tls: bool, to_member: bool) -> None:
         self.dialled.append(address)
         raise ConnectError(address, "nobody is there")
 

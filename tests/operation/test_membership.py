@@ -26,7 +26,12 @@ from pocketmq.nameserver.server import NameServer
 from pocketmq.operation.membership.doors import NAMESERVER_OPEN, OF_MEMBERS_AT_BROKER
 from pocketmq.operation.membership.members import Members
 from pocketmq.operation.membership.network import MemberNetwork
-from pocketmq.operation.membership.options import SecurityOptions, read_secret
+from pocketmq.operation.membership.options import (
+    MOST_SECRETS,
+    SecretFile,
+    SecurityOptions,
+    read_secrets,
+)
 from pocketmq.operation.membership.requests import (
     GetMemberChallengeRequestHeader,
     MemberChallengeResponseHeader,
@@ -34,12 +39,13 @@ from pocketmq.operation.membership.requests import (
     ProveMemberResponseHeader,
 )
 from pocketmq.operation.tls.contexts import client_context, server_context
+from pocketmq.protocol.budget import Budget
 from pocketmq.protocol.codes import RequestCode, ResponseCode, request_name
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Dispatcher, Peer, Reply, handles
 from pocketmq.protocol.errors import ConnectError
 from pocketmq.protocol.headers.route import GetRouteInfoRequestHeader
-from pocketmq.protocol.member_proof import CHALLENGE_BYTES, End, Exchange, Secret, proof
+from pocketmq.protocol.member_proof import CHALLENGE_BYTES, End, Exchange, Secret, Secrets, proof
 from pocketmq.protocol.transport import member_streams
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.memory import MemoryNetwork
@@ -52,10 +58,12 @@ from support.any_fields import Fixed
 from support.controller_rig import MemoryFiles
 from support.eventually import PATIENCE_S, eventually
 from support.nameserver_rig import START_MS, BrokerVoice, MemoryStorage
+from support.own_logs import own_logs
 from support.replicas import ReplicaRig, log_of
-from support.tls import memory_over_tls, own_pair, tcp_over_tls
+from support.tls import HALF_HELLO, memory_over_tls, own_pair, tcp_over_tls
 
 SECRET = Secret(b"the cluster's own secret, 32 bytes")
+NEXT = Secret(b"the secret that replaces this one")
 OTHER = Secret(b"another cluster's secret, 32 bytes")
 
 FIELDS: dict[str, object] = {
@@ -83,7 +91,7 @@ async def tried(channel: Channel, code: int) -> Command:
 @asynccontextmanager
 async def guarded_nameserver() -> AsyncIterator[tuple[NameServer, MemoryNetwork]]:
     """A nameserver for members, who know SECRET, with one broker of theirs."""
-    network, members = memory_over_tls(), Members(SECRET)
+    network, members = memory_over_tls(), Members(Secrets(SECRET))
     server = NameServer(
         NameServerConfig(port=9876),
         ManualClock(START_MS),
@@ -102,7 +110,7 @@ async def guarded_nameserver() -> AsyncIterator[tuple[NameServer, MemoryNetwork]
 
 def member_of(network: Network, secret: Secret = SECRET) -> MemberNetwork:
     """The network of another process."""
-    return MemberNetwork(network, Members(secret))
+    return MemberNetwork(network, Members(Secrets(secret)))
 
 
 def told(server: NameServer) -> object:
@@ -151,7 +159,7 @@ async def test_whatever_a_stranger_may_ask_a_nameserver_only_reads() -> None:
 
 
 async def test_a_stranger_changes_and_reads_nothing_at_a_controller() -> None:
-    network, members = memory_over_tls(), Members(SECRET)
+    network, members = memory_over_tls(), Members(Secrets(SECRET))
     clock = ManualClock(START_MS)
     config = ControllerConfig(
         name="n0", self_id="n0", peers="n0-127.0.0.1:9877", store_path=Path("/n0")
@@ -243,9 +251,9 @@ async def test_of_a_connection_that_was_refused_nobody_hears_the_end() -> None:
 
 
 async def test_a_broker_with_a_wrong_secret_waits_between_its_tries(tmp_path: Path) -> None:
-    async with ReplicaRig(tmp_path, members=Members(SECRET)) as rig:
+    async with ReplicaRig(tmp_path, members=Members(Secrets(SECRET))) as rig:
         assert rig.outside is not None
-        rig.network = MemberNetwork(rig.outside, Members(OTHER))
+        rig.network = MemberNetwork(rig.outside, Members(Secrets(OTHER)))
         with structlog.testing.capture_logs() as logs:
             await rig.start("master")
             await rig.advance(61)
@@ -345,20 +353,20 @@ async def test_who_stands_between_two_members_can_pass_no_proof_on() -> None:
 
 async def test_a_challenge_is_good_for_one_answer() -> None:
     async with guarded_nameserver() as (server, network):
-        members = Members(SECRET)
+        members = Members(Secrets(SECRET))
         channel = await network.connect(server.address, Dispatcher())
         reply = await channel.request(GetMemberChallengeRequestHeader())
         challenge = bytes.fromhex(reply.header(MemberChallengeResponseHeader).challenge)
         exchange = Exchange(channel.tls_binding(), challenge, bytes(32))
         header = ProveMemberRequestHeader(
-            nonce=bytes(32).hex(), proof=proof(members.secret, End.CONNECTED, exchange).hex()
+            nonce=bytes(32).hex(), proof=proof(members.secrets.own, End.CONNECTED, exchange).hex()
         )
         assert (await channel.request(header)).code == ResponseCode.SUCCESS
         assert (await channel.request(header)).code == ResponseCode.NO_PERMISSION
 
 
 async def test_nothing_is_proven_in_plaintext() -> None:
-    network, members = MemoryNetwork(), Members(SECRET)
+    network, members = MemoryNetwork(), Members(Secrets(SECRET))
     listener = await MemberNetwork(network, members).serve("127.0.0.1", 1, Dispatcher())
     with pytest.raises(ConnectError, match="add --tls-enable"):
         await MemberNetwork(network, members).connect("127.0.0.1:1", Dispatcher())
@@ -402,7 +410,7 @@ class Stranger(asyncio.Protocol):
     ids=["a report and no proof", "a handshake of controller mode"],
 )
 async def test_a_stranger_hears_nothing_of_the_log(tls: bool, said: bytes, tmp_path: Path) -> None:
-    async with ReplicaRig(tmp_path, members=Members(SECRET)) as rig:
+    async with ReplicaRig(tmp_path, members=Members(Secrets(SECRET))) as rig:
         master = await rig.start("master")
         await (await rig.voice(master)).send("orders", b"secret message")
         outside = rig.outside
@@ -415,7 +423,7 @@ async def test_a_stranger_hears_nothing_of_the_log(tls: bool, said: bytes, tmp_p
 
 
 async def test_slaves_that_prove_who_they_are_copy_the_log(tmp_path: Path) -> None:
-    async with ReplicaRig(tmp_path, members=Members(SECRET)) as rig:
+    async with ReplicaRig(tmp_path, members=Members(Secrets(SECRET))) as rig:
         master = await rig.start("master")
         voice = await rig.voice(master)
         slave = await rig.start("slave", broker_role=BrokerRole.SLAVE, broker_id=1)
@@ -426,11 +434,11 @@ async def test_slaves_that_prove_who_they_are_copy_the_log(tmp_path: Path) -> No
 
 
 async def test_a_slave_with_a_wrong_secret_is_refused_with_a_line(tmp_path: Path) -> None:
-    async with ReplicaRig(tmp_path, members=Members(SECRET)) as rig:
+    async with ReplicaRig(tmp_path, members=Members(Secrets(SECRET))) as rig:
         master = await rig.start("master")
         outside = rig.outside
         assert outside is not None
-        wrong = MemberNetwork(outside, Members(OTHER))
+        wrong = MemberNetwork(outside, Members(Secrets(OTHER)))
         with (
             structlog.testing.capture_logs() as logs,
             pytest.raises(ConnectError, match="it hung up on our proof: give both the same"),
@@ -461,7 +469,7 @@ async def test_who_proves_nothing_is_hung_up_on(monkeypatch: pytest.MonkeyPatch)
 
 async def test_streams_over_sockets_are_proven_too() -> None:
     network = tcp_over_tls()
-    member = MemberNetwork(network, Members(SECRET))
+    member = MemberNetwork(network, Members(Secrets(SECRET)))
     far: list[Stranger] = []
 
     def make() -> Stranger:
@@ -478,6 +486,24 @@ async def test_streams_over_sockets_are_proven_too() -> None:
     await listener.close()
 
 
+async def test_half_handshakes_at_a_replication_port_are_bounded_as_configured(
+    tmp_path: Path,
+) -> None:
+    async with ReplicaRig(tmp_path, members=Members(Secrets(SECRET))) as rig:
+        master = await rig.start("master", budget=Budget(tls_handshakes=3))
+        outside = rig.outside
+        assert outside is not None
+        port = str(master.subjects.replication.port)
+        halves = [Stranger(HALF_HELLO) for _ in range(9)]
+        for each in halves:
+            await outside.dial(port, each)
+        await eventually(lambda: halves[5].is_lost, "those before the last three are hung up on")
+        assert [each.is_lost for each in halves] == [True] * 6 + [False] * 3
+        # A member still gets in.
+        await rig.network.dial(port, member := Stranger(b""))
+        assert not member.is_lost
+
+
 class LateProof(Stranger):
     """Is a member, and proves it when it is told to."""
 
@@ -491,7 +517,7 @@ class LateProof(Stranger):
 
 
 async def test_a_proof_under_way_at_the_stop_lets_no_slave_in(tmp_path: Path) -> None:
-    async with ReplicaRig(tmp_path, members=Members(SECRET)) as rig:
+    async with ReplicaRig(tmp_path, members=Members(Secrets(SECRET))) as rig:
         master = await rig.start("master")
         await (await rig.voice(master)).send("orders", b"secret message")
         outside = rig.outside
@@ -527,11 +553,121 @@ async def test_closing_a_port_hangs_up_on_the_unproven_alone(
     await eventually(lambda: far.is_lost, "it has ended")
 
 
+# -- a secret that is changed
+
+
+def secret_file(path: Path, *secrets: Secret) -> SecretFile:
+    """A file with these secrets, as somebody replaces it."""
+    fresh = path.with_suffix(".new")
+    fresh.touch(0o600)
+    fresh.write_bytes(b"\n".join(each.value for each in secrets) + b"\n")
+    fresh.rename(path)
+    return SecretFile(path)
+
+
+async def test_a_secret_is_changed_without_a_stop_and_the_old_one_then_opens_nothing(
+    tmp_path: Path,
+) -> None:
+    network, here, there = memory_over_tls(), tmp_path / "here", tmp_path / "there"
+    members = Members(secret_file(here, SECRET))
+    server = NameServer(
+        NameServerConfig(port=9876),
+        ManualClock(START_MS),
+        MemberNetwork(network, members),
+        kv_storage=MemoryStorage(),
+        members=members,
+    )
+    await server.start()
+    follower = Stranger(b"the log")
+    streams = await MemberNetwork(network, members).listen("127.0.0.1", 1, lambda: follower)
+    # A process that looks at its file whenever it connects.
+    other = MemberNetwork(network, Members(secret_file(there, SECRET)))
+    try:
+        first = await other.connect(server.address, Dispatcher())
+        copying = Stranger(b"")
+        await other.dial("127.0.0.1:1", copying)
+
+        secret_file(here, SECRET, NEXT)
+        await members.look()
+        secret_file(there, SECRET, NEXT)
+        second = await other.connect(server.address, Dispatcher())
+        secret_file(there, NEXT, SECRET)  # before the nameserver
+        third = await other.connect(server.address, Dispatcher())
+        secret_file(here, NEXT, SECRET)
+        await members.look()
+        (await member_of(network).connect(server.address, Dispatcher())).close()
+        assert first.is_open
+        assert second.is_open
+        assert not copying.is_lost
+
+        with own_logs() as logs:
+            secret_file(here, NEXT)
+            await members.look()
+        assert [each["secrets"] for each in logs if each["event"] == "member.secret_loaded"] == [1]
+        await eventually(
+            lambda: first.closed.done() and second.closed.done(), "they are hung up on"
+        )
+        await eventually(lambda: copying.is_lost and follower.is_lost, "streams as well")
+        assert third.is_open
+        with pytest.raises(ConnectError, match="give both the same member_secret_file"):
+            await member_of(network).connect(server.address, Dispatcher())
+        last = Stranger(b"")
+        await other.dial("127.0.0.1:1", last)
+        assert not last.is_lost
+    finally:
+        await streams.close()
+        await server.stop()
+
+
+async def test_the_end_that_connected_hangs_up_too_when_its_secret_is_replaced(
+    tmp_path: Path,
+) -> None:
+    async with guarded_nameserver() as (server, network):
+        own = tmp_path / "secret"
+        members = Members(secret_file(own, SECRET))
+        channel = await MemberNetwork(network, members).connect(server.address, Dispatcher())
+        secret_file(own, NEXT)
+        await members.look()
+        await eventually(channel.closed.done, "it is closed")
+
+
+async def test_a_secret_file_that_cannot_be_used_changes_nothing_and_says_so_once(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "secret"
+    members = Members(secret_file(path, SECRET, NEXT))
+    with own_logs() as logs:
+        path.write_bytes(b"half")
+        for _ in range(3):
+            await members.look()
+        path.unlink()
+        await members.look()
+    said = [each for each in logs if each["event"] == "member.secret_refused"]
+    assert ["too short" in each["reason"] for each in said] == [True, False]
+    assert members.secrets == Secrets(SECRET, (NEXT,))
+
+
+async def test_a_running_role_looks_at_its_secret(tmp_path: Path) -> None:
+    path = tmp_path / "secret"
+    members, clock = Members(secret_file(path, SECRET)), ManualClock(START_MS)
+    watching = asyncio.get_running_loop().create_task(members.watch(clock))
+    try:
+        secret_file(path, NEXT)
+
+        async def is_used() -> bool:
+            await clock.move_to(clock.time_ms() + 500)
+            return members.secrets == Secrets(NEXT)
+
+        await eventually(is_used, "the new one is used")
+    finally:
+        watching.cancel()
+
+
 # -- what members tell brokers
 
 
 async def test_nobody_else_tells_a_broker_whom_to_follow(tmp_path: Path) -> None:
-    async with ReplicaRig(tmp_path, members=Members(SECRET)) as rig:
+    async with ReplicaRig(tmp_path, members=Members(Secrets(SECRET))) as rig:
         broker = await rig.start("master")
         outside = rig.outside
         assert outside is not None
@@ -551,17 +687,25 @@ def test_a_secret_is_read_from_a_file_of_its_owner(tmp_path: Path) -> None:
     path = tmp_path / "secret"
     path.write_bytes(b"x" * 40 + b"\n")
     path.chmod(0o600)
-    assert read_secret(path) == Secret(b"x" * 40)
+    assert read_secrets(path) == Secrets(Secret(b"x" * 40))
     path.chmod(0o640)
     with pytest.raises(ConfigError, match="chmod 600"):
-        read_secret(path)
+        read_secrets(path)
     path.chmod(0o600)
     path.write_bytes(b"short")
     with pytest.raises(ConfigError, match="5 bytes are too short") as caught:
-        read_secret(path)
+        read_secrets(path)
     assert "short\n" not in str(caught.value)
+    path.write_bytes(b"a" * 40 + b"\r\n" + b"b" * 40 + b"\n\n")
+    assert read_secrets(path) == Secrets(Secret(b"a" * 40), (Secret(b"b" * 40),))
+    path.write_bytes(b"a" * 40 + b"\nshort\n" + b"b" * 40)
+    with pytest.raises(ConfigError, match="5 bytes are too short"):
+        read_secrets(path)
+    path.write_bytes(b"\n".join([b"a" * 40] * (MOST_SECRETS + 1)))
+    with pytest.raises(ConfigError, match="9 lines, each a secret"):
+        read_secrets(path)
     with pytest.raises(ConfigError, match="openssl rand -hex 32"):
-        read_secret(tmp_path / "none")
+        read_secrets(tmp_path / "none")
 
 
 def test_members_need_tls_and_a_secret(tmp_path: Path) -> None:

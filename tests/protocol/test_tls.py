@@ -23,11 +23,8 @@ from pocketmq.protocol.transport.tls.line import TlsTransport
 from pocketmq.protocol.transport.tls.server_tls import ServerTls
 from support.eventually import eventually
 from support.own_logs import own_logs
-from support.tls import own_pair, server_tls, trusting
+from support.tls import HALF_HELLO, own_pair, server_tls, trusting
 from support.wire_pair import Echo, RawPeer, Word, connected, request_bytes, served
-
-HALF_HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(100)
-"""The beginning of a handshake, and not its end."""
 
 
 async def the_echo(channel: Channel, word: str = "hello", body: bytes = b"") -> bytes:

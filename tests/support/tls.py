@@ -15,6 +15,9 @@ from pocketmq.protocol.transport.tcp import TcpNetwork
 from pocketmq.protocol.transport.tls.client_tls import ClientTls
 from pocketmq.protocol.transport.tls.server_tls import ServerTls
 
+HALF_HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(100)
+"""The beginning of a handshake, which does not go on."""
+
 
 @functools.cache
 def own_pair(name: str = "server") -> KeyPair:

@@ -17,7 +17,7 @@ from pocketmq.client.name_servers import parse_addresses
 from pocketmq.operation.events.sink import SinkMaker, no_events
 from pocketmq.operation.membership.members import Members
 from pocketmq.operation.membership.network import MemberNetwork
-from pocketmq.operation.membership.options import MEMBER_VARIABLE, read_secret
+from pocketmq.operation.membership.options import MEMBER_VARIABLE, SecretFile
 from pocketmq.operation.tls.contexts import client_tls
 from pocketmq.protocol.command import Encoding
 from pocketmq.protocol.dispatch import Dispatcher
@@ -284,7 +284,7 @@ def _secured(
 @functools.lru_cache(maxsize=64)
 def _proving(sockets: TcpNetwork, secret_file: Path, _version: object) -> MemberNetwork:
     """A network of a member; `_version` is another where the secret has changed."""
-    return MemberNetwork(sockets, Members(read_secret(secret_file)))
+    return MemberNetwork(sockets, Members(SecretFile(secret_file)))
 
 
 def credentials_of(

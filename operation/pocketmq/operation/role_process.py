@@ -185,4 +185,5 @@ def seams_of(name: str, role: RoleContext, command: RoleCommand) -> RoleSeams:
     if secret is None:
         return RoleSeams(events, rules, tcp, tls.server, None)
     members = Members(secret)
+    role.tasks.start(members.watch(clock), name="watch member secret")
     return RoleSeams(events, rules, MemberNetwork(tcp, members), tls.server, members)

@@ -72,6 +72,29 @@ class Secret:
 
 
 @dataclass(frozen=True, slots=True)
+class Secrets:
+    """What a process takes for its cluster's secret; several while it is being changed.
+
+    Args:
+        own: It proves with this one, where it connects.
+        others: Of its peers; these are accepted too.
+    """
+
+    own: Secret
+    others: tuple[Secret, ...] = ()
+
+    def __contains__(self, secret: Secret) -> bool:
+        return secret == self.own or secret in self.others
+
+    def proven(self, end: End, exchange: Exchange, shown: bytes) -> Secret | None:
+        """The secret with which the other end has proven; None: with none of them."""
+        for each in (self.own, *self.others):
+            if is_proven(each, end, exchange, shown):
+                return each
+        return None
+
+
+@dataclass(frozen=True, slots=True)
 class Exchange:
     """What one exchange is about; both ends have the same."""
 

@@ -12,6 +12,7 @@ import asyncio
 import random
 from collections.abc import Iterator
 
+from pocketmq.protocol.budget import BudgetSource, default_budget
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import VERSION_5_3_3, Encoding
 from pocketmq.protocol.dispatch import Dispatcher
@@ -121,7 +122,13 @@ class SimNetwork:
         return near
 
     async def listen(
-        self, host: str, port: int, make: MakeProtocol, *, tls: bool = False
+        self,
+        host: str,
+        port: int,
+        make: MakeProtocol,
+        *,
+        budget: BudgetSource = default_budget,
+        tls: bool = False,
     ) -> SimStreams:
         port = port or self._free_port()
         if port in self.listeners:
@@ -136,6 +143,7 @@ class SimNetwork:
         *,
         timeout_s: float = 3.0,
         tls: bool = False,
+        to_member: bool = True,
     ) -> None:
         listener = await self._reach(address, timeout_s)
         if not isinstance(listener, SimStreams):

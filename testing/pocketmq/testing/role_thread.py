@@ -23,6 +23,7 @@ from pocketmq.operation.faults.rule_book import RuleBook
 from pocketmq.operation.faulty_network.faulty_tcp import FaultyTcp
 from pocketmq.operation.tls.options import TlsOptions
 from pocketmq.operation.tls.role_tls import RoleTls
+from pocketmq.protocol.budget import BudgetSource, default_budget
 from pocketmq.protocol.command import VERSION_5_3_3, Encoding
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.signing import Credentials
@@ -309,10 +310,20 @@ class TrackedNetwork(FaultyTcp):
         return channel
 
     async def listen(
-        self, host: str, port: int, make: MakeProtocol, *, tls: bool = False
+        self,
+        host: str,
+        port: int,
+        make: MakeProtocol,
+        *,
+        budget: BudgetSource = default_budget,
+        tls: bool = False,
     ) -> TcpStreams:
         streams = await super().listen(
-            host, port, lambda: KillableStream(make(), self._stream_changed), tls=tls
+            host,
+            port,
+            lambda: KillableStream(make(), self._stream_changed),
+            budget=budget,
+            tls=tls,
         )
         self._stream_listeners.append(streams)
         return streams
@@ -324,9 +335,10 @@ class TrackedNetwork(FaultyTcp):
         *,
         timeout_s: float = 3.0,
         tls: bool = False,
+        to_member: bool = True,
     ) -> None:
         stream = KillableStream(protocol, self._stream_changed)
-        await super().dial(address, stream, timeout_s=timeout_s, tls=tls)
+        await super().dial(address, stream, timeout_s=timeout_s, tls=tls, to_member=to_member)
 
     def cut(self) -> None:
         """Stop listening, and reset every connection, also later ones."""

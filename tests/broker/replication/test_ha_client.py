@@ -57,9 +57,10 @@ class SlowNetwork(MemoryNetwork):
         *,
         timeout_s: float = 3.0,
         tls: bool = False,
+        to_member: bool = True,
     ) -> None:
         await self.may_dial.wait()
-        await super().dial(address, protocol, timeout_s=timeout_s, tls=tls)
+        await super().dial(address, protocol, timeout_s=timeout_s, tls=tls, to_member=to_member)
 
 
 class Slave:

@@ -99,12 +99,16 @@ class HaService(Service):
         """
         where = self._where
         try:
-            self._listener = await self._network.listen(where.host, where.port, self._accept)
+            self._listener = await self._network.listen(
+                where.host, where.port, self._accept, budget=self._budget
+            )
         except PortInUseError:
             # A configured port is required; otherwise slaves learn the port from the name servers.
             if where.is_configured:
                 raise
-            self._listener = await self._network.listen(where.host, 0, self._accept)
+            self._listener = await self._network.listen(
+                where.host, 0, self._accept, budget=self._budget
+            )
             log.warning("replication_port.taken", port=where.port, instead=self._listener.port)
         where.listens_at(self._listener.port)
         self._ticks.start()

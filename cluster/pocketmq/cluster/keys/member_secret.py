@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pocketmq.operation.membership.members import Members
 from pocketmq.operation.membership.network import MemberNetwork
-from pocketmq.operation.membership.options import read_secret
+from pocketmq.operation.membership.options import SecretFile
 from pocketmq.protocol.member_proof import LEAST_SECRET_BYTES
 from pocketmq.protocol.transport.network import Network
 from pocketmq.runtime.errors import DiskError
@@ -32,4 +32,4 @@ def as_member(network: Network, secret_file: Path | None) -> Network:
         except OSError as exc:
             reason = exc.strerror or str(exc)
             raise DiskError(secret_file, reason, advice="choose another folder") from exc
-    return MemberNetwork(network, Members(read_secret(secret_file)))
+    return MemberNetwork(network, Members(SecretFile(secret_file)))

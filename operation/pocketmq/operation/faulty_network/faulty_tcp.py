@@ -14,6 +14,7 @@ from pocketmq.operation.faults.rule_book import RuleBook
 from pocketmq.operation.faulty_network.fault_line import ChannelLine
 from pocketmq.operation.faulty_network.stream_line import StreamLine
 from pocketmq.protocol.body import decode_body, encode_body
+from pocketmq.protocol.budget import BudgetSource, default_budget
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import VERSION_5_3_3, Command, Encoding
 from pocketmq.protocol.dispatch import Dispatcher, Peer, Reply, handles
@@ -93,9 +94,15 @@ class FaultyTcp(TcpNetwork):
         return ChannelLine(channel, self._book, target)
 
     async def listen(
-        self, host: str, port: int, make: MakeProtocol, *, tls: bool = False
+        self,
+        host: str,
+        port: int,
+        make: MakeProtocol,
+        *,
+        budget: BudgetSource = default_budget,
+        tls: bool = False,
     ) -> TcpStreams:
-        streams = await super().listen(host, port, make, tls=tls)
+        streams = await super().listen(host, port, make, budget=budget, tls=tls)
         # A port may be closed and listened on again.
         if streams.port not in self._stream_ports:
             self._stream_ports.append(streams.port)
@@ -108,10 +115,11 @@ class FaultyTcp(TcpNetwork):
         *,
         timeout_s: float = 3.0,
         tls: bool = False,
+        to_member: bool = True,
     ) -> None:
         self._check(address)
         line = StreamLine(protocol, self._book, address)
-        await super().dial(address, line, timeout_s=timeout_s, tls=tls)
+        await super().dial(address, line, timeout_s=timeout_s, tls=tls, to_member=to_member)
 
     def _check(self, address: str) -> None:
         if address in self._book.cut_addresses:

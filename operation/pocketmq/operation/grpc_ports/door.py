@@ -72,7 +72,7 @@ class GrpcDoor:
             if passed_on.is_over:
                 return  # the peer has left
             try:
-                await self._network.dial(proxy.endpoints, passed_on, tls=True)
+                await self._network.dial(proxy.endpoints, passed_on, tls=True, to_member=False)
             except ConnectError as exc:
                 log.warning("grpc.proxy_unreachable", proxy=proxy.endpoints, reason=str(exc))
             else:

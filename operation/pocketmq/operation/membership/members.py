@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 import structlog
 
+from pocketmq.operation.membership.options import SecretFile
 from pocketmq.operation.membership.requests import (
     GetMemberChallengeRequestHeader,
     MemberChallengeResponseHeader,
@@ -32,10 +33,13 @@ from pocketmq.protocol.member_proof import (
     End,
     Exchange,
     Secret,
+    Secrets,
     is_proven,
     proof,
 )
 from pocketmq.protocol.transport.channel import Channel
+from pocketmq.protocol.transport.member_streams import Tied
+from pocketmq.runtime.clock import Clock
 
 log = structlog.get_logger()
 
@@ -45,15 +49,22 @@ NO_MEMBER: Final = (
 )
 
 
+LOOK_S: Final = 0.5
+"""Between two looks at the file, as at certificates."""
+
+
 class Members:
     """What one process knows of its cluster's members.
 
     Args:
-        secret: Of the cluster.
+        secrets: Of the cluster, or the file that has them.
     """
 
-    def __init__(self, secret: Secret) -> None:
-        self.secret = secret
+    def __init__(self, secrets: Secrets | SecretFile) -> None:
+        self._file = None if isinstance(secrets, Secrets) else secrets
+        self.secrets = secrets if isinstance(secrets, Secrets) else secrets.secrets
+        self._tied: WeakKeyDictionary[Tied, Secret] = WeakKeyDictionary()
+        """Proven connections of either end."""
         self.challenges: WeakKeyDictionary[Channel, bytes] = WeakKeyDictionary()
         """Not answered yet."""
         self._proven: WeakSet[Channel] = WeakSet()
@@ -61,9 +72,42 @@ class Members:
     def __contains__(self, peer: object) -> bool:
         return peer in self._proven
 
-    def add(self, peer: Channel) -> None:
-        """This connection is a member's, as long as it lasts."""
+    def add(self, peer: Channel, secret: Secret) -> None:
+        """This connection is a member's, as long as it lasts and the secret is one."""
         self._proven.add(peer)
+        self.tie(peer, secret)
+
+    def tie(self, connection: Tied, secret: Secret) -> None:
+        """The connection is proven, and is to end when this secret is none any more."""
+        self._tied[connection] = secret
+
+    def use(self, secrets: Secrets) -> None:
+        """Prove with these from now on, and hang up on who has proven with any other.
+
+        Whoever has got hold of a secret that was changed for that must not stay connected.
+        """
+        self.secrets = secrets
+        for connection, secret in list(self._tied.items()):
+            if secret not in secrets:
+                del self._tied[connection]
+                connection.abort()
+
+    async def look(self) -> None:
+        """Use what the file says, if it has changed."""
+        if self._file is not None:
+            found = await self._file.look()
+            if found is not None:
+                self.use(found)
+
+    async def watch(self, clock: Clock) -> None:
+        """Look at the file until cancelled.
+
+        Args:
+            clock: Of the file, which changes in real time.
+        """
+        while True:
+            await clock.sleep(LOOK_S)
+            await self.look()
 
 
 class MemberProcessor:
@@ -102,8 +146,9 @@ class MemberProcessor:
         # The peer's own random part: without it, a false port could replay old answers.
         nonce = _bytes(header.nonce, CHALLENGE_BYTES)
         exchange = Exchange(peer.tls_binding(), challenge, nonce)
-        secret = self._members.secret
-        if not is_proven(secret, End.CONNECTED, exchange, _bytes(header.proof, PROOF_BYTES)):
+        shown = _bytes(header.proof, PROOF_BYTES)
+        secret = self._members.secrets.proven(End.CONNECTED, exchange, shown)
+        if secret is None:
             log.warning(
                 "member.refused",
                 peer=peer.address,
@@ -114,8 +159,9 @@ class MemberProcessor:
             raise BadRequestError(
                 f"the proof is wrong: {SHARE_IT}", code=ResponseCode.NO_PERMISSION
             )
-        self._members.add(peer)
-        # Prove ourselves to members only: others get nothing to work on.
+        self._members.add(peer, secret)
+        # With the secret that the peer has: of a new one it may not know yet. And prove
+        # ourselves to members only: others get nothing to work on.
         own = proof(secret, End.ACCEPTED, exchange)
         return request.reply(ProveMemberResponseHeader(proof=own.hex()))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 
 from pocketmq.operation.membership.members import MemberProcessor, Members, prove_to
+from pocketmq.protocol.budget import BudgetSource, default_budget
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import VERSION_5_3_3, Encoding
 from pocketmq.protocol.dispatch import Dispatcher
@@ -60,6 +61,7 @@ class MemberNetwork:
         on_close: OnChannel | None = None,
         credentials: Credentials | None = None,
     ) -> Channel:
+        await self._members.look()
         is_proven = False
 
         def closed(channel: Channel) -> None:
@@ -78,7 +80,9 @@ class MemberNetwork:
             credentials=credentials,
         )
         try:
-            await prove_to(channel, address, self._members.secret, timeout_s=timeout_s)
+            secret = self._members.secrets.own
+            await prove_to(channel, address, secret, timeout_s=timeout_s)
+            self._members.tie(channel, secret)
             # `closed` has not reported this connection, so the caller must not get it as an open
             # one.
             if channel.closed.done():
@@ -93,11 +97,17 @@ class MemberNetwork:
         return channel
 
     async def listen(
-        self, host: str, port: int, make: MakeProtocol, *, tls: bool = False
+        self,
+        host: str,
+        port: int,
+        make: MakeProtocol,
+        *,
+        budget: BudgetSource = default_budget,
+        tls: bool = False,
     ) -> Listener:
-        streams = ProvenStreams(make, self._members.secret)
+        streams = ProvenStreams(make, self._members)
         # Always TLS, whatever the caller asks for: proofs need it.
-        listener = await self._inner.listen(host, port, streams.accept, tls=True)
+        listener = await self._inner.listen(host, port, streams.accept, budget=budget, tls=True)
         return _MemberListener(listener, streams)
 
     async def dial(
@@ -107,11 +117,13 @@ class MemberNetwork:
         *,
         timeout_s: float = 3.0,
         tls: bool = False,
+        to_member: bool = True,
     ) -> None:
-        if tls:  # a stream of a client, which is passed on to a proxy
-            await self._inner.dial(address, protocol, timeout_s=timeout_s, tls=True)
+        if not to_member:
+            await self._inner.dial(address, protocol, timeout_s=timeout_s, tls=tls)
             return
-        stream = ConnectedProvenStream(protocol, self._members.secret)
+        await self._members.look()
+        stream = ConnectedProvenStream(protocol, self._members)
         await self._inner.dial(address, stream, timeout_s=timeout_s, tls=True)
         try:
             async with asyncio.timeout(timeout_s):  # an I/O deadline: real time

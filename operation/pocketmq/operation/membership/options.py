@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final
 
+import structlog
+
 from pocketmq.operation.tls.options import TlsOptions
-from pocketmq.protocol.member_proof import Secret
+from pocketmq.protocol.member_proof import Secret, Secrets
 from pocketmq.runtime.configuration.options import option
 from pocketmq.runtime.errors import ConfigError
 
+log = structlog.get_logger()
+
 MEMBER_VARIABLE: Final = "POCKETMQ_MEMBER_SECRET_FILE"
 """Of clients and commands: the file with the secret of the cluster that they change."""
+
+MOST_SECRETS: Final = 8
+"""In one file."""
 
 _MAKE: Final = "make one: (umask 077; openssl rand -hex 32 > FILE), the same for all members"
 
@@ -31,11 +39,12 @@ class SecurityOptions(TlsOptions):
     )
     member_secret_file: Path | None = option(
         None,
-        help="File with the secret of all members, 32 bytes or more, that only its owner can read.",
+        help="File with the secret of all members, 32 bytes or more, that only its owner can read. "
+        "Further lines are secrets that are accepted too; read again when it changes.",
     )
 
-    def member_secret(self) -> Secret | None:
-        """The secret, where members must prove that they know it; else None.
+    def member_secret(self) -> SecretFile | None:
+        """The file with the secret, where members must prove that they know it; else None.
 
         Raises:
             ConfigError: the file cannot be used, or TLS is off.
@@ -51,20 +60,62 @@ class SecurityOptions(TlsOptions):
             )
         if self.member_secret_file is None:
             raise ConfigError("member_secret_file", "no file is named", advice=_MAKE)
-        return read_secret(self.member_secret_file)
+        return SecretFile(self.member_secret_file)
 
 
-def read_secret(path: Path) -> Secret:
-    """The secret in a file.
+class SecretFile:
+    """A file with secrets, which may change.
+
+    Args:
+        path: Of the file.
 
     Raises:
-        ConfigError: it cannot be read, others than its owner can read it, or it is too short.
+        ConfigError: as `read_secrets`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.secrets = read_secrets(path)
+        """As they were when the file could last be used."""
+        self._refused = ""
+        """Why it cannot be used now, which the log has said."""
+
+    async def look(self) -> Secrets | None:
+        """The secrets if they have changed since the last look, else None.
+
+        A file that cannot be used changes nothing, and the log says why.
+        """
+        try:
+            # In a thread, as the file may lie on a disk that is slow or away.
+            found = await asyncio.to_thread(read_secrets, self._path)
+        except ConfigError as exc:
+            if self._refused != str(exc):
+                self._refused = str(exc)
+                log.error(
+                    "member.secret_refused",
+                    reason=str(exc),
+                    what_now="the secrets stay as they are",
+                )
+            return None
+        self._refused = ""
+        if found == self.secrets:
+            return None
+        self.secrets = found
+        log.info("member.secret_loaded", secrets=1 + len(found.others))
+        return found
+
+
+def read_secrets(path: Path) -> Secrets:
+    """The secrets in a file, one in a line: first the one to prove with, then others to accept.
+
+    Raises:
+        ConfigError: it cannot be read, others than its owner can read it, one is too short, or
+            there are too many.
     """
     path = path.expanduser()
     try:
         mode = path.stat().st_mode
-        # Editors end a file with a line feed, which is no part of the secret.
-        text = path.read_bytes().strip()
+        text = path.read_bytes()
     except OSError as exc:
         raise ConfigError(
             "member_secret_file", f"{path}: {exc.strerror or exc}", advice=_MAKE
@@ -75,7 +126,16 @@ def read_secret(path: Path) -> Secret:
             "member_secret_file", f"others than its owner may use {path}",
             advice=f"chmod 600 {path}",
         )  # fmt: skip
+    lines = [line.strip() for line in text.strip().split(b"\n")]
+    # Each costs a hash for each wrong proof.
+    if len(lines) > MOST_SECRETS:
+        raise ConfigError(
+            "member_secret_file",
+            f"{path} has {len(lines)} lines, each a secret, and may have {MOST_SECRETS}",
+            advice="delete those that no member proves with any more",
+        )
     try:
-        return Secret(text)
+        own, *others = [Secret(line) for line in lines]
     except ValueError as exc:
         raise ConfigError("member_secret_file", f"{path}: {exc}", advice=_MAKE) from exc
+    return Secrets(own, tuple(others))

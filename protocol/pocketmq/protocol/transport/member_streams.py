@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from abc import ABC, abstractmethod
-from typing import Final, cast
+from typing import Final, Protocol, cast
 
 import structlog
 
@@ -28,6 +28,7 @@ from pocketmq.protocol.member_proof import (
     End,
     Exchange,
     Secret,
+    Secrets,
     is_proven,
     proof,
 )
@@ -41,17 +42,37 @@ PROOF_LIMIT_S: Final = 30.0
 """From the end of the TLS handshake, which has its own limit, to the proof; real time."""
 
 
+class Tied(Protocol):
+    """A connection that a secret has proven."""
+
+    def abort(self) -> None:
+        """Close at once."""
+
+
+class SecretKeeper(Protocol):
+    """Knows the secrets of the cluster."""
+
+    @property
+    def secrets(self) -> Secrets:
+        """As they are now."""
+        ...
+
+    def tie(self, connection: Tied, secret: Secret) -> None:
+        """The connection is proven, and is to end when this secret is none any more."""
+        ...
+
+
 class _ProvenStream(asyncio.Protocol, ABC):
     """One end: stands before the protocol that reads the stream.
 
     Args:
         inner: Reads it once both ends have proven.
-        secret: Of the cluster.
+        keeper: Of the secrets.
     """
 
-    def __init__(self, inner: asyncio.Protocol, secret: Secret) -> None:
+    def __init__(self, inner: asyncio.Protocol, keeper: SecretKeeper) -> None:
         self._inner = inner
-        self._secret = secret
+        self._keeper = keeper
         self._transport: asyncio.Transport | None = None
         self._read = b""
         self._is_open = False
@@ -85,6 +106,11 @@ class _ProvenStream(asyncio.Protocol, ABC):
         if self._is_open:
             self._inner.resume_writing()
 
+    def abort(self) -> None:
+        """Close at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
     # -- inside -----------------------------------------------------------------------------
 
     @abstractmethod
@@ -113,18 +139,18 @@ class ProvenStreams:
 
     Args:
         make: Makes the protocol of one connection.
-        secret: Of the cluster.
+        keeper: Of the secrets.
     """
 
-    def __init__(self, make: MakeProtocol, secret: Secret) -> None:
+    def __init__(self, make: MakeProtocol, keeper: SecretKeeper) -> None:
         self._make = make
-        self._secret = secret
+        self._keeper = keeper
         self._unproven: dict[AcceptedProvenStream, None] = {}
         self._is_closed = False
 
     def accept(self) -> AcceptedProvenStream:
         """What reads a connection that comes in."""
-        return AcceptedProvenStream(self._make(), self._secret, self)
+        return AcceptedProvenStream(self._make(), self._keeper, self)
 
     def close(self) -> None:
         """Hang up on who has not proven, and on whose handshake is not complete yet.
@@ -133,7 +159,7 @@ class ProvenStreams:
         """
         self._is_closed = True
         for stream in list(self._unproven):
-            stream.hang_up()
+            stream.abort()
 
     def begin(self, stream: AcceptedProvenStream) -> bool:
         """It is to prove now; False: the port was closed meanwhile."""
@@ -148,8 +174,10 @@ class ProvenStreams:
 class AcceptedProvenStream(_ProvenStream):
     """The end that was connected to."""
 
-    def __init__(self, inner: asyncio.Protocol, secret: Secret, streams: ProvenStreams) -> None:
-        super().__init__(inner, secret)
+    def __init__(
+        self, inner: asyncio.Protocol, keeper: SecretKeeper, streams: ProvenStreams
+    ) -> None:
+        super().__init__(inner, keeper)
         self._streams = streams
         self._challenge = b""
         self._address = "?"
@@ -158,7 +186,7 @@ class AcceptedProvenStream(_ProvenStream):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         if not self._streams.begin(self):
-            self.hang_up()
+            self.abort()
             return
         name = transport.get_extra_info("peername")
         self._address = address_text(*name[:2]) if name else "?"
@@ -171,11 +199,6 @@ class AcceptedProvenStream(_ProvenStream):
         self._settled()
         super().connection_lost(exc)
 
-    def hang_up(self) -> None:
-        """Close at once."""
-        if self._transport is not None:
-            self._transport.abort()
-
     def _look(self) -> None:
         shown = self._take(CHALLENGE_BYTES + PROOF_BYTES)
         # What was read before an abort may still come.
@@ -183,11 +206,14 @@ class AcceptedProvenStream(_ProvenStream):
             return
         nonce, theirs = shown[:CHALLENGE_BYTES], shown[CHALLENGE_BYTES:]
         exchange = Exchange(tls_binding(self._transport), self._challenge, nonce)
-        if not is_proven(self._secret, End.CONNECTED, exchange, theirs):
+        secret = self._keeper.secrets.proven(End.CONNECTED, exchange, theirs)
+        if secret is None:
             self._refuse("it has shown a wrong proof")
             return
         self._settled()
-        self._transport.write(proof(self._secret, End.ACCEPTED, exchange))
+        self._keeper.tie(self, secret)
+        # With the secret that the other end has: of a new one it may not know yet.
+        self._transport.write(proof(secret, End.ACCEPTED, exchange))
         self._begin()
 
     def _too_late(self) -> None:
@@ -195,7 +221,7 @@ class AcceptedProvenStream(_ProvenStream):
 
     def _refuse(self, reason: str) -> None:
         log.warning("member.refused", peer=self._address, reason=reason, advice=SHARE_IT)
-        self.hang_up()
+        self.abort()
 
     def _settled(self) -> None:
         self._streams.end(self)
@@ -206,8 +232,9 @@ class AcceptedProvenStream(_ProvenStream):
 class ConnectedProvenStream(_ProvenStream):
     """The end that connected; `proven` waits for the exchange."""
 
-    def __init__(self, inner: asyncio.Protocol, secret: Secret) -> None:
-        super().__init__(inner, secret)
+    def __init__(self, inner: asyncio.Protocol, keeper: SecretKeeper) -> None:
+        super().__init__(inner, keeper)
+        self._secret = keeper.secrets.own
         self._exchange: Exchange | None = None
         self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -251,6 +278,7 @@ class ConnectedProvenStream(_ProvenStream):
             self._end(f"its proof is wrong: {SHARE_IT}")
             transport.abort()
             return
+        self._keeper.tie(self, self._secret)
         self._begin()
         if not self._done.done():
             self._done.set_result(None)

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any, cast
 
+from pocketmq.protocol.budget import BudgetSource, default_budget
 from pocketmq.protocol.command import VERSION_5_3_3, Encoding
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.errors import ConnectError
@@ -216,12 +217,18 @@ class MemoryNetwork:
         return near
 
     async def listen(
-        self, host: str, port: int, make: MakeProtocol, *, tls: bool = False
+        self,
+        host: str,
+        port: int,
+        make: MakeProtocol,
+        *,
+        budget: BudgetSource = default_budget,
+        tls: bool = False,
     ) -> MemoryStreams:
         port = port or self._free_port()
         if port in self.listeners or port in self.streams:
             raise PortInUseError(port)
-        read = stream_lines(make, self._server_tls) if tls else make
+        read = stream_lines(make, self._server_tls, budget) if tls else make
         listener = self.streams[port] = MemoryStreams(self, port, read)
         return listener
 
@@ -232,6 +239,7 @@ class MemoryNetwork:
         *,
         timeout_s: float = 3.0,
         tls: bool = False,
+        to_member: bool = True,
     ) -> None:
         try:
             host, port = split_address(address)

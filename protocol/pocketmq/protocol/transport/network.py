@@ -8,6 +8,7 @@ from typing import Protocol
 
 import structlog
 
+from pocketmq.protocol.budget import BudgetSource, default_budget
 from pocketmq.protocol.command import VERSION_5_3_3, Encoding
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.signing import Credentials
@@ -81,12 +82,19 @@ class Network(Protocol):
         ...
 
     async def listen(
-        self, host: str, port: int, make: MakeProtocol, *, tls: bool = False
+        self,
+        host: str,
+        port: int,
+        make: MakeProtocol,
+        *,
+        budget: BudgetSource = default_budget,
+        tls: bool = False,
     ) -> Listener:
         """Listen for plain byte streams, each handled by a protocol of its own; port 0 is any.
 
         Closing the listener only ends the listening: who made the protocols ends their connections.
-        With `tls` it takes TLS only, and the protocols hear of a connection after the handshake.
+        With `tls` it takes TLS only, and the protocols hear of a connection after the handshake; of
+        `budget`, `tls_handshakes` bounds those.
 
         Raises:
             ConfigError: it is to take TLS, and this network has none at its ports.
@@ -101,10 +109,13 @@ class Network(Protocol):
         *,
         timeout_s: float = 3.0,
         tls: bool = False,
+        to_member: bool = True,
     ) -> None:
         """Open a plain byte stream to `host:port`; `protocol.connection_made` has been called.
 
         With `tls` it is as connections to roles are: encrypted, if this network uses TLS for those.
+        Where members must prove who they are (`MemberNetwork`), they do so over TLS in any case,
+        except to a port that is no member's: `to_member=False`.
 
         Raises:
             ConnectError: nobody answers there in time.

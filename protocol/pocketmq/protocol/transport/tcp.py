@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 
+from pocketmq.protocol.budget import BudgetSource, default_budget
 from pocketmq.protocol.command import VERSION_5_3_3, Encoding
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.errors import ConnectError
@@ -148,10 +149,16 @@ class TcpNetwork:
         return channel
 
     async def listen(
-        self, host: str, port: int, make: MakeProtocol, *, tls: bool = False
+        self,
+        host: str,
+        port: int,
+        make: MakeProtocol,
+        *,
+        budget: BudgetSource = default_budget,
+        tls: bool = False,
     ) -> TcpStreams:
         check_port(port)
-        read = stream_lines(make, self.server_tls) if tls else make
+        read = stream_lines(make, self.server_tls, budget) if tls else make
         try:
             server = await asyncio.get_running_loop().create_server(
                 lambda: AcceptedStream(read(), descriptors.ACCEPTED), without_brackets(host), port
@@ -167,6 +174,7 @@ class TcpNetwork:
         *,
         timeout_s: float = 3.0,
         tls: bool = False,
+        to_member: bool = True,
     ) -> None:
         try:
             host, port = split_address(address)

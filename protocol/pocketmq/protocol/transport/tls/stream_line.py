@@ -1,17 +1,17 @@
 """`StreamTlsLine`: a byte stream that a peer opened to us, of a port that takes TLS only.
 
 Its reader hears of it when the handshake is complete, which must be within `FRAME_LIMIT_S`. Of more
-than `tls_handshakes` at once the oldest is closed, as at ports for requests.
+than `budget.tls_handshakes` at once the oldest is closed, as at ports for requests.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Final, cast
+from typing import cast
 
 import structlog
 
-from pocketmq.protocol.budget import DEFAULT_BUDGET
+from pocketmq.protocol.budget import BudgetSource
 from pocketmq.protocol.transport.network import FRAME_LIMIT_S, MakeProtocol
 from pocketmq.protocol.transport.tls.engine import TlsEngine
 from pocketmq.protocol.transport.tls.line import TLS_BYTE, Line, TlsTransport
@@ -21,8 +21,6 @@ from pocketmq.runtime.errors import ConfigError
 
 log = structlog.get_logger()
 
-_MOST_HANDSHAKES: Final = DEFAULT_BUDGET.tls_handshakes
-
 
 class StreamTlsLine(Line):
     """A connection that a peer made to us.
@@ -30,13 +28,15 @@ class StreamTlsLine(Line):
     Args:
         inner: Reads what comes in.
         tls: Of the port.
+        budget: Says how many handshakes there may be at once.
     """
 
-    def __init__(self, inner: asyncio.Protocol, tls: ServerTls) -> None:
+    def __init__(self, inner: asyncio.Protocol, tls: ServerTls, budget: BudgetSource) -> None:
         super().__init__(inner)
         self.address = "?"
         """Of the peer."""
         self._tls = tls
+        self._budget = budget
         self._limit: asyncio.TimerHandle | None = None
 
     def abort(self) -> None:
@@ -49,7 +49,7 @@ class StreamTlsLine(Line):
         name = transport.get_extra_info("peername")
         self.address = address_text(*name[:2]) if name else "?"
         self._limit = asyncio.get_running_loop().call_later(FRAME_LIMIT_S, self._too_late)
-        self._tls.handshakes.begin(self, _MOST_HANDSHAKES)
+        self._tls.handshakes.begin(self, self._budget().tls_handshakes)
 
     def data_received(self, data: bytes) -> None:
         if self.engine is None:
@@ -112,7 +112,7 @@ class StreamTlsLine(Line):
             self._limit = None
 
 
-def stream_lines(make: MakeProtocol, tls: ServerTls | None) -> MakeProtocol:
+def stream_lines(make: MakeProtocol, tls: ServerTls | None, budget: BudgetSource) -> MakeProtocol:
     """What handles connections of a port for streams, with TLS before it.
 
     Raises:
@@ -120,4 +120,4 @@ def stream_lines(make: MakeProtocol, tls: ServerTls | None) -> MakeProtocol:
     """
     if tls is None:
         raise ConfigError("tls_server_mode", "it is disabled, and a port is to take TLS only")
-    return lambda: StreamTlsLine(make(), tls)
+    return lambda: StreamTlsLine(make(), tls, budget)
