@@ -126,6 +126,7 @@ class Director:
         self._retries: Retries | None = None
         self._meter = Meter()
         self._log = AllocationLog([])
+        self._recording: DemoRecording | None = None
         self._looks = 0
 
     async def run(self) -> DemoReport:
@@ -160,13 +161,14 @@ class Director:
             await self._locks.make(self._cluster)
         path = self._options.record
         if path is None:
-            return await self._carry(None)
+            return await self._carry()
         async with DemoRecording(self._cluster, path) as recording:
-            report = await self._carry(recording)
+            self._recording = recording
+            report = await self._carry()
         self._display.say(f"{recording.events:,} events in {path}: pocketmq watch --from {path}")
         return report
 
-    async def _carry(self, recording: DemoRecording | None) -> dict[str, Any]:
+    async def _carry(self) -> dict[str, Any]:
         if self._options.replicas > 1:
             # With too few replicas in sync a master refuses sends, which would look like the demo's
             # fault.
@@ -177,12 +179,8 @@ class Director:
         if self._mode.name == "pop":
             await topic.have_popped(CONSUMER_GROUP)
         self._log = AllocationLog(queues, everyone_owns_all=self._mode.everyone_owns_all)
-        for process in self._cluster.processes:
-            self._display.say(f"{process.name} listens on {process.address} (pid {process.pid})")
-        await asyncio.gather(
-            *(self._start_producer(part) for part in range(PRODUCERS)),
-            *(self._start_consumer(name) for name in FIRST_CONSUMERS),
-        )
+        self._say_addresses()
+        await self._start_first_workers()
 
         # Also settled: a join during the first rebalance would hide how long either takes.
         await self._until(lambda: self._tally.distinct * 3 >= self._total and self._log.settled)
@@ -200,12 +198,10 @@ class Director:
             )
         )
         victim = self._random.choice(FIRST_CONSUMERS)
-        self._display.say(f"{victim} is killed: {self._tally.distinct:,} flights are consumed")
+        self._say_killed(victim)
         # Noted before the kill, so that the time counts from there.
         self._log.left(victim, now_ms(), f"{victim} was killed with SIGKILL")
-        await self._cluster[victim].kill()
-        self._tally.killed.add(victim)
-        self._workers[victim].ended_at_s = self._clock.monotonic()
+        await self._kill_consumer(victim)
 
         if self._kill.killed:
             self._display.say(f"{self._kill.killed} starts again, and follows {self._kill.elected}")
@@ -217,20 +213,11 @@ class Director:
         # After all sends, since the count would still grow.
         stored = await topic.stored()
         await self._until(lambda: self._tally.unread(stored) == 0 and self._log.settled)
-        # More lines may have come after the check that ended the wait.
-        self._look()
         if self._kill.killed:
             await all_in_sync(self._cluster, REPLICATED, self._options.replicas)
             self._kill.is_whole = True
             self._kill.silence_ms = max(self._workers[name].silence_ms for name in self._producers)
-        for worker in self._workers.values():
-            worker.ended_at_s = worker.ended_at_s or self._clock.monotonic()
-        if recording is not None:
-            await recording.caught_up()  # who has ended cannot be asked
-        # Clients stop first, so that their last commits reach running brokers.
-        await asyncio.gather(*(each.stop() for each in self._cluster.of_role("client")))
-        self._read_records()
-        self._display.progress(self._sent, self._tally.distinct)
+        await self._end_workers()
         report = self._figures(stored)
         # Spark would count copies of a flight twice.
         if self._options.spark and not self._mode.stores_copies:
@@ -240,6 +227,37 @@ class Director:
                 self._cluster.namesrv_addr, TOPIC, log_path, env=self._client_env
             )
         return report
+
+    def _say_addresses(self) -> None:
+        for process in self._cluster.processes:
+            self._display.say(f"{process.name} listens on {process.address} (pid {process.pid})")
+
+    def _say_killed(self, name: str) -> None:
+        self._display.say(f"{name} is killed: {self._tally.distinct:,} flights are consumed")
+
+    async def _start_first_workers(self) -> None:
+        await asyncio.gather(
+            *(self._start_producer(part) for part in range(PRODUCERS)),
+            *(self._start_consumer(name) for name in FIRST_CONSUMERS),
+        )
+
+    async def _kill_consumer(self, name: str) -> None:
+        await self._cluster[name].kill()
+        self._tally.killed.add(name)
+        self._workers[name].ended_at_s = self._clock.monotonic()
+
+    async def _end_workers(self) -> None:
+        """Stop the workers, and count what they wrote until then."""
+        # More lines may have come after the check that ended the wait.
+        self._look()
+        for worker in self._workers.values():
+            worker.ended_at_s = worker.ended_at_s or self._clock.monotonic()
+        if self._recording is not None:
+            await self._recording.caught_up()  # who has ended cannot be asked
+        # Clients stop first, so that their last commits reach running brokers.
+        await asyncio.gather(*(each.stop() for each in self._cluster.of_role("client")))
+        self._read_records()
+        self._display.progress(self._sent, self._tally.distinct)
 
     async def _fail_over(self) -> None:
         """Kill the master, while sends and pulls are under way."""

@@ -16,7 +16,6 @@ from pocketmq.cluster.demo import data
 from pocketmq.cluster.demo.director import FIRST_CONSUMERS, PRODUCERS, SHORTEST_SEND_S, Director
 from pocketmq.cluster.demo.modes import POP_INVISIBLE_MS
 from pocketmq.cluster.demo.record_file import RecordReader
-from pocketmq.cluster.demo.recording import DemoRecording
 from pocketmq.cluster.demo.topic import DemoTopic
 from pocketmq.cluster.demo.workers import CONSUMER_GROUP, TOPIC
 from pocketmq.cluster.spec import PROXY_NAME, ProcessSpec, broker_names
@@ -62,16 +61,12 @@ def check_tools() -> None:
 class GrpcDirector(Director):
     """One run, with a proxy and the SDK's clients."""
 
-    async def _carry(self, recording: DemoRecording | None) -> dict[str, Any]:
+    async def _carry(self) -> dict[str, Any]:
         topic = DemoTopic(self._cluster, self._clients)
         await topic.create()
-        for process in self._cluster.processes:
-            self._display.say(f"{process.name} listens on {process.address} (pid {process.pid})")
+        self._say_addresses()
         self._display.say(f"SDKs are given {self._cluster.endpoints}")
-        await asyncio.gather(
-            *(self._start_producer(part) for part in range(PRODUCERS)),
-            *(self._start_consumer(name) for name in FIRST_CONSUMERS),
-        )
+        await self._start_first_workers()
         # The kills come at a quarter, a half and three quarters, so each is over before the next.
         await self._until(lambda: self._tally.distinct * 4 >= self._total)
         await self._kill_and_restart(PROXY_NAME)
@@ -81,21 +76,12 @@ class GrpcDirector(Director):
         await self._until(lambda: self._tally.distinct * 4 >= self._total * 3)
         victim = self._random.choice(FIRST_CONSUMERS)
         self._say_killed(victim)
-        await self._cluster[victim].kill()
-        self._tally.killed.add(victim)
-        self._workers[victim].ended_at_s = self._clock.monotonic()
+        await self._kill_consumer(victim)
 
         await self._until(lambda: all(self._workers[name].is_done for name in self._producers))
         stored = await topic.stored()
         await self._until(lambda: self._tally.unread(stored) == 0)
-        self._look()
-        for worker in self._workers.values():
-            worker.ended_at_s = worker.ended_at_s or self._clock.monotonic()
-        if recording is not None:
-            await recording.caught_up()
-        await asyncio.gather(*(each.stop() for each in self._cluster.of_role("client")))
-        self._read_records()
-        self._display.progress(self._sent, self._tally.distinct)
+        await self._end_workers()
         return self._figures(stored)
 
     def _figures(self, stored: dict[tuple[str, int], int]) -> dict[str, Any]:
@@ -117,9 +103,6 @@ class GrpcDirector(Director):
         await self._clock.sleep(down_s)
         await self._cluster.restart(name)
         self._display.say(f"{name} has started again")
-
-    def _say_killed(self, name: str) -> None:
-        self._display.say(f"{name} is killed: {self._tally.distinct:,} flights are consumed")
 
     async def _start_producer(self, part: int) -> None:
         name = f"producer-{part + 1}"

@@ -94,8 +94,6 @@ class Sender:
 
     def send_all(self) -> None:
         """Return when each is acknowledged."""
-        # Set again, since starting the SDK takes time.
-        self._began_s = self._acked_s = _now_s()
         with ThreadPoolExecutor(LANES) as lanes:
             for lane in [lanes.submit(self._lane) for _ in range(LANES)]:
                 lane.result()
@@ -127,7 +125,8 @@ class Sender:
             try:
                 self._producer.send(message)
             except Exception as exc:  # noqa: BLE001 - the SDK raises whatever it comes upon
-                self.repeated += 1
+                with self._lock:
+                    self.repeated += 1
                 self._worker.tell("repeats", reason=f"{type(exc).__name__}: {exc}"[:200])
                 self._worker.stop.wait(PAUSE_S)
                 continue
@@ -136,9 +135,8 @@ class Sender:
                 now = _now_s()
                 self._silence_s = max(self._silence_s, now - self._acked_s)
                 self._acked_s = now
-                told = self.sent % REPORT_EVERY == 0
-            if told:
-                self._worker.tell("sent", count=self.sent)
+                if self.sent % REPORT_EVERY == 0:
+                    self._worker.tell("sent", count=self.sent)
             return
 
 
@@ -170,16 +168,8 @@ class Receiver:
             # Before the acknowledgement, as an acknowledged message never comes again.
             os.write(self._records, b"".join(map(_record, messages)))
             # All acknowledgements are sent before any is awaited, which saves round trips.
-            for each in list(map(self._ack, messages)):
-                each()
-
-    def _ack(self, message: Any) -> Callable[[], None]:
-        future = self._lanes.submit(self._consumer.ack, message)
-
-        def wait() -> None:
-            future.exception()  # one that is not acknowledged comes again, and is counted
-
-        return wait
+            for ack in [self._lanes.submit(self._consumer.ack, each) for each in messages]:
+                ack.exception()  # one that is not acknowledged comes again, and is counted
 
 
 def _record(message: Any) -> bytes:
