@@ -28,7 +28,7 @@ from pocketmq.protocol.headers.clients import (
     UnregisterClientRequestHeader,
 )
 from pocketmq.protocol.messages.subscription import SubscriptionData
-from pocketmq.runtime.profile import PROFILE_4_9
+from pocketmq.runtime.profile import PROFILE_4_9, PROFILES, Profile
 from support.broker_rig import BrokerRig, Voice, consumer, running_broker
 from support.own_logs import own_logs
 
@@ -64,14 +64,17 @@ async def test_4_9_answers_a_heartbeat_with_nothing(tmp_path: Path) -> None:  # 
         assert not reply.fields
 
 
-async def test_the_retry_topic_of_a_group_on_an_order_topic_is_ordered(  # B-21
-    rig: BrokerRig, voice: Voice
-) -> None:
-    await voice.create_topic("orders", order=True)
-    await voice.heartbeat("one", consumers=[consumer()])
-    config = rig.broker.topics.get("%RETRY%readers")
-    assert config is not None
-    assert config.order
+@pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
+async def test_the_retry_topic_of_a_group_on_an_order_topic_is_ordered_in_5_x(
+    tmp_path: Path, profile: Profile
+) -> None:  # B-21
+    async with running_broker(tmp_path, profile) as rig:
+        voice = await rig.voice()
+        await voice.create_topic("orders", order=True)
+        await voice.heartbeat("one", consumers=[consumer()])
+        config = rig.broker.topics.get("%RETRY%readers")
+        assert config is not None
+        assert config.order is (profile is not PROFILE_4_9)
 
 
 async def test_a_group_that_may_not_be_created_is_skipped_silently(tmp_path: Path) -> None:

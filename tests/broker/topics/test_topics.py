@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from pocketmq.broker.topics.topic_configs import TopicConfigManager, TopicRules
@@ -227,6 +228,15 @@ def test_an_existing_retry_topic_takes_over_its_order_and_nothing_else() -> None
     again = topics.ensure_retry_topic("readers", 1, now_ms=NOW_MS)
     assert (again.read_queue_nums, again.write_queue_nums, again.order) == (3, 3, False)
     assert not topics.ensure_retry_topic("others", 1, now_ms=NOW_MS).order
+
+
+def test_4_9_never_makes_a_retry_topic_ordered_nor_changes_one() -> None:  # B-21
+    topics = table(retry_topics_follow_order=False)
+    retry = topics.ensure_retry_topic("readers", 3, now_ms=NOW_MS, order=True)
+    assert not retry.order
+    by_hand = msgspec.structs.replace(retry, order=True)
+    topics.put(by_hand, NOW_MS)
+    assert topics.ensure_retry_topic("readers", 3, now_ms=NOW_MS) is by_hand
 
 
 def test_what_the_broker_may_not_no_registered_topic_may() -> None:  # B-5

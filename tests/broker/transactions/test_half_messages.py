@@ -344,6 +344,8 @@ def test_the_longer_of_both_times_counts(
     with pytest.raises(RequestRefusedError, match=f"older than its {longest_ms} ms"):
         check_end(end(one), read_half(one), 101 + longest_ms, timeout_ms)
 
+    check_end(end(one), read_half(one), 101 + longest_ms, timeout_ms, ends_in_its_time=False)
+
 
 def test_5_5_takes_its_own_properties_off_wherever_they_stand() -> None:
     first = {names.REAL_TOPIC: "orders", names.REAL_QUEUE_ID: "2", "a": "1"}

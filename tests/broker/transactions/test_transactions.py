@@ -311,6 +311,19 @@ async def test_immunity_postpones_the_first_question(rig: BrokerRig) -> None:  #
     assert questions(voice) == []
 
 
+@pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
+async def test_5_x_refuses_an_end_after_the_immunity_time_and_4_9_does_not_look(
+    tmp_path: Path, profile: Profile
+) -> None:  # B-102
+    async with running_broker(tmp_path, profile) as rig:
+        voice = await producer(rig)
+        sent = await send_half(rig, voice, "a", CHECK_IMMUNITY_TIME_IN_SECONDS="10")
+        await rig.advance(10.1)
+        in_4_9 = profile is PROFILE_4_9
+        assert (await end(voice, sent, COMMIT)).code == (0 if in_4_9 else 604)
+        assert await delivered(rig) == (["a"] if in_4_9 else [])
+
+
 async def test_a_committed_message_that_is_delayed_waits_for_its_time(rig: BrokerRig) -> None:
     voice = await producer(rig)
     sent = await send_half(rig, voice, "a", DELAY="1")

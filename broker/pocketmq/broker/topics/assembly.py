@@ -43,6 +43,7 @@ def assemble_topics(core: BrokerCore) -> Topics:
             modern=core.profile.broker.system_topics_of_5x,
             revive_queue_num=config.revive_queue_num,
             rocksdb=core.profile.broker.system_topics_of_rocksdb,
+            retry_topics_follow_order=core.profile.broker.retry_topics_follow_order,
         ),
         budget=core.budget,
     )

@@ -59,6 +59,8 @@ class TopicRules:
     """Queues of the topic of pop's check points."""
     rocksdb: bool = False
     """Also those of half messages in RocksDB, which stay empty."""
+    retry_topics_follow_order: bool = True
+    """A retry topic is ordered while a topic of its group is (B-21)."""
 
 
 class TopicConfigManager:
@@ -79,6 +81,7 @@ class TopicConfigManager:
         rules = rules or TopicRules()
         self._budget = budget
         self.auto_create = rules.auto_create
+        self._retry_topics_follow_order = rules.retry_topics_follow_order
         self.data_version = DataVersion()
         self.changed: Signal[[str]] = Signal() if changed is None else changed
         """(topic): created, changed or deleted."""
@@ -248,14 +251,15 @@ class TopicConfigManager:
     ) -> TopicConfig:
         """`%RETRY%group`, made if it is missing: by heartbeats and by send back (B-21, B-80).
 
-        One that is there takes over whether it is ordered, and nothing else.
+        One that is there takes over whether it is ordered, and nothing else; in 4.9 not even that.
         """
+        order = order and self._retry_topics_follow_order
         sys_flag = TopicSysFlag.UNIT_SUB if unit_mode else 0
         config = self._ensure(
             _config(retry_topic(group), queue_nums, Perm.RW, order=order, sys_flag=sys_flag), now_ms
         )
         # The group may have become an ordered one, or stopped being one (B-21).
-        if config.order != order:
+        if self._retry_topics_follow_order and config.order != order:
             config = msgspec.structs.replace(config, order=order)
             self.put(config, now_ms)
         return config

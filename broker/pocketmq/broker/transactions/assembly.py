@@ -110,6 +110,7 @@ def assemble_transactions(
         timeout_ms=lambda: core.config.transaction_time_out_ms,
         counts=counts,
         names_real_topic=profile.committed_names_real_topic,
+        ends_in_its_time=profile.half_ends_in_its_time,
     )
 
     # A slave decides nothing, and the decisions that it remembers may be cut from its log.

@@ -81,6 +81,7 @@ class EndTransactionProcessor:
         timeout_ms: `transactionTimeOut`, now.
         counts: one less when one is decided.
         names_real_topic: as `committed` has it.
+        ends_in_its_time: as `check_end` has it.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class EndTransactionProcessor:
         timeout_ms: Callable[[], int],
         counts: TransactionCounts,
         names_real_topic: bool = True,
+        ends_in_its_time: bool = True,
     ) -> None:
         self._store = store
         self._puts = puts
@@ -104,6 +106,7 @@ class EndTransactionProcessor:
         self._counts = counts
         self._history = OpHistory(store)
         self._names_real_topic = names_real_topic
+        self._ends_in_its_time = ends_in_its_time
 
     @handles_batch(RequestCode.END_TRANSACTION)
     def end(self, peers: Sequence[Peer], requests: Sequence[Command]) -> Sequence[Reply]:
@@ -188,7 +191,13 @@ class EndTransactionProcessor:
                 f"offset {header.commit_log_offset}; name that of the send's answer",
             )
         half = read_half(record)
-        check_end(header, half, self._clock.time_ms(), self._timeout_ms())
+        check_end(
+            header,
+            half,
+            self._clock.time_ms(),
+            self._timeout_ms(),
+            ends_in_its_time=self._ends_in_its_time,
+        )
         return half, outcome
 
     def _decide(self, half: Half, outcome: Outcome) -> StoredMessage | None:

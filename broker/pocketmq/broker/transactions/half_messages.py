@@ -306,7 +306,12 @@ def outcome_of(header: EndTransactionRequestHeader) -> Outcome:
 
 
 def check_end(
-    header: EndTransactionRequestHeader, half: Half, now_ms: int, timeout_ms: int
+    header: EndTransactionRequestHeader,
+    half: Half,
+    now_ms: int,
+    timeout_ms: int,
+    *,
+    ends_in_its_time: bool = True,
 ) -> None:
     """Compare what the producer names with what lies there, in RocketMQ's order (X-20, X-21).
 
@@ -315,14 +320,16 @@ def check_end(
         half: what lies at its physical offset.
         now_ms: the time.
         timeout_ms: `transactionTimeOut`.
+        ends_in_its_time: whether the immunity time that a message asked for is its last, unless
+            the producer was asked; 4.9 does not look (B-102).
 
     Raises:
-        RequestRefusedError: ILLEGAL_OPERATION (604): the immunity time that the message asked for
-            is over, and the producer was not asked; SYSTEM_ERROR (1): it is another message.
+        RequestRefusedError: ILLEGAL_OPERATION (604): that time is over, and the producer was not
+            asked; SYSTEM_ERROR (1): it is another message.
     """
     record, immunity = half.record, half.traits.immunity
     # Only a producer that was not asked is refused: an answer to a check may be late (B-102).
-    if immunity and not header.from_transaction_check:
+    if ends_in_its_time and immunity and not header.from_transaction_check:
         longest_ms = max(immunity_ms(immunity, timeout_ms), timeout_ms)
         if now_ms - record.born_timestamp_ms > longest_ms:
             raise RequestRefusedError(

@@ -22,6 +22,9 @@ class BrokerProfile:
     """Longest `%RETRY%` and `%DLQ%` topic that a request may name (B-110, E-71)."""
     stored_retry_topic_max_bytes: int
     """Longest `%RETRY%` topic that the store takes; of all others 127 bytes (S-10)."""
+    retry_topics_follow_order: bool
+    """A heartbeat makes `%RETRY%group` ordered if a topic of the group is, and a send back makes it
+    not so; else a retry topic is never ordered, and one that is there stays as it is (B-21)."""
     heartbeat_v2: bool
     """Heartbeat replies carry IS_SUPPORT_HEART_BEAT_V2 and IS_SUB_CHANGE (B-21, B-29)."""
     register_timeout_ms: int
@@ -65,6 +68,9 @@ class BrokerProfile:
     """Between two rounds of checks on half messages (B-106)."""
     delayed_retries_are_halves: bool
     """A retry with a delay is a half message too when it has TRAN_MSG (B-100, X-10)."""
+    half_ends_in_its_time: bool
+    """Once the immunity time that a half message asked for is over, only an answer to a check
+    decides it; any other is refused with ILLEGAL_OPERATION (604) (B-102)."""
     half_is_young_at_its_age: bool
     """A half message exactly as old as its immunity time is not checked yet (X-34)."""
     transaction_ops_batched: bool
@@ -141,6 +147,7 @@ BROKER_4_9 = BrokerProfile(
     groups_have_retry_policy=False,
     retry_topic_max_chars=127,
     stored_retry_topic_max_bytes=127,
+    retry_topics_follow_order=False,
     heartbeat_v2=False,
     register_timeout_ms=6_000,
     register_created_topics_incrementally=False,
@@ -160,6 +167,7 @@ BROKER_4_9 = BrokerProfile(
     transaction_counts_flush_s=None,
     transaction_check_interval_ms=60_000,
     delayed_retries_are_halves=True,
+    half_ends_in_its_time=False,
     half_is_young_at_its_age=False,
     transaction_ops_batched=False,
     server_side_reset_offset=False,
@@ -196,6 +204,7 @@ BROKER_5_3 = BrokerProfile(
     groups_have_retry_policy=True,
     retry_topic_max_chars=127,
     stored_retry_topic_max_bytes=255,
+    retry_topics_follow_order=True,
     heartbeat_v2=True,
     register_timeout_ms=24_000,
     register_created_topics_incrementally=True,
@@ -215,6 +224,7 @@ BROKER_5_3 = BrokerProfile(
     transaction_counts_flush_s=3.0,
     transaction_check_interval_ms=30_000,
     delayed_retries_are_halves=False,
+    half_ends_in_its_time=True,
     half_is_young_at_its_age=False,
     transaction_ops_batched=True,
     server_side_reset_offset=True,
