@@ -124,7 +124,6 @@ def test_a_store_with_messages_and_without_queues_is_refused(root: Path) -> None
         table.run,
         Table(root).run,
         lambda: source_of(f"store:{root}").queues(Checkpoint({})),
-        lambda: list(source_of(f"store:{root}").batches(["body"])),
     ):
         with pytest.raises(OptionError, match=re.escape(advice)):
             reading()

@@ -42,6 +42,7 @@ ONE_PROCESS = (
     ("tests/pipeline/test_spark_jobs.py", JOBS),
     ("tests/pipeline/test_spark_latency.py", JOBS),
     ("tests/pipeline/test_spark_replay", JOBS),
+    ("tests/pipeline/test_spark_schema.py", JOBS),
     ("tests/pipeline/test_spark_trace.py", JOBS),
     ("tests/pipeline/test_spark", SPARK),
     ("tests/pipeline/test_topic_reading.py", "topic"),

@@ -1,66 +1,20 @@
-"""Bodies that name their schema in a registry: the Protobuf message, and schemas that need others.
-
-`WRITTEN` are bodies of `ProtobufSerializer` of confluent-kafka 2.16.1 with its registry `mock://`
-(2026-11-28), which registered SALES under id 2 with a reference to MONEY, id 1.
-"""
+"""Bodies that name their schema: the Protobuf message, and schemas that need others."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 from pocketmq.pipeline.jobs.schemas.bodies import BadBodyError
 from pocketmq.pipeline.jobs.schemas.check import schema_check
-from pocketmq.pipeline.jobs.schemas.decode import schema
 from pocketmq.pipeline.jobs.schemas.decoders import TopicDecoder
 from pocketmq.pipeline.jobs.schemas.registry import RegistryError, registry_of
 from pocketmq.runtime.errors import CallerError
 from support.fake_registry import FakeRegistry, framed
-from support.spark_store import open_store, put, stored
-
-MONEY = """
-syntax = "proto3";
-package shop;
-message Money { int64 units = 1; string currency = 2; }
-"""
-SALES = """
-syntax = "proto3";
-package shop;
-import "shop/money.proto";
-import "google/protobuf/timestamp.proto";
-message Sale { int64 id = 1; Money price = 2; google.protobuf.Timestamp at = 3; }
-message Refund {
-  message Line {
-    message Tax { int32 percent = 1; Money amount = 2; }
-    string text = 1;
-  }
-  message Reason { string text = 1; }
-  int64 id = 1;
-  Money price = 2;
-}
-message Stock {
-  map<string, int32> parts = 1;
-  message Place { string shelf = 1; }
-  message Count { int32 pieces = 1; }
-}
-"""
-REFERENCE = {"name": "shop/money.proto", "subject": "shop/money.proto", "version": 1}
-PRICE = {"units": "3", "currency": "EUR"}
-WRITTEN = {
-    "shop.Sale": "0000000002000807120708031203455552",
-    "shop.Refund": "000000000202020808120708031203455552",
-    "shop.Refund.Line": "00000000020402000a026869",
-    "shop.Refund.Line.Tax": "0000000002060200000813120708031203455552",
-    "shop.Refund.Reason": "00000000020402020a026e6f",
-    "shop.Stock": "000000000202040a050a01611001",
-    "shop.Stock.Place": "00000000020404020a0173",
-    "shop.Stock.Count": "00000000020404040805",
-}
+from support.schemas import MONEY, PRICE, REFERENCE, SALES, WRITTEN
 
 
 @pytest.fixture
@@ -129,24 +83,6 @@ def test_a_list_of_indexes_that_leads_nowhere_is_bad(
     assert decoder(registry)(framed(2, b"\x02\x00\x08\x07")).fields == {"id": "7"}  # [0] in full
 
 
-def test_each_message_of_a_topic_has_a_table_of_its_own(
-    registry: FakeRegistry, tmp_path: Path
-) -> None:
-    root, out = tmp_path / "broker-a", tmp_path / "tables"
-    with open_store(root) as store:
-        put(store, [stored(bytes.fromhex(each), topic="sales") for each in WRITTEN.values()])
-    done = schema(f"store:{root}", registry.address, out, framed=True)
-    assert (done.rows, done.bad) == (7, 1)
-    names = [name for name in WRITTEN if name not in ("shop.Sale", "shop.Stock.Place")]
-    assert sorted(done.files) == sorted(
-        ["bad-0.parquet", "sales-0.parquet", *(f"sales~{name}-0.parquet" for name in names)]
-    )
-    (sale,) = pq.read_table(out / "sales-0.parquet").to_pylist()
-    assert (sale["id"], json.loads(sale["price"])) == (7, PRICE)
-    (tax,) = pq.read_table(out / "sales~shop.Refund.Line.Tax-0.parquet").to_pylist()
-    assert (tax["queueOffset"], tax["percent"], json.loads(tax["amount"])) == (3, 19, PRICE)
-
-
 def test_a_message_keeps_its_table_when_a_newer_version_moves_it(registry: FakeRegistry) -> None:
     moved = """
         syntax = "proto3";
@@ -199,46 +135,6 @@ def test_an_avro_schema_may_name_types_of_other_subjects(registry: FakeRegistry)
     price = {"units": 3, "currency": "EUR"}
     found = decoder(registry, "orders")(framed(22, body))
     assert found.fields == {"id": 7, "price": price, "more": [price]}
-
-
-@pytest.mark.parametrize("is_framed", [True, False])
-def test_each_record_of_an_avro_union_has_a_table_of_its_own(
-    registry: FakeRegistry, tmp_path: Path, is_framed: bool
-) -> None:
-    """As for topics with several types: a union of types of other subjects."""
-    fields = [{"name": "units", "type": "long"}]
-    money = {"type": "record", "name": "Money", "namespace": "shop", "fields": fields}
-    price = {"name": "price", "type": ["null", "shop.Money"]}
-    order = {"type": "record", "name": "shop.Order", "fields": [price]}
-    named = [
-        {"name": f"shop.{name.title()}", "subject": name, "version": 1}
-        for name in ("money", "order")
-    ]
-    registry.add("money", 21, "AVRO", json.dumps(money))
-    registry.add("order", 22, "AVRO", json.dumps(order), references=named[:1])
-    registry.add("all-value", 23, "AVRO", '["null", "shop.Money", "shop.Order"]', references=named)
-    bodies = ["0206", "040208", "0400", "00", "06", "01", "", "02"]
-    root, out = tmp_path / "broker-a", tmp_path / "tables"
-    with open_store(root) as store:
-        for text in bodies:
-            body = bytes.fromhex(text)
-            put(store, [stored(framed(23, body) if is_framed else body, topic="all")])
-    done = schema(f"store:{root}", registry.address, out, topics=["all"], framed=is_framed)
-    assert sorted(done.files) == [
-        "all~shop.Money-0.parquet", "all~shop.Order-0.parquet", "bad-0.parquet",
-    ]  # fmt: skip
-    (units,) = pq.read_table(out / "all~shop.Money-0.parquet").column("units").to_pylist()
-    assert units == 3
-    prices = pq.read_table(out / "all~shop.Order-0.parquet").column("price").to_pylist()
-    assert [each and json.loads(each) for each in prices] == [{"units": 4}, None]
-    reasons = pq.read_table(out / "bad-0.parquet").column("reason").to_pylist()
-    assert [reason.split(":")[0] for reason in reasons] == [
-        "it is NoneType and no record",
-        "it is type 3 of its union, which has none there",
-        "it is type -1 of its union, which has none there",
-        "it ends in the number of its type",
-        "no Avro record of this schema",
-    ]
 
 
 def test_a_record_keeps_its_table_when_its_schema_becomes_a_union(registry: FakeRegistry) -> None:

@@ -46,18 +46,6 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
     return json.loads(text) if path.suffix == ".json" else [*map(json.loads, text.splitlines())]
 
 
-def test_schema_writes_what_it_did_and_why_bodies_are_bad(root: Path, tmp_path: Path) -> None:
-    registry, out = tmp_path / "schemas.json", tmp_path / "schema.parquet"
-    registry.write_text(SCHEMAS)
-    words = ("schema", f"store:{root}", tmp_path / "tables", "--registry", registry)
-    run(*words, "--topic", "orders", "--out", out, status=1)
-    (row,) = rows_of(out)
-    assert (row["rows"], row["bad"], row["empty"]) == (1, 2, 0)
-    assert row["files"] == ["orders-0.parquet", "bad-0.parquet"]
-    (reason,) = rows_of(tmp_path / "schema-reasons.parquet")
-    assert (reason["reason"], reason["count"]) == ("no JSON", 2)
-
-
 def test_schema_check_writes_the_misfits(tmp_path: Path) -> None:
     registry, out = tmp_path / "schemas.json", tmp_path / "misfits.jsonl"
     registry.write_text(SCHEMAS)

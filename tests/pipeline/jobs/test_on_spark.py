@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import importlib
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -82,11 +83,12 @@ def test_the_environment_says_where_it_runs_and_the_option_comes_before_it(
 def test_on_a_cluster_a_job_brings_the_package_along(
     started: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    started.job(master="spark://there:7077")
+    started.job(master="spark://there:7077", also=["fastavro"])
     settings = started.asked["settings"]
     code, archive = settings["spark.submit.pyFiles"], settings["spark.archives"]
     assert Path(code).is_file()
-    assert Path(archive.partition("#")[0]).is_file()
+    with tarfile.open(archive.partition("#")[0]) as packed:
+        assert "fastavro/__init__.py" in packed.getnames()
     assert settings["spark.executorEnv.PYTHONPATH"] == archive.partition("#")[2]
     given = "--master yarn --conf spark.archives=mine.tar.gz#mine pyspark-shell"
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", given)

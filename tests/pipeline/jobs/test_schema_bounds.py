@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import jsonschema
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pocketmq.pipeline.jobs.schemas.avro import avro_schema
 from pocketmq.pipeline.jobs.schemas.bodies import BadBodyError, Decoder
-from pocketmq.pipeline.jobs.schemas.decode import schema
 from pocketmq.pipeline.jobs.schemas.decoders import decoder_of
 from pocketmq.pipeline.jobs.schemas.json_words import MOST_STEPS, Words
 from pocketmq.pipeline.jobs.schemas.registry import Reference, Schema
 from pocketmq.runtime.errors import CallerError
 from support.growth import least_s
-from support.spark_store import open_store, put, stored
 
 NEWEST = "https://json-schema.org/draft/2020-12/schema"
 BEFORE = "https://json-schema.org/draft/2019-09/schema"
@@ -41,27 +37,6 @@ def body(**fields: Any) -> bytes:
 
 
 # -- regular expressions --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("pattern", "reason"),
-    [(LINEAR, r"\$\.a does not fit `pattern`"), (BACKTRACKING, "takes too many steps to search")],
-)
-def test_a_text_that_a_pattern_would_never_be_done_with_is_a_bad_row(
-    tmp_path: Path, pattern: str, reason: str
-) -> None:
-    said = {"properties": {"a": {"type": "string", "pattern": pattern}}}
-    (tmp_path / "schemas.json").write_text(json.dumps({"t": {"type": "JSON", "schema": said}}))
-    with open_store(tmp_path / "broker-a") as store:
-        put(store, [stored(each, topic="t") for each in (b"{}", body(a=SLOW), b'{"b": 1}')])
-    done = schema(
-        f"store:{tmp_path / 'broker-a'}", str(tmp_path / "schemas.json"), tmp_path / "out"
-    )
-    assert (done.rows, done.bad) == (2, 1)
-    (bad,) = pq.read_table(tmp_path / "out" / "bad-0.parquet").to_pylist()
-    assert (bad["queueOffset"], bad["body"]) == (1, body(a=SLOW))
-    with pytest.raises(BadBodyError, match=reason):
-        reads(said)(body(a=SLOW))
 
 
 @pytest.mark.parametrize("draft", [BEFORE, NEWEST])

@@ -44,6 +44,7 @@ def job_session(
     name: str,
     *,
     master: str = "",
+    also: Sequence[str] = (),
     settings: Mapping[str, str] | None = None,
     starting: Starting | None = None,
 ) -> SparkSession:
@@ -52,6 +53,7 @@ def job_session(
     Args:
         name: Of the job, for Spark's pages.
         master: Where it runs; else what `SPARK_MASTER` or spark-submit says, else `LOCAL`.
+        also: Packages that the executors of a cluster need besides PocketMQ's own (`package`).
         settings: Further settings of Spark.
         starting: Called before Spark is started.
 
@@ -78,17 +80,17 @@ def job_session(
     own.setdefault("spark.ui.showConsoleProgress", str(sys.stderr.isatty()).lower())
     # Unless whoever submitted it has brought packages already.
     if not is_on_this_machine(place) and "spark.archives" not in given:
-        own = {**_brought_along(), **own}
+        own = {**_brought_along(also), **own}
     return session(name, master=place, settings=own)
 
 
-def _brought_along() -> dict[str, str]:
+def _brought_along(also: Sequence[str]) -> dict[str, str]:
     """Settings with which executors are given PocketMQ, from a folder that lasts as long as this
     process."""
     folder = Path(tempfile.mkdtemp(prefix="pocketmq-spark-"))
     # Executors fetch it from this process, so it has to last as long.
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return package(folder).settings
+    return package(folder, also).settings
 
 
 @contextmanager

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from pocketmq.pipeline.options.offsets import Offsets
 from pocketmq.pipeline.progress.checkpoint import Checkpoint, Mark
@@ -12,19 +12,13 @@ from pocketmq.pipeline.progress.losses import Loss
 from pocketmq.pipeline.progress.resume import left
 from pocketmq.protocol.messages.message import MessageQueue
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 PLACE: Final = "physicalOffset"
 NO_PLACE: Final = -1
 """In marks of rows of tables."""
 
 
 class Source(Protocol):
-    """Messages as Arrow record batches."""
-
-    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """All messages with these columns; in a queue's order only within that queue."""
+    """Which messages there are."""
 
     def marks(self, offsets: Offsets) -> dict[MessageQueue, Mark]:
         """Marks of these messages, as they are now; those that are not stored are missing."""

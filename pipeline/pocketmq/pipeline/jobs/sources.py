@@ -1,16 +1,16 @@
-"""Where a job's messages come from: a store, a table that was exported, or a topic.
+"""Which offsets a replay's source has: a store, a table that was exported, or a topic.
 
     source_of("store:cluster/broker-a")         a broker's files, several separated by commas
     source_of("parquet:tables/orders")          also delta:TABLE, iceberg:FOLDER/NAMESPACE.NAME
     source_of("topic:orders", nameservers=...)  asked of the brokers
 
-Each gives the columns of the data sources (docs/spark-read.md), all at once or queue by queue.
+`on_spark.messages` reads them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from pocketmq.pipeline.errors import OptionError
 from pocketmq.pipeline.jobs.on_spark import kind_of
@@ -23,8 +23,6 @@ from pocketmq.pipeline.progress.resume import marked_places, others, resume
 from pocketmq.protocol.messages.message import MessageQueue
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from pocketmq.pipeline.topics.settings import ReadSettings
 
 
@@ -70,23 +68,6 @@ class StoreSource:
         check_queues(self.roots, lambda problem: OptionError("store", "path", problem))
         self.topics = tuple(topics)
 
-    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """In the order of each log."""
-        from pocketmq.pipeline.stores import store_plan
-
-        scan = _scan(columns)
-        for root in self.roots:
-            chosen = store_plan.choose_queues(root, self.topics, RowFilter())
-            parts = store_plan.plan_queues(
-                root,
-                chosen,
-                RowFilter(),
-                part_bytes=store_plan.DEFAULT_PART_BYTES,
-                least_parts=1,
-            )
-            for part in parts:
-                yield from scan.batches(part)
-
     def queues(self, stand: Checkpoint) -> list[QueueSpan]:
         """What is stored now."""
         from pocketmq.pipeline.progress.cut_short import cuts_by
@@ -129,14 +110,6 @@ class StoreSource:
         return found
 
 
-def _scan(columns: Sequence[str]) -> Any:
-    from pocketmq.pipeline.columns.arrow import Shape
-    from pocketmq.pipeline.options.schema import MESSAGE
-    from pocketmq.pipeline.stores.store_scan import Scan
-
-    return Scan(Shape({name: MESSAGE[name] for name in columns}), RowFilter())
-
-
 # -- topics ---------------------------------------------------------------------------------------
 
 
@@ -146,12 +119,6 @@ class TopicSource:
     def __init__(self, topic: str, options: Mapping[str, str]) -> None:
         self.topic = topic
         self.options = dict(options)
-
-    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Queue by queue."""
-        from pocketmq.pipeline.arrow_reads import read_topic
-
-        yield from read_topic(self.topic, columns=",".join(columns), **self.options)
 
     def queues(self, stand: Checkpoint) -> list[QueueSpan]:
         """Up to the present ends. A queue whose broker is away stays where it is."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,11 +30,6 @@ class TableSource:
         lacking = [name for name in QUEUE_COLUMNS if name not in self._dataset.schema.names]
         if lacking:
             raise CallerError(f"{where}: the table has no column {lacking[0]!r}; export it with it")
-
-    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """In the order of the files."""
-        self._check(columns)
-        yield from self._dataset.to_batches(columns=list(columns), filter=self._of_topics())
 
     def queues(self, stand: Checkpoint) -> list[QueueSpan]:
         """From what the files say.
@@ -78,11 +73,6 @@ class TableSource:
             for stored in _in_ms(chunk).to_pylist()
         ]
 
-    def _check(self, columns: Sequence[str]) -> None:
-        for name in columns:
-            if name not in self._dataset.schema.names:
-                raise CallerError(f"{self.where}: the table has no column {name!r}")
-
     def _of_topics(self) -> Any:
         import pyarrow.compute as pc
 
@@ -93,7 +83,9 @@ class TableSource:
         import pyarrow as pa
 
         found: dict[MessageQueue, tuple[int, int]] = {}
-        for batch in self.batches(QUEUE_COLUMNS):
+        for batch in self._dataset.to_batches(
+            columns=list(QUEUE_COLUMNS), filter=self._of_topics()
+        ):
             sums = (
                 pa.Table.from_batches([batch])
                 .group_by(list(QUEUE_COLUMNS[:3]))

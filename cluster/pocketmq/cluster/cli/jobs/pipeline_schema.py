@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -11,15 +10,17 @@ import typer
 from pocketmq.cluster.cli.common.output import Output, show
 from pocketmq.cluster.cli.common.run import DEFAULT_NAMESERVERS, Nameservers, told_or_found_for
 from pocketmq.cluster.cli.common.tables import Table
-from pocketmq.cluster.cli.jobs.pipeline_jobs import Out, progress_bar
+from pocketmq.cluster.cli.jobs.pipeline_jobs import Out
+from pocketmq.cluster.cli.jobs.pipeline_spark import Master, tell_starting
 from pocketmq.runtime.words import counted
 
-DECODE_HELP = """Decode bodies by their schemas into Parquet.
+DECODE_HELP = """Decode bodies by their schemas into Parquet, with Spark.
 
-Bodies that cannot be decoded are put aside. SOURCE is store:DIR, parquet:DIR, delta:TABLE,
-iceberg:DIR/NAMESPACE.NAME or topic:NAME. REGISTRY is a JSON file, {"orders": {"type":
-"AVRO|JSON|PROTOBUF", "schema": ...}}, or the address of a registry with Confluent's REST interface.
---envelope reads change events of Debezium and Canal. The exit status is 1 when there are bad rows.
+Each topic has a folder DIR/topics/TOPIC; bodies that cannot be decoded go to DIR/bad. SOURCE is
+store:DIR, parquet:DIR, delta:TABLE, iceberg:DIR/NAMESPACE.NAME or topic:NAME. REGISTRY is a JSON
+file, {"orders": {"type": "AVRO|JSON|PROTOBUF", "schema": ...}}, or the address of a registry with
+Confluent's REST interface. --envelope reads change events of Debezium and Canal. The exit status is
+1 when there are bad rows. Needs Java 17 or later and `pip install 'pocketmq[spark,schema]'`.
 
 \b
 Examples:
@@ -53,7 +54,7 @@ def register(group: typer.Typer) -> None:
 
 def decode(
     source: Annotated[str, typer.Argument(help="Where the messages are.")],
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder for the tables.")],
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="Folder for the tables.")],
     registry: Where = "",
     topic: Annotated[str, typer.Option(help="Only these topics, separated by commas.")] = "",
     framed: Annotated[
@@ -61,6 +62,7 @@ def decode(
     ] = False,
     envelope: Annotated[bool, typer.Option("--envelope", help="Bodies are change events.")] = False,
     keys: Annotated[str, typer.Option(help="Columns of the primary key.")] = "",
+    master: Master = "",
     out: Out = None,
     output: Output = None,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
@@ -72,24 +74,19 @@ def decode(
 
     if out is not None:
         check_path(out)
-
-    with progress_bar() as progress:
-
-        def on_batch(done: Decoded) -> None:
-            progress("rows", done.rows, None)
-
-        done = run(
-            source,
-            registry,
-            folder,
-            topics=_words(topic),
-            framed=framed,
-            envelope=envelope,
-            keys=_words(keys),
-            nameservers=told_or_found_for([source], nameservers),
-            on_batch=on_batch,
-        )
-    reasons = [Reason(*item) for item in sorted(done.reasons.items(), key=lambda item: -item[1])]
+    done = run(
+        source,
+        registry,
+        folder,
+        topics=_words(topic),
+        framed=framed,
+        envelope=envelope,
+        keys=_words(keys),
+        nameservers=told_or_found_for([source], nameservers),
+        master=master,
+        starting=tell_starting,
+    )
+    reasons = [Reason(*item) for item in done.reasons.items()]
     if out is not None:
         # The reasons get a table of their own, since a column cannot hold them.
         did = ResultTable("", [done], Decoded, without=("reasons",))

@@ -52,21 +52,22 @@ _JSON: Final = {"integer": pa.int64(), "number": pa.float64(), "boolean": pa.boo
 _PROTOBUF: Final = {
     **dict.fromkeys((1,), pa.float64()), 2: pa.float32(), 8: pa.bool_(), 9: pa.string(),
     12: pa.binary(), **dict.fromkeys((5, 15, 17), pa.int32()),
-    **dict.fromkeys((3, 16, 18), pa.int64()), 13: pa.uint32(), 7: pa.uint32(),
-    **dict.fromkeys((4, 6), pa.uint64()),
+    **dict.fromkeys((3, 7, 13, 16, 18), pa.int64()),
+    **dict.fromkeys((4, 6), pa.decimal128(20)),
 }  # fmt: skip
+"""Spark has no unsigned integers: those of 32 bits fit its `bigint`, those of 64 do not."""
 _RANGES: Final = {
-    **{kind: (-(2 ** (kind.bit_width - 1)), 2 ** (kind.bit_width - 1) - 1)
-       for kind in (pa.int32(), pa.int64())},
-    **{kind: (0, 2**kind.bit_width - 1) for kind in (pa.uint32(), pa.uint64())},
-}  # fmt: skip
+    pa.int32(): (-(2**31), 2**31 - 1),
+    pa.int64(): (-(2**63), 2**63 - 1),
+    pa.decimal128(20): (0, 2**64 - 1),
+}
 
 
 def arrow_schema(schema: Schema) -> pa.Schema:
     """The columns of a table: the message's place, and the fields of a schema.
 
     A field that is called as one of those has a `_` behind its name, or more where another field
-    is called so.
+    is called so. Spark makes no difference between `id` and `ID`.
     """
     if schema.kind == "PROTOBUF":
         pairs = list(_protobuf_columns(schema))
@@ -74,13 +75,14 @@ def arrow_schema(schema: Schema) -> pa.Schema:
         pairs = list(_avro_columns(json.loads(schema.text)))
     else:
         pairs = list(_json_columns(schema))
-    taken = NAMES | {name for name, _ in pairs}
+    used, own = {name.lower() for name in NAMES}, {name.lower() for name, _ in pairs}
     fields = []
     for field, kind in pairs:
         name = field
         # A name that got a suffix must not clash with another field.
-        while name in NAMES or (name != field and name in taken):
+        while name.lower() in used or (name != field and name.lower() in own):
             name += "_"
+        used.add(name.lower())
         meta = {} if name == field else {_FIELD: field.encode()}
         fields.append(pa.field(name, kind, metadata=meta))
     return pa.schema([*PLACE, *fields])
@@ -193,7 +195,7 @@ def fitting(column: Column, value: Any) -> Any:
     if isinstance(value, bool):
         raise BadBodyError(f"{column.name} is no number: {value}")
     try:
-        number = int(value) if pa.types.is_integer(kind) else float(value)
+        number = float(value) if pa.types.is_floating(kind) else int(value)
     except (OverflowError, TypeError, ValueError) as exc:  # Protobuf's JSON has 64 bits as text
         raise BadBodyError(f"{column.name} is no number for {kind}: {value!r:.60}") from exc
     if isinstance(number, int):

@@ -1,4 +1,4 @@
-"""What decoding a source did: rows, bad bodies, files."""
+"""What decoding a source did: rows, bad bodies, tables."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ class Decoded:
     bad: int = 0
     empty: int = 0
     """Bodies `null`, by which a change stream says that a deleted key is over."""
-    files: list[str] = field(default_factory=list)
+    tables: list[str] = field(default_factory=list)
+    """Folders in the folder that was named."""
     reasons: dict[str, int] = field(default_factory=dict)
-    """The most frequent reasons, without what differs from body to body."""
+    """The most frequent reasons first, without what differs from body to body."""

@@ -40,6 +40,7 @@ class TopicDecoder:
         if not versions:
             raise CallerError(f"the registry has no schema of topic {topic!r}")
         self.newest = versions[-1]
+        self._versions = versions
         self._registry = registry
         self._is_framed = is_framed
         self._schemas: dict[int, tuple[Schema, bool]] = {}
@@ -74,7 +75,7 @@ class TopicDecoder:
         return Body(decode(body[at:]), message)
 
     def schema_of(self, message: str) -> Schema:
-        """With which schema the rows of a message become columns: the newest if that has it."""
+        """With which schema the rows of a message become columns: the newest that has it."""
         return self._of_message[message] if message else self.newest
 
     def _decoder(self, schema: Schema, indexes: tuple[int, ...]) -> tuple[str, Decoder]:
@@ -91,10 +92,13 @@ class TopicDecoder:
             own = proto_file(newest)
             if name == own.full_name(newest.message):
                 message = ""
-            # If the newest file has the message too, it decides the columns.
-            elif own.has(name):
-                schema = newest
         if message:
+            # The newest version that has the message decides its columns, whichever body of it is
+            # read first.
+            for each in reversed(self._versions):
+                if each.kind == "PROTOBUF" and proto_file(each).has(name):
+                    schema = each
+                    break
             self._of_message[message] = replace(schema, message=message)
         return message, file.decoder(name)
 
@@ -107,7 +111,12 @@ class TopicDecoder:
         newest = avro_schema(self.newest) if self.newest.kind == "AVRO" else None
         if newest is None or name == newest.name() or not (indexes or newest.is_union):
             return "", decode
-        record = newest.record(name) or found.record(name)
+        record = found.record(name)
+        # As for Protobuf.
+        for each in reversed(self._versions):
+            if each.kind == "AVRO" and (has := avro_schema(each).record(name)) is not None:
+                record = has
+                break
         self._of_message[name] = replace(schema, text=json.dumps(record))
         return name, decode
 

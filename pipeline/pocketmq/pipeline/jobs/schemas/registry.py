@@ -13,6 +13,7 @@ import json
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
@@ -162,6 +163,36 @@ class FileRegistry:
     def opinion(self, topic: str, reader: Schema, writer: Schema) -> Opinion | None:
         """A file has no rules."""
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class KnownVersions:
+    """A registry whose versions of some topics are known, and do not change: for the tasks of a
+    job, which all have to read by the same ones."""
+
+    registry: Registry
+    listed: dict[str, list[Schema]]
+
+    @classmethod
+    def of(cls, registry: Registry, topics: Iterable[str]) -> KnownVersions:
+        """Ask for the versions of these topics."""
+        return cls(registry, {topic: registry.versions(topic) for topic in topics})
+
+    def versions(self, topic: str) -> list[Schema]:
+        """As they were."""
+        return self.listed.get(topic, [])
+
+    def by_id(self, schema_id: int) -> Schema:
+        """One of these, or what the registry has."""
+        for versions in self.listed.values():
+            for each in versions:
+                if each.schema_id == schema_id != 0:
+                    return each
+        return self.registry.by_id(schema_id)
+
+    def opinion(self, topic: str, reader: Schema, writer: Schema) -> Opinion | None:
+        """The registry's."""
+        return self.registry.opinion(topic, reader, writer)
 
 
 def _of_entry(path: Path, entry: dict[str, Any], version: int) -> Schema:
