@@ -55,6 +55,25 @@ def test_a_log_cut_at_any_byte_shows_whole_records_only(
             assert found in (whole, whole[:-1]), (cut, scan)
 
 
+@pytest.mark.parametrize("more", [0, 7, 95])
+def test_a_log_file_that_is_cut_after_it_was_planned_is_told_and_ends_the_read(
+    copy: Path, expected: list[dict[str, Any]], more: int
+) -> None:
+    """As a broker does that starts after a crash; 95 bytes are more than a record's head."""
+    last = log_files(copy)[-1]
+    start = int(last.name)
+    inside = [row["physicalOffset"] for row in expected if row["physicalOffset"] >= start]
+    strict = planned(path=str(copy), scan="commitlog")
+    lenient = planned(path=str(copy), scan="commitlog", mode="PERMISSIVE", columns="physicalOffset")
+    with last.open("r+b") as file:
+        file.truncate(inside[5] - start + more)
+    with pytest.raises(CorruptRecordError, match=r"was cut here|a record of"):
+        read_rows(*strict)
+    rows = read_rows(*lenient)
+    assert max(row["physicalOffset"] for row in rows) < inside[5]
+    assert {*inside[:4]} <= {row["physicalOffset"] for row in rows}
+
+
 def test_zeros_behind_the_last_record_end_the_table(
     copy: Path, expected: list[dict[str, Any]]
 ) -> None:

@@ -47,7 +47,13 @@ def walk(log: FileRow, start: int, end: int) -> Iterator[Window]:
     size = WINDOW_BYTES
     at = start
     while at < end:
-        data = log.read(at, min(size, end - at))
+        asked = min(size, end - at)
+        data = log.read(at, asked)
+        # The file was cut since the read was planned, as a broker does that starts after a crash.
+        # Without any byte it is one that retention has deleted, whose messages are no loss.
+        is_cut = len(data) < asked and (bool(data) or at > start)
+        if is_cut:
+            end = at + len(data)
         positions, used, reason = _positions(data, at, is_end=at + len(data) >= end)
         broken = []
         if reason == _CUT and size < MAX_RECORD_BYTES and at + len(data) < end and not positions:
@@ -62,10 +68,10 @@ def walk(log: FileRow, start: int, end: int) -> Iterator[Window]:
             broken.append((next_at, reason))
             # The search begins at the next byte, as the length of a broken record proves nothing.
             next_at = _next_sound(log, next_at + 1, end)
+        if is_cut and not broken:
+            broken.append((at + used, "the file was cut here while it was read"))
         buffer = np.frombuffer(data, np.uint8)
         yield Window(buffer, at, np.array(positions, np.int64), at + used, broken)
-        # could be better: a file that is cut within a record while it is read makes no progress
-        # here.
         at = next_at
 
 
