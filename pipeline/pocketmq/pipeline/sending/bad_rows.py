@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 SHOWN_BODY_BYTES: Final = 1024 * 1024
 """How much of a body a message shows; a table has all of it."""
+BEGIN: Final = b'{"reason":'
+"""Of a message that tells of a row."""
 _ROWS_AT_ONCE: Final = 256
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pocketmq.pipeline.columns.repeats import ROW_PROPERTY, digest_of
-from pocketmq.pipeline.sending.bad_rows import BadRow, as_message, without_body
+from pocketmq.pipeline.sending.bad_rows import BEGIN, BadRow, as_message, without_body
 from pocketmq.pipeline.sending.sender import Sender
 from pocketmq.pipeline.sending.sink_rows import Batch
 from pocketmq.protocol.errors import IllegalMessageError
@@ -34,9 +34,7 @@ class BadRowTopic:
         Raises:
             IllegalMessageError: A broker has refused the message without the body as well.
         """
-        # Rows of this topic are this class's own messages, which a broker refused. could be better:
-        # a bad row of a write to the same topic is taken for one too.
-        if row.topic != self._topic:
+        if not self._is_own(row):
             self.count += 1
             self._tell(row.row, as_message(row))
             return
@@ -46,8 +44,17 @@ class BadRowTopic:
             raise IllegalMessageError(reason, topic=row.topic)
         self._tell(row.row, shorter)
 
+    def _is_own(self, row: BadRow) -> bool:
+        """Whether it is a message of this class, which a broker has refused. The write may send
+        rows of its own to the same topic."""
+        return (
+            row.topic == self._topic
+            and row.properties == _properties(row.row)
+            and (row.body or b"").startswith(BEGIN)
+        )
+
     def _tell(self, number: int, body: bytes) -> None:
-        properties = {names.KEYS: f"row-{number}"}
+        properties = _properties(number)
         digest = digest_of(self._topic, body, 0, properties)
         properties[ROW_PROPERTY] = f"{self._prefix}{number}:{digest}"
         properties[names.UNIQ_KEY] = self._new_key()
@@ -66,3 +73,8 @@ class BadRowTopic:
 
     def cancel(self) -> None:
         """The task's sender is cancelled anyway."""
+
+
+def _properties(number: int) -> dict[str, str]:
+    """Of the message that tells of a row, besides those that the sender makes."""
+    return {names.KEYS: f"row-{number}"}
