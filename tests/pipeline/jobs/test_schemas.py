@@ -148,6 +148,18 @@ def test_versions_that_do_not_fit_are_told_with_the_field(
     assert len(all_misfits(versions, "full")) == bool(backward) + bool(forward)
 
 
+def test_a_record_that_was_tried_for_a_union_is_compared_where_it_stands_alone() -> None:
+    def inner(name: str, *fields: str) -> dict[str, Any]:
+        listed = [{"name": field, "type": "int"} for field in fields]
+        return {"type": "record", "name": name, "fields": listed}
+
+    one, other = inner("One", "a", "b"), inner("Other", "a")
+    reader = record({"name": "u", "type": [one, other]}, {"name": "v", "type": "One"})
+    writer = record({"name": "u", "type": other}, {"name": "v", "type": "Other"})
+    (found,) = misfits(Schema("AVRO", reader, 2), Schema("AVRO", writer, 1))
+    assert found.what == "$.v.b: was not written, and has no default"
+
+
 @pytest.mark.parametrize(("kind", "older", "newer", "backward", "forward"), EVOLUTIONS[:6])
 def test_fastavro_reads_what_is_said_to_be_readable(
     kind: str, older: str, newer: str, backward: str, forward: str

@@ -132,10 +132,9 @@ class _Avro:
             for each in writer:
                 yield from self._compare(reader, each, at)
             return
-        # One type of the reader's union that fits is enough. could be better: records that are
-        # tried here count as compared afterwards.
+        # One type of the reader's union that fits is enough.
         if isinstance(reader, list):
-            if all(any(self._compare(each, writer, at)) for each in reader):
+            if not any(self._fits(each, writer, at) for each in reader):
                 yield f"{at}: no type of the union reads {_kind(writer)}"
             return
         one, other = _kind(reader), _kind(writer)
@@ -154,6 +153,14 @@ class _Avro:
             yield from self._compare(reader["values"], writer["values"], f"{at}{{}}")
         elif one == "fixed" and reader["size"] != writer["size"]:
             yield f"{at}: fixed of {reader['size']} bytes cannot read {writer['size']}"
+
+    def _fits(self, reader: Any, writer: Any, at: str) -> bool:
+        """Whether one type reads another; nothing counts as compared if it does not."""
+        before = set(self._seen)
+        if not any(self._compare(reader, writer, at)):
+            return True
+        self._seen = before
+        return False
 
     def _records(self, reader: Any, writer: Any, at: str) -> Iterator[str]:
         names = str(reader.get("name")), str(writer.get("name"))
