@@ -425,6 +425,33 @@ async def test_a_rollback_of_an_earlier_process_is_not_forgotten(tmp_path: Path)
         assert await delivered(rig) == ["open"]
 
 
+async def test_a_rollback_undoes_no_commit_of_an_earlier_process_and_counts_once(
+    tmp_path: Path,
+) -> None:
+    clock = ManualClock(1_700_000_000_000)
+
+    def open_count(rig: BrokerRig) -> int:
+        kept = json.loads((Path(rig.broker.store.root) / "config/transactionMetrics").read_text())
+        count: int = kept["transactionCount"]["orders"]["count"]
+        return count
+
+    async with running_broker(tmp_path, clock=clock) as rig:
+        voice = await producer(rig)
+        done, undone, _ = [await send_half(rig, voice, key) for key in ("done", "undone", "open")]
+        await end(voice, done, COMMIT)
+        await end(voice, undone, ROLLBACK)
+        await rig.advance(4)
+    async with running_broker(tmp_path, clock=clock) as rig:
+        voice = await producer(rig)
+        assert open_count(rig) == 1
+        refused = await end(voice, done, ROLLBACK)
+        assert (refused.code, "commit" in (refused.remark or "")) == (604, True)
+        assert (await end(voice, undone, ROLLBACK)).code == 0  # again, and so it is
+        await rig.advance(25)
+    async with running_broker(tmp_path, clock=clock) as rig:
+        assert open_count(rig) == 1
+
+
 async def test_without_an_index_op_records_tell_of_a_rollback(tmp_path: Path) -> None:
     clock = ManualClock(1_700_000_000_000)
     options: dict[str, Any] = {"clock": clock, "message_index_enable": False}

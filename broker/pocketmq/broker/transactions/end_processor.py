@@ -202,7 +202,7 @@ class EndTransactionProcessor:
 
     def _decide(self, half: Half, outcome: Outcome) -> StoredMessage | None:
         """What is to be stored for a commit; None when nothing is, and all is done."""
-        before = self._decided_before(half, outcome)
+        before = self._decided_before(half)
         # Unlike RocketMQ (X-20), refuse to undo an earlier decision.
         if before is not None and before is not outcome:
             raise RequestRefusedError(
@@ -262,14 +262,13 @@ class EndTransactionProcessor:
         if waiting:
             self._puts.answer_later(waiting, stored[-1])
 
-    def _decided_before(self, half: Half, outcome: Outcome) -> Outcome | None:
+    def _decided_before(self, half: Half) -> Outcome | None:
         """How it was decided before; None when it is open."""
         key = half.key
         if not key or self._decisions.is_open(key):
             return None
         known = self._decisions.outcome(key)
-        # Only a commit searches the log: a repeated rollback stores no second message.
-        if known is not None or outcome is not Outcome.COMMIT:
+        if known is not None:
             return known
         # A committed copy may be in the index from before a restart.
         if self._is_committed(key, half.traits.topic):
