@@ -91,7 +91,7 @@ class TimerLog:
     def read(self, position: int) -> LogRecord | None:
         """The record at a position; None when it is gone or never was."""
         file = self._files.find(position)
-        if file is None or position < file.start:
+        if file is None:
             return None
         at = position - file.start
         if at + RECORD_SIZE > file.wrote:
