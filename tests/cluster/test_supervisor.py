@@ -84,6 +84,18 @@ async def test_a_late_process_starts_where_the_clocks_stand(tmp_path: Path) -> N
         assert await cluster.control("b").time_ms() == 1_700_003_600_000
 
 
+async def test_time_does_not_go_back_when_no_process_is_left_to_tell_it(tmp_path: Path) -> None:
+    async with supervisor(tmp_path, stub("a")) as cluster:
+        await cluster.advance(seconds=3600)
+        await cluster["a"].kill()
+        await cluster.restart("a")
+        assert await cluster.control("a").time_ms() == 1_700_003_600_000
+        cluster.note_time(1_700_007_200_000)  # as whoever steers the cluster does
+        await cluster["a"].kill()
+        await cluster.restart("a")
+        assert await cluster.control("a").time_ms() == 1_700_007_200_000
+
+
 async def test_a_killed_process_restarts_on_its_port(tmp_path: Path) -> None:
     async with supervisor(tmp_path, stub("a")) as cluster:
         before = (cluster["a"].address, cluster["a"].pid)

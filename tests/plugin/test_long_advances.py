@@ -164,3 +164,15 @@ def test_an_error_of_a_condition_is_the_tests_own(pocketmq_clock: Cluster) -> No
     for error in (sync_error, async_error):
         assert error.traceback[-1].name == "fails"
     pocketmq_clock.sync.advance(1)
+
+
+def test_time_goes_on_when_all_roles_had_ended(pocketmq_clock: Cluster) -> None:
+    cluster = pocketmq_clock.sync
+    cluster.advance(hours=1)
+    before_ms = cluster.time_ms
+    for role in reversed(pocketmq_clock.roles):
+        cluster.kill(role)
+    for role in pocketmq_clock.roles:
+        cluster.restart(role)
+    roles = pocketmq_clock.control.roles
+    assert (cluster.time_ms, roles.time_ms()) == (before_ms, before_ms)

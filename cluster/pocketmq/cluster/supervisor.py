@@ -88,6 +88,8 @@ class Supervisor(StartStop):
         self._held: dict[str, socket.socket] = {}
         """Ports of processes that have ended: they are restarted on them."""
         self._clock = SystemClock()
+        self._known_ms = self.clock_start_ms
+        """The latest time that manual clocks are known to have had."""
 
     def __getitem__(self, name: str) -> ChildProcess:
         return self._processes[name]
@@ -298,8 +300,12 @@ class Supervisor(StartStop):
 
         # Only running processes: an ended one's clock would be waited for.
         members = [*self.clock_members(leave_out), *others]
-        await lock_step.advance(members, round(seconds * 1000), on_lost=on_lost)
+        self.note_time(await lock_step.advance(members, round(seconds * 1000), on_lost=on_lost))
         return lost
+
+    def note_time(self, time_ms: int) -> None:
+        """Manual clocks stand at this time: no process that starts later begins before it."""
+        self._known_ms = max(self._known_ms, time_ms)
 
     def clock_members(self, leave_out: Iterable[str] = ()) -> list[ClockMember]:
         """The processes whose clocks can be moved now."""
@@ -394,12 +400,13 @@ class Supervisor(StartStop):
         """The time of the manual clocks, at which a process that starts later begins."""
         for member in self.clock_members():
             try:
-                # The first answer is enough, as all manual clocks have the same time.
-                return await member.time_ms()
+                # The first answer is enough: all manual clocks have the same time, but for one that
+                # was frozen, and is behind what is known.
+                self.note_time(await member.time_ms())
+                break
             except ClockMemberError:
                 continue
-        # could be better: if none answers, the time is the cluster's start again.
-        return self.clock_start_ms
+        return self._known_ms
 
     async def _known_brokers(self, nameserver: str) -> set[str]:
         try:

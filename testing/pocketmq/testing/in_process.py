@@ -47,7 +47,8 @@ class RoleThreads:
         self._broker_access: Mapping[str, Any] = {} if access is None else access.broker_options
         self._proxy_access: Mapping[str, Any] = {} if access is None else access.proxy_options
         self._profile = profile_named(shape.profile)
-        self._start_ms = SystemClock().time_ms()
+        self._known_ms = SystemClock().time_ms()
+        """Of the start, or where the clocks stood later: a role starts no earlier."""
         self._number = next(_numbers)
         self._grpc_port = 0
         own = certificate_in(data / "tls") if shape.tls else None
@@ -171,7 +172,11 @@ class RoleThreads:
         """The cluster's time in epoch ms."""
         clocks = [each.clock for each in self._roles.values() if each.clock is not None]
         # The latest time: a frozen role's clock has missed all moves since it froze.
-        return max((clock.time_ms() for clock in clocks), default=self._start_ms)
+        return max((clock.time_ms() for clock in clocks), default=self._known_ms)
+
+    def note_time(self, time_ms: int) -> None:
+        """See `Roles`."""
+        self._known_ms = max(self._known_ms, time_ms)
 
     async def clock_members(self) -> Sequence[ClockMember]:
         """The roles whose clocks can be moved now."""

@@ -89,6 +89,9 @@ class RunningRoles:
         """Real time."""
         return self._time.time_ms()
 
+    def note_time(self, time_ms: int) -> None:
+        """See `Roles`; these roles start elsewhere."""
+
     async def clock_members(self) -> Sequence[ClockMember]:
         """None: whoever started the cluster moves its clock."""
         return ()

@@ -72,11 +72,12 @@ class ClusterView:
     def note_time(self, time_ms: int) -> None:
         """The roles' manual clocks were moved to this time, in epoch ms."""
         self._time_ms = time_ms
+        self.roles.note_time(time_ms)  # they may all end, and start again
 
     async def refresh_time(self) -> int:
         """The cluster's time as roles report it: another process may have moved their clocks."""
         if self.clock == "manual":
             # The latest time: a process that was frozen is behind the others.
             times = [await each.time_ms() for each in await self.roles.clock_members()]
-            self._time_ms = max([self._time_ms, *times])
+            self.note_time(max([self._time_ms, *times]))
         return self.time_ms()

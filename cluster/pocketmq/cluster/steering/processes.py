@@ -212,6 +212,10 @@ class RoleProcesses:
             return SystemClock().time_ms()
         return self.supervisor.clock_start_ms
 
+    def note_time(self, time_ms: int) -> None:
+        """See `Supervisor.note_time`."""
+        self.supervisor.note_time(time_ms)
+
     async def clock_members(self) -> Sequence[ClockMember]:
         """Processes whose clocks can be moved now, with clients that announced a manual clock."""
         supervisor = self.supervisor
