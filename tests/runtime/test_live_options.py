@@ -60,6 +60,27 @@ def test_a_value_cannot_bring_a_second_line_into_the_file() -> None:
     assert "rocketmqHome" not in options.file_text()
 
 
+@dataclass(frozen=True, kw_only=True)
+class Bounded:
+    section: ClassVar[str] = "bounded"
+
+    least: int = option(1, help="Acts after a restart.")
+    most: int = option(9, help="Acts at once.", live=True)
+
+    def __post_init__(self) -> None:
+        if self.most < self.least:
+            raise ValueError(f"{self.least} or more")
+
+
+def test_what_does_not_fit_now_does_not_stand_in_the_file() -> None:  # O-5
+    options = LiveOptions(Bounded(least=5))
+    assert options.update(b"least=2").at_restart == ("least",)  # acts later: 5 holds until then
+    refused = options.update(b"most=3")
+    assert refused.remark == "not changed: most ('3' is not 5 or more)"
+    assert options.current(Bounded) == Bounded(least=5)
+    assert parse_properties(options.file_text()) == {"least": "2", "most": "9"}
+
+
 def test_one_protected_key_spoils_the_whole_change() -> None:  # fault 33, O-4, CVE-2023-33246
     options = live()
     with pytest.raises(ProtectedOptionError, match="rocketmqHome"):

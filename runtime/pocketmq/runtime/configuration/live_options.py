@@ -150,11 +150,12 @@ class LiveOptions:
             return "one line of printable text, please"
         try:
             change = {each.name: each.value_of(text)}
-            self._saved[cls] = replace(self._saved[cls], **change)
-            if each.live:
-                self.by_class[cls] = replace(self.by_class[cls], **change)
+            saved = replace(self._saved[cls], **change)
+            # Both first: a value may fit what acts after a restart, and not what acts now.
+            live = replace(self.by_class[cls], **change) if each.live else self.by_class[cls]
         except (ValueError, PocketMQError) as exc:
             return f"{text[:100]!r} is not {exc}"
+        self._saved[cls], self.by_class[cls] = saved, live
         return None
 
     def _texts(self) -> list[tuple[str, str]]:
