@@ -194,6 +194,27 @@ async def test_the_brokers_of_a_group_hear_that_the_least_id_has_changed() -> No
         assert len(first.told) == len(second.told) == 2
 
 
+async def test_a_nameserver_that_stops_tells_nobody_any_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with nameserver(support_acting_master=True, notify_min_broker_id_changed=True) as rig:
+        voices = await group(rig, 0, 1)
+        hangs = asyncio.Event()
+
+        async def connect(*_: object, **__: object) -> None:
+            hangs.set()
+            await asyncio.Event().wait()
+
+        monkeypatch.setattr(rig.network, "connect", connect)
+        await voices[0].unregister()
+        await hangs.wait()
+        before = asyncio.all_tasks()
+        await rig.server.stop()
+        notices = {task for task in before if "least id for" in task.get_name()}
+        assert notices
+        assert all(task.done() for task in notices)
+
+
 async def test_nobody_is_told_by_default(acting: NameServerRig) -> None:  # Z-1
     voices = await group(acting, 0, 1)
     [_, slave] = await listening(acting, *voices.values())

@@ -114,6 +114,19 @@ async def test_a_silent_broker_is_gone_120_s_plus_one_scan_later_and_the_other_s
         assert expired["silent_s"] > 120
 
 
+async def test_a_broker_with_a_short_time_out_is_not_kept_until_the_others_may_expire(
+    rig: NameServerRig,
+) -> None:  # N-2, N-3
+    patient, hasty = await rig.broker("broker-a"), await rig.broker("broker-b")
+    await patient.register()
+    await rig.advance(20)  # the next scan is chosen for the first one's time-out
+    await hasty.register(heartbeat_timeout_millis=10_000)
+    await rig.advance(10)
+    assert await rig.brokers_of("TopicA") == ["broker-a", "broker-b"]
+    await rig.advance(5.001)
+    assert await rig.brokers_of("TopicA") == ["broker-a"]
+
+
 async def test_a_broker_that_was_frozen_finds_its_connection_closed_and_registers_anew(
     rig: NameServerRig,
 ) -> None:  # N-21

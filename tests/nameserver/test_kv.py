@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pocketmq.nameserver.kv_config import ENTRY_BYTES, KvConfig
+from pocketmq.nameserver.kv_config import ENTRY_BYTES, KvConfig, KvTable
 from pocketmq.nameserver.kv_file import KvFile, kv_writer
 from pocketmq.protocol.bodies.route import KVTable
 from pocketmq.protocol.body import decode_body
@@ -22,6 +22,7 @@ from pocketmq.protocol.headers.kv import (
     GetKvListRequestHeader,
     PutKvConfigRequestHeader,
 )
+from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import DiskError
 from support.nameserver_rig import NameServerRig, nameserver
 
@@ -135,6 +136,52 @@ async def test_stopping_waits_for_the_write_under_way(tmp_path: Path) -> None:
     await writer.stop()
     assert saved == [None]
     assert await file.load() == {"ns": {"k": "v"}}
+
+
+async def test_a_nameserver_that_stops_answers_when_a_change_is_saved(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # N-33
+    async with nameserver() as rig:
+        save, is_saving = rig.storage.save, asyncio.Event()
+
+        async def save_slowly(table: KvTable) -> None:
+            is_saving.set()
+            await turns(300)
+            await save(table)
+
+        monkeypatch.setattr(rig.storage, "save", save_slowly)
+        change = (await rig.channel()).request(put("k"))
+        await is_saving.wait()
+        await rig.server.stop()
+        assert (await change).code == ResponseCode.SUCCESS
+        assert rig.storage.table == {"ns": {"k": "v"}}
+
+
+async def test_a_change_that_comes_while_the_port_closes_is_not_cut_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with nameserver() as rig:
+        channel, save = await rig.channel(), rig.storage.save
+        asked: list[asyncio.Task[object]] = []
+
+        async def change_now() -> None:
+            asked.append(asyncio.create_task(channel.request(put("late"))))
+            await turns(20)
+
+        async def save_slowly(table: KvTable) -> None:
+            await turns(300)
+            await save(table)
+
+        monkeypatch.setattr(rig.storage, "save", save_slowly)
+        monkeypatch.setattr(rig.server._grpc_door, "stop", change_now)
+        await rig.server.stop()
+        assert rig.storage.table == {"ns": {"late": "v"}}
+        await asyncio.gather(*asked, return_exceptions=True)
+
+
+async def turns(count: int) -> None:
+    for _ in range(count):
+        await SystemClock().sleep(0)
 
 
 def test_the_table_knows_about_how_large_it_is() -> None:

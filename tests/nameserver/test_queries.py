@@ -7,6 +7,8 @@ import json
 import msgpack
 import pytest
 
+from pocketmq.nameserver.config import NameServerConfig
+from pocketmq.nameserver.server import NameServer
 from pocketmq.protocol.bodies.route import (
     BrokerMemberGroupBody,
     ClusterInfo,
@@ -36,8 +38,16 @@ from pocketmq.protocol.headers.route import (
     WipeWritePermRequestHeader,
     WipeWritePermResponseHeader,
 )
+from pocketmq.protocol.transport.memory import MemoryNetwork
+from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from pocketmq.runtime.profile import PROFILE_4_9, PROFILE_5_X, Profile
-from support.nameserver_rig import NameServerRig, nameserver, topic_configs
+from support.nameserver_rig import (
+    START_MS,
+    MemoryStorage,
+    NameServerRig,
+    nameserver,
+    topic_configs,
+)
 
 ENCODINGS = list(Encoding)
 PROFILES = [PROFILE_4_9, PROFILE_5_X]
@@ -128,6 +138,23 @@ async def test_no_route_is_given_before_brokers_had_time_if_so_told() -> None:  
         assert (reply.code, reply.remark) == (ResponseCode.SYSTEM_ERROR, "name server not ready")
         await rig.advance(0.1)
         assert await rig.brokers_of("TopicA") == ["broker-a"]
+
+
+async def test_brokers_have_their_time_from_the_start_on_and_not_before() -> None:  # N-3, N-26
+    clock, network = ManualClock(START_MS), MemoryNetwork()
+    config = NameServerConfig(port=9876, need_wait_for_service=True, wait_seconds_for_service=45)
+    storage = MemoryStorage()
+    server = NameServer(config, clock, network, kv_storage=storage)
+    await clock.advance(100)
+    await server.start()
+    rig = NameServerRig(clock, network, server, storage)
+    await (await rig.broker()).register()
+    await rig.advance(44)
+    reply = await rig.ask(GetRouteInfoRequestHeader(topic="TopicA"))
+    assert reply.remark == "name server not ready"
+    await rig.advance(1)
+    assert await rig.brokers_of("TopicA") == ["broker-a"]
+    await server.stop()
 
 
 async def test_a_route_that_was_answered_does_not_change_later(rig: NameServerRig) -> None:

@@ -13,6 +13,7 @@ from pocketmq.protocol.headers.route import (
 )
 from pocketmq.protocol.headers.settings import UpdateNamesrvConfigRequestHeader
 from pocketmq.runtime.configuration.config import load, read_properties
+from support.eventually import eventually
 from support.nameserver_rig import NameServerRig, nameserver
 
 
@@ -62,6 +63,18 @@ async def test_bad_changes_get_rocketmqs_codes(tmp_path: Path) -> None:  # O-3 t
         assert "enableTopicList ('perhaps' is not true or false)" in (reply.remark or "")
         assert "noSuchKey (no such option)" in (reply.remark or "")
         assert RequestCode.UPDATE_NAMESRV_CONFIG == 318
+
+
+async def test_a_nameserver_that_stops_answers_when_a_change_is_in_the_file(
+    tmp_path: Path,
+) -> None:
+    async with nameserver(kv_config_path=tmp_path / "kvConfig.json") as rig:
+        writer, channel = rig.server._options_writer, await rig.channel()
+        change = channel.request(UpdateNamesrvConfigRequestHeader(), b"enableTopicList=false")
+        await eventually(lambda: writer._task is not None, "it is being written")
+        await rig.server.stop()
+        assert (await change).code == 0
+        assert read_properties(tmp_path / "namesrv.properties")["enableTopicList"] == "false"
 
 
 async def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:

@@ -166,13 +166,18 @@ class NameServer:
         # Scans end and changes are saved before connections close, so that saved changes are
         # answered.
         await self._scan.stop()
-        await self._kv_writer.stop()
-        await self._options_writer.stop()
+        await self._all_written()
         await self._grpc_door.stop()
         if self._listener is not None:
             await self._listener.close()
+        # Until then another change may have come: it is not cut off, though nobody hears of it.
+        await self._all_written()
         await self._notices.stop()
         await self._control.stop()
+
+    async def _all_written(self) -> None:
+        await self._kv_writer.stop()
+        await self._options_writer.stop()
 
     def status(self) -> dict[str, str]:
         """What ROLE_STATUS tells."""
