@@ -14,7 +14,7 @@ from pocketmq.nameserver.kv_file import KvFile, kv_writer
 from pocketmq.protocol.bodies.route import KVTable
 from pocketmq.protocol.body import decode_body
 from pocketmq.protocol.codes import ResponseCode
-from pocketmq.protocol.command import Encoding
+from pocketmq.protocol.command import Command, Encoding
 from pocketmq.protocol.headers.kv import (
     DeleteKvConfigRequestHeader,
     GetKvConfigRequestHeader,
@@ -162,10 +162,10 @@ async def test_a_change_that_comes_while_the_port_closes_is_not_cut_off(
 ) -> None:
     async with nameserver() as rig:
         channel, save = await rig.channel(), rig.storage.save
-        asked: list[asyncio.Task[object]] = []
+        asked: list[asyncio.Future[Command]] = []
 
         async def change_now() -> None:
-            asked.append(asyncio.create_task(channel.request(put("late"))))
+            asked.append(channel.request(put("late")))
             await turns(20)
 
         async def save_slowly(table: KvTable) -> None:
@@ -175,6 +175,7 @@ async def test_a_change_that_comes_while_the_port_closes_is_not_cut_off(
         monkeypatch.setattr(rig.storage, "save", save_slowly)
         monkeypatch.setattr(rig.server._grpc_door, "stop", change_now)
         await rig.server.stop()
+        monkeypatch.undo()  # the rig stops it once more
         assert rig.storage.table == {"ns": {"late": "v"}}
         await asyncio.gather(*asked, return_exceptions=True)
 

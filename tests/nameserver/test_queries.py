@@ -145,7 +145,7 @@ async def test_brokers_have_their_time_from_the_start_on_and_not_before() -> Non
     config = NameServerConfig(port=9876, need_wait_for_service=True, wait_seconds_for_service=45)
     storage = MemoryStorage()
     server = NameServer(config, clock, network, kv_storage=storage)
-    await clock.advance(100)
+    await clock.move_to(START_MS + 100_000)
     await server.start()
     rig = NameServerRig(clock, network, server, storage)
     await (await rig.broker()).register()

@@ -105,7 +105,7 @@ async def test_a_slave_begins_when_its_log_is_flushed_and_reports_from_then_on()
     store.shippable_offset = 100
     slave.flushed()
     assert transport.written == encode_report(100)
-    await clock.advance(6)
+    await clock.move_to(6_000)
     slave.tick()
     assert transport.written == 2 * encode_report(100)
 
@@ -138,3 +138,18 @@ async def test_a_master_that_stops_leaves_no_connection_of_a_slave_open(tmp_path
         raw.say(encode_report(0))
         await rig.stop("master")
         await eventually(lambda: raw.lost, "it is closed")
+
+
+async def test_a_master_looks_again_at_who_is_in_sync_when_a_slave_has_left(
+    tmp_path: Path,
+) -> None:
+    async with ReplicaRig(tmp_path) as rig:
+        master = await rig.start("master")
+        raw = await dialled(rig, master)
+        slaves = master.subjects.replication.slaves
+        await eventually(lambda: len(slaves.connections) == 1, "it is there")
+        seen: list[int] = []
+        slaves.acks_moved.connect(lambda: seen.append(len(slaves.connections)))
+        assert raw.transport is not None
+        raw.transport.close()
+        await eventually(lambda: seen == [0], "its end is told, once it is out of the table")
