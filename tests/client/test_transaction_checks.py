@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ from pocketmq.protocol.headers.transactions import (
 )
 from support.client_rig import ClientRig, client_rig
 from support.eventually import eventually
+from support.messages import pulled_message
 from support.scripted_broker import ScriptedBroker
 from support.strategies import RecordFields
 
@@ -144,3 +146,34 @@ async def test_brokers_know_a_member_from_its_start_and_not_after_its_stop() -> 
             assert ended == []
         assert [each.producer_group for each in broker.unregistered] == ["bookings"]
         assert ended == ["threads closed"]
+
+
+class Gone:
+    """A connection that has ended."""
+
+    is_open = False
+
+    def oneway(self, _header: EndTransactionRequestHeader) -> None:
+        raise AssertionError("nobody reads that")
+
+
+async def test_a_check_that_is_cut_off_is_counted_no_more_and_who_has_gone_gets_no_answer() -> None:
+    listener = Deciding()
+    producer = TransactionProducer("bookings", listener)
+    producer._checks = 2  # as `check_transaction` counts them
+    header = CheckTransactionStateRequestHeader(tran_state_table_offset=1, commit_log_offset=1)
+
+    async def begun(asked: int) -> asyncio.Task[None]:
+        peer: Any = Gone()
+        check = asyncio.create_task(producer._check(peer, header, pulled_message()))
+        await eventually(lambda: len(listener.asked) == asked, "the listener is asked")
+        return check
+
+    cut_off = await begun(1)
+    cut_off.cancel()
+    await asyncio.wait([cut_off])
+    assert producer._checks == 1
+    check = await begun(2)
+    listener.may_decide.set()
+    await check
+    assert producer._checks == 0
