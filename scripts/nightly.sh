@@ -45,6 +45,7 @@ mutate() {
     local status=0
     nice "$python" scripts/mutate.py || status=1
     nice "$python" scripts/mutate.py --edges || status=1
+    nice "$python" tests/mutants/planted.py || status=1
     return $status
 }
 
