@@ -10,13 +10,15 @@ from typing import Any
 
 import pytest
 
-from pocketmq.cluster.steering import clock_runner, cluster_control, snapshots
+from pocketmq.cluster.steering import clock_runner, snapshots
 from pocketmq.cluster.steering.clock_runner import MOST_FAILURES, ClockRunner
 from pocketmq.cluster.steering.cluster_control import ClusterControl
 from pocketmq.cluster.steering.faults import ClusterFaults
 from pocketmq.cluster.steering.snapshots import FILE, Snapshots
 from pocketmq.operation.faults.rule import FaultRule
 from pocketmq.runtime.errors import DiskError, PeerError
+from pocketmq.runtime.files.replaced_folder import rename, sync_tree
+from pocketmq.runtime.manual_time import lock_step
 from support.eventually import eventually
 
 TIME_MS = 1_700_000_000_000
@@ -85,7 +87,7 @@ async def test_a_role_that_thaws_hears_the_rules_and_catches_up_with_the_time(
     async def advance_to(_members: object, time_ms: int) -> None:
         done.append(f"time {time_ms}")
 
-    monkeypatch.setattr(cluster_control.lock_step, "advance_to", advance_to)
+    monkeypatch.setattr(lock_step, "advance_to", advance_to)
     await control(done).thaw("broker-a")
     assert done == ["thaw broker-a", "running", "tell broker-a again", f"time {TIME_MS}"]
 
@@ -153,8 +155,6 @@ def roles(tmp_path: Path) -> Roles:
 async def test_a_snapshot_is_whole_on_the_disk_before_its_file_says_so(
     roles: Roles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sync_tree, rename = snapshots.sync_tree, snapshots.rename
-
     def noted_sync(folder: Path) -> None:
         roles.done.append("sync all")
         sync_tree(folder)

@@ -51,13 +51,14 @@ class Master:
         self.log_bytes = log_bytes
         files = SimpleNamespace(min_offset=0, file_size=1 << 30)
         log = SimpleNamespace(files=files, read=lambda _offset, size: bytes(size))
-        self.store: Any = SimpleNamespace(commit_log=log, shippable_offset=log_bytes)
-        self.transport: Any = Noted()
+        store: Any = SimpleNamespace(commit_log=log, shippable_offset=log_bytes)
+        transport: Any = Noted()
+        self.store = store
         clock = ManualClock(0)
         self.connection = SlaveConnection(
-            self.store, HaRules(), clock, lambda _: None, lambda: None, lambda _: None
+            store, HaRules(), clock, lambda _: None, lambda: None, lambda _: None
         )
-        self.connection.connection_made(self.transport)
+        self.connection.connection_made(transport)
 
     @property
     def sent_bytes(self) -> int:

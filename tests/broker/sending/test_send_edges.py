@@ -44,8 +44,7 @@ async def test_who_waits_for_the_disk_does_even_if_the_last_of_its_turn_does_not
     tmp_path: Path,
 ) -> None:  # B-144
     disk = HangingDisk(tmp_path / "store")
-    options = {"flush_disk_type": FlushDiskType.SYNC_FLUSH}
-    async with running_broker(tmp_path, disk=disk, **options) as rig:
+    async with running_broker(tmp_path, disk=disk, flush_disk_type=FlushDiskType.SYNC_FLUSH) as rig:
         voice = await rig.voice()
         await voice.heartbeat()
         disk.hangs = True

@@ -91,19 +91,20 @@ def test_who_may_have_been_replaced_meanwhile_acknowledges_nothing() -> None:  #
     assert around.told == [SLAVE]
 
 
+def may_wait(flush: FlushDiskType, *, slaves: bool, replaced: bool, saved: bool) -> bool:
+    around = Surroundings(flush)
+    around.replicas.must_wait, around.replicas.may_be_replaced = slaves, replaced
+    around.topics.is_saved = saved
+    return around.puts.must_wait
+
+
 def test_what_may_end_otherwise_than_well_is_waited_for() -> None:  # B-145, W-2
-    around = Surroundings(FlushDiskType.ASYNC_FLUSH)
-    around.replicas.must_wait = False
-    assert not around.puts.must_wait
-    for part, name in ((around.replicas, "must_wait"), (around.replicas, "may_be_replaced")):
-        setattr(part, name, True)
-        assert around.puts.must_wait
-        setattr(part, name, False)
-    around.topics.is_saved = False
-    assert around.puts.must_wait
-    sync = Surroundings()
-    sync.replicas.must_wait = False
-    assert sync.puts.must_wait
+    later, at_once = FlushDiskType.ASYNC_FLUSH, FlushDiskType.SYNC_FLUSH
+    assert not may_wait(later, slaves=False, replaced=False, saved=True)
+    assert may_wait(at_once, slaves=False, replaced=False, saved=True)
+    assert may_wait(later, slaves=True, replaced=False, saved=True)
+    assert may_wait(later, slaves=False, replaced=True, saved=True)
+    assert may_wait(later, slaves=False, replaced=False, saved=False)
 
 
 async def test_the_whole_log_is_safe_when_disk_and_slaves_say_so_and_nobody_else_leads() -> None:
@@ -114,5 +115,6 @@ async def test_the_whole_log_is_safe_when_disk_and_slaves_say_so_and_nobody_else
     for replaced, told in ((False, OK), (True, SLAVE)):
         around.replicas.may_be_replaced = replaced
         around.replicas.when_replicated = lambda _end, told: told(OK)
-        around.puts._store.when_flushed = lambda _end, told: told(OK)  # type: ignore[method-assign]
+        store: Any = around.puts._store
+        store.when_flushed = lambda _end, told: told(OK)
         assert await around.puts.log_is_safe() is told
