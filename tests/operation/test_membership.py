@@ -52,6 +52,8 @@ from pocketmq.protocol.transport.memory import MemoryNetwork
 from pocketmq.protocol.transport.network import Network
 from pocketmq.protocol.transport.tcp import TcpNetwork
 from pocketmq.protocol.transport.tls_binding import tls_binding
+from pocketmq.proxy.assembly.proxy import ANNOUNCE_S, Proxy
+from pocketmq.proxy.config import ProxyConfig
 from pocketmq.runtime.errors import ConfigError
 from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from support.any_fields import Fixed
@@ -204,6 +206,27 @@ async def test_a_wrong_secret_is_refused_with_a_line_that_says_what_to_do() -> N
             await member_of(network, OTHER).connect(server.address, Dispatcher())
         [line] = [each for each in logs if each["event"] == "member.refused"]
         assert "the same member_secret_file" in line["advice"]
+
+
+async def test_a_proxy_without_the_secret_says_once_that_it_is_refused() -> None:
+    """Its own port works, so nothing else would tell."""
+    async with guarded_nameserver() as (server, network):
+        clock = ManualClock(START_MS)
+        config = ProxyConfig(nameservers=(server.address,), grpc_port=0)
+        with structlog.testing.capture_logs() as logs:
+            async with Proxy(config, clock, network):
+                await clock.advance(3 * ANNOUNCE_S)
+        told = [each for each in logs if each["event"] == "proxy.not_announced"]
+        [line] = [each for each in told if each["log_level"] == "warning"]
+        assert "NO_PERMISSION" in line["reason"]
+        assert "--member-secret-file" in line["advice"]
+        assert len(told) > 2, "it goes on trying"
+        assert server.proxies.alive(0.0) == []
+
+        with structlog.testing.capture_logs() as logs:
+            async with Proxy(config, clock, member_of(network)):
+                assert len(server.proxies.alive(0.0)) == 1
+        assert [each for each in logs if each["event"] == "proxy.not_announced"] == []
 
 
 async def test_whom_we_connect_to_must_prove_the_same() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import grpc
 import pytest
 
+from pocketmq.client.api import ClientApi
 from pocketmq.operation.access.decisions import AccessDeniedError
 from pocketmq.operation.control.requests import (
     GetClockRequestHeader,
@@ -33,6 +34,7 @@ from pocketmq.proxy.access.claims import Claim
 from pocketmq.proxy.access.needs import needs_of
 from pocketmq.proxy.codes.refusals import Refusal
 from pocketmq.proxy.config import ProxyConfig
+from pocketmq.proxy.edge.brokers import CALL_TIMEOUT_S
 from pocketmq.proxy.edge.front import FrontPeer
 from pocketmq.proxy.edge.kept import EXPIRE_S, REFRESH_S
 from pocketmq.proxy.protos.classes import pb
@@ -482,6 +484,39 @@ async def test_a_request_on_a_list_passes(tmp_path: Path) -> None:
     async with secured_rig(tmp_path, proxy=proxy) as rig:
         assert (await sdk(rig).call("QueryRoute", **BILLS)).status.code == Code.OK
         assert told(await sdk(rig).send("orders"))[0] == Code.UNAUTHORIZED
+
+
+async def test_on_the_first_list_alone_a_name_counts_that_nobody_signed(tmp_path: Path) -> None:
+    """As in RocketMQ, and docs/security.md says so."""
+    listed = {"authentication_whitelist": "apache.rocketmq.v2.SendMessageRequest"}
+    async with secured_rig(tmp_path, proxy=listed) as rig:
+        assert told(await sdk(rig).send("orders"))[0] == Code.UNAUTHORIZED
+        assert (await sdk(rig, SHOP[0], "wrong").send("orders")).status.code == Code.OK
+        assert told(await sdk(rig, SHOP[0], "wrong").send("bills"))[0] == Code.UNAUTHORIZED
+        assert told(await sdk(rig, SHOP[0], "wrong").call("QueryRoute", **ORDERS))[0] == (
+            Code.UNAUTHORIZED
+        )
+
+
+async def test_brokers_have_two_seconds_to_tell_users_types_and_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A frozen one would hold a call beyond the 3 s that its SDK waits."""
+    waited: dict[str, float | None] = {}
+    call = ClientApi.call
+
+    async def noted(self: ClientApi, address: str, header: Any, *args: Any, **more: Any) -> Any:
+        waited[type(header).__name__] = more.get("timeout_s")
+        return await call(self, address, header, *args, **more)
+
+    async with secured_rig(tmp_path) as rig:
+        monkeypatch.setattr(ClientApi, "call", noted)
+        shop = sdk(rig, *SHOP)
+        assert (await shop.send("orders")).status.code == Code.OK
+        await shop.subscribe("billing", "orders")
+    asked = {"GetUserRequestHeader", "GetAclRequestHeader", "GetTopicConfigRequestHeader"}
+    for name in (*asked, "GetSubscriptionGroupRequestHeader"):
+        assert waited[name] == CALL_TIMEOUT_S, name
 
 
 async def test_without_authorization_a_signature_is_enough(tmp_path: Path) -> None:

@@ -14,7 +14,9 @@ from pocketmq.operation.control.processor import ControlProcessor
 from pocketmq.operation.events.sink import NO_EVENTS, EventSink
 from pocketmq.operation.grpc_ports.requests import RegisterProxyRequestHeader
 from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
+from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.dispatch import Dispatcher
+from pocketmq.protocol.errors import BrokerError
 from pocketmq.protocol.releases import known_in
 from pocketmq.protocol.transport.network import Listener, Network
 from pocketmq.protocol.transport.tls.server_tls import ServerTls
@@ -102,6 +104,8 @@ class Proxy(StartStop):
         self._server: GrpcServer | None = None
         self.front = Front(tls, budget.tls_handshakes)
         self._announcer: PeriodicService | None = None
+        self._refused_by: set[str] = set()
+        """Nameservers whose refusal was told; a restart of one, or of this proxy, begins anew."""
         self._sweeper: PeriodicService | None = None
         self._consuming: Consuming | None = None
 
@@ -271,8 +275,24 @@ class Proxy(StartStop):
         for nameserver in self.config.nameservers:
             try:
                 await instance.api.call(nameserver, header, timeout_s=ANNOUNCE_TIMEOUT_S)
-            except PocketMQError as exc:  # it is RocketMQ's, which knows no proxies, or is away
-                log.debug("proxy.not_announced", nameserver=nameserver, reason=str(exc))
+            except PocketMQError as exc:
+                self._not_announced(nameserver, exc)
+            else:
+                self._refused_by.discard(nameserver)
+
+    def _not_announced(self, nameserver: str, exc: PocketMQError) -> None:
+        is_refused = isinstance(exc, BrokerError) and exc.code == ResponseCode.NO_PERMISSION
+        # Else it is RocketMQ's, which knows no proxies, or is away.
+        if not is_refused or nameserver in self._refused_by:
+            log.debug("proxy.not_announced", nameserver=nameserver, reason=str(exc))
+            return
+        # Once, and not every 10 s.
+        self._refused_by.add(nameserver)
+        log.warning(
+            "proxy.not_announced", nameserver=nameserver, reason=str(exc),
+            advice="SDKs reach this port only, and tools do not see them: start the proxy with "
+            "--members-must-prove, --member-secret-file and --tls-enable (docs/members.md)",
+        )  # fmt: skip
 
     def _ended(self, client: Client) -> None:
         log.debug("proxy.client_ended", client_id=client.client_id)

@@ -117,6 +117,8 @@ class Brokers:
     async def ask_any(self, header: Header, *, slaves: bool = False) -> Command:
         """Ask one broker of the cluster: the first by name that answers, masters before slaves.
 
+        Each has `CALL_TIMEOUT_S` to answer.
+
         Args:
             header: Names the request.
             slaves: Whether one of them will do where no master answers.
@@ -138,7 +140,7 @@ class Brokers:
         fault: RemotingError | None = None
         for _, _, address in known:
             try:
-                return await self.instance.api.call(address, header)
+                return await self.instance.api.call(address, header, timeout_s=CALL_TIMEOUT_S)
             # Skip only a broker that cannot be reached: a refusal is the cluster's answer.
             except RemotingError as exc:
                 fault = exc
@@ -163,7 +165,10 @@ class Brokers:
             address = data.broker_addrs.get(MASTER_ID)
             if address is not None:
                 config = await self.instance.api.call_for_body(
-                    address, GetTopicConfigRequestHeader(topic=topic), TopicConfig
+                    address,
+                    GetTopicConfigRequestHeader(topic=topic),
+                    TopicConfig,
+                    timeout_s=CALL_TIMEOUT_S,
                 )
                 return type_of_topic(config.attributes)
         raise BrokerNotFoundError(topic)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -13,6 +14,9 @@ from pocketmq.runtime.addresses import host_of
 
 _NOT_SDKS: Final = "~"
 """In the name of a socket: the address is of whoever passed the SDK on."""
+
+_CONNECTIONS: Final = 4_096
+"""Whose peer is read once; of more, the ones that were silent longest are read again."""
 
 _SHOWN: Final = 64
 """Characters that are kept of a language and of a version."""
@@ -56,14 +60,21 @@ def socket_name(number: int, address: str, *, is_sdks: bool) -> str:
 
 def peer_address(peer: str) -> str:
     """The address in `unix:/tmp/pmq-1/7,%5B::1%5D:5`, as the `Front` names its sockets."""
-    # gRPC writes the path of a Unix socket with its brackets and colons quoted.
-    return unquote(peer).rpartition(",")[2]
+    return _read(peer)[0]
 
 
 def source_of(peer: str) -> str | None:
     """The SDK's host, without the port; None where it is not known."""
+    return _read(peer)[1]
+
+
+# Kept, as one connection has the same peer in each of its calls.
+@lru_cache(maxsize=_CONNECTIONS)
+def _read(peer: str) -> tuple[str, str | None]:
+    """The address and the source."""
+    # gRPC writes the path of a Unix socket with its brackets and colons quoted.
     name, _, address = unquote(peer).rpartition(",")
-    return None if name.endswith(_NOT_SDKS) else host_of(address)
+    return address, None if name.endswith(_NOT_SDKS) else host_of(address)
 
 
 def headers_of(context: Any) -> dict[str, str]:
