@@ -26,8 +26,9 @@ NUMBER: Final = "number"
 
 LANES: Final = 8
 """Sends, or acknowledgements, that a process has under way at once."""
-RECEIVERS: Final = 2
-"""Receives at once, so that one may wait at a broker that has nothing."""
+RECEIVERS: Final = 16
+"""Receives at once. The SDK asks brokers in turn, and one that has nothing keeps a receive for 5 s
+(G-81): of a backlog at one of two brokers, 2 receives brought 640 messages in 45 s, 16 in 7 s."""
 BATCH: Final = 32
 REQUEST_LIMIT_S: Final = 10
 AWAIT_S: Final = 2
