@@ -24,9 +24,9 @@ RETRIED_SOON: Final = GroupRetryPolicy(customized_retry_policy=CustomizedRetryPo
 
 
 @asynccontextmanager
-async def sdk_world() -> AsyncIterator[tuple[str, Admin]]:
+async def sdk_world(*broker_arguments: str) -> AsyncIterator[tuple[str, Admin]]:
     """Where SDKs connect to, and who makes topics and groups."""
-    async with local_cluster() as cluster:
+    async with local_cluster(broker_arguments=broker_arguments) as cluster:
         config = ProxyConfig(
             nameservers=tuple(cluster.namesrv_addr.split(";")), grpc_port=0, encoding="msgpack"
         )

@@ -1,0 +1,184 @@
+// RocketMQ's official Java SDK through a proxy: every row of its own table of features but priority
+// and lite topics, which RocketMQ 5.3.3 does not have. `java -cp JAR Rows.java 127.0.0.1:8081`
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CountDownLatch;
+import java.util.function.Predicate;
+import org.apache.rocketmq.client.apis.ClientConfiguration;
+import org.apache.rocketmq.client.apis.ClientException;
+import org.apache.rocketmq.client.apis.ClientServiceProvider;
+import org.apache.rocketmq.client.apis.consumer.ConsumeResult;
+import org.apache.rocketmq.client.apis.consumer.FilterExpression;
+import org.apache.rocketmq.client.apis.consumer.FilterExpressionType;
+import org.apache.rocketmq.client.apis.consumer.SimpleConsumer;
+import org.apache.rocketmq.client.apis.message.MessageBuilder;
+import org.apache.rocketmq.client.apis.message.MessageView;
+import org.apache.rocketmq.client.apis.producer.Producer;
+import org.apache.rocketmq.client.apis.producer.ProducerBuilder;
+import org.apache.rocketmq.client.apis.producer.SendReceipt;
+import org.apache.rocketmq.client.apis.producer.Transaction;
+import org.apache.rocketmq.client.apis.producer.TransactionResolution;
+
+public class Rows {
+    static final ClientServiceProvider SDK = ClientServiceProvider.loadService();
+    static ClientConfiguration where;
+
+    static Producer producer(String topic) throws ClientException {
+        return builder(topic).build();
+    }
+
+    static ProducerBuilder builder(String topic) {
+        return SDK.newProducerBuilder().setClientConfiguration(where).setTopics(topic);
+    }
+
+    static MessageBuilder message(String topic, String body) {
+        return SDK.newMessageBuilder().setTopic(topic).setTag("new")
+                .setBody(body.getBytes(StandardCharsets.UTF_8));
+    }
+
+    static String body(MessageView message) {
+        return StandardCharsets.UTF_8.decode(message.getBody()).toString();
+    }
+
+    static SimpleConsumer simple(String group, String topic, FilterExpression expression)
+            throws ClientException {
+        return SDK.newSimpleConsumerBuilder().setClientConfiguration(where).setConsumerGroup(group)
+                .setAwaitDuration(Duration.ofSeconds(5))
+                .setSubscriptionExpressions(Map.of(topic, expression)).build();
+    }
+
+    static List<MessageView> some(SimpleConsumer consumer, int count) throws ClientException {
+        List<MessageView> found = new ArrayList<>();
+        while (found.size() < count) {
+            found.addAll(consumer.receive(16, Duration.ofSeconds(20)));
+        }
+        return found;
+    }
+
+    /** Acknowledges so many messages of a topic, and returns what is in them. */
+    static List<String> consumed(String group, String topic, FilterExpression expression, int count)
+            throws Exception {
+        List<String> bodies = new ArrayList<>();
+        try (SimpleConsumer consumer = simple(group, topic, expression)) {
+            for (MessageView each : some(consumer, count)) {
+                bodies.add(body(each));
+                consumer.ack(each);
+            }
+        }
+        Collections.sort(bodies);
+        return bodies;
+    }
+
+    static List<String> pushed(String group, String topic, int count, Predicate<MessageView> ok)
+            throws Exception {
+        List<String> seen = Collections.synchronizedList(new ArrayList<>());
+        CountDownLatch done = new CountDownLatch(count);
+        var made = SDK.newPushConsumerBuilder().setClientConfiguration(where).setConsumerGroup(group)
+                .setSubscriptionExpressions(Map.of(topic, FilterExpression.SUB_ALL))
+                .setMessageListener(message -> {
+                    seen.add(body(message));
+                    done.countDown();
+                    return ok.test(message) ? ConsumeResult.SUCCESS : ConsumeResult.FAILURE;
+                });
+        try (var consumer = made.build()) {
+            done.await();
+        }
+        return new ArrayList<>(seen);
+    }
+
+    static void normal() throws Exception {
+        try (Producer producer = producer("orders")) {
+            producer.send(message("orders", "one").addProperty("number", "1").build());
+            producer.send(message("orders", "two").addProperty("number", "2").build());
+        }
+        try (SimpleConsumer consumer = simple("simple", "orders", new FilterExpression("new"))) {
+            for (MessageView each : some(consumer, 2)) {
+                if (body(each).equals("two")) {
+                    consumer.ack(each);
+                } else {
+                    consumer.changeInvisibleDuration(each, Duration.ofSeconds(1));
+                }
+            }
+            MessageView again = some(consumer, 1).get(0);
+            consumer.ack(again);
+            System.out.println("simple " + body(again) + " " + again.getDeliveryAttempt() + " "
+                    + again.getTag().get());
+        }
+        FilterExpression second = new FilterExpression("number = 2", FilterExpressionType.SQL92);
+        System.out.println("sql " + consumed("sql", "orders", second, 1));
+        List<String> all = pushed("push", "orders", 2, message -> true);
+        Collections.sort(all);
+        System.out.println("push " + all);
+    }
+
+    static void ordered() throws Exception {
+        try (Producer producer = producer("payments")) {
+            for (String each : List.of("1", "2", "3", "4")) {
+                producer.send(message("payments", each).setMessageGroup("customer-17").build());
+            }
+        }
+        System.out.println("fifo " + pushed("fifo", "payments", 4, message -> true));
+    }
+
+    static void delayed() throws Exception {
+        try (Producer producer = producer("later")) {
+            long due = System.currentTimeMillis() + 1_500;
+            producer.send(message("later", "due").setDeliveryTimestamp(due).build());
+            SendReceipt receipt = producer.send(message("later", "never")
+                    .setDeliveryTimestamp(System.currentTimeMillis() + 3_600_000).build());
+            producer.recallMessage("later", receipt.getRecallHandle());
+            System.out.println("delayed " + consumed("delayed", "later", FilterExpression.SUB_ALL, 1)
+                    + " " + (System.currentTimeMillis() >= due));
+        }
+    }
+
+    static void transactions() throws Exception {
+        ProducerBuilder asked = builder("deals").setTransactionChecker(
+                message -> body(message).equals("asked")
+                        ? TransactionResolution.COMMIT : TransactionResolution.ROLLBACK);
+        try (Producer producer = asked.build()) {
+            for (String each : List.of("rollback", "asked", "commit")) {
+                Transaction transaction = producer.beginTransaction();
+                producer.send(message("deals", each).build(), transaction);
+                if (each.equals("commit")) {
+                    transaction.commit();
+                } else if (each.equals("rollback")) {
+                    transaction.rollback();
+                }
+            }
+            System.out.println(
+                    "transactions " + consumed("deals", "deals", FilterExpression.SUB_ALL, 2));
+        }
+    }
+
+    static void failing() throws Exception {
+        try (Producer producer = producer("retried")) {
+            producer.send(message("retried", "bad").build());
+        }
+        System.out.println("retried " + pushed("retried", "retried", 2, message -> false));
+        while (true) {
+            try {
+                System.out.println("dead " + consumed(
+                        "undertaker", "%DLQ%retried", FilterExpression.SUB_ALL, 1));
+                return;
+            } catch (ClientException | IllegalStateException untilItHasATopic) {
+                Thread.sleep(200);
+            }
+        }
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        where = ClientConfiguration.newBuilder().setEndpoints(arguments[0])
+                .setRequestTimeout(Duration.ofSeconds(60)).build();
+        normal();
+        ordered();
+        delayed();
+        transactions();
+        failing();
+        System.exit(0);
+    }
+}
