@@ -9,12 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import grpc
@@ -28,9 +24,9 @@ from support.golden import GOLDEN
 from support.grpc_access import ADMIN, SECURE, TOPICS
 from support.grpc_access_cases import answer, cases, make_accounts
 from support.proxy_rig import Sdk
-from support.real_rocketmq import free_port, real_rocketmq
+from support.real_proxy import real_proxy
+from support.real_rocketmq import real_rocketmq
 
-ROOT = Path(__file__).resolve().parents[2]
 METADATA = "org.apache.rocketmq.{}.{}MetadataProvider"
 
 
@@ -51,23 +47,9 @@ def broker_settings() -> dict[str, object]:
     }
 
 
-@contextmanager
-def real_proxy(folder: Path, nameserver: str) -> Iterator[int]:
-    """RocketMQ's proxy; its gRPC port."""
-    home = folder / "proxy"
-    shutil.copytree(ROOT / "recipes" / "rocketmq-proxy", home)
-    subprocess.run(
-        ["mvn", "-B", "-q", "dependency:copy-dependencies", "-DoutputDirectory=lib"],
-        cwd=home,
-        check=True,
-    )
-    port = free_port()
-    settings = {
-        "rocketMQClusterName": "DefaultCluster",
-        "namesrvAddr": nameserver,
-        "localServeAddr": "127.0.0.1",
-        "grpcServerPort": port,
-        "remotingListenPort": free_port(),
+def proxy_settings() -> dict[str, object]:
+    """ACL 2.0 of a real proxy."""
+    return {
         "enableAclRpcHookForClusterMode": True,
         "authenticationEnabled": True,
         "authorizationEnabled": True,
@@ -75,22 +57,6 @@ def real_proxy(folder: Path, nameserver: str) -> Iterator[int]:
         "authorizationMetadataProvider": METADATA.format("proxy.auth", "ProxyAuthorization"),
         "innerClientAuthenticationCredentials": SECURE["inner_client_authentication_credentials"],
     }
-    (home / "rmq-proxy.json").write_text(json.dumps(settings))
-    command = ["java", "-Xmx512m", f"-Duser.home={home}", "-cp", "lib/*"]
-    main = "org.apache.rocketmq.proxy.ProxyStartup"
-    with (home / "out").open("wb") as output:
-        process = subprocess.Popen(
-            [*command, main, "-pm", "cluster", "-pc", "rmq-proxy.json"],
-            cwd=home,
-            env={"RMQ_PROXY_HOME": str(home), "PATH": "/usr/bin:/bin"},
-            stdout=output,
-            stderr=output,
-        )
-    try:
-        yield port
-    finally:
-        process.kill()
-        process.wait()
 
 
 async def record(folder: Path) -> dict[str, str]:
@@ -101,7 +67,7 @@ async def record(folder: Path) -> dict[str, str]:
             await make_accounts(admin)
             for topic in TOPICS:
                 await admin.create_topic(topic, message_type="NORMAL")
-        with real_proxy(folder, nameservers) as port:
+        with real_proxy(folder, nameservers, settings=proxy_settings()) as (port, _server):
             channel = grpc.aio.insecure_channel(f"127.0.0.1:{port}")
             async with asyncio.timeout(120):
                 await channel.channel_ready()
