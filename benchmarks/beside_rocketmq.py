@@ -9,6 +9,9 @@ comes from Maven Central and runs with the flags of its own `runbroker.sh`, its 
 this machine. A ratio above 1 is in PocketMQ's favour. Stop everything else first: figures of a
 machine that does other work mean nothing.
 
+Rows that begin with `grpc` go through a proxy of each: PocketMQ's, and RocketMQ's in cluster mode,
+both without TLS and loaded by RocketMQ's Java SDK 5.2.0 (`beside_grpc.py`).
+
 `--ceiling` adds a third server to rows of sends: `ceiling.py java` answers at once and stores
 nothing. What the client reaches with it is the most that any broker could reach on this machine.
 """
@@ -26,6 +29,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import psutil
+from beside_grpc import GRPC_ROWS, proxies
 from beside_rows import HIGHER_IS_BETTER, ROWS, SYNC_ROWS, Side, load
 from figures import CONSOLE, Figures, judged, save
 from load import STORED, send_frame
@@ -125,9 +129,13 @@ def measured(
     folder: Path, flush: str, rows: Sequence[str], rounds: int, *, ceiling: bool
 ) -> Figures:
     """All figures of some rows, round by round."""
-    table = ROWS | SYNC_ROWS
+    table = ROWS | SYNC_ROWS | GRPC_ROWS
     figures: Figures = {}
-    with both(folder, flush, ceiling=ceiling) as sides:
+    with contextlib.ExitStack() as stack:
+        sides = stack.enter_context(both(folder, flush, ceiling=ceiling))
+        # Not beside rows without proxies: two more processes would take memory and time.
+        if any(row in GRPC_ROWS for row in rows):
+            stack.enter_context(proxies(sides, folder))
         for number in track(range(rounds), flush, console=CONSOLE):
             for row in rows:
                 # Who comes first changes: the second finds the machine warmer.
@@ -213,16 +221,21 @@ def main() -> None:
     options = parser.parse_args()
     wanted = [
         row
-        for row in ROWS | SYNC_ROWS
+        for row in ROWS | SYNC_ROWS | GRPC_ROWS
         if options.only is None or row.startswith(tuple(options.only))
     ]
     figures: Figures = {}
-    for flush, table in (("ASYNC_FLUSH", ROWS), ("SYNC_FLUSH", SYNC_ROWS)):
+    runs = (("ASYNC_FLUSH", ROWS), ("SYNC_FLUSH", SYNC_ROWS), ("ASYNC_FLUSH", GRPC_ROWS))
+    for flush, table in runs:
         rows = [row for row in wanted if row in table]
         if rows:
             with tempfile.TemporaryDirectory(dir=HERE) as folder:
                 figures |= measured(
-                    Path(folder), flush, rows, options.rounds, ceiling=options.ceiling
+                    Path(folder),
+                    flush,
+                    rows,
+                    options.rounds,
+                    ceiling=options.ceiling and table is not GRPC_ROWS,
                 )
     if options.only is None or COLD.startswith(tuple(options.only)):
         with tempfile.TemporaryDirectory(dir=HERE) as folder:

@@ -39,12 +39,18 @@ class Side:
     address: str
     filled: set[str] = field(default_factory=set)
     """Topics that have been filled already."""
+    endpoints: str = ""
+    """Of its proxy, once that runs."""
+    proxy_pid: int | None = None
+    home: Path = HERE
+    """Where SDKs log that connect to it."""
 
     @property
     def cpu_s(self) -> float:
-        """Processor seconds of all its threads."""
-        used = psutil.Process(self.pid).cpu_times()
-        return used.user + used.system
+        """Processor seconds of all threads of its broker, and of its proxy."""
+        pids = [self.pid] if self.proxy_pid is None else [self.pid, self.proxy_pid]
+        used = [psutil.Process(pid).cpu_times() for pid in pids]
+        return sum(each.user + each.system for each in used)
 
     @property
     def memory_mib(self) -> float:
@@ -66,11 +72,14 @@ def java(how: str, *arguments: object) -> list[str]:
 
 def load(how: str, *arguments: object) -> dict[str, float]:
     """Run the Java client and return what it measured."""
-    done = subprocess.run(
-        java(how, *arguments), capture_output=True, text=True, timeout=LOAD_TIMEOUT_S, check=False
-    )
+    return told_by(java(how, *arguments), LOAD_TIMEOUT_S)
+
+
+def told_by(command: list[str], limit_s: float) -> dict[str, float]:
+    """Run a Java client and return what it measured."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False)
     if done.returncode != 0:
-        raise RuntimeError(f"load {how} {arguments} failed:\n{done.stderr[-2000:]}")
+        raise RuntimeError(f"{command[-6:]} failed:\n{done.stderr[-2000:]}")
     result: dict[str, float] = json.loads(done.stdout.strip().splitlines()[-1])
     return result
 
