@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import psutil
@@ -27,7 +26,6 @@ from support.real_rocketmq import free_port
 from support.sdk_programs import java_command
 
 WARM_UP = 20_000
-START_LIMIT_S = 120.0
 
 
 def heap_mib() -> int:
@@ -57,7 +55,6 @@ def proxies(sides: Sequence[Side], folder: Path) -> Iterator[None]:
                 flags = ("-server", f"-Xms{heap}m", f"-Xmx{heap}m", "-XX:+UseG1GC")
                 port, server = stack.enter_context(real_proxy(folder, side.namesrv, flags=flags))
                 side.proxy_pid = server.process.pid
-                _wait_for(port, server.story)
             side.endpoints = f"127.0.0.1:{port}"
             CONSOLE.print(
                 f"{side.name}'s proxy was ready after {time.perf_counter() - began:.1f} s"
@@ -66,15 +63,6 @@ def proxies(sides: Sequence[Side], folder: Path) -> Iterator[None]:
             _sdk("send", side, topic, 1024, WARM_UP, 64)
             _sdk("receive", side, topic, topic, WARM_UP // 2, 8)
         yield
-
-
-def _wait_for(port: int, story: Callable[[], str]) -> None:
-    until = time.monotonic() + START_LIMIT_S
-    while time.monotonic() < until:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-            return
-        time.sleep(0.1)
-    raise RuntimeError(f"RocketMQ's proxy did not start: {story()}")
 
 
 def _topic(side: Side) -> str:

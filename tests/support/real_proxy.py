@@ -5,17 +5,21 @@ from __future__ import annotations
 import fcntl
 import json
 import shutil
+import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from support.real_rocketmq import JavaServer, free_port
+from support.java import JavaError
+from support.real_rocketmq import POLL_S, JavaServer, free_port
 
 RECIPE: Final = Path(__file__).resolve().parents[2] / "recipes" / "rocketmq-proxy"
 FETCH_LIMIT_S: Final = 900.0  # 88 MB
+START_LIMIT_S: Final = 240.0
+STARTS: Final = 4
 
 
 def proxy_libraries() -> Path:
@@ -44,7 +48,7 @@ def real_proxy(
     settings: Mapping[str, object] | None = None,
     flags: tuple[str, ...] = ("-Xmx512m",),
 ) -> Iterator[tuple[int, JavaServer]]:
-    """The port that SDKs use, and its process. It may not be ready yet: wait for the port.
+    """The port that SDKs use, and its process, once it listens.
 
     Args:
         folder: For its settings and logs.
@@ -71,8 +75,25 @@ def real_proxy(
         *("-pc", str(home / "rmq-proxy.json")),
     ]
     env = {"RMQ_PROXY_HOME": str(home), "PATH": "/usr/bin:/bin"}
-    server = JavaServer("proxy", command, folder / "proxy.out", env)
+    server = _listening(lambda: JavaServer("proxy", command, folder / "proxy.out", env), port)
     try:
         yield port, server
     finally:
         server.kill()
+
+
+def _listening(start: Callable[[], JavaServer], port: int) -> JavaServer:
+    """Start it until it listens.
+
+    It ends by itself if a broker takes more than 3 s to make a topic, as in a busy machine.
+    """
+    for _ in range(STARTS):
+        server = start()
+        for _ in range(int(START_LIMIT_S / POLL_S)):
+            with suppress(OSError), socket.create_connection(("127.0.0.1", port), POLL_S):
+                return server
+            if not server.running_for(POLL_S):
+                break
+        else:
+            server.kill()
+    raise JavaError(f"RocketMQ's proxy did not start {STARTS} times:\n{server.story()}")

@@ -37,6 +37,7 @@ edition = "2021"
 [dependencies]
 rocketmq = "={RUST_VERSION}"
 tokio = {{ version = "1", features = ["full"] }}
+time = {{ version = "0.3", features = ["local-offset"] }}
 """
 
 
