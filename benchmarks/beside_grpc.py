@@ -118,6 +118,6 @@ def _figures(side: Side, before: float, result: Figures, messages: float) -> Fig
 
 
 GRPC_ROWS: dict[str, Row] = {
-    "grpc: send 1 KB, 64 in flight": sends(1024, 20_000, 64),
-    "grpc: receive and acknowledge 1 KB": receives(1024, 20_000, 8),
+    "grpc: send 1 KB, 64 in flight": sends(1024, 10_000, 64),
+    "grpc: receive and acknowledge 1 KB": receives(1024, 10_000, 8),
 }

@@ -45,6 +45,8 @@ from support.java import build
 from support.real_rocketmq import JavaServer, RealRocketMQ
 
 WARM_UP = 200_000
+GRPC_WARM_UP = 20_000
+"""Of a broker whose proxy, the slower part, is warmed up by as many again."""
 LIMIT_S = 30.0
 COLD = "cold start to the first acknowledged send"
 NOTHING = "no broker"
@@ -91,7 +93,7 @@ class Tuned(RealRocketMQ):
 
 
 @contextlib.contextmanager
-def both(folder: Path, flush: str, *, ceiling: bool) -> Iterator[list[Side]]:
+def both(folder: Path, flush: str, *, ceiling: bool, warm_up: int) -> Iterator[list[Side]]:
     """The two brokers, each with a nameserver of its own, warmed up; a third that does nothing."""
     with contextlib.ExitStack() as stack:
         settings = {"flushDiskType": flush} | ASSIGNED
@@ -120,8 +122,8 @@ def both(folder: Path, flush: str, *, ceiling: bool) -> Iterator[list[Side]]:
             sides.append(Side(NOTHING, idle.address, idle.popen.pid, idle.address))
         for side in sides:
             CONSOLE.print(f"{side.name} takes {side.memory_mib:.0f} MiB idle")
-            load("batch", side.namesrv, "load", 128, WARM_UP // 2, 4)
-            load("async", side.namesrv, "load", 128, WARM_UP // 2, 256)
+            load("batch", side.namesrv, "load", 128, warm_up // 2, 4)
+            load("async", side.namesrv, "load", 128, warm_up // 2, 256)
         yield sides
 
 
@@ -132,9 +134,11 @@ def measured(
     table = ROWS | SYNC_ROWS | GRPC_ROWS
     figures: Figures = {}
     with contextlib.ExitStack() as stack:
-        sides = stack.enter_context(both(folder, flush, ceiling=ceiling))
+        has_proxies = any(row in GRPC_ROWS for row in rows)
+        warm_up = GRPC_WARM_UP if has_proxies else WARM_UP
+        sides = stack.enter_context(both(folder, flush, ceiling=ceiling, warm_up=warm_up))
         # Not beside rows without proxies: two more processes would take memory and time.
-        if any(row in GRPC_ROWS for row in rows):
+        if has_proxies:
             stack.enter_context(proxies(sides, folder))
         for number in track(range(rounds), flush, console=CONSOLE):
             for row in rows:
