@@ -215,7 +215,7 @@ async def test_a_proxy_without_the_secret_says_once_that_it_is_refused() -> None
         config = ProxyConfig(nameservers=(server.address,), grpc_port=0)
         with structlog.testing.capture_logs() as logs:
             async with Proxy(config, clock, network):
-                await clock.advance(3 * ANNOUNCE_S)
+                await clock.move_to(START_MS + round(3_000 * ANNOUNCE_S))
         told = [each for each in logs if each["event"] == "proxy.not_announced"]
         [line] = [each for each in told if each["log_level"] == "warning"]
         assert "NO_PERMISSION" in line["reason"]
