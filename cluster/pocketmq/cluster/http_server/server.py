@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from types import TracebackType
 from typing import Self
 
 import uvicorn
@@ -80,12 +79,7 @@ class HttpServer:
         await self._server.is_up.wait()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *failure: object) -> None:
         self._server.should_exit = True
         # Streams such as `/events` do not end by themselves.
         self._server.force_exit = True  # ends connections that still wait for an answer

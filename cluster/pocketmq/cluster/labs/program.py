@@ -13,7 +13,6 @@ import os
 import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import NoReturn, Self
 
 from pocketmq.cluster.labs.verdict import Record
@@ -82,12 +81,7 @@ class Program:
                 ) from exc
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *failure: object) -> None:
         await self.kill()
 
     # -- speaking ---------------------------------------------------------------------------

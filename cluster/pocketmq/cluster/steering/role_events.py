@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from types import TracebackType
 
 import msgspec
 import structlog
@@ -88,12 +87,7 @@ class RoleEvents:
     async def __aenter__(self) -> RoleEvents:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *failure: object) -> None:
         await self._remoting.close()
 
     async def skip(self) -> None:
