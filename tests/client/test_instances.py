@@ -8,7 +8,7 @@ import weakref
 
 from pocketmq.client.config import ClientConfig
 from pocketmq.client.instances import acquire, running
-from pocketmq.runtime.loop_clock import LoopClock
+from pocketmq.simulation.loop_clock import LoopClock
 
 
 def test_clients_that_nobody_shut_down_end_with_their_loop() -> None:

@@ -13,7 +13,6 @@ from pocketmq.cluster.explain.findings import findings
 from pocketmq.cluster.explain.refusals import fault_of_name, version_told
 from pocketmq.operation.events.event import Event
 from pocketmq.operation.events.groups import MemberRefused
-from pocketmq.operation.events.recorder import Recorder
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import IllegalNameError
@@ -22,6 +21,7 @@ from pocketmq.protocol.headers.topics import UpdateAndCreateTopicRequestHeader
 from pocketmq.protocol.messages.validation import retry_topic
 from pocketmq.protocol.releases import version_name, version_number
 from pocketmq.runtime.profile import PROFILES, Profile
+from pocketmq.simulation.shared_recorder import Recorder
 from support.broker_rig import consumer, running_broker
 from support.consuming import Collected
 from support.memory_cluster import MemoryCluster

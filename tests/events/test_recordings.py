@@ -21,7 +21,6 @@ from pocketmq.operation.events.frames import (
 )
 from pocketmq.operation.events.groups import RouteLearned, queue_texts
 from pocketmq.operation.events.messages import MessageStored
-from pocketmq.operation.events.recorder import Recorder
 from pocketmq.operation.events.recording import (
     MOST_LINE_BYTES,
     RecordingHeader,
@@ -35,6 +34,7 @@ from pocketmq.operation.events.roles import ClockMoved, EventsCounted
 from pocketmq.operation.events.sink import NO_EVENTS, Counted, Place, no_events
 from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.runtime.errors import DiskError
+from pocketmq.simulation.shared_recorder import Recorder
 
 NUMBERS = st.integers(min_value=-(2**63), max_value=2**63 - 1)
 KINDS: dict[type[msgspec.inspect.Type], st.SearchStrategy[object]] = {

@@ -23,10 +23,10 @@ from pocketmq.protocol.messages.message import Message
 from pocketmq.protocol.messages.validation import dlq_topic
 from pocketmq.protocol.stored.record import decode_records
 from pocketmq.runtime.errors import PocketMQError
-from pocketmq.runtime.loop_clock import LoopClock
 from pocketmq.runtime.profile import profile_named
 from pocketmq.simulation.disk import MemoryTextFiles
 from pocketmq.simulation.loop import START_MS, SimProcess, VirtualLoop
+from pocketmq.simulation.loop_clock import LoopClock
 from pocketmq.simulation.machines import (
     TOPIC,
     BrokerMachine,

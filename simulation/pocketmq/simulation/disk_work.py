@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from pocketmq.broker.store.disk.disk_worker import Done, Job
 from pocketmq.runtime.errors import DiskError
-from pocketmq.runtime.loop_clock import LoopClock
 from pocketmq.simulation.loop import START_MS, VirtualLoop
+from pocketmq.simulation.loop_clock import LoopClock
 
 USUAL_SYNC_S = (0.0001, 0.004)
 """Shortest and longest sync of a disk without faults, in seconds."""

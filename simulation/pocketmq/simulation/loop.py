@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from pocketmq.runtime.loop_clock import LoopClock
+from pocketmq.simulation.loop_clock import LoopClock
 
 T = TypeVar("T")
 

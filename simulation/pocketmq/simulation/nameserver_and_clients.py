@@ -14,10 +14,10 @@ from pocketmq.client.listener_threads import InlineThreads
 from pocketmq.nameserver.config import NameServerConfig
 from pocketmq.nameserver.server import NameServer
 from pocketmq.operation.events.sink import SinkMaker
-from pocketmq.runtime.loop_clock import LoopClock
 from pocketmq.runtime.profile import PROFILE_5_X
 from pocketmq.simulation.invariants import InvariantError
 from pocketmq.simulation.loop import SimProcess, VirtualLoop
+from pocketmq.simulation.loop_clock import LoopClock
 from pocketmq.simulation.machines import NoKv, client_options
 from pocketmq.simulation.network import SimNetwork
 

@@ -15,11 +15,11 @@ from typing import Any, Protocol
 import structlog
 
 from pocketmq.operation.events.event import Event
-from pocketmq.operation.events.recorder import Recorder
 from pocketmq.operation.events.sink import SinkMaker, no_events
 from pocketmq.simulation.invariants import InvariantError
 from pocketmq.simulation.loop import Check, SimProcess, VirtualLoop
 from pocketmq.simulation.own_events import OwnEvents
+from pocketmq.simulation.shared_recorder import Recorder
 from pocketmq.simulation.trace import Trace
 
 RUNS_PER_COLLECTION = 4

@@ -15,7 +15,7 @@ from pocketmq.broker.groups.consumers import (
 )
 from pocketmq.operation.events.event import Event
 from pocketmq.operation.events.groups import MemberJoined, MemberLeft
-from pocketmq.operation.events.recorder import Recorder
+from pocketmq.simulation.shared_recorder import Recorder
 from support.broker_rig import FakePeer, consumer
 from support.worked_examples import rows
 

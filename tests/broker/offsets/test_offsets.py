@@ -14,10 +14,10 @@ from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
 from pocketmq.broker.offsets.topic_groups import TopicGroups
 from pocketmq.operation.events.event import Event
 from pocketmq.operation.events.messages import OffsetCommitted
-from pocketmq.operation.events.recorder import Recorder
 from pocketmq.operation.events.sink import EventSink, Place, Stamp
 from pocketmq.protocol import fastjson
 from pocketmq.protocol.bodies.offsets import ConsumerOffsetTable
+from pocketmq.simulation.shared_recorder import Recorder
 from support.broker_rig import BrokerRig
 from support.growth import least_s
 

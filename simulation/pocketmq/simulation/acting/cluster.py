@@ -15,7 +15,6 @@ from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.headers.send import SendMessageRequestHeader
 from pocketmq.protocol.transport.remoting import RemotingClient
 from pocketmq.runtime.errors import PocketMQError
-from pocketmq.runtime.loop_clock import LoopClock
 from pocketmq.simulation.acting.machine import (
     BROKER,
     PairMachine,
@@ -35,6 +34,7 @@ from pocketmq.simulation.acting.plan import (
 from pocketmq.simulation.acting.watch import TOPIC, ActingWatch, keys_in
 from pocketmq.simulation.invariants import InvariantError
 from pocketmq.simulation.loop import START_MS, SimProcess, VirtualLoop
+from pocketmq.simulation.loop_clock import LoopClock
 from pocketmq.simulation.machines import NAMESERVER_PORT
 from pocketmq.simulation.nameserver_and_clients import NameServerAndClients
 from pocketmq.simulation.network import SimNetwork

@@ -12,11 +12,11 @@ from pocketmq.client.producer.send_result import SendStatus
 from pocketmq.nameserver.config import NameServerConfig
 from pocketmq.operation.events.sink import SinkMaker, no_events
 from pocketmq.runtime.errors import PocketMQError
-from pocketmq.runtime.loop_clock import LoopClock
 from pocketmq.runtime.profile import PROFILE_5_X
 from pocketmq.simulation.invariants import InvariantError
 from pocketmq.simulation.invariants.replicas.rest import difference
 from pocketmq.simulation.loop import START_MS, SimProcess, VirtualLoop
+from pocketmq.simulation.loop_clock import LoopClock
 from pocketmq.simulation.machines import NAMESERVER_PORT
 from pocketmq.simulation.nameserver_and_clients import NameServerAndClients
 from pocketmq.simulation.network import SimNetwork

@@ -14,11 +14,11 @@ from pocketmq.broker.store.config import FlushDiskType
 from pocketmq.controller.config import ControllerConfig
 from pocketmq.controller.server import Controller, ControllerSeams
 from pocketmq.operation.events.sink import SinkMaker
-from pocketmq.runtime.loop_clock import DriftingClock, LoopClock
 from pocketmq.runtime.profile import Profile
 from pocketmq.simulation.disk import MemoryDisk
 from pocketmq.simulation.disk_work import DiskTrouble
 from pocketmq.simulation.loop import START_MS, SimProcess, VirtualLoop
+from pocketmq.simulation.loop_clock import DriftingClock, LoopClock
 from pocketmq.simulation.machines import NAMESERVER_ADDRESS
 from pocketmq.simulation.network import SimNetwork
 from pocketmq.simulation.replicas.journal_files import JournalFiles
