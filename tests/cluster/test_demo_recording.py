@@ -27,9 +27,9 @@ from pocketmq.operation.events.messages import (
     MessageStored,
     SendAnswered,
 )
-from pocketmq.operation.events.replay import ClusterState
 from pocketmq.protocol.messages.message import MessageExt
 from pocketmq.runtime.errors import MissingToolError
+from support.cluster_state import ClusterState
 from support.event_order import in_order
 
 POCKETMQ = [sys.executable, "-m", "pocketmq.cluster.cli.main"]

@@ -28,10 +28,10 @@ from pocketmq.operation.events.messages import (
     OffsetCommitted,
     SendAnswered,
 )
-from pocketmq.operation.events.replay import ClusterState
 from pocketmq.operation.events.roles import FaultBegan, FaultEnded
 from pocketmq.protocol.messages.message import MessageExt, MessageQueue
 from pocketmq.testing import Cluster, start_cluster
+from support.cluster_state import ClusterState
 from support.event_order import in_order
 from support.eventually import PATIENCE_S, eventually
 

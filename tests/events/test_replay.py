@@ -20,13 +20,13 @@ from pocketmq.operation.events.messages import (
     OffsetCommitted,
     StoreFlushed,
 )
-from pocketmq.operation.events.replay import ClusterState
 from pocketmq.operation.events.roles import (
     BrokerForgotten,
     BrokerRegistered,
     RoleStarted,
     RoleStopped,
 )
+from support.cluster_state import ClusterState
 from support.growth import least_s
 
 NUMBERS = count(1)

@@ -10,7 +10,6 @@ import pytest
 from pocketmq.cluster.recordings.reader import open_index, open_recording
 from pocketmq.operation.events import Event
 from pocketmq.operation.events.messages import MessageConsumed, MessageStored
-from pocketmq.operation.events.replay import ClusterState
 from pocketmq.operation.events.roles import (
     LeaderElected,
     MasterElected,
@@ -22,6 +21,7 @@ from pocketmq.simulation.replicas.plan import REPLICAS, replica_plan
 from pocketmq.simulation.replicas.run import run_replicas
 from pocketmq.simulation.replicas.schedules import schedule
 from pocketmq.simulation.runner import run
+from support.cluster_state import ClusterState
 from support.event_order import in_order
 
 SEEDS = (17, 23)
