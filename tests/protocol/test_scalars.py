@@ -4,13 +4,10 @@ import msgspec
 import pytest
 
 from pocketmq.protocol.scalars import (
-    INT16_MAX,
-    INT16_MIN,
     INT32_MAX,
     INT32_MIN,
     INT64_MAX,
     INT64_MIN,
-    Int16,
     Int32,
     Int64,
     MessageSysFlag,
@@ -56,7 +53,6 @@ def test_a_pull_says_for_whom_it_is_made():  # B-36
 @pytest.mark.parametrize(
     ("width", "low", "high", "bits"),
     [
-        (Int16, INT16_MIN, INT16_MAX, 16),
         (Int32, INT32_MIN, INT32_MAX, 32),
         (Int64, INT64_MIN, INT64_MAX, 64),
     ],

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from pocketmq.runtime.errors import ClockMemberError, ClockStuckError
-from pocketmq.runtime.manual_time.clock_members import ClockMember, Deadline, LocalMember
+from pocketmq.runtime.manual_time.clock_members import ClockMember, Deadline, NearMember
 from pocketmq.runtime.manual_time.lock_step import advance, advance_to
 from pocketmq.runtime.manual_time.manual_clock import AtMoment, Due, ManualClock
 from pocketmq.runtime.periodic import PeriodicService
@@ -56,7 +56,7 @@ async def test_no_clock_runs_ahead_of_a_deadline_of_another() -> None:
     for service in services:
         service.start()
     await asyncio.sleep(0)  # noqa: TID251 - one turn, so that both have armed their timers
-    await advance([LocalMember("a", first), LocalMember("b", second)], 10_000)
+    await advance([NearMember("a", first), NearMember("b", second)], 10_000)
     # Whoever fires, the other is at the same moment already, and never past it.
     assert seen == [
         ("second", 3_000, 3_000),
@@ -81,7 +81,7 @@ async def test_clocks_with_timers_at_one_moment_are_a_millisecond_apart_at_most(
     for service in services:
         service.start()
     await asyncio.sleep(0)  # noqa: TID251 - one turn, so that all have armed their timers
-    await advance([LocalMember(f"m{at}", clock) for at, clock in enumerate(clocks)], 60_000)
+    await advance([NearMember(f"m{at}", clock) for at, clock in enumerate(clocks)], 60_000)
     assert len(seen) == 6
     assert all(max(times) - min(times) <= 1 for times in seen)
     for service in services:
@@ -118,7 +118,7 @@ async def test_a_peer_is_heard_in_time_when_all_move_and_expires_when_one_moves_
         for service in services:
             service.start()
         await asyncio.sleep(0)  # noqa: TID251 - as above
-        members = [LocalMember("nameserver", nameserver), LocalMember("broker", broker)]
+        members = [NearMember("nameserver", nameserver), NearMember("broker", broker)]
         await advance(members if together else members[:1], 7_200_000)
         for service in services:
             await service.stop()
@@ -134,14 +134,14 @@ async def test_it_reports_the_time_reached_and_the_steps_taken() -> None:
     clock = ManualClock(START_MS)
     for at_s in (1.0, 2.0):
         clock.call_at(at_s, lambda: None)
-    member = LocalMember("a", clock)
+    member = NearMember("a", clock)
     assert await advance_to([member], START_MS + 5_000) == 3
     assert await advance([member], 2_500) == START_MS + 7_500
 
 
 async def test_members_that_differ_meet_at_the_target() -> None:
     early, late = ManualClock(START_MS), ManualClock(START_MS + 4_000)
-    await advance([LocalMember("early", early), LocalMember("late", late)], 1_000)
+    await advance([NearMember("early", early), NearMember("late", late)], 1_000)
     assert early.time_ms() == late.time_ms() == START_MS + 5_000
 
 
@@ -149,7 +149,7 @@ async def test_members_that_differ_meet_at_the_target() -> None:
 async def test_a_member_that_does_not_answer_ends_the_advance_and_is_named(
     member: ClockMember,
 ) -> None:
-    alive = LocalMember("broker-a", ManualClock(START_MS))
+    alive = NearMember("broker-a", ManualClock(START_MS))
     with pytest.raises(ClockMemberError, match=r"broker-b .*leave it out"):
         await advance_to([alive, member], START_MS + 1_000, guard_s=0.05)
 
@@ -160,7 +160,7 @@ async def test_a_member_that_does_not_answer_can_be_left_out(member: ClockMember
     clock.call_at(0.5, lambda: None)
     lost: list[str] = []
     await advance_to(
-        [LocalMember("broker-a", clock), member],
+        [NearMember("broker-a", clock), member],
         START_MS + 1_000,
         on_lost=lambda member, error: lost.append(f"{member.name}: {error.doing}"),
         guard_s=0.05,
@@ -180,7 +180,7 @@ async def test_a_stuck_member_is_an_error_even_when_losses_are_allowed() -> None
     task = asyncio.create_task(stuck())
     with pytest.raises(ClockStuckError):
         await advance_to(
-            [LocalMember("a", clock)], START_MS + 1_000, on_lost=lambda member, error: None
+            [NearMember("a", clock)], START_MS + 1_000, on_lost=lambda member, error: None
         )
     release.set()
     await task
@@ -198,7 +198,7 @@ class Talk:
         self.writes = 0
 
 
-class Visited(LocalMember):
+class Visited(NearMember):
     """One that counts how often its loop is entered."""
 
     visits = 0
@@ -266,7 +266,7 @@ async def test_quiet_members_are_moved_on_without_a_visit_and_nothing_changes() 
             service.start()
         await asyncio.sleep(0)  # noqa: TID251 - one turn, so that both have armed their timers
         told: list[Deadline] = []
-        members = [LocalMember("a", one), LocalMember("b", two)]
+        members = [NearMember("a", one), NearMember("b", two)]
         steps = await advance_to(
             members,
             START_MS + 60_000,

@@ -23,7 +23,7 @@ from pocketmq.cluster.process import ChildProcess
 from pocketmq.cluster.spec import ClusterOptions, ProcessSpec, cluster_spec
 from pocketmq.cluster.supervisor import Supervisor
 from pocketmq.runtime.clock import Clock, SystemClock
-from pocketmq.runtime.manual_time.clock_members import ClockMember, LocalMember
+from pocketmq.runtime.manual_time.clock_members import ClockMember, NearMember
 from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from support.eventually import PATIENCE_MS, eventually
 
@@ -87,7 +87,7 @@ class Cluster:
         """Move every living clock in lock step; nobody may be lost on the way."""
         others: Sequence[ClockMember] = ()
         if isinstance(self.local_clock, ManualClock):
-            others = [LocalMember("the test", self.local_clock)]
+            others = [NearMember("the test", self.local_clock)]
         lost = await self.supervisor.advance(seconds + 60 * minutes, others=others)
         assert lost == [], f"{lost} did not follow the step"
 

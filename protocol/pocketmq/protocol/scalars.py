@@ -15,8 +15,6 @@ INT32_MAX: Final = 2**31 - 1
 INT64_MIN: Final = -(2**63)
 INT64_MAX: Final = 2**63 - 1
 
-Int16 = Annotated[int, Meta(ge=INT16_MIN, le=INT16_MAX)]
-"""A Java short on the wire."""
 Int32 = Annotated[int, Meta(ge=INT32_MIN, le=INT32_MAX)]
 """A Java int on the wire. Undeclared, 2^63 passes the text codecs and breaks msgpack."""
 Int64 = Annotated[int, Meta(ge=INT64_MIN, le=INT64_MAX)]

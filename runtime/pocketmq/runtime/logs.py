@@ -25,7 +25,6 @@ else:
 from pocketmq.runtime.errors import ConfigError
 
 LogFormat = Literal["auto", "console", "json"]
-LogLevel = Literal["debug", "info", "warning", "error"]
 
 Processor = Callable[[Any, str, MutableMapping[str, Any]], MutableMapping[str, Any]]
 

@@ -54,7 +54,6 @@ T = TypeVar("T")
 log = structlog.get_logger()
 
 EXIT_STOPPED = 0
-EXIT_USER_ERROR = 1
 EXIT_CRASHED = 2
 
 _START_OBJECTS = 50_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, Final
@@ -328,8 +328,3 @@ HEAD_COLUMNS: Final = _MAKERS.keys() - {
     *("keys", "tags", "properties", "msgId", "uniqKey", "key", "headers")
 }
 """Columns that are made of fixed fields only, if the topics are known."""
-
-
-def column_names() -> Sequence[str]:
-    """Every column that a batch can have."""
-    return ["body", "value", *_MAKERS]

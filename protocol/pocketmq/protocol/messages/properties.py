@@ -20,7 +20,6 @@ from typing import Final, NamedTuple
 from pocketmq.protocol.errors import IllegalMessageError
 from pocketmq.protocol.java import java_hash
 
-NAME_VALUE_SEPARATOR: Final = "\x01"
 PROPERTY_SEPARATOR: Final = "\x02"
 KEY_SEPARATOR: Final = " "
 """Between the words inside KEYS."""
@@ -104,10 +103,6 @@ BORN_HOST: Final = "__BORNHOST"
 BORN_TIMESTAMP: Final = "BORN_TIMESTAMP"
 TRACE_CONTEXT: Final = "TRACE_CONTEXT"
 REDIRECT: Final = "REDIRECT"
-FORWARD_QUEUE_ID: Final = "PROPERTY_FORWARD_QUEUE_ID"
-
-TRANSIENT_PREFIX: Final = "__RMQ.TRANSIENT."
-"""Properties with this prefix are never stored."""
 
 RESERVED: Final = frozenset(
     value

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -197,37 +197,6 @@ def parse_msg_offset_info(text: str | None) -> dict[QueueKey, list[int]]:
         BadRequestError: it is malformed, or names a queue twice.
     """
     return {key: _offsets(words) for key, words in _entries(text).items()}
-
-
-class OrderCounts(msgspec.Struct, frozen=True):
-    """How often messages of an ordered pop were handed out before (`orderCountInfo`)."""
-
-    by_offset: Mapping[tuple[int, int, int], int]
-    """(mark, queue id, offset) -> times; of the offsets that were handed out before."""
-    by_queue: Mapping[QueueKey, int]
-    """The smallest number of each queue."""
-
-    @classmethod
-    def parse(cls, text: str | None) -> OrderCounts:
-        """Read `0 qo3%8 1;0 3 0`; nothing for nothing.
-
-        Raises:
-            BadRequestError: it is malformed.
-        """
-        by_offset: dict[tuple[int, int, int], int] = {}
-        by_queue: dict[QueueKey, int] = {}
-        for entry in text.split(";") if text else ():
-            words = entry.split(" ")
-            if len(words) != 3:
-                raise BadRequestError(f"order count {entry[:100]!r} has not 3 words")
-            mark, what, count = words
-            # An entry is about one offset or about a whole queue (K-37).
-            if what.startswith("qo"):
-                queue, _, offset = what[2:].partition("%")
-                by_offset[_offset(mark), _offset(queue), _offset(offset)] = _offset(count)
-            else:
-                by_queue[_offset(mark), _offset(what)] = _offset(count)
-        return cls(by_offset, by_queue)
 
 
 def order_count_info(

@@ -206,10 +206,6 @@ class NearMember:
         return inbox.unread() != self._unread_at_rest
 
 
-LocalMember = NearMember
-"""One whose clock lives in the loop of the caller."""
-
-
 def _resolve(seen: asyncio.Future[bool], rests: bool) -> None:
     if not seen.done():
         seen.set_result(rests)

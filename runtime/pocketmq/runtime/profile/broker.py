@@ -276,6 +276,3 @@ BROKER_5_5 = replace(
     forgets_points_of_missing_groups=True,
 )
 """RocketMQ 5.5."""
-
-BROKER_5_X = BROKER_5_5
-"""The newest."""

@@ -127,6 +127,3 @@ CLIENT_5_5 = replace(
     transactions_refuse_delays=True,
 )
 """RocketMQ 5.5."""
-
-CLIENT_5_X = CLIENT_5_5
-"""The newest."""
