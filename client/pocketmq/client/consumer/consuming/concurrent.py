@@ -20,16 +20,13 @@ from typing import Final, TypeAlias
 import structlog
 
 from pocketmq.client.consumer.consuming.batch_records import BatchRecords, Holder
-from pocketmq.client.consumer.consuming.concurrent_answers import (
-    LATER,
-    ConcurrentAnswers,
-    SendsBack,
-)
+from pocketmq.client.consumer.consuming.concurrent_answers import LATER, ConcurrentAnswers
 from pocketmq.client.consumer.consuming.listener import (
     ALL_ACKED,
     ConsumeConcurrentlyContext,
     ListenerCall,
 )
+from pocketmq.client.consumer.consuming.send_back import SendBack
 from pocketmq.client.consumer.popping.popped_queue import PopQueue
 from pocketmq.client.consumer.progress.offset_table import OffsetTable
 from pocketmq.client.consumer.settings import PushSettings
@@ -82,7 +79,7 @@ class ConcurrentConsumeService:
         listener: ListenerCall | None,
         *,
         offsets: OffsetTable,
-        sends_back: SendsBack,
+        sends_back: SendBack,
         buffers: Mapping[MessageQueue, ProcessQueue],
     ) -> None:
         self._group = group

@@ -12,7 +12,7 @@ What is kept is handed to the listener again, which is the caller's part.
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
@@ -22,6 +22,7 @@ from pocketmq.client.consumer.consuming.listener import (
     ConsumeConcurrentlyContext,
     ConsumeConcurrentlyStatus,
 )
+from pocketmq.client.consumer.consuming.send_back import SendBack
 from pocketmq.client.consumer.popping.popped_queue import PopQueue
 from pocketmq.client.pulling.process_queue import ProcessQueue
 from pocketmq.protocol.messages.message import MessageExt
@@ -29,14 +30,6 @@ from pocketmq.protocol.messages.message import MessageExt
 log = structlog.get_logger()
 
 LATER: Final = ConsumeConcurrentlyStatus.RECONSUME_LATER
-
-
-class SendsBack(Protocol):
-    """How a failed message gets back to its broker."""
-
-    async def send_back(self, message: MessageExt, delay_level: int) -> bool:
-        """Give it back; whether the broker has it, by send-back or in `%RETRY%group` (C-55)."""
-        ...
 
 
 class ConcurrentAnswers:
@@ -56,7 +49,7 @@ class ConcurrentAnswers:
         group: str,
         listener: str,
         batch_records: BatchRecords,
-        sends_back: SendsBack,
+        sends_back: SendBack,
         *,
         is_broadcasting: bool,
         skips_dropped: bool,

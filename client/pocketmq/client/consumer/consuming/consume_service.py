@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from pocketmq.client.consumer.popping.popped_queue import PopQueue
 from pocketmq.client.pulling.process_queue import ProcessQueue
 from pocketmq.protocol.messages.message import MessageExt, MessageQueue
 
@@ -45,12 +44,4 @@ class ConsumeService(Protocol):
 
     async def unlock_all(self) -> None:
         """Unlock all queues at once (C-71)."""
-        ...
-
-
-class ConsumesPopped(Protocol):
-    """Consumption of messages that were popped; concurrent only, as in RocketMQ's client."""
-
-    def submit_popped(self, messages: list[MessageExt], popped: PopQueue) -> None:
-        """Consume them; the queue settles what the listener answers."""
         ...

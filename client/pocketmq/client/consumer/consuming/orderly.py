@@ -21,7 +21,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Collection, Sequence
-from typing import Final, Protocol, cast
+from typing import Final, cast
 
 import structlog
 
@@ -31,6 +31,7 @@ from pocketmq.client.consumer.consuming.listener import (
     ListenerCall,
 )
 from pocketmq.client.consumer.consuming.queue_locks import QueueLocks
+from pocketmq.client.consumer.consuming.send_back import SendBack
 from pocketmq.client.consumer.progress.offset_table import OffsetTable
 from pocketmq.client.consumer.settings import PushSettings
 from pocketmq.client.pulling.process_queue import ProcessQueue
@@ -58,14 +59,6 @@ CALLS_PER_TURN: Final = 32
 SUSPEND: Final = ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT
 
 
-class GivesToBroker(Protocol):
-    """Gives a message that failed too often to the broker (C-60)."""
-
-    async def send_copy(self, message: MessageExt, *, times: int | None = None) -> bool:
-        """Whether the broker has it."""
-        ...
-
-
 class OrderlyConsumeService:
     """Runs of all queues of one consumer.
 
@@ -90,7 +83,7 @@ class OrderlyConsumeService:
         listener: ListenerCall,
         *,
         offsets: OffsetTable,
-        gives_to_broker: GivesToBroker,
+        gives_to_broker: SendBack,
         locks: QueueLocks | None,
     ) -> None:
         self._group = group

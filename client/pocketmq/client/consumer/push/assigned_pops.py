@@ -26,7 +26,7 @@ from typing import Final
 
 import structlog
 
-from pocketmq.client.consumer.consuming.consume_service import ConsumesPopped
+from pocketmq.client.consumer.consuming.concurrent import ConcurrentConsumeService
 from pocketmq.client.consumer.membership.membership import Membership
 from pocketmq.client.consumer.popping.popped_queue import PopQueue
 from pocketmq.client.consumer.popping.requests import PopClient
@@ -79,7 +79,7 @@ class PopQueues:
         strategy: str,
         client: PopClient,
         settling: PopSettling,
-        consumption: ConsumesPopped,
+        consumption: ConcurrentConsumeService,
         on_pop: Callable[[MessageQueue], None] | None = None,
         choose: Callable[[Sequence[str]], str] = random.choice,
     ) -> None:

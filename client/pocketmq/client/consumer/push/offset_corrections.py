@@ -7,10 +7,11 @@ there (C-43, C-70). Acknowledgements of messages pulled before must not undo the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
+from pocketmq.client.consumer.consuming.orderly import OrderlyConsumeService
 from pocketmq.client.consumer.membership.membership import Membership
 from pocketmq.client.consumer.progress.offset_store import OffsetStore
 from pocketmq.client.pulling.process_queue import ProcessQueue
@@ -23,13 +24,6 @@ log = structlog.get_logger()
 RESET_WAIT_S: Final = 10.0
 """Between dropping queues and setting their offsets, so that running listeners end (C-70). The most
 where it is known when they do."""
-
-
-class OrderedListener(Protocol):
-    """What takes ordered messages, one queue by another."""
-
-    async def listener_done(self, queue: MessageQueue, limit_s: float) -> bool:
-        """Wait until no listener has messages of the queue; False when that takes too long."""
 
 
 class OffsetCorrections:
@@ -49,7 +43,7 @@ class OffsetCorrections:
         planner: RebalancePlanner,
         buffers: dict[MessageQueue, ProcessQueue],
         store: OffsetStore,
-        ordered: OrderedListener | None = None,
+        ordered: OrderlyConsumeService | None = None,
     ) -> None:
         self._member = member
         self._clock = member.instance.clock
