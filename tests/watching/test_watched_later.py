@@ -17,6 +17,7 @@ from pocketmq.operation.events import Event
 from pocketmq.operation.events.groups import MemberJoined
 from pocketmq.operation.events.messages import (
     MessageConsumed,
+    MessagePulled,
     MessageStored,
     OffsetCommitted,
     StoreFlushed,
@@ -206,8 +207,26 @@ def test_offsets_that_nobody_told_are_not_zero(page: Seen, tmp_path: Path) -> No
         return cells.all_inner_texts()[3:]
 
     # committed, committable, out of order, process queue, pulled, stored, lag
-    assert row("billing") == ["40", "40", "0", "0", "40", "≥ 40", "≥ 0"]
-    assert row("audit") == ["?", "91", "0", "0", "91", "≥ 91", "?"]
+    assert row("billing") == ["40", "≥ 40", "?", "?", "≥ 40", "≥ 40", "≥ 0"]
+    assert row("audit") == ["?", "?", "?", "?", "≥ 91", "≥ 91", "?"]
+
+
+def test_what_was_pulled_before_anybody_watched_is_not_known_until_it_is_committed(
+    page: Seen, tmp_path: Path
+) -> None:
+    run = Lesson()
+    place = {"topic": TOPIC, "broker": "broker-a", "queue": 0}
+    for offset, group in ((40, "billing"), (50, "audit")):
+        run.tell(OffsetCommitted, 0.1, "broker-a", **place, offset=offset, group=group)
+        run.tell(
+            MessagePulled, 0.2, "broker-a", **place, offset=50, end=60, count=10, size=999,
+            group=group, client_id=consumer(1),
+        )  # fmt: skip
+    opened(page, tmp_path, run.events, "offsets")
+    cells = page.page.locator("#view section").nth(1).locator("tbody tr td, tbody tr th")
+    assert cells.all_inner_texts()[3:] == ["40", "≥ 40", "?", "?", "60", "≥ 60", "≥ 20"]
+    cells = page.page.locator("#view section").nth(0).locator("tbody tr td, tbody tr th")
+    assert cells.all_inner_texts()[3:] == ["50", "50", "0", "10", "60", "≥ 60", "≥ 10"]
 
 
 def test_a_queue_of_which_only_numbers_of_messages_came_has_at_least_so_many(

@@ -140,8 +140,11 @@ function moreStored(queue, messages) {
 /** A group's progress in a queue. */
 export function progressOf(state, group, queue) {
   const table = (state.offsets[group] ??= {});
-  return (table[queue] ??= { pulled: null, next: null, committed: null, out: [], begun: false });
+  return (table[queue] ??= { pulled: null, next: null, committed: null, out: [], begun: false, seen: null });
 }
+
+/** Whether all that a group has of a queue came while this page looked: no earlier pull is in process any more. */
+export const isWhole = ({ seen, committed }) => seen !== null && (committed === null || committed >= seen);
 
 function begin(progress, offset) {
   if (progress.begun) return;
@@ -346,6 +349,7 @@ const REDUCERS = {
     if (event.how === "pop") return;
     const progress = progressOf(state, event.group, queueOf(event));
     begin(progress, event.offset);
+    progress.seen = Math.min(progress.seen ?? event.offset, event.offset);
     progress.pulled = Math.max(progress.pulled, event.end ?? event.offset + event.count);
   },
   "pull-held"(state, event) {

@@ -2,7 +2,7 @@
 
 import { el, update, svg, table } from "watch/dom.js";
 import { count, UNKNOWN } from "watch/names.js";
-import { shortQueue, topicOf } from "watch/state.js";
+import { isWhole, shortQueue, topicOf } from "watch/state.js";
 import { chip } from "watch/views/cluster.js";
 
 const CELLS = 28;
@@ -51,18 +51,24 @@ function cells(kind, places) {
 
 /** The offsets around where a queue is consumed, one cell for each message. */
 function strip(progress, stored, t, queue) {
-  const { committed, next, pulled, out } = progress;
+  const { committed, pulled, out } = progress;
+  const whole = isWhole(progress);
+  const next = whole ? progress.next : committed;
   const known = [committed, next].filter((each) => each !== null);
   const from = committed === null ? next ?? pulled ?? 0 : Math.max(0, Math.min(...known) - 4);
   const end = known.length || pulled !== null ? Math.min(from + CELLS, Math.max(stored, pulled, next)) : from;
   const kind = (offset) => {
     if (offset < committed) return "committed";
+    if (!whole) return offset < pulled ? null : "waiting";  // consumed or in process: nobody told which
     if (offset < next) return "consumed";
     if (out.includes(offset)) return "out";
     return offset < pulled ? "process" : "waiting";
   };
   const places = {};
-  for (let offset = from; offset < end; offset += 1) (places[kind(offset)] ??= []).push(1 + (offset - from) * CELL);
+  for (let offset = from; offset < end; offset += 1) {
+    const each = kind(offset);
+    if (each !== null) (places[each] ??= []).push(1 + (offset - from) * CELL);
+  }
   const label = t("offset_picture", { queue: shortQueue(queue), committed: committed ?? UNKNOWN, next: next ?? UNKNOWN, pulled: pulled ?? UNKNOWN, stored: stored ?? UNKNOWN });
   return svg("svg", { width: CELLS * CELL + 2, height: 26, viewBox: `0 0 ${CELLS * CELL + 2} 26`, role: "img", "aria-label": label },
     svg("title", null, label), Object.entries(places).map(([each, all]) => cells(each, all)));
@@ -103,11 +109,12 @@ export function draw(place, page) {
           const least = told === null || state.queues[queue].least;  // pulled are those that are there at least
           const owners = state.groups[group]?.queues[queue] ?? [];
           const lag = stored === null || progress.committed === null ? null : stored - progress.committed;
-          const inProcess = progress.pulled === null || progress.next === null ? null : Math.max(progress.pulled - progress.next - progress.out.length, 0);
+          const whole = isWhole(progress);
+          const inProcess = !whole ? null : Math.max(progress.pulled - progress.next - progress.out.length, 0);
           const number = (value, more = false) => el("span", { class: "number" }, count(value, more));
           return [el("button", { "data-select": queue, "data-key": `queue ${group} ${queue}`, class: "plain" }, `${topicOf(queue)} ${shortQueue(queue)}`), owners.map((each) => chip(each)),
-            strip(progress, stored, t, queue), number(progress.committed), number(progress.next), number(progress.out.length),
-            number(inProcess), number(progress.pulled), number(stored, least),
+            strip(progress, stored, t, queue), number(progress.committed), number(whole ? progress.next : progress.committed, !whole), number(whole ? progress.out.length : null),
+            number(inProcess), number(progress.pulled, progress.seen === null), number(stored, least),
             lagging(page, `${group} ${queue}`, lag, least)];
         }), ...spacer(below, `${key} below`)], { class: "hidden-text", window: queues.length > MOST_ROWS ? key : undefined }));
   }));
