@@ -54,6 +54,7 @@ def refuse_unused(
     command: str,
     *,
     chosen: Mapping[Key, str] | None = None,
+    idle: Mapping[Key, str] | None = None,
     more_advice: str = "",
 ) -> None:
     """Refuse a file with a key that a command does not use.
@@ -65,12 +66,14 @@ def refuse_unused(
         command: As the user types it.
         chosen: Options of these classes for which the command chooses the value itself; what says
             so elsewhere, such as `[cluster] host`, or the empty text.
+        idle: Options of these classes that have no effect beside others that were given, and why.
         more_advice: For who gives it a table of another command.
 
     Raises:
         ConfigError: There is one; or the file cannot be read.
     """
     chosen = chosen or {}
+    idle = idle or {}
     known = {
         section_of(each): [option.name for option in describe(each)] for each in config_classes
     }
@@ -82,7 +85,7 @@ def refuse_unused(
         for option in describe(each)
         if option.roles and known.keys().isdisjoint(option.roles)
     }
-    refused = chosen.keys() | of_others.keys()
+    refused = chosen.keys() | of_others.keys() | idle.keys()
     for section, name in _keys(read_toml(path), known):
         if name in known.get(section, ()) and (section, name) not in refused:
             continue
@@ -107,6 +110,9 @@ def refuse_unused(
             elsewhere = chosen[section, name]
             wanted = f"write {elsewhere} instead" if elsewhere else "leave it out"
             problem = f"`{command}` chooses it"
+        elif (section, name) in idle:
+            wanted = "leave it out"
+            problem = f"has no effect with `{command}`: {idle[section, name]}"
         elif (section, name) in of_others:
             wanted = "leave it out"
             problem = (

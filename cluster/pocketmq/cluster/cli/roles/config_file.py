@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from pocketmq.cluster.default_proxy import with_proxy
 from pocketmq.cluster.spec import ClusterOptions, ProcessSpec, cluster_spec
 from pocketmq.operation.membership.options import SecurityOptions
 from pocketmq.protocol.budget import Budget
@@ -71,7 +72,9 @@ def refuse_unused_by(role: Role, path: Path, broker_conf: Path | None = None) ->
         ConfigError: It does not use a key of the file.
     """
     if role == "up":
-        refuse_unused_by_up(path, load(ClusterOptions, {}, os.environ, path).config)
+        loaded = load(ClusterOptions, {}, os.environ, path)
+        # As `up` does: whether there is a proxy decides which keys are used.
+        refuse_unused_by_up(path, with_proxy(loaded.config, loaded.origins)[0])
         return
     classes = config_classes(role)
     if role == "nameserver":
@@ -116,7 +119,23 @@ def refuse_unused_by_up(path: Path, options: ClusterOptions) -> None:
                 # Roles share classes such as `Budget`; errors list them in this order.
                 classes.append(config_class)
             chosen |= _chosen(role, config_class, flags)
-    refuse_unused(path, classes, "pocketmq up", chosen=chosen)
+    refuse_unused(path, classes, "pocketmq up", chosen=chosen, idle=_idle(options))
+
+
+def _idle(options: ClusterOptions) -> dict[Key, str]:
+    """Options of the cluster that others of its options leave without effect, and why."""
+    ports = ("nameserver_port", "controller_port", "broker_port", "proxy_port")
+    cases = (
+        (options.any_port, ports, "the system chooses all ports"),
+        (not options.controllers, ("controller_port",), "there are no controllers"),
+        (not options.proxy, ("proxy_port",), "there is no proxy"),
+        (not options.brokers, ("broker_port", "cluster_name"), "there are no brokers"),
+        (options.clock == "real", ("clock_start_ms",), "the clock is not manual"),
+        (options.control_port < 0, ("control_host",), "there is no control address"),
+    )
+    return {
+        (ClusterOptions.section, name): why for idle, names, why in cases if idle for name in names
+    }
 
 
 def _chosen(role: Role, config_class: type[Any], flags: set[str]) -> dict[Key, str]:
