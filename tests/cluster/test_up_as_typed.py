@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -10,9 +11,19 @@ from pathlib import Path
 
 import pytest
 
+from support.console import until
+
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 POCKETMQ = [sys.executable, "-m", "pocketmq"]
+SEEDS = """
+[[topics]]
+name = "planted"
+queues = 1
+[[messages]]
+topic = "planted"
+body = "a seed"
+"""
 
 
 class Typist:
@@ -27,7 +38,13 @@ class Typist:
 
     def __call__(self, typed: str) -> str:
         """Type a command; what it printed."""
-        ran = subprocess.run(
+        ran = self.tried(typed)
+        assert ran.returncode == 0, f"{typed}: {ran.stdout}{ran.stderr}"
+        return ran.stdout
+
+    def tried(self, typed: str) -> subprocess.CompletedProcess[str]:
+        """Type a command that may fail."""
+        return subprocess.run(
             [*POCKETMQ, *typed.split()],
             capture_output=True,
             text=True,
@@ -35,13 +52,22 @@ class Typist:
             env=self._environment,
             cwd=self._folder,
         )
-        assert ran.returncode == 0, f"{typed}: {ran.stdout}{ran.stderr}"
-        return ran.stdout
 
-    def stored(self) -> int:
-        """How many messages of `orders` there are."""
-        found = self(r"message tail orders --from start --no-follow -f %s\n")
+    def stored(self, topic: str = "orders") -> int:
+        """How many messages of a topic there are."""
+        found = self(rf"message tail {topic} --from start --no-follow -f %s\n")
         return len(found.splitlines())
+
+    def fail_over(self) -> None:
+        """Make another replica of broker-a the master, once one is in sync."""
+
+        def said() -> str:
+            ran = self.tried("failover --broker broker-a -o json")
+            assert "no controller leads" not in ran.stderr, "it looks where `ps` does"
+            return ran.stdout
+
+        told = json.loads(until(said, "a replica can be chosen"))
+        assert told["master"] != told["before"]
 
 
 @pytest.mark.parametrize(
@@ -70,7 +96,11 @@ def test_every_verb_works(typed: str, first: str, second: str, tmp_path: Path) -
             if "manual" in typed:
                 type_in("clock advance 5")
                 type_in("clock next")
+                type_in("clock run --speed 60")
+                type_in("clock freeze")
                 assert second in type_in("clock show")
+            if "controllers" in typed:
+                type_in.fail_over()
             for role in (first, second):
                 type_in(f"freeze {role}")
                 type_in(f"thaw {role}")
@@ -84,6 +114,14 @@ def test_every_verb_works(typed: str, first: str, second: str, tmp_path: Path) -
             type_in("snapshot load one")
             assert type_in.stored() == 1, "what was sent after the snapshot is gone"
             type_in("send orders three")
+            (tmp_path / "seeds.toml").write_text(SEEDS)
+            type_in("seed seeds.toml")
+            assert type_in.stored("planted") == 1
+            type_in("group create billing")
+            type_in("group reset billing planted --to end")
+            type_in("message resend billing")
+            type_in("topic delete planted --yes")
+            assert "planted" not in type_in("topic list")
             type_in("wipe --yes")
             assert "orders" not in type_in("topic list")
             type_in("topic create orders --queues 1")
@@ -91,8 +129,10 @@ def test_every_verb_works(typed: str, first: str, second: str, tmp_path: Path) -
             assert type_in.stored() == 1
             type_in("ready")
             assert {first, second} <= set(type_in("ps -o tsv").split())
+            type_in("down")
         finally:
-            up.send_signal(signal.SIGINT)
+            if up.poll() is None:
+                up.send_signal(signal.SIGINT)
             up.communicate(timeout=100)
     assert up.returncode == 0
 

@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from typing import Annotated, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
@@ -21,6 +21,9 @@ from pocketmq.runtime.addresses import split_address
 from pocketmq.runtime.errors import ConfigError, PocketMQError
 from pocketmq.runtime.logs import go_nowhere
 from pocketmq.runtime.process import loop_factory
+
+if TYPE_CHECKING:
+    from pocketmq.cluster.control_address.declarations import ClusterDescription
 
 T = TypeVar("T")
 
@@ -33,8 +36,8 @@ FIND_LIMIT_S = 2.0
 """Real seconds in which a control address has to tell its cluster's nameservers."""
 
 
-def find_nameservers() -> str:
-    """The nameservers of the cluster that runs here, where a command was told none.
+def find_cluster() -> ClusterDescription | None:
+    """The cluster that runs here, as `pocketmq ps` finds it; None if no control address answers.
 
     Raises:
         PocketMQError: The control address that POCKETMQ_CONTROL names does not answer.
@@ -45,12 +48,22 @@ def find_nameservers() -> str:
 
     client = ControlClient.found(None, limit_s=FIND_LIMIT_S)
     try:
-        return client.get("/cluster", ClusterDescription).nameservers
+        return client.get("/cluster", ClusterDescription)
     except PocketMQError:
         # An address from the variable must answer; a guessed one need not.
         if VARIABLE in os.environ:
             raise
-        return DEFAULT_NAMESERVERS
+        return None
+
+
+def find_nameservers() -> str:
+    """The nameservers of the cluster that runs here, where a command was told none.
+
+    Raises:
+        PocketMQError: The control address that POCKETMQ_CONTROL names does not answer.
+    """
+    found = find_cluster()
+    return DEFAULT_NAMESERVERS if found is None else found.nameservers
 
 
 def _chosen(context: typer.Context, given: str) -> str:

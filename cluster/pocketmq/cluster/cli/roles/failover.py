@@ -10,7 +10,7 @@ import typer
 from pocketmq.client.config import network_of
 from pocketmq.cluster.cli.common.complete import complete_broker
 from pocketmq.cluster.cli.common.output import Sentences, tell
-from pocketmq.cluster.cli.common.run import addresses, run
+from pocketmq.cluster.cli.common.run import addresses, find_cluster, run
 from pocketmq.cluster.replica_sets import replicas_at
 from pocketmq.protocol.bodies.controller import ReplicasInfo
 from pocketmq.protocol.errors import RemotingError
@@ -23,7 +23,7 @@ from pocketmq.protocol.headers.controller import (
 from pocketmq.protocol.transport.remoting import RemotingClient, expect
 from pocketmq.runtime.errors import CallerError
 
-DEFAULT_CONTROLLERS = "127.0.0.1:9881;127.0.0.1:9882;127.0.0.1:9883"
+USUAL_CONTROLLERS = "127.0.0.1:9881;127.0.0.1:9882;127.0.0.1:9883"
 
 HELP = """Make another replica of a broker name the master.
 
@@ -52,12 +52,17 @@ def failover(
         int | None, typer.Option(help="Id of the replica at the controllers.", min=1)
     ] = None,
     controllers: Annotated[
-        str,
-        typer.Option(help="host:port;host:port", envvar="CONTROLLER_ADDR"),
-    ] = DEFAULT_CONTROLLERS,
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT;...",
+            envvar="CONTROLLER_ADDR",
+            help="Controllers of the cluster, separated by ';'.",
+            show_default=f"those of the cluster that runs here, else {USUAL_CONTROLLERS}",
+        ),
+    ] = None,
     output: Sentences = None,
 ) -> None:
-    asked = addresses(controllers, "controllers")
+    asked = addresses(_found() if controllers is None else controllers, "controllers")
 
     async def main() -> None:
         client = RemotingClient(network_of(os.environ))
@@ -88,6 +93,19 @@ def failover(
             await client.close()
 
     run(main())
+
+
+def _found() -> str:
+    """The controllers of the cluster that runs here, as `pocketmq ps` finds it.
+
+    Raises:
+        PocketMQError: The control address that POCKETMQ_CONTROL names does not answer.
+    """
+    cluster = find_cluster()
+    roles = cluster.roles if cluster is not None else []
+    # None of a cluster without controllers: the usual ones may be there beside it.
+    found = ";".join(each.address for each in roles if each.role == "controller" and each.address)
+    return found or USUAL_CONTROLLERS
 
 
 async def _leader(client: RemotingClient, controllers: list[str]) -> str:
