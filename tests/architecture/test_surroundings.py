@@ -32,7 +32,7 @@ os.environ |= {
     "POCKETMQ_PORT": "1", "NAMESRV_ADDR": "x:1", "PYTHONWARNINGS": "ignore",
     "PYTHONNODEBUGRANGES": "1", "SPARK_MASTER": "yarn", "AWS_PROFILE": "mine",
     "MAKEFLAGS": "-j --jobserver-auth=3,4", "PYTEST_ADDOPTS": "-ra", "COLUMNS": "20",
-    "FORCE_COLOR": "1",
+    "FORCE_COLOR": "1", "http_proxy": "http://127.0.0.1:9", "no_proxy": "example.com",
 }
 os.execv(sys.argv[1], sys.argv[1:])
 """
@@ -118,3 +118,10 @@ def test_variables_of_the_user_are_gone(seen: dict[str, Any]) -> None:
     gone = {"POCKETMQ_PORT", "NAMESRV_ADDR", "PYTHONWARNINGS", "PYTHONNODEBUGRANGES"}
     gone |= {"SPARK_MASTER", "AWS_PROFILE", "MAKEFLAGS", "COLUMNS", "FORCE_COLOR", "PYTEST_ADDOPTS"}
     assert not gone & set(seen["environment"])
+
+
+def test_this_machine_is_not_asked_through_a_proxy(seen: dict[str, Any]) -> None:
+    environment = seen["environment"]
+    assert environment["http_proxy"] == "http://127.0.0.1:9"
+    for name in ("NO_PROXY", "no_proxy"):  # programs read one or the other
+        assert environment[name].split(",") == ["localhost", "127.0.0.1", "::1"]

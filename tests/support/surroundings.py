@@ -12,7 +12,10 @@ import resource
 import signal
 import time
 
-VARIABLES = {"LANG": "C.UTF-8", "TZ": "UTC"}
+HERE = "localhost,127.0.0.1,::1"
+VARIABLES = {"LANG": "C.UTF-8", "TZ": "UTC", "NO_PROXY": HERE, "no_proxy": HERE}
+"""A proxy that the user needs stays: registries may be behind it. It is asked for nothing that runs
+on this machine."""
 STARTS = ("POCKETMQ_", "PYTHON", "LC_", "AWS_", "SPARK_", "PYSPARK_", "HADOOP_", "GIT_")
 """How variables begin that users set for programs which the tests start: each means something else
 there, and no test is about it."""
