@@ -22,7 +22,11 @@ LIMITS = {
     "eventually": "limit_s",
     "Producer": "send_timeout_ms",
     "TransactionProducer": "send_timeout_ms",
+    "Admin": "api_timeout_ms",
+    "ask": "timeout_s",
 }
+TRIES = {"send_timeout_ms", "api_timeout_ms"}
+"""What a client gives its requests: 3 s, unless it is told otherwise."""
 POSITIONAL = {"timeout": 0, "wait_for": 1}
 """Of asyncio. `timeout=` is looked at whatever is called."""
 PROCESSES = (
@@ -39,8 +43,10 @@ TESTED = {
     "proxy/test_hostile_consumers.py": "that nothing comes through",
     "proxy/test_receiving.py": "how often to look, while another clock is moved",
     "interop/record_metrics.py": "how often to look",
+    "parity/brokers.py": "how long a broker that starts is asked, again and again",
     "parity/pairs.py": "after which time silence is an answer too",
     "simulation/test_seams.py": "the time of a simulated loop",
+    "support/real_rocketmq.py": "how long a broker that starts is asked, again and again",
 }
 """Files whose short times are what they are about."""
 DEFAULT_TRIES = {
@@ -49,7 +55,7 @@ DEFAULT_TRIES = {
     "cluster/test_fault_proxy.py": "sends that must fail",
     "plugin/test_reports.py": "a producer that must not start",
 }
-"""Files with producers that keep the 3 s of real time which the tries of a send share."""
+"""Files with clients that keep the 3 s of real time which the tries of a send share."""
 
 
 def _number(node: ast.expr | None, constants: dict[str, float]) -> float | None:
@@ -141,11 +147,11 @@ def short_limits(tree: ast.Module) -> Iterator[int]:
 
 
 def default_tries(tree: ast.Module) -> Iterator[int]:
-    """Lines that make a producer with the usual 3 s."""
+    """Lines that make a client with the usual 3 s."""
     for each in ast.walk(tree):
-        if isinstance(each, ast.Call) and LIMITS.get(_called(each)) == "send_timeout_ms":
+        if isinstance(each, ast.Call) and (limit := LIMITS.get(_called(each))) in TRIES:
             given = [keyword.arg for keyword in each.keywords]
-            if "send_timeout_ms" not in given:
+            if limit not in given:
                 yield each.lineno
 
 
@@ -178,14 +184,12 @@ def test_what_was_measured_is_compared_with_what_was_measured_too() -> None:
 
 
 def test_who_waits_for_something_real_waits_a_minute_or_more() -> None:
-    folders = (*PROCESSES, "client", "simulation", "support", "broker", "nameserver", "controller",
-               "proxy")  # fmt: skip
-    found = _found(short_limits, {*LIMITS, *POSITIONAL}, folders, TESTED)
+    found = _found(short_limits, {*LIMITS, *POSITIONAL}, but=TESTED)
     assert found == [], "take PATIENCE_S (tests/support/eventually.py)"
 
 
 def test_sends_to_processes_have_more_than_the_usual_three_seconds() -> None:
-    found = _found(default_tries, ["Producer"], PROCESSES, DEFAULT_TRIES)
+    found = _found(default_tries, ["Producer", "Admin"], PROCESSES, DEFAULT_TRIES)
     assert found == [], "send_timeout_ms=PATIENCE_MS (tests/support/eventually.py)"
 
 
@@ -205,6 +209,8 @@ def test_sends_to_processes_have_more_than_the_usual_three_seconds() -> None:
         (short_limits, "asyncio.wait_for(x, 5)", "asyncio.wait_for(x, 90)"),
         (short_limits, "Producer('p', send_timeout_ms=3_000)", "Producer('p')"),
         (default_tries, "client.Producer('p')", "Producer('p', send_timeout_ms=60_000)"),
+        (default_tries, "Admin(nameservers=n)", "Admin(nameservers=n, api_timeout_ms=60_000)"),
+        (short_limits, "ask('127.0.0.1:1', 105, timeout_s=5.0)", "ask('127.0.0.1:1', 105)"),
     ],
 )
 def test_the_rules_find_what_they_are_for(rule: object, bad: str, good: str) -> None:

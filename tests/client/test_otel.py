@@ -23,7 +23,7 @@ from pocketmq.client.otel import SCHEMA_URL, instrument, processing
 from pocketmq.protocol.errors import ClientError, IllegalMessageError
 from pocketmq.runtime.errors import CallerError
 from pocketmq.testing import Cluster
-from support.eventually import PATIENCE_S
+from support.eventually import PATIENCE_MS, PATIENCE_S
 
 pytest.importorskip("opentelemetry.sdk")
 
@@ -187,7 +187,7 @@ async def test_a_send_that_fails_says_with_what(pocketmq: Cluster, traced: Trace
 
 async def test_what_cannot_be_traced_is_refused(pocketmq: Cluster) -> None:
     with pytest.raises(CallerError, match="a Admin sends and receives nothing"):
-        instrument(Admin(nameservers=pocketmq.nameservers))
+        instrument(Admin(nameservers=pocketmq.nameservers, api_timeout_ms=PATIENCE_MS))
     consumer = PushConsumer(pocketmq.group_name("late"), nameservers=pocketmq.nameservers)
     async with consumer:
         with pytest.raises(ClientError, match="runs already"):

@@ -29,7 +29,7 @@ from pocketmq.client.sync import (
 from pocketmq.protocol.errors import ClientError
 from pocketmq.runtime.errors import CallerError
 from pocketmq.testing import Cluster, start_cluster
-from support.eventually import PATIENCE_S
+from support.eventually import PATIENCE_MS, PATIENCE_S
 
 
 class Heard:
@@ -128,7 +128,7 @@ def test_messages_come_in_a_plain_for(pocketmq: Cluster, topic: str, group: str)
         next(messages)
         next(messages)
         messages.done()
-        pocketmq.sync.group(group).consumed_all()
+        pocketmq.sync.group(group).consumed_all(limit_s=PATIENCE_S)
 
 
 def test_an_orderly_listener_gets_a_key_in_order(pocketmq: Cluster, topic: str, group: str) -> None:
@@ -192,7 +192,7 @@ def test_the_consumers_that_drive_themselves(pocketmq: Cluster, topic: str, grou
 
 
 def test_topics_and_groups_are_looked_at(pocketmq: Cluster, topic: str) -> None:
-    with Admin(nameservers=pocketmq.nameservers) as admin:
+    with Admin(nameservers=pocketmq.nameservers, api_timeout_ms=PATIENCE_MS) as admin:
         assert topic in admin.topics()
         assert len(admin.topic_stats(topic)) == 4
 
@@ -202,7 +202,7 @@ def test_topics_and_groups_are_looked_at(pocketmq: Cluster, topic: str) -> None:
 
 def test_all_clients_of_a_process_share_one_thread(pocketmq: Cluster) -> None:
     with (
-        Admin(nameservers=pocketmq.nameservers) as one,
+        Admin(nameservers=pocketmq.nameservers, api_timeout_ms=PATIENCE_MS) as one,
         Producer("shop", nameservers=pocketmq.nameservers) as other,
     ):
         assert one.loop_thread is other.loop_thread is shared_thread()
@@ -225,7 +225,7 @@ def test_many_threads_may_send(pocketmq: Cluster, topic: str) -> None:
         for each in threads:
             each.join()
     assert not failed
-    with Admin(nameservers=pocketmq.nameservers) as admin:
+    with Admin(nameservers=pocketmq.nameservers, api_timeout_ms=PATIENCE_MS) as admin:
         stats = admin.topic_stats(topic)
     assert sum(each.max_offset for each in stats.values()) == 160
 

@@ -31,6 +31,7 @@ from pocketmq.protocol.messages.message import MessageExt
 from pocketmq.runtime.errors import MissingToolError
 from support.cluster_state import ClusterState
 from support.event_order import in_order
+from support.eventually import PATIENCE_MS
 
 POCKETMQ = [sys.executable, "-m", "pocketmq.cluster.cli.main"]
 FLIGHTS = 80
@@ -82,7 +83,7 @@ async def after_the_demo(
     stored: dict[MessageQueue, list[MessageExt]] = {}
     async with (
         Supervisor(cluster_spec(options, data)) as cluster,
-        Admin(nameservers=cluster.namesrv_addr) as admin,
+        Admin(nameservers=cluster.namesrv_addr, api_timeout_ms=PATIENCE_MS) as admin,
         PullConsumer(READER, nameservers=cluster.namesrv_addr) as reader,
     ):
         for queue in await admin.subscribe_queues(TOPIC):

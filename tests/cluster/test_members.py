@@ -79,5 +79,7 @@ async def test_clients_need_no_secret_and_who_changes_a_nameserver_does(tmp_path
             assert '"event":"member.refused"' in nameserver_log
         finally:
             await stranger_broker.stop()
-        async with Admin(nameservers=names, tls=True, tls_ca_file=ca_file) as admin:
+        async with Admin(
+            nameservers=names, tls=True, tls_ca_file=ca_file, api_timeout_ms=PATIENCE_MS
+        ) as admin:
             assert set(await admin.brokers()) == {"broker-a"}

@@ -12,6 +12,7 @@ import pytest
 
 from pocketmq.client import Admin
 from pocketmq.cluster import local_cluster
+from support.eventually import PATIENCE_MS
 
 pytestmark = pytest.mark.cluster
 
@@ -61,5 +62,5 @@ async def test_the_readmes_test_snippet_shows_a_broker_expire() -> None:
     async with local_cluster(brokers=2, clock="manual") as cluster:
         await cluster["broker-a"].freeze()
         await cluster.advance(seconds=126)
-        async with Admin(nameservers=cluster.namesrv_addr) as admin:
+        async with Admin(nameservers=cluster.namesrv_addr, api_timeout_ms=PATIENCE_MS) as admin:
             assert list(await admin.brokers()) == ["broker-b"]

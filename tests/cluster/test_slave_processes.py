@@ -120,7 +120,7 @@ async def test_the_cluster_is_shown_with_roles_ends_and_lag(tmp_path: Path) -> N
         assert rows[0][4] == "1", "one slave is in sync"
         assert rows[1][-1] == "0", "it lacks nothing"
         await cluster.broker("a").kill()
-        async with Admin(nameservers=cluster.nameservers) as admin:
+        async with Admin(nameservers=cluster.nameservers, api_timeout_ms=PATIENCE_MS) as admin:
             await eventually(lambda: _without_master(admin), "the name server has noticed")
             found = {"broker-a": (await admin.brokers(masters_only=False))["broker-a"]}
             state = await admin.ha_status(found["broker-a"][1])

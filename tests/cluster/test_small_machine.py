@@ -85,7 +85,7 @@ class Small:
 
     async def make_topic(self) -> None:
         """Return when clients can send."""
-        async with Admin(nameservers=self.nameserver.address) as admin:
+        async with Admin(nameservers=self.nameserver.address, api_timeout_ms=PATIENCE_MS) as admin:
             await admin.create_topic(TOPIC, queues=1)
 
 

@@ -14,6 +14,7 @@ from pocketmq.protocol.messages import properties as names
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.testing import Cluster
 from support.console import Console
+from support.eventually import PATIENCE_MS
 
 NOW_MS = 1_700_000_000_000
 
@@ -66,7 +67,7 @@ def test_a_message_is_sent_with_properties_and_any_delay(
     assert console("send", topic, "x", "--delay", "2h").status == 0
 
     async def found() -> dict[str, str]:
-        async with Admin(nameservers=pocketmq.nameservers) as admin:
+        async with Admin(nameservers=pocketmq.nameservers, api_timeout_ms=PATIENCE_MS) as admin:
             read = await admin.read(MessageQueue(topic, "broker-a", 0), 0)
         return read.messages[0].properties
 

@@ -14,7 +14,7 @@ from pocketmq.cluster.cli.common.run import addresses, remoting
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.testing import Cluster
 from support.console import Console, until
-from support.eventually import PATIENCE_S
+from support.eventually import PATIENCE_MS, PATIENCE_S
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def problems(console: Console, group: str) -> list[str]:
 
 def admin_does(cluster: Cluster, deed: Any) -> Any:
     async def run() -> Any:
-        async with Admin(nameservers=cluster.nameservers) as admin:
+        async with Admin(nameservers=cluster.nameservers, api_timeout_ms=PATIENCE_MS) as admin:
             return await deed(admin)
 
     return asyncio.run(run())
@@ -89,7 +89,10 @@ def test_a_lock_that_another_client_holds(
 
     async def lock() -> list[MessageQueue]:
         clock = SystemClock()
-        async with remoting() as client, Admin(nameservers=pocketmq.nameservers) as admin:
+        async with (
+            remoting() as client,
+            Admin(nameservers=pocketmq.nameservers, api_timeout_ms=PATIENCE_MS) as admin,
+        ):
             names = NameServers(addresses(pocketmq.nameservers))
             address = (await admin.brokers())["broker-a"][0]
             return await ClientApi(client, clock, names).lock_queues(

@@ -106,7 +106,7 @@ def _explain(cluster: Cluster, msg_id: str) -> dict[str, object]:
     from pocketmq.cluster.explain.message_life import life
 
     async def ask() -> dict[str, object]:
-        async with Admin(nameservers=cluster.nameservers) as admin:
+        async with Admin(nameservers=cluster.nameservers, api_timeout_ms=PATIENCE_MS) as admin:
             return asdict(life(await gather_life(admin, [msg_id])))
 
     return asyncio.run(ask())

@@ -12,6 +12,7 @@ from pocketmq.protocol.bodies.groups import GroupRetryPolicy, SubscriptionGroupC
 from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.testing import Cluster, start_cluster
 from support.console import Console
+from support.eventually import PATIENCE_MS
 
 BROKER = "broker-a"
 
@@ -20,7 +21,7 @@ def topic_of(cluster: Cluster, topic: str) -> TopicConfig:
     """What the broker keeps of the topic."""
 
     async def ask() -> TopicConfig:
-        async with Admin(nameservers=cluster.nameservers) as admin:
+        async with Admin(nameservers=cluster.nameservers, api_timeout_ms=PATIENCE_MS) as admin:
             return (await admin.topic_configs(BROKER))[topic]
 
     return asyncio.run(ask())
@@ -30,7 +31,7 @@ def group_of(cluster: Cluster, group: str) -> SubscriptionGroupConfig | None:
     """What the broker keeps of the group."""
 
     async def ask() -> SubscriptionGroupConfig | None:
-        async with Admin(nameservers=cluster.nameservers) as admin:
+        async with Admin(nameservers=cluster.nameservers, api_timeout_ms=PATIENCE_MS) as admin:
             return (await admin.groups(BROKER)).get(group)
 
     return asyncio.run(ask())
@@ -59,7 +60,7 @@ def test_an_update_leaves_what_it_does_not_say(pocketmq: Cluster, console: Conso
     topic = pocketmq.topic_name("orders")
 
     async def make() -> None:
-        async with Admin(nameservers=pocketmq.nameservers) as admin:
+        async with Admin(nameservers=pocketmq.nameservers, api_timeout_ms=PATIENCE_MS) as admin:
             await admin.create_topic(topic, queues=2, read_queues=3, perm=4, order=True)
 
     asyncio.run(make())
@@ -74,7 +75,7 @@ def test_an_update_leaves_what_it_does_not_say(pocketmq: Cluster, console: Conso
     assert kept.attributes == {"message.type": "FIFO"}
 
     async def order() -> str | None:
-        async with Admin(nameservers=pocketmq.nameservers) as admin:
+        async with Admin(nameservers=pocketmq.nameservers, api_timeout_ms=PATIENCE_MS) as admin:
             return await admin.get_kv("ORDER_TOPIC_CONFIG", topic)
 
     assert asyncio.run(order()) == f"{BROKER}:8"
@@ -161,7 +162,7 @@ def has_offset(cluster: Cluster, group: str, topic: str) -> bool:
     """Whether the broker has an offset of the group."""
 
     async def ask() -> bool:
-        async with Admin(nameservers=cluster.nameservers) as admin:
+        async with Admin(nameservers=cluster.nameservers, api_timeout_ms=PATIENCE_MS) as admin:
             [queue] = await admin.subscribe_queues(topic)
             return await admin.consumer_offset(group, queue) is not None
 

@@ -15,7 +15,7 @@ from pocketmq.client import Admin, Message
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
 from pocketmq.testing import Cluster, start_cluster
 from support.console import Console, until
-from support.eventually import PATIENCE_S
+from support.eventually import PATIENCE_MS, PATIENCE_S
 
 
 def test_stats_tell_bounds_and_times_of_queues(pocketmq: Cluster, console: Console) -> None:
@@ -97,7 +97,7 @@ def test_a_reset_leaves_brokers_out_that_do_not_know_the_group(
         cluster.sync.create_topic("orders", queues=1)
 
         async def make_group() -> None:
-            async with Admin(nameservers=cluster.nameservers) as admin:
+            async with Admin(nameservers=cluster.nameservers, api_timeout_ms=PATIENCE_MS) as admin:
                 config = SubscriptionGroupConfig(group_name="billing")
                 await admin.create_group(config, brokers=["broker-b"])
 

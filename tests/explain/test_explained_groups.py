@@ -9,7 +9,7 @@ from pocketmq.cluster.explain.facts import gather_facts
 from pocketmq.cluster.explain.findings import findings
 from pocketmq.cluster.group_view import UnknownGroupError
 from pocketmq.testing import Cluster
-from support.eventually import PATIENCE_S
+from support.eventually import PATIENCE_MS, PATIENCE_S
 
 
 def consumer(cluster: Cluster, group: str, topic: str, tags: str) -> PushConsumer:
@@ -20,7 +20,7 @@ def consumer(cluster: Cluster, group: str, topic: str, tags: str) -> PushConsume
 
 
 async def explained(cluster: Cluster, group: str) -> str:
-    async with Admin(nameservers=cluster.nameservers) as admin:
+    async with Admin(nameservers=cluster.nameservers, api_timeout_ms=PATIENCE_MS) as admin:
         return "\n".join(each.problem for each in findings(await gather_facts(admin, group)))
 
 

@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from pocketmq.client import Admin
 from pocketmq.proxy.protos.classes import pb
+from support.eventually import PATIENCE_MS
 from support.golden import GOLDEN
 from support.grpc_access import ADMIN, SECURE, TOPICS
 from support.grpc_access_cases import answer, cases, make_accounts
@@ -63,7 +64,9 @@ async def record(folder: Path) -> dict[str, str]:
     """Ask it all."""
     with real_rocketmq(folder / "store", settings=broker_settings()) as cluster:
         nameservers = cluster.namesrv_addr
-        async with Admin(nameservers=nameservers, encoding="json", credentials=ADMIN) as admin:
+        async with Admin(
+            nameservers=nameservers, encoding="json", credentials=ADMIN, api_timeout_ms=PATIENCE_MS
+        ) as admin:
             await make_accounts(admin)
             for topic in TOPICS:
                 await admin.create_topic(topic, message_type="NORMAL")

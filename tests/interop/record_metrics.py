@@ -89,7 +89,7 @@ async def use(cluster: RealRocketMQ) -> None:
         return ConsumeConcurrentlyStatus.RECONSUME_LATER
 
     failing.listen(fail)
-    async with Admin(**options) as admin:  # type: ignore[arg-type]
+    async with Admin(**options, api_timeout_ms=PATIENCE_MS) as admin:  # type: ignore[arg-type]
         await admin.create_topic("Orders", queues=4)
         await admin.create_group(SubscriptionGroupConfig(group_name="failing"))
     async with Producer("shop", send_timeout_ms=PATIENCE_MS, **options) as producer:  # type: ignore[arg-type]

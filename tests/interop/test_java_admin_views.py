@@ -37,7 +37,7 @@ async def test_mqadmin_reads_progress_and_entries_and_makes_lists(tmp_path: Path
     groups.write_text(json.dumps([{"groupName": f"many{n}"} for n in range(3)]))
     async with running(tmp_path) as cluster:
         broker, names = cluster.broker("a").address, cluster.nameservers
-        async with Admin(nameservers=names) as admin:
+        async with Admin(nameservers=names, api_timeout_ms=PATIENCE_MS) as admin:
             await admin.create_topic("Viewed", queues=1)
             async with Producer("p", nameservers=names, send_timeout_ms=PATIENCE_MS) as producer:
                 for number in range(5):

@@ -87,7 +87,7 @@ async def begin(nameservers: str, store: Path) -> None:
     by_sql = PushConsumer("by-sql", **options(nameservers))
     by_sql.subscribe("T", MessageSelector.by_sql(EXPRESSION))
     by_sql.listen(lambda _: None)
-    async with Admin(**options(nameservers)) as admin:
+    async with Admin(**options(nameservers), api_timeout_ms=PATIENCE_MS) as admin:
         await admin.create_topic("T", queues=4)
     async with by_sql:
         await eventually(lambda: kept_filter(store) == EXPRESSION, "the expression is kept")

@@ -61,7 +61,7 @@ class Answers:
 async def talk(nameservers: str) -> JavaRun:
     """Our side of the program `MixedMembers`; returns what that printed."""
     options: dict[str, Any] = {"nameservers": nameservers, "encoding": "json"}
-    async with Admin(**options) as admin:
+    async with Admin(**options, api_timeout_ms=PATIENCE_MS) as admin:
         for topic in ("Booked", "AskJava", "AskPython"):
             await admin.create_topic(topic)
     open_ones = TransactionProducer(

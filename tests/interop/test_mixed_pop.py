@@ -104,7 +104,7 @@ async def pop_together(nameservers: str) -> tuple[Ours, Theirs]:
     """
     ours, theirs = Ours(nameservers), Theirs(nameservers)
     async with (
-        Admin(nameservers=nameservers, encoding="json") as admin,
+        Admin(nameservers=nameservers, encoding="json", api_timeout_ms=PATIENCE_MS) as admin,
         Producer(
             "senders", nameservers=nameservers, encoding="json", send_timeout_ms=PATIENCE_MS
         ) as producer,

@@ -97,7 +97,7 @@ async def test_faults_happen_before_a_real_broker_as_the_rules_say(
         with pytest.raises(PocketMQError, match="SYSTEM_BUSY"):
             await producer.send(Message("Faulty", b"2"))
         await producer.send(Message("Faulty", b"3"))
-    async with Admin(**options) as admin:
+    async with Admin(**options, api_timeout_ms=PATIENCE_MS) as admin:
         stats = await admin.topic_stats("Faulty")
     assert sum(each.max_offset for each in stats.values()) == 3  # 1, and 3 twice
 

@@ -15,7 +15,7 @@ from pocketmq.pipeline.progress.stream_losses import LossPolicy, deleted, remade
 from pocketmq.pipeline.spark.stream_figures import BatchFigures, figures_of
 from pocketmq.pipeline.spark.stream_source import TopicStreamReader
 from pocketmq.pipeline.topics.settings import ReadSettings
-from support.eventually import eventually
+from support.eventually import PATIENCE_MS, eventually
 from support.forgetful import SHORT_LIVED, retain
 from support.spark_cluster import SparkCluster, spark_cluster
 from support.spark_query import send
@@ -80,7 +80,7 @@ def on_a(topic: str, queue_id: int = 0) -> MessageQueue:
 
 def delete_topic(cluster: SparkCluster, topic: str) -> None:
     async def delete() -> None:
-        async with Admin(nameservers=cluster.nameservers) as admin:
+        async with Admin(nameservers=cluster.nameservers, api_timeout_ms=PATIENCE_MS) as admin:
             await admin.delete_topic(topic)
 
             async def is_gone() -> bool:

@@ -18,6 +18,7 @@ from pocketmq.pipeline.topics.partition_numbers import partition_numbers
 from pocketmq.pipeline.topics.settings import ReadSettings
 from pocketmq.protocol.errors import BrokerError
 from pocketmq.testing import start_cluster
+from support.eventually import PATIENCE_MS
 from support.spark_cluster import SparkCluster, spark_cluster
 from support.spark_store import plain
 
@@ -192,7 +193,7 @@ def test_a_read_may_begin_where_a_group_goes_on(cluster: SparkCluster) -> None:
     queues = cluster.queues("Orders")
 
     async def commit() -> None:
-        async with Admin(nameservers=cluster.nameservers) as admin:
+        async with Admin(nameservers=cluster.nameservers, api_timeout_ms=PATIENCE_MS) as admin:
             await admin.create_group(SubscriptionGroupConfig(group_name="readers"))
             for queue in queues[1:]:
                 await admin.update_consumer_offset("readers", queue, 200)

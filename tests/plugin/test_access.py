@@ -17,6 +17,7 @@ from pocketmq.cluster.steering.access import ClusterAccess
 from pocketmq.protocol.errors import BrokerError
 from pocketmq.runtime.errors import ConfigError
 from pocketmq.testing import Cluster, start_cluster
+from support.eventually import PATIENCE_MS, PATIENCE_S
 from support.nested_pytest import pytest_command
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,7 +44,7 @@ def test_users_do_what_their_rules_allow(secured: Cluster) -> None:
     with secured.sync.producer(credentials=SHOP) as producer:
         producer.send(Message("orders", b"hello"))
     with secured.sync.consumer("billing", "orders", credentials=("office", "0ther")) as consumer:
-        assert consumer.receive().body == b"hello"
+        assert consumer.receive(limit_s=PATIENCE_S).body == b"hello"
 
 
 @pytest.mark.parametrize(
@@ -177,7 +178,9 @@ async def test_a_cluster_of_processes_has_the_users_of_a_file(tmp_path: Path) ->
     async with local_cluster(users=tmp_path / "users.toml", tls=True) as cluster:
         ca_file = cluster.spec.tls.certificate if cluster.spec.tls else None
         clients: dict[str, Any] = {"nameservers": cluster.namesrv_addr, "tls_ca_file": ca_file}
-        async with Admin(**clients, tls=True, credentials=("admin", "0ther")) as admin:
+        async with Admin(
+            **clients, tls=True, credentials=("admin", "0ther"), api_timeout_ms=PATIENCE_MS
+        ) as admin:
             found = await admin.users()
             names = {each.username: each.user_type for each in found["broker-a"]}
             assert names == {"admin": "Super", "shop": "Normal", "pocketmq": "Super"}

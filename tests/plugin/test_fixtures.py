@@ -221,7 +221,9 @@ def test_a_killed_broker_keeps_what_it_acknowledged(pocketmq_cluster: Cluster) -
 
 
 async def known_brokers(cluster: Cluster) -> list[str]:
-    async with Admin(nameservers=cluster.nameservers, clock=SystemClock()) as admin:
+    async with Admin(
+        nameservers=cluster.nameservers, clock=SystemClock(), api_timeout_ms=PATIENCE_MS
+    ) as admin:
         return list(await admin.brokers())
 
 

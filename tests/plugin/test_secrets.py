@@ -10,6 +10,7 @@ import pytest
 
 from pocketmq.client import Admin, Message
 from pocketmq.testing import Cluster, start_cluster
+from support.eventually import PATIENCE_MS
 
 SECRETS = {"shop": "s3cret-of-shop", "admin": "s3cret-of-admin"}
 
@@ -46,10 +47,16 @@ async def test_a_snapshot_has_secrets_only_where_they_are_asked_for(
     assert secured.super_user is not None
 
     async def users() -> set[str | None]:
-        async with Admin(nameservers=secured.nameservers, credentials=secured.super_user) as admin:
+        async with Admin(
+            nameservers=secured.nameservers,
+            credentials=secured.super_user,
+            api_timeout_ms=PATIENCE_MS,
+        ) as admin:
             return {each.username for each in (await admin.users())["broker-a"]}
 
-    async with Admin(nameservers=secured.nameservers, credentials=secured.super_user) as admin:
+    async with Admin(
+        nameservers=secured.nameservers, credentials=secured.super_user, api_timeout_ms=PATIENCE_MS
+    ) as admin:
         await admin.create_user("later", "x")
     await secured.load_snapshot(tmp_path / "plain")
     assert await users() == {"shop", "admin", "pocketmq", "later"}, "users stay as they are"
@@ -68,7 +75,11 @@ async def test_a_snapshot_with_users_of_another_cluster_locks_nobody_out(
         assert secured.super_user is not None
         assert cluster.super_user.secret_key != secured.super_user.secret_key
         await cluster.load_snapshot(tmp_path / "whole")
-        async with Admin(nameservers=cluster.nameservers, credentials=cluster.super_user) as admin:
+        async with Admin(
+            nameservers=cluster.nameservers,
+            credentials=cluster.super_user,
+            api_timeout_ms=PATIENCE_MS,
+        ) as admin:
             users = {each.username for each in (await admin.users())["broker-a"]}
         assert users >= {"shop", "admin", "pocketmq"}, "the users of the snapshot"
 
@@ -83,7 +94,11 @@ def test_no_log_no_configuration_and_no_page_has_a_secret(secured: Cluster) -> N
         producer.send(Message("orders", b"x"))
 
     async def config() -> str:
-        async with Admin(nameservers=secured.nameservers, credentials=secured.super_user) as admin:
+        async with Admin(
+            nameservers=secured.nameservers,
+            credentials=secured.super_user,
+            api_timeout_ms=PATIENCE_MS,
+        ) as admin:
             return json.dumps(await admin.broker_config("broker-a"))
 
     assert secured.super_user is not None

@@ -10,7 +10,7 @@ from pocketmq.client import Admin, Message, Producer, PullConsumer
 from pocketmq.cluster.steering.errors import WrongClusterError
 from pocketmq.runtime.errors import PocketMQError
 from pocketmq.testing.cluster import start_cluster
-from support.eventually import PATIENCE_MS
+from support.eventually import PATIENCE_MS, PATIENCE_S
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ async def test_only_clients_with_tls_get_in(mode: str, tmp_path: Path) -> None:
         async with PullConsumer("billing", **secured) as consumer:  # type: ignore[arg-type]
             pulled = await consumer.pull(sent.queue, "*", sent.queue_offset, 1)
             assert [each.body for each in pulled.messages] == [b"paid"]
-        async with Admin(nameservers=cluster.nameservers) as plain:
+        async with Admin(nameservers=cluster.nameservers, api_timeout_ms=PATIENCE_MS) as plain:
             with pytest.raises(PocketMQError):
                 await plain.route("orders")
 
@@ -38,9 +38,9 @@ def test_plain_code_gets_tls_with_the_cluster(tmp_path: Path) -> None:
             cluster.sync.producer("shop") as producer,
         ):
             producer.send(Message(topic, b"paid"))
-            cluster.sync.group("billing").assigned()
+            cluster.sync.group("billing").assigned(limit_s=PATIENCE_S)
             cluster.sync.advance(1)
-            assert consumer.receive().body == b"paid"
+            assert consumer.receive(limit_s=PATIENCE_S).body == b"paid"
             cluster.sync.advance(minutes=10)
             rule = cluster.sync.faults.add("fail", code="SEND_MESSAGE_V2", with_code="SYSTEM_BUSY")
             assert rule in cluster.sync.faults.rules

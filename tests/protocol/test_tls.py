@@ -21,7 +21,7 @@ from pocketmq.protocol.transport.tcp import TcpListener, TcpNetwork
 from pocketmq.protocol.transport.tls.engine import TlsEngine
 from pocketmq.protocol.transport.tls.line import TlsTransport
 from pocketmq.protocol.transport.tls.server_tls import ServerTls
-from support.eventually import eventually
+from support.eventually import PATIENCE_S, eventually
 from support.own_logs import own_logs
 from support.tls import HALF_HELLO, own_pair, server_tls, trusting
 from support.wire_pair import Echo, RawPeer, Word, connected, request_bytes, served
@@ -255,7 +255,7 @@ async def test_rubbish_after_the_handshake_ends_that_connection_alone() -> None:
         assert isinstance(transport, TlsTransport)
         assert transport._line._transport is not None
         transport._line._transport.write(b"\x17\x03\x03\x00\x20" + bytes(32))
-        await asyncio.wait_for(victim.closed, 10)
+        await asyncio.wait_for(victim.closed, PATIENCE_S)
         await the_echo(other)
 
 

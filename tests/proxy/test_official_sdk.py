@@ -16,6 +16,7 @@ from pocketmq.protocol.scalars import MessageType
 from pocketmq.runtime.errors import ConfigError
 from pocketmq.testing import start_cluster
 from pocketmq.testing.cluster import Cluster
+from support.eventually import PATIENCE_MS
 from support.nested_pytest import pytest_command
 from support.official_sdk import run_sdk, sdk_python
 
@@ -85,7 +86,7 @@ def check_sent(cluster: Cluster, sent: dict[str, str]) -> None:
     """What the SDK was told is what is stored."""
 
     async def stored(topic: str) -> list[Any]:
-        async with Admin(nameservers=cluster.nameservers) as admin:
+        async with Admin(nameservers=cluster.nameservers, api_timeout_ms=PATIENCE_MS) as admin:
             found = []
             for queue in await admin.subscribe_queues(topic):
                 found += (await admin.read(queue, 0)).messages
@@ -121,7 +122,7 @@ def test_it_sends_messages_of_each_type_and_receives(mode: Any) -> None:
 
 async def test_the_clusters_of_scripts_have_a_proxy_too() -> None:
     async with local_cluster(proxy=True) as cluster:
-        async with Admin(nameservers=cluster.namesrv_addr) as admin:
+        async with Admin(nameservers=cluster.namesrv_addr, api_timeout_ms=PATIENCE_MS) as admin:
             await admin.create_topic("normal")
         sends = SENDS.partition("ordered =")[0] + "producer.shutdown()"
         assert run_sdk(sends, cluster.endpoints) == ""

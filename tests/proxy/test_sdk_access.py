@@ -13,6 +13,7 @@ from pocketmq.client import Admin
 from pocketmq.cluster.local import local_cluster
 from pocketmq.testing import start_cluster
 from pocketmq.testing.cluster import Cluster
+from support.eventually import PATIENCE_MS
 from support.official_sdk import run_sdk
 from support.sdk_world import START, printed
 
@@ -62,12 +63,16 @@ def told(code: str, *arguments: str) -> Any:
 
 
 async def disable(cluster: Cluster, user: str) -> None:
-    async with Admin(nameservers=cluster.nameservers, credentials=cluster.super_user) as admin:
+    async with Admin(
+        nameservers=cluster.nameservers, credentials=cluster.super_user, api_timeout_ms=PATIENCE_MS
+    ) as admin:
         await admin.update_user(user, is_enabled=False)
 
 
 async def bodies(cluster: Cluster) -> list[bytes]:
-    async with Admin(nameservers=cluster.nameservers, credentials=cluster.super_user) as admin:
+    async with Admin(
+        nameservers=cluster.nameservers, credentials=cluster.super_user, api_timeout_ms=PATIENCE_MS
+    ) as admin:
         return [
             message.body
             for topic in ("orders", "bills")
@@ -108,7 +113,11 @@ async def test_the_clusters_of_scripts_check_users_too(tmp_path: Path) -> None:
     users = tmp_path / "users.toml"
     users.write_text('[users]\nshop = "secret"\n')  # and no rules: a signature is enough
     async with local_cluster(users=users, proxy=True) as cluster:
-        async with Admin(nameservers=cluster.namesrv_addr, credentials=("shop", "secret")) as admin:
+        async with Admin(
+            nameservers=cluster.namesrv_addr,
+            credentials=("shop", "secret"),
+            api_timeout_ms=PATIENCE_MS,
+        ) as admin:
             await admin.create_topic("orders")
         tries = [("shop", "secret", "orders"), ("shop", "wrong", "orders")]
         code = f"sys.argv.append({json.dumps(tries)!r})\n" + SENDS

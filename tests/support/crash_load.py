@@ -18,6 +18,7 @@ from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import PocketMQError
 from support.crash_ledger import Ledger, Place
+from support.eventually import PATIENCE_MS
 from support.store_life import body_of
 
 QUEUES = 4
@@ -94,7 +95,7 @@ class Load:
         producer = Producer(
             "crash-producers", nameservers=nameservers, retry_times_when_send_failed=0
         )
-        async with producer, Admin(nameservers=nameservers) as admin:
+        async with producer, Admin(nameservers=nameservers, api_timeout_ms=PATIENCE_MS) as admin:
             loads: list[Awaitable[None]] = [
                 self._send_singly(producer, sender) for sender in range(SENDERS)
             ]

@@ -38,6 +38,7 @@ from pocketmq.runtime.errors import PocketMQError
 from support.crash_ledger import Ledger, Place
 from support.crash_load import GROUP, QUEUES, BrokerClock, Load, Topics
 from support.crash_plan import Killing, plan_round
+from support.eventually import PATIENCE_MS
 from support.real_rocketmq import free_port
 from support.store_life import START_MS, Verdict
 
@@ -317,7 +318,7 @@ class _Life:
         ledger = self._ledger
         async with (
             PullConsumer("crash-readers", nameservers=self._nameserver.address) as reader,
-            Admin(nameservers=self._nameserver.address) as admin,
+            Admin(nameservers=self._nameserver.address, api_timeout_ms=PATIENCE_MS) as admin,
         ):
             served: dict[Place, bytes] = {}
             for topic in sorted(ledger.topics):
@@ -341,7 +342,7 @@ class _Life:
         member = self._member()
         async with (
             PullConsumer("crash-readers", nameservers=self._nameserver.address) as reader,
-            Admin(nameservers=self._nameserver.address) as admin,
+            Admin(nameservers=self._nameserver.address, api_timeout_ms=PATIENCE_MS) as admin,
         ):
             for _ in range(2 * DELAY_S):
                 await self._clock.move(member, 1000)

@@ -65,7 +65,7 @@ def ask(
     ext: dict[str, str] | None = None,
     body: bytes = b"",
     *,
-    timeout_s: float = 30.0,
+    timeout_s: float = 60.0,
 ) -> RawHeader:
     """Send one request on a connection of its own and wait for the response.
 

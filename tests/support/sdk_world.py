@@ -17,6 +17,7 @@ from pocketmq.protocol.transport.tcp import TcpNetwork
 from pocketmq.proxy.assembly.proxy import Proxy
 from pocketmq.proxy.config import ProxyConfig
 from pocketmq.runtime.clock import SystemClock
+from support.eventually import PATIENCE_MS
 from support.official_sdk import run_sdk
 
 RETRIED_SOON: Final = GroupRetryPolicy(customized_retry_policy=CustomizedRetryPolicy(next=[1_000]))
@@ -32,7 +33,7 @@ async def sdk_world(*broker_arguments: str) -> AsyncIterator[tuple[str, Admin]]:
         )
         async with (
             Proxy(config, SystemClock(), TcpNetwork(), tls=RoleTls(TlsOptions()).server) as proxy,
-            Admin(nameservers=cluster.namesrv_addr) as admin,
+            Admin(nameservers=cluster.namesrv_addr, api_timeout_ms=PATIENCE_MS) as admin,
         ):
             yield proxy.endpoints, admin
 
