@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ("reliability", "faults-store", "faults-peers", "found", "limits", "mutants")
+PAGES = ("reliability", "faults-store", "faults-peers", "found", "found-tools", "limits", "mutants")
 PAGE = "\n".join((ROOT / "docs" / f"{each}.md").read_text(encoding="utf-8") for each in PAGES)
 NAMED = re.compile(r"\b((?:tests|scripts|benchmarks)/[\w/]+\.py)(?:::(\w+))?")
 ROWS = {*range(1, 34), *range(35, 58)}

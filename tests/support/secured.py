@@ -19,7 +19,7 @@ from pocketmq.protocol.transport.tcp import TcpNetwork
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.profile import PROFILE_4_9, PROFILE_5_3, Profile
 from support.broker_rig import SMALL_FILES
-from support.eventually import eventually
+from support.eventually import PATIENCE_MS, eventually
 from support.nameserver_rig import MemoryStorage
 from support.tls import server_tls
 
@@ -46,7 +46,9 @@ class Secured:
 
     def admin(self) -> Admin:
         """Of the user who may do everything."""
-        return Admin(nameservers=self.nameserver.address, credentials=ADMIN)
+        return Admin(
+            nameservers=self.nameserver.address, credentials=ADMIN, api_timeout_ms=PATIENCE_MS
+        )
 
 
 @asynccontextmanager
