@@ -15,6 +15,7 @@ from pocketmq.protocol.transport.tcp import TcpNetwork
 from pocketmq.proxy.assembly.proxy import Proxy
 from pocketmq.proxy.config import ProxyConfig
 from pocketmq.runtime.clock import SystemClock
+from support.eventually import PATIENCE_MS
 from support.real_proxy import real_proxy
 from support.real_rocketmq import real_rocketmq
 from support.sdk_world import RETRIED_SOON, SIMPLE, SIMPLE_TOLD, printed
@@ -95,7 +96,9 @@ async def test_the_python_sdk_does_the_same_with_each_proxy_before_each_broker(
     proxy: str, broker: str, tmp_path: Path
 ) -> None:
     async with brokers(broker, tmp_path) as nameserver:
-        async with Admin(nameservers=nameserver, encoding="json") as admin:
+        async with Admin(
+            nameservers=nameserver, encoding="json", api_timeout_ms=PATIENCE_MS
+        ) as admin:
             for topic in ("orders", "retries"):
                 await admin.create_topic(topic, message_type="NORMAL")
             await admin.create_topic("payments", message_type="FIFO")
