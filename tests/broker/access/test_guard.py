@@ -185,6 +185,41 @@ async def test_a_request_that_was_changed_on_its_way_is_refused(
     assert broker.state == before
 
 
+@pytest.mark.parametrize("encoding", list(Encoding), ids=lambda each: each.name.lower())
+async def test_a_session_token_is_signed_and_not_looked_at(
+    broker: Secured, encoding: Encoding
+) -> None:
+    # As in RocketMQ: it is for gateways before the broker (STS).
+    who = Credentials("admin", "rooted", "STS.token")
+    voice = await broker.voice(who, encoding)
+    assert (await voice.try_send("orders")).code == 0
+
+    fields = who.signed(send_header("orders"), b"hello", encoding)
+    voice.channel.credentials = None
+    for other in ({"SecurityToken": "STS.other"}, {"SecurityToken": None}):
+        changed = {name: each for name, each in (fields | other).items() if each is not None}
+        before = broker.state
+        reply = await raw(voice, RequestCode.SEND_MESSAGE_V2, changed, b"hello")
+        assert said(reply) == (16, "check signature failed.")
+        assert broker.state == before
+
+
+@pytest.mark.parametrize("topic", ["shops%orders", "RMQ_SYS_TRACE_TOPIC"])
+async def test_namespaces_and_traces_need_rules_about_their_own_names(
+    broker: Secured, topic: str
+) -> None:
+    voice = await broker.voice(SHOP)
+    broker.allow("shop", ("Topic:orders", "Pub,Sub"), ("Group:shops%billing", "Sub"))
+    refusal = f"User:shop has no permission to access Topic:{topic} from 127.0.0.1"
+    before = broker.state
+    reply = await voice.try_send(topic)
+    assert reply.code == 16
+    assert str(reply.remark).startswith(refusal)
+    assert broker.state == before
+    broker.allow("shop", (f"Topic:{topic}", "Pub"))
+    assert (await voice.try_send(topic)).code == 0
+
+
 async def test_all_request_codes_without_a_key_change_and_read_nothing(broker: Secured) -> None:
     voice = await broker.voice(None)
     before = broker.state
