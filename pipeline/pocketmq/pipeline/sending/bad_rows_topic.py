@@ -41,7 +41,7 @@ class BadRowTopic:
         shorter = without_body(row.body or b"{}")
         if shorter is None:
             reason = f"it tells of a bad row, and cannot be sent itself: {row.reason}"
-            raise IllegalMessageError(reason, topic=row.topic)
+            raise IllegalMessageError(reason, topic=self._topic)
         self._tell(row.row, shorter)
 
     def _is_own(self, row: BadRow) -> bool:
