@@ -14,6 +14,7 @@ from pocketmq.operation.tls.options import TlsOptions
 from pocketmq.protocol.member_proof import Secret, Secrets
 from pocketmq.runtime.configuration.options import option
 from pocketmq.runtime.errors import ConfigError
+from pocketmq.runtime.words import counted
 
 log = structlog.get_logger()
 
@@ -131,7 +132,7 @@ def read_secrets(path: Path) -> Secrets:
     if len(lines) > MOST_SECRETS:
         raise ConfigError(
             "member_secret_file",
-            f"{path} has {len(lines)} lines, each a secret, and may have {MOST_SECRETS}",
+            f"{path} has {counted(len(lines), 'line')}, each a secret, and may have {MOST_SECRETS}",
             advice="delete those that no member proves with any more",
         )
     try:
