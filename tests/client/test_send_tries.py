@@ -20,6 +20,7 @@ from pocketmq.protocol.errors import (
     RequestTimeoutError,
 )
 from pocketmq.protocol.messages.message import MessageQueue
+from pocketmq.runtime.profile import PROFILE_4_9, PROFILES, Profile
 
 OK = SendResult(SendStatus.SEND_OK, "k", "o", MessageQueue("T", "a", 0), 0)
 NOT_FLUSHED = SendResult(SendStatus.FLUSH_DISK_TIMEOUT, "k", "o", MessageQueue("T", "a", 0), 0)
@@ -32,13 +33,14 @@ def plan(
     retry_not_ok: bool = False,
     per_try_ms: int | None = None,
     began_at: float = 0.0,
+    busy_again: bool = True,
 ) -> SendTries:
     settings = ProducerSettings(
         retry_times_when_send_failed=tries - 1,
         retry_another_broker_when_not_store_ok=retry_not_ok,
         send_timeout_per_request_ms=per_try_ms,
     )
-    return SendTries("T", settings, timeout_s, began_at)
+    return SendTries("T", settings, timeout_s, began_at, busy_again=busy_again)
 
 
 def test_all_tries_share_one_timeout() -> None:  # P-40
@@ -99,11 +101,17 @@ def test_after_the_last_try_the_error_names_the_brokers() -> None:  # P-40, P-41
 
 
 @pytest.mark.parametrize("code", sorted(RETRIABLE_SEND_CODES))
-def test_retryable_codes(code: int) -> None:  # P-41
+@pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
+def test_retryable_codes(profile: Profile, code: int) -> None:  # P-41
     assert code in {17, 14, 1, 2, 16, 204, 205, 1500}
-    sending = plan()
+    sending = plan(busy_again=profile.client.busy_sends_are_tried_again)
     sending.begin_try("a", 0.0)
-    assert sending.ended(BrokerError(code, ""), 0.0) is None
+    error = BrokerError(code, "")
+    if profile is PROFILE_4_9 and code in {2, 1500}:
+        with pytest.raises(BrokerError):
+            sending.ended(error, 0.0)
+    else:
+        assert sending.ended(error, 0.0) is None
 
 
 def test_any_other_code_ends_the_send() -> None:  # P-41

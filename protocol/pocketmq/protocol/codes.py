@@ -337,18 +337,17 @@ class LanguageCode(_Code):
     NODE_JS = 13, "Node client"
 
 
-RETRIABLE_SEND_CODES: Final = frozenset(
-    {
-        ResponseCode.TOPIC_NOT_EXIST,
-        ResponseCode.SERVICE_NOT_AVAILABLE,
-        ResponseCode.SYSTEM_ERROR,
-        ResponseCode.SYSTEM_BUSY,
-        ResponseCode.NO_PERMISSION,
-        ResponseCode.NO_BUYER_ID,
-        ResponseCode.NOT_IN_CURRENT_UNIT,
-        ResponseCode.GO_AWAY,  # of 5.x; a 4.9 broker never answers it, so one set serves both
-    }
-)
+BUSY_CODES: Final = frozenset({ResponseCode.SYSTEM_BUSY, ResponseCode.GO_AWAY})
+"""Answers of a broker that can not now; a producer of 4.9 takes them for final (P-41)."""
+
+RETRIABLE_SEND_CODES: Final = BUSY_CODES | {
+    ResponseCode.TOPIC_NOT_EXIST,
+    ResponseCode.SERVICE_NOT_AVAILABLE,
+    ResponseCode.SYSTEM_ERROR,
+    ResponseCode.NO_PERMISSION,
+    ResponseCode.NO_BUYER_ID,
+    ResponseCode.NOT_IN_CURRENT_UNIT,
+}
 """Answers after which a synchronous send tries another broker (P-41). The only list of them."""
 
 _REQUEST_NAMES: Final = {int(code): code.name for code in RequestCode}

@@ -221,7 +221,7 @@ class BrokerError(PeerError):
 
     @property
     def retriable(self) -> bool:
-        """Whether a synchronous send tries another broker (P-41)."""
+        """Whether a synchronous send tries another broker (P-41); in 4.9 not after `BUSY_CODES`."""
         return self.code in RETRIABLE_SEND_CODES
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from pocketmq.broker.role_names import BrokerRole
 from pocketmq.client import Admin, ConsumeFromWhere, Message, Producer, PushConsumer
+from pocketmq.protocol.scalars import PullSysFlag
 from support.broker_rig import SUBSCRIPTION, SUSPEND, pull_header
 from support.consuming import Collected
 from support.replicas import ReplicaRig
@@ -100,6 +104,29 @@ async def test_a_slave_that_is_read_leaves_offsets_and_waiting_to_its_master(
         assert (idle.code, idle.header.next_begin_offset) == (20, 1)
         beyond = await voice.pull("orders", 77, sys_flag=SUBSCRIPTION)
         assert (beyond.code, beyond.header.next_begin_offset) == (20, 77)
+
+
+@pytest.mark.parametrize("profile", ["4.9", "5.3", "5.5"])
+async def test_a_slave_of_4_9_takes_no_offset_of_a_pull_and_wakes_none(
+    tmp_path: Path, profile: str
+) -> None:  # B-35, B-74
+    async with ReplicaRig(tmp_path, profile) as rig:
+        slave = await rig.start("slave", broker_role=SLAVE, broker_id=1, slave_read_enable=True)
+        slave.topics.ensure_system_topic("orders", queue_nums=1, now_ms=rig.clock.time_ms())
+        voice, other = await rig.voice(slave), await rig.voice(slave)
+        flags = SUBSCRIPTION | SUSPEND | PullSysFlag.COMMIT_OFFSET
+        header = pull_header("orders", 0, commit_offset=7, sys_flag=flags)
+        held = asyncio.ensure_future(voice.ask(header))
+        await rig.advance(0.1)
+        in_4_9 = profile == "4.9"
+        assert len(slave.held) == 1
+        assert slave.offsets.query("readers", "orders", 0) == (None if in_4_9 else 7)
+        slave.core.signals.message_arrived.emit("orders", 0, 1, [0])
+        await rig.advance(0.1)
+        assert held.done() is not in_4_9
+        await rig.advance(30)
+        assert (await held).code == 19
+        assert (await other.ask(pull_header("orders", 0))).code == 19
 
 
 async def test_a_slave_that_is_not_read_refuses_pulls(tmp_path: Path) -> None:  # B-58

@@ -68,6 +68,7 @@ class HeldRequests(Service, Generic[HELD]):
         self._clock = core.clock
         self._max_offset = core.store.max_offset
         self._answer_again = answer_again
+        self._slaves_wake = core.profile.broker.slaves_wake_pulls
         self._woken: deque[HELD] = deque()
         self._service = PeriodicService(
             name,
@@ -107,6 +108,9 @@ class HeldRequests(Service, Generic[HELD]):
 
     def arrived(self, topic: str, queue_id: int, max_offset: int, codes: Sequence[int]) -> None:
         """Messages became readable: answer requests that wait for them, after the append (B-72)."""
+        # In 4.9 those of a slave wait for the sweep (B-74).
+        if not self._slaves_wake and not self._core.role.leads:
+            return
         if woken := self.table.arrived(topic, queue_id, max_offset, codes):
             self._answer_soon(woken, "arrived")
 

@@ -261,6 +261,13 @@ class SlaveReads:
     """Of a slave: whether a name server knows its master."""
     refuses: bool = True
     """5.x: a slave that may not be read refuses pulls; 4.9 sends the consumer to the master."""
+    offsets_are_taken: bool = True
+    """5.x: a slave commits the offset that a pull carries; 4.9 does not (B-35)."""
+
+    @property
+    def takes_offsets(self) -> bool:
+        """Whether a pull may commit an offset here and now (B-35)."""
+        return self.offsets_are_taken or self.role.leads
 
     def check(self) -> None:
         """Refuse a pull that must not be read here (B-58).

@@ -206,7 +206,13 @@ class Delivery:
                     return outcome  # nearly every send; so `SendTries` is made only for others
             now = self._real_time()
             if tries is None:
-                tries = SendTries(info.topic, self._settings, timeout_s, began_at)
+                tries = SendTries(
+                    info.topic,
+                    self._settings,
+                    timeout_s,
+                    began_at,
+                    busy_again=self._preparer.profile.busy_sends_are_tried_again,
+                )
                 tries.begin_try(queue.broker_name, began_at)
             final = tries.ended(outcome, now)
             if final is not None:

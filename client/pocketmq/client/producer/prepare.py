@@ -86,6 +86,7 @@ class Preparer:
         time_ms: Callable[[], int],
     ) -> None:
         self._group = group
+        self.profile = profile
         self._compress_body_over = settings.compress_body_over
         self._compression = compression = settings.compression_kind
         self._compression_level = settings.compression_level

@@ -9,6 +9,7 @@ Pure: the caller says what time it is.
     SLAVE_NOT_AVAILABLE (11)
     client or remoting error                 try again on another broker
     broker error, `BrokerError.retriable`    try again on another broker (P-41)
+    SYSTEM_BUSY (2), GO_AWAY (1500)          try again, but in 4.9 as any other code (P-41)
     broker error, any other code             raise it, or end with an earlier answer "stored"
 """
 
@@ -18,7 +19,7 @@ from typing import Final
 
 from pocketmq.client.producer.send_result import SendResult, SendStatus
 from pocketmq.client.producer.settings import ProducerSettings
-from pocketmq.protocol.codes import ClientErrorCode
+from pocketmq.protocol.codes import BUSY_CODES, ClientErrorCode
 from pocketmq.protocol.errors import BrokerError
 from pocketmq.runtime.errors import PeerError, PocketMQError
 from pocketmq.runtime.words import counted
@@ -70,10 +71,12 @@ class SendTries:
         settings: How many tries, how long one may take, and which answers are tried again.
         timeout_s: For all tries together (P-40).
         began_at: When the first try began, in the caller's seconds.
+        busy_again: Whether a busy broker's answer is tried again; 4.9 does not.
     """
 
     __slots__ = (
         "_began_at",
+        "_busy_again",
         "_last_error",
         "_result",
         "_settings",
@@ -83,13 +86,20 @@ class SendTries:
     )
 
     def __init__(
-        self, topic: str, settings: ProducerSettings, timeout_s: float, began_at: float
+        self,
+        topic: str,
+        settings: ProducerSettings,
+        timeout_s: float,
+        began_at: float,
+        *,
+        busy_again: bool = True,
     ) -> None:
         self.brokers_sent: list[str] = []
         self._topic = topic
         self._settings = settings
         self._timeout_s = timeout_s
         self._began_at = began_at
+        self._busy_again = busy_again
         self._result: SendResult | None = None
         self._last_error: Exception | None = None
 
@@ -133,11 +143,15 @@ class SendTries:
                 return outcome
             return self._next(now)
         self._last_error = outcome
-        if isinstance(outcome, BrokerError) and not outcome.retriable:
+        if isinstance(outcome, BrokerError) and self._is_final(outcome):
             if self._result is not None:
                 return self._result  # stored at least once, whatever this broker says
             raise outcome
         return self._next(now)
+
+    def _is_final(self, error: BrokerError) -> bool:
+        """Whether no other broker is asked after this answer (P-41)."""
+        return not error.retriable or (error.code in BUSY_CODES and not self._busy_again)
 
     def _next(self, now: float) -> SendResult | None:
         if not self._is_last:

@@ -123,6 +123,11 @@ class BrokerProfile:
     waits for `inSyncReplicas` (B-140, B-141)."""
     slave_rejects_sends: bool
     """A slave answers SYSTEM_BUSY (2) to sends; else SERVICE_NOT_AVAILABLE (14) (H-3)."""
+    slaves_take_pulled_offsets: bool
+    """A slave commits the offset that a pull carries (B-35)."""
+    slaves_wake_pulls: bool
+    """What a slave gets from its master wakes held pulls; else they wait for the next look, which
+    is every 5 s (B-74)."""
     slave_sync_s: float
     """Interval at which a slave fetches the master's tables (B-120)."""
 
@@ -189,6 +194,8 @@ BROKER_4_9 = BrokerProfile(
     forgets_points_of_missing_groups=False,
     sync_master_needs_slave=True,
     slave_rejects_sends=False,
+    slaves_take_pulled_offsets=False,
+    slaves_wake_pulls=False,
     slave_sync_s=10.0,
     search_nearest_time=True,
     tags_are_indexed=False,
@@ -246,6 +253,8 @@ BROKER_5_3 = BrokerProfile(
     forgets_points_of_missing_groups=False,
     sync_master_needs_slave=False,
     slave_rejects_sends=True,
+    slaves_take_pulled_offsets=True,
+    slaves_wake_pulls=True,
     slave_sync_s=60.0,
     search_nearest_time=False,
     tags_are_indexed=False,

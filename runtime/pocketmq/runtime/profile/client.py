@@ -34,6 +34,9 @@ class ClientProfile:
     """A failed message that has left its process queue is not sent back (C-56)."""
     heartbeat_on_new_channel: bool
     """A client introduces itself to a broker as soon as it has connected, and rebalances (C-21)."""
+    busy_sends_are_tried_again: bool
+    """A send tries another broker after SYSTEM_BUSY (2) and GO_AWAY (1500); in 4.9 they end it
+    (P-41)."""
     transactions_refuse_delays: bool
     """A delayed message is no half message; else its delay level is taken away (P-60)."""
     lite_pull_code: bool
@@ -81,6 +84,7 @@ CLIENT_4_9 = ClientProfile(
     reset_waits_for_ordered_listener=False,
     skip_send_back_of_dropped=False,
     heartbeat_on_new_channel=False,
+    busy_sends_are_tried_again=False,
     transactions_refuse_delays=False,
     lite_pull_code=False,
     pull_names_max_bytes=False,
@@ -107,6 +111,7 @@ CLIENT_5_3 = ClientProfile(
     reset_waits_for_ordered_listener=False,
     skip_send_back_of_dropped=True,
     heartbeat_on_new_channel=True,
+    busy_sends_are_tried_again=True,
     transactions_refuse_delays=False,
     lite_pull_code=True,
     pull_names_max_bytes=True,
