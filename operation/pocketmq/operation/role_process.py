@@ -170,8 +170,12 @@ def seams_of(name: str, role: RoleContext, command: RoleCommand) -> RoleSeams:
     from pocketmq.operation.membership.members import Members
     from pocketmq.operation.membership.network import MemberNetwork
     from pocketmq.operation.tls.role_tls import RoleTls
+    from pocketmq.runtime.clock import SystemClock
 
     clock = role.clock
+    # Files change in real time. On a manual clock each look would also be a step of every move: a
+    # day took minutes.
+    real = SystemClock()
     # Read the secret first: if that fails, the start ends before any port is open.
     secret = command.security.member_secret()
     events = event_log(name, clock, always=command.options.events)
@@ -179,11 +183,11 @@ def seams_of(name: str, role: RoleContext, command: RoleCommand) -> RoleSeams:
     tls = RoleTls(command.security)
     # Without files there is nothing to look at every half second.
     if tls.is_watching:
-        role.tasks.start(tls.watch(clock), name="watch certificates")
+        role.tasks.start(tls.watch(real), name="watch certificates")
     # Faults act below membership: a partition cuts proofs off, too.
     tcp = FaultyTcp(rules, server_tls=tls.server, client_tls=tls.client)
     if secret is None:
         return RoleSeams(events, rules, tcp, tls.server, None)
     members = Members(secret)
-    role.tasks.start(members.watch(clock), name="watch member secret")
+    role.tasks.start(members.watch(real), name="watch member secret")
     return RoleSeams(events, rules, MemberNetwork(tcp, members), tls.server, members)

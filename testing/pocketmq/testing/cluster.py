@@ -57,6 +57,8 @@ from pocketmq.client.consumer.consuming.listener import MessageListener
 from pocketmq.client.consumer.progress import skipped
 from pocketmq.client.instances import runs_clients
 from pocketmq.cluster.durations import as_number, as_seconds
+from pocketmq.cluster.folder import MEMBER_FILE
+from pocketmq.cluster.keys.member_secret import as_member
 from pocketmq.cluster.steering.access import ClusterAccess, Rule
 from pocketmq.cluster.steering.cluster_control import ClusterControl
 from pocketmq.cluster.steering.errors import (
@@ -74,6 +76,7 @@ from pocketmq.operation.control.processor import real_us
 from pocketmq.operation.faults.rule import Deed, FaultRule, Firing, WrongFaultError, check_deed
 from pocketmq.protocol.scalars import MessageType
 from pocketmq.protocol.signing import Credentials
+from pocketmq.protocol.transport.tcp import TcpNetwork
 from pocketmq.runtime.addresses import host_of
 from pocketmq.runtime.errors import CallerError, ConfigError, DiskError, PocketMQError
 from pocketmq.runtime.loop_thread import LoopThread
@@ -160,6 +163,18 @@ class Cluster:
         if self.control.roles.ca_file is None:
             raise WrongClusterError("no CA file is known; name it with --pocketmq-ca-file")
         return self.control.roles.ca_file
+
+    @property
+    def member_secret_file(self) -> Path:
+        """What an `Admin` that changes nameservers needs, by `POCKETMQ_MEMBER_SECRET_FILE`.
+
+        Raises:
+            WrongClusterError: Nobody proves anything here.
+        """
+        path = self.data / MEMBER_FILE
+        if not path.exists():
+            raise WrongClusterError("no member proves anything here: members_must_prove=True")
+        return path
 
     @property
     def clock(self) -> ClockKind:
@@ -708,6 +723,12 @@ class SyncCluster:
     def admin(self, **options: Any) -> sync.Admin:
         """An admin client, to be used in `with`; it may do all."""
         options.setdefault("credentials", self._cluster.super_user)
+        roles = self._cluster.control.roles
+        secret_file = roles.data / MEMBER_FILE
+        # Whoever changes nameservers must prove to be a member there, if anybody must. A network of
+        # its own, as it is used on another loop than the roles'.
+        if secret_file.exists() and not options.keys() & {"tls", "tls_ca_file", "network"}:
+            options["network"] = as_member(TcpNetwork(client_tls=roles.client_tls), secret_file)
         return sync.Admin(loop_thread=self._thread, **self._of_cluster(options))
 
     def consumer(
@@ -822,6 +843,7 @@ def start_cluster(
     super_users: Mapping[str, str] | None = None,
     acl: Sequence[Rule] | None = None,
     tls: bool = False,
+    members_must_prove: bool = False,
     data: Path | None = None,
 ) -> Iterator[Cluster]:
     """Start a cluster for a `with` block; it begins when every nameserver knows every broker.
@@ -840,6 +862,8 @@ def start_cluster(
         super_users: The same of those that may do all.
         acl: What each of `users` may do, as `("shop", "Topic:orders", "Pub,Sub")`; None: all.
         tls: TLS on every port, and nothing else; `cluster.ca_file` is for its clients.
+        members_must_prove: With `tls`: nameservers and replication take requests of the cluster's
+            own roles only, but for what clients need (docs/members.md).
         data: Folder for the stores; by default they are removed at the end.
 
     Raises:
@@ -857,6 +881,7 @@ def start_cluster(
         host=host,
         access=ClusterAccess.of(users, acl, super_users),
         tls=tls,
+        members_must_prove=members_must_prove,
     )
     # Not one of pytest's folders: the caller may have no pytest.
     folder = Path(tempfile.mkdtemp(prefix="pocketmq-")) if data is None else data

@@ -6,16 +6,21 @@ import asyncio
 import itertools
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pocketmq.broker import Broker, BrokerConfig
+from pocketmq.cluster.folder import MEMBER_FILE
 from pocketmq.cluster.keys.certificate import cluster_tls, only_tls
+from pocketmq.cluster.keys.member_secret import as_member
 from pocketmq.cluster.spec import PROXY_NAME, broker_names, nameserver_names
 from pocketmq.cluster.steering.shape import ClusterShape
 from pocketmq.nameserver import NameServer, NameServerConfig
+from pocketmq.operation.membership.options import SecurityOptions
 from pocketmq.operation.tls.contexts import certificate_in
+from pocketmq.operation.tls.options import TlsOptions
 from pocketmq.protocol.transport.tcp import TcpNetwork
 from pocketmq.protocol.transport.traffic import LoopInbox
 from pocketmq.runtime.addresses import address_text
@@ -26,7 +31,7 @@ from pocketmq.runtime.ports import free_ports
 from pocketmq.runtime.profile import profile_named
 from pocketmq.testing import role_logs
 from pocketmq.testing.one_processor import on_one_processor
-from pocketmq.testing.role_thread import PERMISSIVE, MakeServer, RoleSeams, RoleThread, Server
+from pocketmq.testing.role_thread import MakeServer, RoleSeams, RoleThread, Server
 
 _numbers = itertools.count(1)
 
@@ -54,9 +59,15 @@ class RoleThreads:
         own = certificate_in(data / "tls") if shape.tls else None
         self.client_tls = cluster_tls(own)
         """Of connections to the roles; None: they are in plaintext."""
-        self.network = TcpNetwork(client_tls=self.client_tls)
+        secret_file = data / MEMBER_FILE if shape.members_must_prove else None
+        # The first start makes the secret, which the roles then read.
+        self.network = as_member(TcpNetwork(client_tls=self.client_tls), secret_file)
         self.ca_file = None if own is None else own.certificate
-        self._tls = PERMISSIVE if own is None else only_tls(own)
+        self._security = SecurityOptions(
+            **asdict(TlsOptions() if own is None else only_tls(own)),
+            members_must_prove=shape.members_must_prove,
+            member_secret_file=secret_file,
+        )
         self._roles: dict[str, RoleThread] = {}
         # Nameservers first: brokers get their addresses when they start, and the order is that of
         # `names`.
@@ -203,7 +214,13 @@ class RoleThreads:
     def _add(self, name: str, role: str, make: MakeServer) -> None:
         thread_name = self._thread_name(name)
         self._roles[name] = RoleThread(
-            name, role, thread_name, make, self._clock, host=self._shape.host, tls=self._tls
+            name,
+            role,
+            thread_name,
+            make,
+            self._clock,
+            host=self._shape.host,
+            security=self._security,
         )
 
     def _thread_name(self, name: str) -> str:
@@ -220,7 +237,14 @@ class RoleThreads:
             port=port,
             kv_config_path=self.data / name / "kvConfig.json",
         )
-        return NameServer(config, seams.clock, seams.network, self._profile, events=seams.events)
+        return NameServer(
+            config,
+            seams.clock,
+            seams.network,
+            self._profile,
+            events=seams.events,
+            members=seams.members,
+        )
 
     def proxy(self, seams: RoleSeams, port: int) -> Server:
         """Make a proxy for a start of its role; SDKs find it on the same port as before.
@@ -251,7 +275,7 @@ class RoleThreads:
             seams.network,
             self._profile,
             events=seams.events,
-            tls=seams.network.server_tls,
+            tls=seams.sockets.server_tls,
         )
 
     def broker(self, name: str, seams: RoleSeams, port: int) -> Broker:
@@ -271,6 +295,7 @@ class RoleThreads:
             self._profile,
             disk=seams.disk,
             events=seams.events,
+            members=seams.members,
         )
 
 

@@ -38,6 +38,7 @@ _INI = {
     "pocketmq_host": "address on which clusters listen",
     "pocketmq_noproc": "nameservers of the running cluster; else NAMESRV_ADDR, or 127.0.0.1:9876",
     "pocketmq_tls": "true or false: TLS on every port of a cluster, and nothing else",
+    "pocketmq_members_must_prove": "true or false: with TLS, nameservers trust the cluster's roles",
     "pocketmq_ca_file": "whom clients of pocketmq_noproc trust, from the ini file's folder on",
     "pocketmq_users": "file of users and rules, from the ini file's folder on; brokers then check",
 }
@@ -50,6 +51,7 @@ _DEFAULTS = {
     "pocketmq_host": "127.0.0.1",
     "pocketmq_noproc": "",
     "pocketmq_tls": "false",
+    "pocketmq_members_must_prove": "false",
     "pocketmq_ca_file": "",
     "pocketmq_users": "",
 }
@@ -135,7 +137,16 @@ def pocketmq_cluster_factory(
     shape, folders = _shape(request.config), itertools.count(1)
     usual: dict[str, Any] = {
         name: getattr(shape, name)
-        for name in ("mode", "brokers", "nameservers", "proxy", "profile", "host", "tls")
+        for name in (
+            "mode",
+            "brokers",
+            "nameservers",
+            "proxy",
+            "profile",
+            "host",
+            "tls",
+            "members_must_prove",
+        )
     }
     if (access := shape.access) is not None:
         usual |= {"users": access.users, "super_users": access.super_users, "acl": access.rules}
@@ -271,6 +282,7 @@ def _shape(config: pytest.Config, clock: ClockKind = "real") -> ClusterShape:
         host=_option(config, "pocketmq_host"),
         access=_access(config),
         tls=_flag(config, "pocketmq_tls"),
+        members_must_prove=_flag(config, "pocketmq_members_must_prove"),
     )
 
 

@@ -21,23 +21,26 @@ from pocketmq.cluster.errors import WrongStateError
 from pocketmq.operation.control.processor import event_log
 from pocketmq.operation.faults.rule_book import RuleBook
 from pocketmq.operation.faulty_network.faulty_tcp import FaultyTcp
-from pocketmq.operation.tls.options import TlsOptions
+from pocketmq.operation.membership.members import Members
+from pocketmq.operation.membership.network import MemberNetwork
+from pocketmq.operation.membership.options import SecurityOptions
 from pocketmq.operation.tls.role_tls import RoleTls
 from pocketmq.protocol.budget import BudgetSource, default_budget
 from pocketmq.protocol.command import VERSION_5_3_3, Encoding
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.signing import Credentials
 from pocketmq.protocol.transport.channel import Channel
-from pocketmq.protocol.transport.network import MakeProtocol, OnChannel
+from pocketmq.protocol.transport.network import MakeProtocol, Network, OnChannel
 from pocketmq.protocol.transport.tcp import TcpListener, TcpStreams
 from pocketmq.runtime.addresses import address_text
-from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.clock import Clock, SystemClock
 from pocketmq.runtime.loop_thread import LoopThread
+from pocketmq.runtime.tasks import TaskOwner
 from pocketmq.testing.killable_stream import KillableStream
 
 T = TypeVar("T")
 
-PERMISSIVE: Final = TlsOptions()
+PERMISSIVE: Final = SecurityOptions()
 """TLS and plaintext on each port, as RocketMQ's roles have them."""
 
 
@@ -62,24 +65,38 @@ class RoleSeams:
     Args:
         name: Name of the role, also in fault rules.
         clock: The role's own clock; a cluster's clocks are moved together.
-        tls: Of its ports and connections.
+        security: TLS of its ports and connections, and whether members must prove who they are.
     """
 
-    def __init__(self, name: str, clock: Clock, tls: TlsOptions) -> None:
+    def __init__(self, name: str, clock: Clock, security: SecurityOptions) -> None:
         self.clock = clock
         # Always on: the report of a failed test needs events, which roles otherwise record only on
         # request.
         self.events = event_log(name, clock, always=True)
         book = RuleBook(name, clock.time_ms, self.events)
-        self.network = TrackedNetwork(book, RoleTls(tls))
+        tls = RoleTls(security)
+        self.sockets = TrackedNetwork(book, tls)
+        self.members: Members | None = None
+        """Who has proven to be a member of the cluster; None: nobody has to."""
+        self.network: Network = self.sockets
+        secret = security.member_secret()
+        if secret is not None:
+            self.members = Members(secret)
+            self.network = MemberNetwork(self.sockets, self.members)
         self.disk = KillableDisk(book)
+        # Files change in real time. The tasks end with the role's loop.
+        self._watches = TaskOwner(f"files of {name}")
+        if tls.is_watching:
+            self._watches.start(tls.watch(SystemClock()), name="certificates")
+        if self.members is not None:
+            self._watches.start(self.members.watch(SystemClock()), name="member secret")
 
     def cut(self) -> None:
         """Reset every connection, and drop all later writes to the disk."""
         # The disk first: resetting a connection wakes tasks, which must not be able to save any
         # more.
         self.disk.cut()
-        self.network.cut()
+        self.sockets.cut()
 
 
 class RoleThread:
@@ -92,7 +109,7 @@ class RoleThread:
         make: Makes a server for each start.
         make_clock: Makes the clock for each start, inside the role's loop.
         host: Where its server listens.
-        tls: Of its ports and connections.
+        security: TLS of its ports and connections, and whether members must prove who they are.
     """
 
     def __init__(
@@ -104,9 +121,9 @@ class RoleThread:
         make_clock: Callable[[], Clock],
         *,
         host: str = "127.0.0.1",
-        tls: TlsOptions = PERMISSIVE,
+        security: SecurityOptions = PERMISSIVE,
     ) -> None:
-        self._tls = tls
+        self._security = security
         self.name = name
         self.role = role
         self.port = 0
@@ -203,7 +220,7 @@ class RoleThread:
             stillness.end(seams.cut)  # before any other callback of the loop
         await asyncio.to_thread(seams.disk.close_workers)
         # Sockets must be gone before `restart` binds the same port.
-        await self._thread.run(seams.network.gone())
+        await self._thread.run(seams.sockets.gone())
         abort = getattr(self._server, "abort", None)  # a proxy has sockets beside the network's
         if abort is not None:
             await self._thread.run(abort())
@@ -218,7 +235,7 @@ class RoleThread:
         return await self._thread.run(coroutine)
 
     async def _begin(self) -> None:
-        self._seams = RoleSeams(self.name, self._make_clock(), self._tls)
+        self._seams = RoleSeams(self.name, self._make_clock(), self._security)
         self._server = self._make(self._seams, self.port)
         await self._server.start()
         # The port stays the same over all starts: clients and nameservers know the role by its

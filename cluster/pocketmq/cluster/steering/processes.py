@@ -53,6 +53,7 @@ class RoleProcesses:
             profile=shape.profile,
             events=True,
             tls=shape.tls,
+            members_must_prove=shape.members_must_prove,
         )
         access = shape.access
         if access is None:

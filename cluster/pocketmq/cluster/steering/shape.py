@@ -40,6 +40,8 @@ class ClusterShape:
     """Who may do what; None: brokers look at no signature."""
     tls: bool = False
     """TLS on every port, and nothing else."""
+    members_must_prove: bool = False
+    """With TLS: nameservers and replication take requests of the cluster's own only."""
 
     def __post_init__(self) -> None:
         for name, given, known in (
@@ -49,6 +51,10 @@ class ClusterShape:
             if given not in known:
                 # Types do not prevent this: a program without type checks may pass anything.
                 raise ConfigError(name, f"{given!r} is none", advice=f"write {' or '.join(known)}")
+        if self.members_must_prove and not self.tls:
+            raise ConfigError(
+                "members_must_prove", "a proof is one of a TLS connection", advice="add tls=True"
+            )
         for name, count, least in (
             ("nameservers", self.nameservers, 1),
             # Without brokers a cluster of nameservers can still be useful.

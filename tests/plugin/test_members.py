@@ -1,0 +1,96 @@
+"""A test's cluster whose members must prove who they are."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from pathlib import Path
+
+import pytest
+
+from pocketmq.client import Admin, Message, Producer
+from pocketmq.client.config import ClientOptions
+from pocketmq.cluster.steering.errors import WrongClusterError
+from pocketmq.operation.membership.options import MEMBER_VARIABLE
+from pocketmq.protocol.errors import BrokerError
+from pocketmq.runtime.errors import ConfigError
+from pocketmq.testing.cluster import Cluster, start_cluster
+from support.eventually import PATIENCE_MS, eventually
+
+
+def secured(cluster: Cluster) -> ClientOptions:
+    """Options of a client that proves nothing."""
+    return {"nameservers": cluster.nameservers, "tls": True, "tls_ca_file": cluster.ca_file}
+
+
+def say_a_value(cluster: Cluster) -> None:
+    with cluster.sync.admin() as admin:
+        admin.put_kv("ORDER_TOPIC_CONFIG", "orders", "broker-a:1")
+        assert admin.get_kv("ORDER_TOPIC_CONFIG", "orders") == "broker-a:1"
+
+
+async def test_threads_prove_who_they_are_and_strangers_change_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with start_cluster(
+        tls=True, members_must_prove=True, clock="manual", data=tmp_path / "data"
+    ) as cluster:
+        topic = await cluster.create_topic("orders")
+        async with Producer("shop", send_timeout_ms=PATIENCE_MS, **secured(cluster)) as producer:
+            await producer.send(Message(topic, b"needs no secret"))
+        await asyncio.to_thread(say_a_value, cluster)
+
+        async with Admin(**secured(cluster)) as stranger:
+            with pytest.raises(BrokerError, match=MEMBER_VARIABLE):
+                await stranger.put_kv("ORDER_TOPIC_CONFIG", "orders", "elsewhere:1")
+        monkeypatch.setenv(MEMBER_VARIABLE, str(cluster.member_secret_file))
+        async with Admin(**secured(cluster)) as member:
+            await member.put_kv("ORDER_TOPIC_CONFIG", "orders", "broker-a:2")
+
+        # All of it again after a kill and a move of the time.
+        await cluster.kill("nameserver-1")
+        await cluster.restart("nameserver-1")
+        await cluster.advance(minutes=2)
+        await asyncio.to_thread(say_a_value, cluster)
+
+
+async def test_running_threads_use_a_secret_that_was_changed(tmp_path: Path) -> None:
+    with start_cluster(tls=True, members_must_prove=True, data=tmp_path / "data") as cluster:
+        path, roles = cluster.member_secret_file, cluster.control.roles
+        old, new = path.read_text().strip(), secrets.token_hex(32)
+        for step, lines in enumerate([[old, new], [new, old], [new]], start=1):
+            coming = path.with_name("coming")
+            coming.touch(0o600)
+            coming.write_text("\n".join(lines))
+            coming.rename(path)
+
+            def loaded(times: int = step) -> bool:
+                tails = (roles.log_tail(each, 1_000) for each in roles.names)
+                return all(tail.count("member.secret_loaded") == times for tail in tails)
+
+            await eventually(loaded, "every role has read it")
+        await asyncio.to_thread(say_a_value, cluster)
+
+
+@pytest.mark.cluster
+def test_processes_prove_who_they_are(tmp_path: Path) -> None:
+    with start_cluster(
+        tls=True, members_must_prove=True, mode="processes", clock="manual", data=tmp_path / "data"
+    ) as cluster:
+        say_a_value(cluster)
+        # Files are looked at in real time, and not 345,600 times in this move.
+        cluster.sync.advance(hours=48)
+        say_a_value(cluster)
+
+
+def test_members_need_tls() -> None:
+    with (
+        pytest.raises(ConfigError, match="add tls=True"),
+        start_cluster(members_must_prove=True),
+    ):
+        pass
+
+
+def test_a_cluster_without_members_has_no_secret() -> None:
+    with start_cluster() as cluster, pytest.raises(WrongClusterError, match="members_must_prove"):
+        _ = cluster.member_secret_file
