@@ -239,6 +239,58 @@ async def test_a_file_that_was_missing_at_the_start_is_used_when_it_comes(
         assert await shows(address) == "one"
 
 
+async def test_what_a_role_trusts_and_shows_where_it_connects_is_renewed_too(
+    tmp_path: Path,
+) -> None:
+    pair, options = files_in(tmp_path, "one")
+    shutil.copy(pair.certificate, tmp_path / "ca.pem")
+    role = RoleTls(
+        replace(
+            options,
+            tls_enable=True,
+            tls_client_auth_server=True,
+            tls_client_trust_cert_path=tmp_path / "ca.pem",
+            tls_client_cert_path=pair.certificate,
+            tls_client_key_path=pair.key,
+            tls_server_need_client_auth="require",
+            tls_server_auth_client=True,
+            tls_server_trust_cert_path=tmp_path / "ca.pem",
+        )
+    )
+    # Both ends of a cluster with one certificate, which are members of it by that.
+    network = TcpNetwork(server_tls=role.server, client_tls=role.client)
+
+    async def talks() -> bool:
+        try:
+            async with connected(network, address) as channel:
+                await channel.request(Word(word="hello"))
+        except RemotingError:
+            return False
+        return True
+
+    async with served(network, Echo().dispatcher) as (_, address):
+        assert await talks()
+        async with connected(network, address) as old:
+            copied(tmp_path, "two")
+            await role.look()
+            assert not await talks()  # nobody trusts the new one yet
+            shutil.copy(own_pair("two").certificate, tmp_path / "ca.pem")
+            with own_logs() as logs:
+                await role.look()
+            assert {each["event"] for each in logs} == {
+                "tls.certificate_loaded",
+                "tls.client_files_loaded",
+            }
+            assert await talks()
+            (tmp_path / "ca.pem").write_text("-----BEGIN NOTHING-----\n")
+            with own_logs() as logs:
+                await role.look()
+            told = [each["what_now"] for each in logs]
+            assert "the role connects as before" in told
+            assert await talks()
+            assert (await old.request(Word(word="still here"))).code == 0
+
+
 def test_a_key_that_rocketmq_cannot_read_is_refused_with_how_to_convert_it(tmp_path: Path) -> None:
     # Y-4: PKCS#8 only
     from cryptography.hazmat.primitives import serialization

@@ -176,6 +176,16 @@ class TlsOptions:
         )  # fmt: skip
         return tuple(each.expanduser() for each in named if each is not None)
 
+    @property
+    def client_files(self) -> tuple[Path, ...]:
+        """The same of the role's own connections."""
+        if self.tls_test_mode_enable:
+            return ()
+        named = (
+            self.tls_client_cert_path, self.tls_client_key_path, self.tls_client_trust_cert_path
+        )  # fmt: skip
+        return tuple(each.expanduser() for each in named if each is not None)
+
     def server_context(self) -> ssl.SSLContext:
         """The `ssl.SSLContext` of the ports, from files.
 

@@ -7,6 +7,9 @@
                                              the files has changed, or has come
     files changed (looked at every 500 ms)   from the files; if they cannot be used, the one before
 
+RocketMQ keeps the context of connections that a role makes. Here it is renewed as that of its
+ports: a cluster whose roles trust one certificate could not get another one.
+
 Connections that exist keep their context (Y-6).
 """
 
@@ -16,7 +19,7 @@ import asyncio
 import contextlib
 import ssl
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -47,6 +50,43 @@ def read_file(path: Path) -> bytes | None:
         return None
 
 
+class _Pair:
+    """A certificate, its key and who is trusted: files of one context, and which have changed.
+
+    Args:
+        files: Which there are.
+    """
+
+    def __init__(self, files: Iterable[Path] = ()) -> None:
+        self.files = frozenset(files)
+        self._changed: set[Path] = set()
+        """Since the context was made."""
+
+    def change(self, path: Path) -> None:
+        """A file is another one."""
+        if path in self.files:
+            self._changed.add(path)
+
+    def is_due(self, certificate: Path | None, key: Path | None, trust: Path | None) -> bool:
+        """Whether to make the context anew: certificate and key only count together (Y-6).
+
+        They are rarely written in one moment, and a new certificate with the old key would be
+        refused. Trusted authorities have no counterpart to wait for.
+        """
+        own = {each.expanduser() for each in (certificate, key) if each is not None}
+        is_due = bool(own) and own <= self._changed
+        return is_due or (trust is not None and trust.expanduser() in self._changed)
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether any file has."""
+        return bool(self._changed)
+
+    def use(self) -> None:
+        """The context is made of the files as they are now."""
+        self._changed.clear()
+
+
 class RoleTls:
     """TLS of one role.
 
@@ -69,16 +109,18 @@ class RoleTls:
         self._context: ssl.SSLContext | None = None
         self._says_why = True
         """The log has not said yet why there is no certificate."""
-        self._watched: tuple[Path, ...] = ()
         self._seen: dict[Path, bytes] = {}
-        """What those of them hold that are there."""
-        self._changed: set[Path] = set()
-        """Since the context was made."""
+        """What the files hold that are there."""
+        self._ports = _Pair()
+        self._connections = _Pair()
         self.client: ClientTls | None = None
         """Of connections that the role makes; None: they are in plaintext."""
         # As in RocketMQ, the file does not decide this. A fault ends the start: the role could
         # reach nobody.
         if options.tls_enable:
+            # Read the contents before loading: a change in between is then noticed.
+            self._connections = _Pair(now.client_files)
+            self._seen = self._contents()
             self.client = ClientTls(now.client_context())
         self.server: ServerTls | None = None
         """Of the role's ports; None: `disabled`."""
@@ -86,16 +128,15 @@ class RoleTls:
             return
         self.server = ServerTls(self._now, enforces=options.tls_server_mode == "enforcing")
         if self._takes_files:
-            # Read the contents before loading: a change in between is then noticed.
-            self._watched = now.server_files
-            self._seen = self._contents()
+            self._ports = _Pair(now.server_files)
+            self._seen = self._contents() | self._seen
             # A fault does not end the role, whose port still serves plaintext.
             self._load(now, "TLS peers are hung up on until the files are mended")
 
     @property
     def is_watching(self) -> bool:
         """Whether there are files to `watch`."""
-        return bool(self._watched)
+        return bool(self._ports.files | self._connections.files)
 
     async def watch(self, clock: Clock) -> None:
         """Look at the files until cancelled.
@@ -108,38 +149,41 @@ class RoleTls:
             await self.look()
 
     async def look(self) -> None:
-        """Renew the ports' context if files have changed: certificate and key only together (Y-6).
+        """Renew the contexts of which files have changed.
 
         A file that is gone counts as unchanged: it is about to be replaced.
         """
         # In a thread, as files may lie on a disk that is slow or away.
         found = await asyncio.to_thread(self._contents)
+        is_same = True
         for path, content in found.items():
-            # Collected over several looks: certificate and key are rarely written in one moment,
-            # and a new certificate with the old key would be refused.
             if content != self._seen.get(path):
+                is_same = False
                 self._seen[path] = content
-                self._changed.add(path)
-        if not self._changed:
+                self._ports.change(path)
+                self._connections.change(path)
+        if is_same:
             return
         try:
             now = self._given.with_file()
         except ConfigError as exc:
             self._keep(exc)
             return
-        trust = now.tls_server_trust_cert_path
-        pair = {now.tls_server_cert_path, now.tls_server_key_path} - {None}
         # Use the present options: their file may name other files than at the start.
-        own = {each.expanduser() for each in pair if each is not None}
-        # Trusted authorities have no counterpart to wait for.
-        trust_changed = trust is not None and trust.expanduser() in self._changed
-        if self._context is None:
+        if self._context is None and self._ports.has_changed:
             # There is no pair of before that still fits together, so each change may be the mend.
-            self._changed.clear()
+            self._ports.use()
             self._load(now, "TLS peers are hung up on until the files are mended")
-        elif trust_changed or own <= self._changed:
-            self._changed.clear()
+        elif self._ports.is_due(
+            now.tls_server_cert_path, now.tls_server_key_path, now.tls_server_trust_cert_path
+        ):
+            self._ports.use()
             self._load(now, "connections go on with the certificate of before")
+        if self._connections.is_due(
+            now.tls_client_cert_path, now.tls_client_key_path, now.tls_client_trust_cert_path
+        ):
+            self._connections.use()
+            self._load_client(now)
 
     # -- inside -----------------------------------------------------------------------------
 
@@ -190,6 +234,15 @@ class RoleTls:
                     "certificate would do, so that none is asked for",
                 )
 
+    def _load_client(self, options: TlsOptions) -> None:
+        assert self.client is not None  # else none of its files is watched
+        try:
+            self.client.context = options.client_context()
+        except ConfigError as exc:
+            self._keep(exc, "the role connects as before")
+        else:
+            log.info("tls.client_files_loaded", certificate=str(options.tls_client_cert_path))
+
     def _keep(self, exc: ConfigError, otherwise: str = "") -> None:
         log.error(
             "tls.certificate_refused", reason=str(exc),
@@ -198,7 +251,7 @@ class RoleTls:
 
     def _contents(self) -> dict[Path, bytes]:
         found: dict[Path, bytes] = {}
-        for path in self._watched:
+        for path in self._ports.files | self._connections.files:
             with contextlib.suppress(OSError):
                 content = self._read(path)
                 if content is not None:

@@ -9,10 +9,11 @@ import ssl
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class ClientTls:
     """TLS of the connections that one client or role makes."""
 
     context: ssl.SSLContext
+    """Of new connections."""
     server_name: str | None = None
     """What the servers' certificates must be for. RocketMQ never looks at names (Y-4)."""
