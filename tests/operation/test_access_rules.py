@@ -20,6 +20,7 @@ from pocketmq.operation.access.rules import (
     PolicyType,
     Verdict,
     decide,
+    is_address_or_network,
     named,
 )
 from pocketmq.protocol.bodies.access import AclInfo
@@ -101,10 +102,22 @@ def test_a_longer_prefix_decides_from_5_4_on() -> None:
         ("0.0.0.0/0", "1.2.3.4", True),
         ("fe80::/10", "fe80::1", True),
         ("fe80::/10", "10.0.0.1", False),
+        ("10.0.0.0/8", "2001:db8::1", False),
+        ("::/0", "10.0.0.1", True),  # RocketMQ compares numbers
+        # Java has no address of IPv6 that is one of IPv4.
+        ("::ffff:10.0.0.0/24", "10.0.0.9", True),
+        ("::ffff:10.0.0.0/24", "11.0.0.9", False),
+        ("10.0.0.0/8", "::ffff:10.1.2.3", True),
     ],
 )
 def test_a_rule_counts_for_clients_of_its_networks(network: str, ip: str, is_in: bool) -> None:
     assert verdict(entry("Topic:orders", Decision.ALLOW, network), ip=ip).is_allowed is is_in
+
+
+def test_an_address_of_ipv4_has_32_bits_however_it_is_written() -> None:
+    assert is_address_or_network("::ffff:10.0.0.0/24")
+    assert not is_address_or_network("::ffff:10.0.0.0/104")
+    assert is_address_or_network("2001:db8::/104")
 
 
 @pytest.mark.parametrize(

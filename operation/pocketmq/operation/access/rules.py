@@ -368,7 +368,7 @@ def is_address_or_network(text: str) -> bool:
             host, _, bits = text.partition("/")
             # The host may have bits set after the prefix, as in RocketMQ; `ip_network` would refuse
             # them.
-            return 0 <= int(bits) <= ipaddress.ip_address(host).max_prefixlen
+            return 0 <= int(bits) <= _address(host).max_prefixlen
         ipaddress.ip_address(text)
     except ValueError:
         return False
@@ -379,7 +379,21 @@ def _in_range(ip: str, network: str) -> bool:
     host, slash, bits = network.partition("/")
     if not slash:
         return ip == network
-    start = ipaddress.ip_address(host)
+    start = _address(host)
     rest = start.max_prefixlen - int(bits)
     # As in RocketMQ, addresses are compared as numbers, even those of different families.
-    return int(ipaddress.ip_address(ip)) >> rest == int(start) >> rest
+    return int(_address(ip)) >> rest == int(start) >> rest
+
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """An address of IPv4 also where it is written as one of IPv6, as Java's InetAddress has it.
+
+    Otherwise `::ffff:10.0.0.0/24` would begin with zeros, and be for every client of IPv4.
+
+    Raises:
+        ValueError: it is none.
+    """
+    found = ipaddress.ip_address(text)
+    if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
+        return found.ipv4_mapped
+    return found
