@@ -6,6 +6,7 @@ What is refused changes nothing: nothing is stored, and the accounts stay as the
 from __future__ import annotations
 
 import asyncio
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -190,3 +191,39 @@ async def test_mqadmin_with_a_key_makes_the_users_and_rules_that_were_exported(
             assert "success" in await ask(line, "adminkey:admin-secret"), line
         assert await admin.users() == users
         assert await admin.rules() == rules
+
+
+@pytest.mark.nightly
+async def test_each_command_of_mqadmin_for_users_and_rules_works(tmp_path: Path) -> None:
+    async with with_users(tmp_path) as found:
+        here = found.broker.address
+
+        async def ask(command: str, *words: str) -> str:
+            where = ("-f", here, "-t", here) if command.startswith("copy") else ("-b", here)
+            key = "adminkey:admin-secret"
+            return await mqadmin(found, "5.3.3", command, *where, *words, key=key)
+
+        who = ("-s", "User:mail")
+        rule = ("-r", "Topic:letters", "-d")
+        assert "success" in await ask("createUser", "-u", "mail", "-p", "mail-secret")
+        assert re.search(r"mail +mail-secret +Normal +enable", await ask("getUser", "-u", "mail"))
+        assert "success" in await ask("updateUser", "-u", "mail", "-s", "disable")
+        listed = await ask("listUser")
+        assert re.search(r"mail +mail-secret +Normal +disable", listed)
+        assert "shopkey" in listed
+        assert "mail" not in await ask("listUser", "-f", "shop")
+        assert "success" in await ask("copyUser", "-u", "mail")
+        made = (*who, *rule, "Allow", "-a", "Pub", "-i", "10.0.0.1")
+        assert "success" in await ask("createAcl", *made)
+        shown = await ask("getAcl", *who)
+        assert re.search(
+            r"User:mail +Custom +Topic:letters +.*Pub.* +.*10\.0\.0\.1.* +Allow", shown
+        )
+        assert "success" in await ask("updateAcl", *who, *rule, "Deny", "-a", "Pub,Sub")
+        shown = await ask("listAcl", *who)
+        assert re.search(r"User:mail +Custom +Topic:letters +.*Pub.*Sub.* +Deny", shown)
+        assert "success" in await ask("copyAcl", *who)
+        assert "success" in await ask("deleteAcl", *who, "-r", "Topic:letters")
+        assert "Topic:letters" not in await ask("listAcl")
+        assert "success" in await ask("deleteUser", "-u", "mail")
+        assert "mail" not in await ask("listUser")
