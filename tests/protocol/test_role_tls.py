@@ -277,7 +277,7 @@ async def test_what_a_role_trusts_and_shows_where_it_connects_is_renewed_too(
             shutil.copy(own_pair("two").certificate, tmp_path / "ca.pem")
             with own_logs() as logs:
                 await role.look()
-            assert {each["event"] for each in logs} == {
+            assert {each["event"] for each in logs} >= {
                 "tls.certificate_loaded",
                 "tls.client_files_loaded",
             }
@@ -285,7 +285,7 @@ async def test_what_a_role_trusts_and_shows_where_it_connects_is_renewed_too(
             (tmp_path / "ca.pem").write_text("-----BEGIN NOTHING-----\n")
             with own_logs() as logs:
                 await role.look()
-            told = [each["what_now"] for each in logs]
+            told = [each.get("what_now") for each in logs]
             assert "the role connects as before" in told
             assert await talks()
             assert (await old.request(Word(word="still here"))).code == 0
