@@ -12,6 +12,7 @@ from pocketmq.protocol.body import decode_body, parse_mq_key
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command, Encoding
 from pocketmq.protocol.headers.offsets import ResetOffsetRequestHeader
+from pocketmq.protocol.headers.topics import UpdateAndCreateTopicRequestHeader
 from pocketmq.runtime.profile import PROFILE_4_9
 from support.broker_rig import START_MS, BrokerRig, Voice, consumer, running_broker
 
@@ -86,6 +87,16 @@ async def test_5_x_refuses_what_cannot_be_reset(  # E-29
     await ten_messages(rig, voice)
     assert (await voice.ask(reset(**fields))).code == code
     assert rig.broker.offsets.pending_reset("readers", "orders", 0) is None
+
+
+async def test_5_x_refuses_a_topic_without_queues_to_read_from(voice: Voice) -> None:  # E-29
+    await voice.heartbeat(consumers=[consumer()])
+    topic = UpdateAndCreateTopicRequestHeader(
+        topic="written", read_queue_nums=0, write_queue_nums=2, perm=6
+    )
+    assert (await voice.ask(topic)).code == 0
+    reply = await voice.ask(reset(topic="written"))
+    assert (reply.code, "No queues to reset" in str(reply.remark)) == (1, True)
 
 
 async def test_4_9_pushes_the_offsets_to_every_member(  # E-28 (220), 6, trap 6

@@ -15,15 +15,21 @@ from support.eventually import eventually
 from support.hanging_disk import HangingDisk
 
 
-async def reply_to_nobody(voice: Voice) -> Command:
+async def reply_to_nobody(
+    voice: Voice,
+    topic: str = "DefaultCluster_REPLY_TOPIC",
+    *,
+    template: str = "TBW102",
+    queue: int = 0,
+) -> Command:
     """A reply whose requester is not connected; it is stored all the same."""
     return await voice.ask(
         SendReplyMessageRequestHeaderV2(
             producer_group="repliers",
-            topic="DefaultCluster_REPLY_TOPIC",
-            default_topic="TBW102",
+            topic=topic,
+            default_topic=template,
             default_topic_queue_nums=4,
-            queue_id=0,
+            queue_id=queue,
             sys_flag=0,
             born_timestamp=START_MS,
             flag=0,
@@ -31,6 +37,20 @@ async def reply_to_nobody(voice: Voice) -> Command:
         ),
         b"42",
     )
+
+
+async def test_a_reply_is_checked_as_a_send_is(voice: Voice) -> None:  # R-10, B-110
+    assert (await reply_to_nobody(voice, "a.b")).code == ResponseCode.INVALID_PARAMETER
+    assert (await reply_to_nobody(voice, "SCHEDULE_TOPIC_XXXX")).code == ResponseCode.NO_PERMISSION
+    unknown = await reply_to_nobody(voice, "unknown", template="none")
+    assert unknown.code == ResponseCode.TOPIC_NOT_EXIST
+    # Made from the template, and stored in; the code is that of the push (R-12).
+    assert (await reply_to_nobody(voice, "made")).code == ResponseCode.SYSTEM_ERROR
+    assert (await voice.pull("made")).bodies == [b"42"]
+    assert (await reply_to_nobody(voice, "made", queue=4)).code == ResponseCode.INVALID_PARAMETER
+    await voice.create_topic("unwritable", perm=4)
+    await reply_to_nobody(voice, "unwritable")
+    assert (await voice.pull("unwritable")).bodies == [b"42"]
 
 
 async def test_a_reply_that_is_not_on_the_disk_has_no_place(tmp_path: Path) -> None:

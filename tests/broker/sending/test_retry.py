@@ -80,6 +80,8 @@ def test_the_copy_keeps_the_message_and_remembers_where_it_came_from() -> None: 
     assert (message.flag, message.born_timestamp_ms) == (7, 11)
     assert message.born_host == pack_host("10.0.0.1", 99)
     assert message.reconsume_times == 3
+    most, _ = sent_back(decode_record(record(2**31 - 1)), "%RETRY%readers", 0, 5, HOST)
+    assert most.reconsume_times == -(2**31), "as Java counts on"
     assert message.tags_code == 2598919
     assert not message.wait_store_ok
     assert properties == {

@@ -103,6 +103,11 @@ def test_the_unit_bit_comes_from_the_send(  # B-12
     assert plain is not None
     assert retry is not None
     assert (plain.topic_sys_flag, retry.topic_sys_flag) == (0, 0)
+    of_a_unit = table().create_for_send(
+        "%RETRY%readers", "TBW102", 4, now_ms=NOW_MS, unit_mode=True
+    )
+    assert of_a_unit is not None
+    assert of_a_unit.topic_sys_flag == 2
 
 
 def test_the_unit_bit_of_a_retry_topic_is_another() -> None:  # B-21

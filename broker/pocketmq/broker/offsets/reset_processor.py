@@ -117,6 +117,8 @@ class ResetProcessor:
                     f"which has {low} to {high}"
                 )
             table[queue_id] = offset
+        if not table:
+            raise _out_of_range(f"No queues to reset: {header.topic} has none to read from")
         for queue_id, offset in table.items():
             self._offsets.assign_reset(header.group, header.topic, queue_id, offset)
         return table

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.groups.assembly import Groups
 from pocketmq.broker.replies.reply_processor import ReplyProcessor
+from pocketmq.broker.sending.assembly import send_checks
 from pocketmq.broker.sending.stamp import traced
 from pocketmq.broker.storing.assembly import Storing
 from pocketmq.broker.subject import Subject
@@ -15,7 +16,7 @@ def assemble_replies(core: BrokerCore, topics: Topics, groups: Groups, storing: 
     """Hands replies to requesters, which are producers of this broker."""
     processor = ReplyProcessor(
         groups.producers,
-        topics.configs,
+        send_checks(core, topics),
         storing.puts,
         core.address,
         core.clock,

@@ -12,10 +12,10 @@ from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.groups.producers import ProducerManager
 from pocketmq.broker.replies.reply_messages import SendHeader, pushed, requester_of, stored
 from pocketmq.broker.sending.incoming import packed_address
+from pocketmq.broker.sending.send_checks import SendChecks
 from pocketmq.broker.sending.stamp import REGION, TRACE_ON
 from pocketmq.broker.store import PutStatus
 from pocketmq.broker.storing.safe_puts import SafePuts
-from pocketmq.broker.topics.topic_configs import TopicConfigManager
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
@@ -26,11 +26,8 @@ from pocketmq.protocol.headers.replies import (
 )
 from pocketmq.protocol.headers.send import SendMessageResponseHeader
 from pocketmq.protocol.messages.ids import offset_msg_id
-from pocketmq.protocol.messages.validation import NOT_ALLOWED_SEND
-from pocketmq.protocol.scalars import Perm
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.runtime.clock import Clock
-from pocketmq.runtime.words import counted
 
 log = structlog.get_logger()
 
@@ -43,7 +40,7 @@ class ReplyProcessor:
 
     Args:
         producers: connections by client id.
-        topics: the reply topic must be there.
+        checks: those of sends.
         puts: store replies.
         address: of this broker.
         clock: the time.
@@ -54,7 +51,7 @@ class ReplyProcessor:
     def __init__(
         self,
         producers: ProducerManager,
-        topics: TopicConfigManager,
+        checks: SendChecks,
         puts: SafePuts,
         address: BrokerAddress,
         clock: Clock,
@@ -63,7 +60,7 @@ class ReplyProcessor:
         store_replies: Callable[[], bool],
     ) -> None:
         self._producers = producers
-        self._topics = topics
+        self._checks = checks
         self._puts = puts
         self._address = address
         self._clock = clock
@@ -123,31 +120,16 @@ class ReplyProcessor:
         """The queue to store in.
 
         Raises:
-            RequestRefusedError: TOPIC_NOT_EXIST (17), NO_PERMISSION (16), MESSAGE_ILLEGAL (13).
+            RequestRefusedError: as of a send (R-10).
         """
-        if header.topic in NOT_ALLOWED_SEND:
-            raise RequestRefusedError(
-                ResponseCode.NO_PERMISSION,
-                f"topic {header.topic} is the broker's own; replies go to <cluster>_REPLY_TOPIC",
-            )
-        config = self._topics.get(header.topic)
-        if config is None:
-            raise RequestRefusedError(
-                ResponseCode.TOPIC_NOT_EXIST,
-                f"reply topic {header.topic} does not exist here; replies go to "
-                "<cluster>_REPLY_TOPIC of the cluster that the request came from",
-            )
-        if not config.perm & Perm.WRITE:
-            raise RequestRefusedError(
-                ResponseCode.NO_PERMISSION, f"topic {header.topic} may not be written to"
-            )
-        if header.queue_id >= config.write_queue_nums:
-            raise RequestRefusedError(
-                ResponseCode.INVALID_PARAMETER,
-                f"queue id {header.queue_id} is illegal: topic {header.topic} has "
-                f"{counted(config.write_queue_nums, 'write queue')}",
-            )
-        return max(0, header.queue_id)
+        try:
+            plan = self._checks.plan_for(header, self._clock.time_ms())
+            if header.queue_id >= plan.queue_limit:
+                raise self._checks.bad_queue(plan, header.queue_id)
+        except RequestRefusedError as exc:
+            exc.header = {"MSG_REGION": REGION, "TRACE_ON": TRACE_ON}
+            raise
+        return plan.queue_of(header.queue_id)
 
     def _answer(
         self,

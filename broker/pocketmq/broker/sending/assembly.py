@@ -26,6 +26,23 @@ from pocketmq.broker.topics.assembly import Topics
 from pocketmq.protocol.messages.ids import UniqKeyFactory
 
 
+def send_checks(core: BrokerCore, topics: Topics) -> SendChecks:
+    """What decides whether a message is taken: of sends, and of replies (R-10)."""
+    profile = core.profile.broker
+    checks = SendChecks(
+        topics.configs,
+        broker_name=core.config.name,
+        broker_permission=lambda: core.config.broker_permission,
+        invalid_parameter_code=profile.invalid_parameter_code,
+        max_retry_topic_chars=profile.retry_topic_max_chars,
+    )
+    # Plans include the permission, so they are made anew when it changes.
+    core.options.changed.connect(
+        lambda names: checks.permission_changed() if PERMISSION in names else None
+    )
+    return checks
+
+
 def assemble_sending(
     core: BrokerCore,
     topics: Topics,
@@ -36,17 +53,7 @@ def assemble_sending(
 ) -> Subject:
     """Listens to `topic_changed`, through the table of topics."""
     config, profile, clock, address = core.config, core.profile.broker, core.clock, core.address
-    checks = SendChecks(
-        topics.configs,
-        broker_name=config.name,
-        broker_permission=lambda: core.config.broker_permission,
-        invalid_parameter_code=profile.invalid_parameter_code,
-        max_retry_topic_chars=profile.retry_topic_max_chars,
-    )
-    # Plans include the permission, so they are made anew when it changes.
-    core.options.changed.connect(
-        lambda names: checks.permission_changed() if PERMISSION in names else None
-    )
+    checks = send_checks(core, topics)
     stamp = BrokerStamp(
         address,
         config.cluster_name,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pocketmq.broker.store.stored_message import StoredMessage
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
 from pocketmq.protocol.hosts import pack_host, parse_host_text
+from pocketmq.protocol.java import to_int32
 from pocketmq.protocol.messages import properties as names
 from pocketmq.protocol.messages.message import MessageExt
 from pocketmq.protocol.messages.properties import encode_again
@@ -99,7 +100,8 @@ def sent_back(
         born_timestamp_ms=record.born_timestamp_ms,
         born_host=pack_host(*parse_host_text(record.born_host)),
         store_host=store_host,
-        reconsume_times=record.reconsume_times + 1,
+        # As Java's int, which begins anew: a message may be sent with the largest number there is.
+        reconsume_times=to_int32(record.reconsume_times + 1),
         tags_code=tags_code(properties.get(names.TAGS)),
         uniq_key=properties.get(names.UNIQ_KEY),
         keys=properties.get(names.KEYS),

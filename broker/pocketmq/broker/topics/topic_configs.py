@@ -207,9 +207,11 @@ class TopicConfigManager:
             default_topic: the template that the producer names, normally TBW102.
             client_queue_nums: most queues the producer wants; negative counts as 0.
             now_ms: when.
-            unit_mode: sets the topic's unit bit.
+            unit_mode: sets the topic's unit bit; of a retry topic, that of subscriptions.
         """
-        sys_flag = TopicSysFlag.UNIT if unit_mode else 0
+        sys_flag = 0
+        if unit_mode:
+            sys_flag = TopicSysFlag.UNIT_SUB if is_retry(topic) else TopicSysFlag.UNIT
         template = self._table.get(default_topic)
         if template is not None and default_topic == AUTO_CREATE_TOPIC and not self.auto_create():
             # A TBW102 from an older topics.json must not create topics when the option forbids it.
