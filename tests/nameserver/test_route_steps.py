@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from pocketmq.nameserver.acting_master import LeastIdChange, has_no_master
 from pocketmq.nameserver.liveness import BrokerKey
@@ -236,6 +237,10 @@ def test_queues_by_hand_and_permissions() -> None:  # N-31, N-32
         for name in ("b", "nobody", "other")
     ]
     table.add_topic("X", queues)
+    assert table.route("X") is None, "a new topic is entered whole or not at all"
+    table.add_topic("X", queues[:1])
+    table.add_topic("X", [replace(queues[0], write_queue_nums=2), *queues[1:]])
+    assert routed(table, "X").queue_datas[0].write_queue_nums == 2
     assert [each.broker_name for each in routed(table, "X").queue_datas] == ["b"]
     assert table.queues.set_perm("b", lambda perm: perm & ~2) == 3
     assert [routed(table, topic).queue_datas[0].perm for topic in "TUVX"] == [4, 4, 6, 4]
@@ -263,6 +268,8 @@ def test_names_of_clusters_and_brokers_and_one_address_to_ask() -> None:  # N-34
     info = table.cluster_info()
     assert info.cluster_addr_table == {"c": ["b", "other"]}
     assert list(info.broker_addr_table) == ["b", "other"]
+    speaks(table, cluster="d", broker_name="other", address="o:0")
+    assert table.system_topics().topic_list == ["c", "b", "other", "d"], "each name once"
 
 
 def test_what_an_option_says_of_topics_that_are_registered_no_more() -> None:  # N-15

@@ -335,10 +335,18 @@ class RouteTable:
         self.queues.delete(topic, self._clusters.get(cluster, {}) if cluster else None)
 
     def add_topic(self, topic: str, queues: Iterable[QueueData]) -> None:
-        """Enter queues by request; ends at the first whose broker is not known (N-32)."""
+        """Enter queues by request; ends at the first whose broker is not known (N-32).
+
+        A topic that is new is then not entered at all.
+        """
+        known: list[QueueData] = []
         for each in queues:
             if each.broker_name not in self._brokers:
-                return
+                if not self.queues.of(topic):
+                    return
+                break
+            known.append(each)
+        for each in known:
             self.queues.put(topic, each)
 
     # -- lists --------------------------------------------------------------------------------
@@ -349,13 +357,14 @@ class RouteTable:
 
     def system_topics(self) -> TopicList:
         """Names of clusters and brokers, which are topics too, and one broker to ask (N-34)."""
-        names: list[str] = []
+        names: dict[str, None] = {}
         for cluster, brokers in self._clusters.items():
-            names += [cluster, *brokers]
+            names[cluster] = None
+            names.update(brokers)  # one may be in two clusters, and is named once
         addresses = (
             address for broker in self._brokers.values() for address in broker.broker_addrs.values()
         )
-        return TopicList(topic_list=names, broker_addr=next(addresses, None))
+        return TopicList(topic_list=list(names), broker_addr=next(addresses, None))
 
     def cluster_info(self) -> ClusterInfo:
         """All brokers and clusters (N-34)."""

@@ -128,8 +128,7 @@ class RegisterProcessor:
                 "broker.ignored", broker=header.broker_name, id=header.broker_id,
                 address=header.broker_addr, reason="its id is held with a newer stateVersion",
             )  # fmt: skip
-            return request.reply(RegisterBrokerResponseHeader())
-        if registered.is_new:
+        elif registered.is_new:
             log.info(
                 "broker.registered", broker=header.broker_name, id=header.broker_id,
                 address=header.broker_addr, cluster=header.cluster_name,
