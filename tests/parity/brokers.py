@@ -25,6 +25,10 @@ SETTINGS: Mapping[str, object] = {
 }
 """Where both leave RocketMQ's defaults, so that a loaded machine does not decide."""
 
+NAMESERVER_SETTINGS: Mapping[str, object] = {"scanNotActiveBrokerInterval": 300}
+"""Silent brokers are looked for every 5 s, longer than a sequence takes."""
+
+PUT_KV_CONFIG = 100
 START_TRIES = 600
 
 
@@ -62,6 +66,53 @@ def both_brokers(folder: Path, settings: Mapping[str, object] | None = None) -> 
             yield Sides(ours, Side("RocketMQ", theirs.broker_addr, theirs.namesrv_addr))
     finally:
         theirs.stop()
+
+
+@contextmanager
+def both_nameservers(folder: Path, settings: Mapping[str, object] | None = None) -> Iterator[Sides]:
+    """The same with a nameserver alone, which stands where a broker would: it is asked."""
+    wanted = {**NAMESERVER_SETTINGS, **(settings or {})}
+    theirs = RealRocketMQ(folder / "theirs" / "store", folder / "theirs", namesrv_settings=wanted)
+    try:
+        theirs.start_namesrv()
+        with _our_nameserver(folder / "ours", wanted) as ours:
+            address = theirs.namesrv_addr
+            # Whether the namespace is there must not depend on what other pairs do meanwhile.
+            for each in (ours, address):
+                fields = {"namespace": "ORDER_TOPIC_CONFIG", "key": "all", "value": "broker-a:4"}
+                assert ask(each, PUT_KV_CONFIG, fields, timeout_s=5.0).code == 0
+            yield Sides(Side("PocketMQ", ours, ours), Side("RocketMQ", address, address))
+    finally:
+        theirs.stop()
+
+
+@contextmanager
+def _our_nameserver(folder: Path, wanted: Mapping[str, object]) -> Iterator[str]:
+    folder.mkdir(parents=True, exist_ok=True)
+    conf = folder / "namesrv.conf"
+    port = free_port()
+    settings = {
+        "bindAddress": "127.0.0.1",
+        "listenPort": port,
+        "kvConfigPath": folder / "kv.json",
+        "configStorePath": folder / "namesrv.properties",
+        **wanted,
+    }
+    conf.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    with (folder / "out").open("wb") as out:
+        process = subprocess.Popen(
+            [
+                sys.executable, "-m", "pocketmq.nameserver", "-c", str(conf), "--profile", "5.3",
+                "--exit-with-parent",
+            ],
+            stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+        )  # fmt: skip
+        try:
+            _until_answered(process, f"127.0.0.1:{port}", GET_CLUSTER_INFO, {}, folder)
+            yield f"127.0.0.1:{port}"
+        finally:
+            process.kill()
+            process.wait()
 
 
 @contextmanager

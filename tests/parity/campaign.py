@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from parity.compare import Difference
-from parity.drawing import drawn, state
 from parity.ledger import Ledger
 from parity.pairs import Outcome, Runner
 from parity.shrinking import shrunk
@@ -26,12 +25,14 @@ class Report:
         drawn_in: code -> pairs in which it was drawn.
         answered: (code, RocketMQ's response code) met at least once.
         failed: seed -> differences that no ledger entry explains.
+        once: those of `failed` that showed no difference of the same kind when asked once more.
     """
 
     pairs: int = 0
     drawn_in: Counter[str] = field(default_factory=Counter)
     answered: set[tuple[str, int]] = field(default_factory=set)
     failed: dict[str, list[Difference]] = field(default_factory=dict)
+    once: set[str] = field(default_factory=set)
 
     def kinds(self) -> dict[tuple[str, str], list[str]]:
         """First difference of each failed pair by its kind -> seeds."""
@@ -44,28 +45,34 @@ class Report:
 async def compare_many(
     runner: Runner,
     ledger: Ledger,
-    seeds: Iterator[str],
+    sequences: Iterator[tuple[str, list[Step]]],
+    state: list[Step],
     *,
-    rough: bool = False,
-    bends: bool = True,
     told: Callable[[Report], None] = lambda _: None,
+    differs: Callable[[str, list[Difference]], None] = lambda _seed, _found: None,
 ) -> Report:
-    """Run the sequences of seeds until there are no more.
+    """Run sequences until there are no more.
 
     Args:
+        sequences: name, or seed, and steps.
+        state: what is asked after each.
         told: called after each pair.
+        differs: called with what nothing explains, before `told`; the pair was asked twice then.
     """
     report = Report()
 
     async def work() -> None:
-        for seed in seeds:
-            steps = drawn(seed, rough=rough, bends=bends)
-            outcome = await runner.run(steps, state())
+        for seed, steps in sequences:
+            outcome = await runner.run(steps, state)
             report.pairs += 1
             report.drawn_in.update({step.code for step in steps})
             report.answered |= outcome.answered
             if left := ledger.unexplained(outcome.found):
+                again = ledger.unexplained((await runner.run(steps, state)).found)
+                if not {each.kind for each in left} & {each.kind for each in again}:
+                    report.once.add(seed)
                 report.failed[seed] = left
+                differs(seed, left)
             told(report)
 
     async with asyncio.TaskGroup() as tasks:
@@ -75,17 +82,20 @@ async def compare_many(
 
 
 async def shortest(
-    runner: Runner, ledger: Ledger, steps: list[Step], kind: tuple[str, str], most_runs: int = 150
+    runner: Runner, ledger: Ledger, whole: list[Step], kind: tuple[str, str], most_runs: int = 150
 ) -> str:
-    """The shortest sequence that still shows a difference of a kind, as a test to paste."""
+    """The shortest sequence that still shows a difference of a kind, as a test to paste.
+
+    Args:
+        whole: a sequence that has shown it, with the state that is asked after it.
+    """
 
     async def shows(candidate: list[Step]) -> bool:
         outcome = await runner.run(candidate)
         return _shown(ledger, outcome, kind)
 
-    whole = [*steps, *state()]
     if not await shows(whole):
-        return "    # not seen again: by chance, or by what another pair did\n" + source(steps)
+        return "    # not seen again: by chance, or by what another pair did\n" + source(whole)
     return source(await shrunk(whole, shows, most_runs))
 
 

@@ -63,6 +63,20 @@ def tree_of(answer: Answer, step: Step) -> dict[str, Any]:
     if handle := ext.get("recallHandle"):
         with suppress(ValueError):
             ext["recallHandle"] = base64.urlsafe_b64decode(handle).decode()
+    body = body_tree(answer.body)
+    if step.code.startswith("GET_") and step.code.endswith("_CONFIG") and "text" in body:
+        lines = (line.partition("=") for line in body["text"].splitlines())
+        body = {"options": {key: value for key, _, value in lines}}
+    queue = step.fields.get("queueId", "")
+    if step.code in ("POP_MESSAGE", "PEEK_MESSAGE") and queue.startswith("-"):
+        # Of all queues: the one that a broker begins with is left to chance.
+        if isinstance(body, dict) and "messages" in body:
+            body["messages"].sort(key=lambda each: json.dumps(_place(each)))
+        ext |= {
+            name: ";".join(sorted(ext[name].split(";")))
+            for name in ("startOffsetInfo", "msgOffsetInfo", "orderCountInfo")
+            if name in ext
+        }
     return {
         "end": answer.end,
         "code": answer.code,
@@ -73,8 +87,12 @@ def tree_of(answer: Answer, step: Step) -> dict[str, Any]:
         "undeclared": list(answer.extra),
         "remark": _kind_of(answer.remark),
         "ext": ext,
-        "body": body_tree(answer.body),
+        "body": body,
     }
+
+
+def _place(message: dict[str, Any]) -> tuple[str, int, int]:
+    return message["topic"], message["queue_id"], message["queue_offset"]
 
 
 def _kind_of(remark: str | None) -> str:
@@ -122,6 +140,12 @@ def differences(code: str, step: int, ours: Any, theirs: Any, pair: Pair) -> lis
 
 
 def _walk(path: str, left: Any, right: Any) -> Iterator[tuple[str, str, str]]:
+    if path == "body.options" and isinstance(left, dict) and isinstance(right, dict):
+        # PocketMQ has options of its own; what it has not of RocketMQ's is one difference.
+        if lacking := sorted(set(right) - set(left)):
+            yield f"{path}[]", ABSENT, _short(lacking)
+        left = {key: left[key] for key in right if key in left}
+        right = {key: right[key] for key in left}
     if isinstance(left, dict) and isinstance(right, dict):
         for key in sorted(set(left) | set(right)):
             name = f"{path}.{_general(key)}" if path else _general(key)

@@ -30,6 +30,14 @@ def send(body: str = "hello", label: str = "", **fields: object) -> Step:
     return Step("SEND_MESSAGE", _texts(told | fields), body, label=label)
 
 
+def reply(topic: str, **fields: object) -> Step:
+    """A reply to a requester that is not there."""
+    told: dict[str, Any] = {
+        "topic": topic, "properties": "REPLY_TO_CLIENT\x01nobody\x02UNIQ_KEY\x01U-{k0}\x02",
+    }  # fmt: skip
+    return Step("SEND_REPLY_MESSAGE", {**send().fields, **_texts(told | fields)}, "42")
+
+
 def pull(**fields: object) -> Step:
     """From the beginning of queue 0 of `{t0}`."""
     told: dict[str, Any] = {
@@ -44,8 +52,8 @@ def pop(**fields: object) -> Step:
     """From queue 0 of `{t0}`."""
     told: dict[str, Any] = {
         "consumerGroup": "{g0}", "topic": "{t0}", "queueId": 0, "maxMsgNums": 8,
-        "invisibleTime": 60_000, "pollTime": 0, "bornTime": "{now}", "initMode": 0, "exp": "*",
-        "expType": "TAG", "order": "false",
+        "invisibleTime": 60_000, "pollTime": 0, "bornTime": "{clock+5000}", "initMode": 0,
+        "exp": "*", "expType": "TAG", "order": "false",
     }  # fmt: skip
     return Step("POP_MESSAGE", _texts(told | fields), label="pop")
 
@@ -92,7 +100,7 @@ MENDED: dict[str, list[Step]] = {
         }),
         Step("NOTIFICATION", {
             "consumerGroup": "{g0}", "topic": "{t0}", "queueId": "0", "pollTime": "0",
-            "bornTime": "{now}",
+            "bornTime": "{clock+5000}",
         }),
         Step("POLLING_INFO", {"consumerGroup": "{g0}", "topic": "{t0}", "queueId": "0"}),
     ],
@@ -123,6 +131,31 @@ MENDED: dict[str, list[Step]] = {
         create("{t1}"), heartbeat("{t1}"), Step("GET_TOPIC_CONFIG", {"topic": "%RETRY%{g0}"}),
     ],
     "system-topics-are-listed-before-they-are-made": [Step("GET_SYSTEM_TOPIC_LIST_FROM_BROKER")],
+    "a-reset-of-a-topic-without-queues-is-1": [
+        create(readQueueNums=0), group(),
+        Step("INVOKE_BROKER_TO_RESET_OFFSET", {
+            "topic": "{t0}", "group": "{g0}", "queueId": "-1", "timestamp": "{now}",
+            "isForce": "true",
+        }),
+    ],
+    "a-retry-topic-that-a-unit-sends-to-has-subscriptions-of-units": [
+        send(topic="%RETRY%{g0}", unitMode="true"), send(topic="{t1}", unitMode="true"),
+        Step("GET_TOPIC_CONFIG", {"topic": "%RETRY%{g0}"}),
+        Step("GET_TOPIC_CONFIG", {"topic": "{t1}"}),
+    ],
+    "a-reply-is-checked-as-a-send": [
+        reply("{t9}."), reply("{t9}%"), Step("GET_TOPIC_CONFIG", {"topic": "{t9}%"}),
+        reply("SCHEDULE_TOPIC_XXXX"), reply("{t8}", defaultTopic="none"),
+        create("{t1}", perm=4), reply("{t1}"), reply("{t1}", queueId=2),
+    ],
+    "the-largest-number-of-deliveries-is-not-the-last": [
+        create(), group(), send("hello", "s", reconsumeTimes=2**31 - 1),
+        Step("CONSUMER_SEND_MSG_BACK", {
+            "group": "{g0}", "offset": "{s.physical}", "delayLevel": "-1", "originMsgId": "x",
+            "originTopic": "{t0}", "unitMode": "false", "maxReconsumeTimes": "16",
+        }),
+        pull(topic="%DLQ%{g0}"),
+    ],
     "the-revive-topic-has-the-queues-of-its-option": [Step("GET_ALL_TOPIC_CONFIG")],
 }  # fmt: skip
 """Each failed before something in PocketMQ was mended; none may differ but as the ledger says."""
@@ -175,6 +208,26 @@ STAYS: dict[str, list[Step]] = {
         }, "no batch"),
     ],
     "no-body": [create(), send("")],
+    "pop-of-before-the-earth": [create(), send(), pop(bornTime=-(2**63))],
+    "a-change-of-an-offset-that-is-not": [
+        create(), send(), pop(),
+        Step("CHANGE_MESSAGE_INVISIBLETIME", {
+            "consumerGroup": "{g0}", "topic": "{t0}", "queueId": "0", "offset": "100",
+            "extraInfo": "{pop.ck0}", "invisibleTime": "60000",
+        }),
+    ],
+    "a-queue-that-was-only-asked-about": [
+        create(),
+        Step("SEARCH_OFFSET_BY_TIMESTAMP", {"topic": "{t0}", "queueId": "1", "timestamp": "0"}),
+        pull(queueId=1),
+        Step("QUERY_CONSUME_QUEUE", {"topic": "{t0}", "queueId": "1", "index": "0", "count": "1"}),
+    ],
+    "the-queue-of-who-only-pulled": [
+        create(), send(), pull(),
+        Step("QUERY_CONSUME_QUEUE", {
+            "topic": "{t0}", "queueId": "0", "index": "0", "count": "1", "consumerGroup": "{g0}",
+        }),
+    ],
     "delete-of-no-name": [Step("DELETE_TOPIC_IN_BROKER", {"topic": "{t9}/"})],
     "unknown-filter": [create(), pull(expressionType="XYZ", subscription="a")],
     "topic-that-cannot-be": [create(perm=99), create("{t1}", writeQueueNums=-1)],
@@ -207,3 +260,88 @@ STAYS: dict[str, list[Step]] = {
     ],
 }  # fmt: skip
 """They show what the ledger says: an entry that none of these meets is stale."""
+
+
+def register(
+    cluster: str = "{x0}", broker: str = "{b0}", number: int = 0, state: int = 0, **more: object
+) -> Step:
+    """A broker with two topics at a nameserver."""
+    topics: dict[str, Any] = {
+        name: {
+            "topicName": name, "readQueueNums": 1, "writeQueueNums": 1, "perm": 6,
+            "topicFilterType": "SINGLE_TAG", "topicSysFlag": 0, "order": False, "attributes": {},
+        }
+        for name in ("{t0}", "{t1}")
+    }  # fmt: skip
+    version = {"timestamp": 1, "counter": 1, "stateVersion": state}
+    body = {
+        "topicConfigSerializeWrapper": {"topicConfigTable": topics, "dataVersion": version},
+        "filterServerList": [],
+    }
+    told = {
+        "clusterName": cluster, "brokerName": broker, "brokerId": number,
+        "brokerAddr": f"{broker}.{number}:10911", "haServerAddr": f"{broker}.ha:10912",
+        "compressed": "false", "bodyCrc32": "{crc}",
+    }  # fmt: skip
+    return Step("REGISTER_BROKER", _texts(told | more), json.dumps(body))
+
+
+def _names(broker: str = "{b0}", number: int = 0) -> dict[str, str]:
+    return {
+        "clusterName": "{x0}", "brokerName": broker, "brokerId": str(number),
+        "brokerAddr": f"{broker}.{number}:10911",
+    }  # fmt: skip
+
+
+def _queues(*brokers: str) -> str:
+    queues = [
+        {
+            "brokerName": name, "readQueueNums": 1, "writeQueueNums": 1, "perm": 6,
+            "topicSysFlag": 0,
+        }
+        for name in brokers
+    ]  # fmt: skip
+    return json.dumps({"queueDatas": queues, "brokerDatas": [], "filterServerTable": {}})
+
+
+_KEY = {"namespace": "{k0}", "key": "{k1}"}
+
+NAMESERVER_MENDED: dict[str, list[Step]] = {
+    "a-name-is-listed-once": [
+        register(), register("{x1}"), Step("GET_SYSTEM_TOPIC_LIST_FROM_NS"),
+    ],
+    "a-new-topic-is-entered-whole-or-not": [
+        register(),
+        Step("REGISTER_TOPIC_IN_NAMESRV", {"topic": "{t2}"}, _queues("{b0}", "{b1}")),
+        Step("GET_ROUTEINFO_BY_TOPIC", {"topic": "{t2}"}),
+        Step("REGISTER_TOPIC_IN_NAMESRV", {"topic": "{t0}"}, _queues("{b0}", "{b1}")),
+        Step("GET_ROUTEINFO_BY_TOPIC", {"topic": "{t0}"}),
+    ],
+    "an-ignored-registration-tells-the-order-too": [
+        Step("PUT_KV_CONFIG", {"namespace": "ORDER_TOPIC_CONFIG", "key": "{t0}", "value": "x"}),
+        register(state=2), register(brokerAddr="{b0}.9:10911"),
+    ],
+}  # fmt: skip
+"""As `MENDED`, of nameservers."""
+
+NAMESERVER_STAYS: dict[str, list[Step]] = {
+    "a-namespace-without-keys": [
+        Step("PUT_KV_CONFIG", _KEY | {"value": "v"}), Step("DELETE_KV_CONFIG", _KEY),
+        Step("GET_KVLIST_BY_NAMESPACE", _KEY), Step("GET_KV_CONFIG", _KEY),
+        Step("GET_KVLIST_BY_NAMESPACE", {"namespace": "{k2}"}),
+    ],
+    "options": [Step("GET_NAMESRV_CONFIG")],
+    "a-broker-in-two-clusters-that-goes": [
+        register(), register("{x1}"), Step("UNREGISTER_BROKER", _names()),
+        Step("GET_BROKER_CLUSTER_INFO"), Step("GET_SYSTEM_TOPIC_LIST_FROM_NS"),
+    ],
+    "two-brokers-of-one-connection": [
+        register(), register(broker="{b1}"), Step("CLOSE"), Step("WAIT", {"ms": "300"}),
+        Step("GET_ROUTEINFO_BY_TOPIC", {"topic": "{t0}"}),
+    ],
+    "an-empty-value-in-a-binary-header": [
+        Step("PUT_KV_CONFIG", _KEY | {"value": ""}, encoding="rocketmq"),
+        Step("GET_KV_CONFIG", _KEY),
+    ],
+}  # fmt: skip
+"""As `STAYS`."""

@@ -24,6 +24,7 @@ class Entry:
         reason: why it stays.
         source: place in RocketMQ's source, `Class#method`.
         ours, theirs: only where the values are these; empty for any.
+        of: whom it is asked of: `broker` or `nameserver`.
         shown_by: name of the one sequence of `found.py` in which it may show; empty: of any.
     """
 
@@ -34,6 +35,7 @@ class Entry:
     ours: str = ""
     theirs: str = ""
     shown_by: str = ""
+    of: str = "broker"
 
     def covers(self, found: Difference, sequence: str = "") -> bool:
         """Whether a difference of a sequence is this one."""
@@ -73,8 +75,8 @@ class Ledger:
         return [entry for entry in self.entries if entry not in self.met]
 
 
-def read(text: str | None = None) -> Ledger:
-    """The ledger of the file, or of a text.
+def read(text: str | None = None, *, of: str = "broker") -> Ledger:
+    """The ledger of the file, or of a text: what it says of brokers, or of nameservers.
 
     Raises:
         ValueError: an entry lacks a reason or a source, or holds a wild card.
@@ -88,4 +90,4 @@ def read(text: str | None = None) -> Ledger:
             raise ValueError(f"{entry.code} {entry.field}: an entry names one field of one code")
     if len(entries) > MOST:
         raise ValueError(f"{len(entries)} entries: mend some, at most {MOST} stay")
-    return Ledger(entries)
+    return Ledger(tuple(entry for entry in entries if entry.of == of))

@@ -12,12 +12,12 @@ from parity.brokers import Side, Sides
 from parity.catalogue import catalogue
 from parity.compare import Difference, differences, tree_of
 from parity.rules import Pair
-from parity.steps import WAIT, Filling, Step
-from parity.wire import Answer, decode, encode
+from parity.steps import CLOSE, WAIT, Filling, Step
+from parity.wire import VERSION_5_3_3, Answer, decode, encode
 from pocketmq.runtime.clock import SystemClock
 
-ANSWER_S = 6.5
-"""RocketMQ looks at held pulls every 5 s."""
+ANSWER_S = 8.0
+"""RocketMQ looks at held pulls every 5 s, and on a loaded machine a round takes its time."""
 SETTLE_TRIES = 400
 SETTLE_S = 0.02
 RETRIES_S = (0.1, 0.4, 1.5)
@@ -31,6 +31,10 @@ READERS = frozenset({
     "QUERY_SUBSCRIPTION_BY_CONSUMER", "GET_CONSUMER_CONNECTION_LIST", "GET_CONSUMER_LIST_BY_GROUP",
     "GET_PRODUCER_CONNECTION_LIST", "QUERY_CONSUME_QUEUE", "GET_EARLIEST_MSG_STORETIME",
     "QUERY_CONSUME_TIME_SPAN", "POLLING_INFO", "GET_ALL_PRODUCER_INFO",
+    "GET_ROUTEINFO_BY_TOPIC", "GET_BROKER_CLUSTER_INFO", "GET_BROKER_MEMBER_GROUP",
+    "GET_ALL_TOPIC_LIST_FROM_NAMESERVER", "GET_TOPICS_BY_CLUSTER", "GET_SYSTEM_TOPIC_LIST_FROM_NS",
+    "GET_UNIT_TOPIC_LIST", "GET_HAS_UNIT_SUB_TOPIC_LIST", "GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST",
+    "GET_KV_CONFIG", "GET_KVLIST_BY_NAMESPACE", "QUERY_DATA_VERSION", "GET_NAMESRV_CONFIG",
 })  # fmt: skip
 """Asking them once more changes nothing."""
 
@@ -38,11 +42,15 @@ WRITERS = frozenset({
     "SEND_MESSAGE", "SEND_MESSAGE_V2", "SEND_BATCH_MESSAGE", "CONSUMER_SEND_MSG_BACK",
     "END_TRANSACTION", "ACK_MESSAGE", "BATCH_ACK_MESSAGE", "CHANGE_MESSAGE_INVISIBLETIME",
     "POP_MESSAGE", "RECALL_MESSAGE", "SEND_REPLY_MESSAGE", "SEND_REPLY_MESSAGE_V2", "PULL_MESSAGE",
-    "DELETE_TOPIC_IN_BROKER", WAIT,
+    "DELETE_TOPIC_IN_BROKER", "UNREGISTER_BROKER", WAIT,
 })  # fmt: skip
 """After these RocketMQ's queues are filled beside: wait until they are."""
 
+LATE_S = 20.0
+"""More time for one of the two, where the other has answered."""
+
 GET_MAX_OFFSET = 30
+GET_BROKER_MEMBER_GROUP = 901
 
 
 class Line:
@@ -51,6 +59,8 @@ class Line:
     def __init__(self, address: str) -> None:
         self._address = address
         self._opaque = itertools.count(1)
+        self._last = 0
+        self._head = b""
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
 
@@ -61,20 +71,29 @@ class Line:
         body: bytes = b"",
         encoding: str = "json",
         oneway: bool = False,
+        version: int = VERSION_5_3_3,
     ) -> Answer:
         """Send a request and wait for its answer."""
         if self._writer is None:
             host, _, port = self._address.rpartition(":")
             self._reader, self._writer = await asyncio.open_connection(host, int(port))
-        opaque = next(self._opaque)
-        frame = encode(code, fields, body, opaque, encoding, 2 if oneway else 0)
+        self._last = opaque = next(self._opaque)
+        frame = encode(code, fields, body, opaque, encoding, 2 if oneway else 0, version)
         try:
             self._writer.write(frame)
             if oneway:
                 await self._writer.drain()
                 return Answer("silent")
-            async with asyncio.timeout(ANSWER_S):
-                return await self._answer_to(opaque)
+        except ConnectionError:
+            await self.close()
+            return Answer("closed")
+        return await self.answer_within(ANSWER_S)
+
+    async def answer_within(self, seconds: float) -> Answer:
+        """The answer to the last request; may be asked again where it was silent."""
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._answer_to(self._last)
         except TimeoutError:
             return Answer("silent")
         except (ConnectionError, asyncio.IncompleteReadError):
@@ -82,14 +101,16 @@ class Line:
             return Answer("closed")
 
     async def _answer_to(self, opaque: int) -> Answer:
-        assert self._reader is not None
-        while True:
-            length = await self._reader.readexactly(4)
-            rest = await self._reader.readexactly(*struct.unpack(">i", length))
-            answer = decode(length + rest)
+        while self._reader is not None:
+            # Kept in the object: the wait may end between the two reads, and go on later.
+            self._head = self._head or await self._reader.readexactly(4)
+            rest = await self._reader.readexactly(*struct.unpack(">i", self._head))
+            answer = decode(self._head + rest)
+            self._head = b""
             if answer.flag & 1 and answer.opaque == opaque:
                 return answer
             # A request of the broker, which nobody compares yet.
+        return Answer("closed")
 
     async def close(self) -> None:
         """End the connection; the next request opens another."""
@@ -98,6 +119,7 @@ class Line:
             with suppress(ConnectionError):
                 await self._writer.wait_closed()
         self._reader = self._writer = None
+        self._head = b""
 
 
 @dataclass
@@ -120,13 +142,23 @@ class Asker:
         code = catalogue().codes[step.code]
         fields, body = self.filling.fields(step), self.filling.body(step)
         line = self.lines[step.connection]
-        answer = await line.ask(code, fields, body, step.encoding, step.oneway)
+        answer = await line.ask(code, fields, body, step.encoding, step.oneway, step.version)
+        return self._noted(step, answer)
+
+    async def wait_more(self, step: Step) -> Answer:
+        """The answer to a step that was silent, if there comes one."""
+        return self._noted(step, await self.lines[step.connection].answer_within(LATE_S))
+
+    def _noted(self, step: Step, answer: Answer) -> Answer:
         if step.label:
             self.filling.answers[step.label] = answer
         return answer
 
     async def settle(self, step: Step, answer: Answer | None) -> None:
         """Wait until what a step wrote can be read: its queue, or 20 ms for what has none."""
+        if step.code == "UNREGISTER_BROKER":
+            await self._until_gone(self.filling.fields(step))
+            return
         if answer is None or "queueOffset" not in answer.ext:
             await self.clock.sleep(SETTLE_S)
             return
@@ -138,6 +170,16 @@ class Asker:
             if int(seen.ext.get("offset", wanted)) >= wanted:
                 return
             await self.clock.sleep(SETTLE_S / 10)
+
+    async def _until_gone(self, fields: dict[str, str]) -> None:
+        """RocketMQ's nameserver lets brokers go beside, and answers before."""
+        ask = {name: fields.get(name, "") for name in ("clusterName", "brokerName")}
+        address = fields.get("brokerAddr", "")
+        for _ in range(SETTLE_TRIES // 4):
+            seen = await self.control.ask(GET_BROKER_MEMBER_GROUP, ask)
+            if f'"{address}"'.encode() not in seen.body:
+                return
+            await self.clock.sleep(SETTLE_S / 4)
 
     async def close(self) -> None:
         """Close all its connections."""
@@ -182,6 +224,10 @@ class Runner:
                 last: tuple[Answer, Answer] | None = None
                 if step.code == WAIT:
                     await self.clock.sleep(int(step.fields["ms"]) / 1000)
+                    await self._until_alike(askers)
+                elif step.code == CLOSE:
+                    for each in askers:
+                        await each.lines[step.connection].close()
                 elif all(each.filling.lacks(step) for each in askers):
                     continue  # nothing was popped that could be acknowledged
                 else:
@@ -198,12 +244,28 @@ class Runner:
                 await each.close()
         return Outcome(tuple(found), frozenset(answered))
 
+    async def _until_alike(self, askers: list[Asker]) -> None:
+        """Wait until what was delayed has arrived at both: a loaded broker is late."""
+        ask = {"topic": askers[0].filling.text("{t0}"), "queueId": "0", "committed": "true"}
+        for _ in range(SETTLE_TRIES // 4):
+            told = await asyncio.gather(*(a.control.ask(GET_MAX_OFFSET, ask) for a in askers))
+            if len({each.ext.get("offset") for each in told}) == 1:
+                return
+            await self.clock.sleep(SETTLE_S * 5)
+
     async def _both(
         self, askers: list[Asker], step: Step, number: int, suffix: str, began: int
     ) -> tuple[list[Difference], tuple[Answer, Answer]]:
         pauses = RETRIES_S if is_reader(step) else ()
         for pause_s in (*pauses, None):
+            for asker in askers:
+                asker.filling.clock_ms = self.clock.time_ms()
             ours, theirs = await asyncio.gather(*(each.ask(step) for each in askers))
+            if ours.end != theirs.end:  # or one of them is slow, since the machine is
+                ours, theirs = [
+                    await asker.wait_more(step) if answer.end == "silent" else answer
+                    for asker, answer in zip(askers, (ours, theirs), strict=True)
+                ]
             pair = Pair(suffix, began, self.clock.time_ms())
             found = differences(step.code, number, tree_of(ours, step), tree_of(theirs, step), pair)
             if pause_s is None or all(self._lasting.get(each.kind, 0) > 2 for each in found):

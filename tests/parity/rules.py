@@ -64,9 +64,9 @@ _SHARED = re.compile(
 """Offsets in queues that all pairs share."""
 _SETS = {
     "groupList", "topicList", "lockOKMQSet", "messageQueueAssignments",
-    "consumeStatsList", "connectionSet", "consumerIdList",
+    "consumeStatsList", "connectionSet", "consumerIdList", "brokerDatas", "queueDatas",
 }  # fmt: skip
-_PAIRS_NAME = re.compile(r"[tgcpkx]\d-[0-9a-f]+z")
+_PAIRS_NAME = re.compile(r"[bgckptx]\d-[0-9a-f]+z")
 _TIME_KEYS_AHEAD_MS = 4 * 86_400_000
 
 
@@ -112,6 +112,8 @@ def _others(path: Path, value: Any, pair: Pair) -> Any:
         return GONE
     if isinstance(value, list):
         return [each for each in value if not _is_of_others(each, pair)]
+    if path == ("body", "json", "brokerAddr") and _PAIRS_NAME.search(str(value)):
+        return GONE  # one of all brokers to ask for the rest: the first of a hash map
     return value
 
 
@@ -135,9 +137,9 @@ def _sampled(path: Path, value: Any, _pair: Pair) -> Any:
     return "<sampled>" if is_mean or (is_window and path[-1] != "<key>") else value
 
 
-def _to_the_second(path: Path, value: Any, _pair: Pair) -> Any:
+def _to_ten_seconds(path: Path, value: Any, _pair: Pair) -> Any:
     if path == ("ext", "invisibleTime") and isinstance(value, str) and value.isdigit():
-        return str(int(value) // 1000 * 1000)
+        return str(int(value) // 10_000 * 10_000)
     return value
 
 
@@ -153,7 +155,8 @@ def _object_key(path: Path, value: Any, _pair: Pair) -> Any:
 
 
 def _set_order(path: Path, value: Any, _pair: Pair) -> Any:
-    if path[-1] in _SETS and isinstance(value, list):
+    is_set = path[-1] in _SETS or path[-2:-1] == ("clusterAddrTable",)
+    if is_set and isinstance(value, list):
         return sorted(value, key=lambda each: json.dumps(each, sort_keys=True))
     return value
 
@@ -195,9 +198,10 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule("sampled", "means of the last minute, which each samples every 10 s", _sampled),
     Rule(
-        "to the second",
-        "what is left of a message's invisible time, where the time since its pop is counted in",
-        _to_the_second,
+        "to ten seconds",
+        "what is left of a message's invisible time, where the time since its pop is counted in: "
+        "that of two clocks, and to the second one of them is over where the other is not",
+        _to_ten_seconds,
     ),
     Rule(
         "remark nobody set",

@@ -3,7 +3,10 @@
 Text in fields and bodies holds placeholders, filled for each broker alone:
 
     {t0} {g1} {c0}     a topic, group or client of this pair: fresh names in every pair
-    {now} {now+1000}   milliseconds since 1970, the same for both brokers
+    {now} {now+1000}   when the pair began: milliseconds since 1970, the same for both brokers
+    {clock+5000}       the same of when the step is asked; a broker refuses a pop that is older than
+                       500 ms, and on a loaded machine a sequence takes longer
+    {crc}              in a field: the checksum of the step's body
     {s3.ext.msgId}     a field of the answer to the step labelled `s3`
     {s3.physical}      the place in the log that its `msgId` names
     {s3.msg0.KEYS}     a property of the first message in its body, or `queueOffset`, `physical`
@@ -15,16 +18,22 @@ What was not answered is the empty text, so that a sequence can be cut anywhere.
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from parity.wire import Answer, Record, records_in
+from parity.wire import VERSION_5_3_3, Answer, Record, packed_registration, records_in
 
 WAIT = "WAIT"
 """Not a request: real time passes, `ms` of it."""
 
+CLOSE = "CLOSE"
+"""Not a request: a connection is closed by the client."""
+
+NO_REQUESTS = frozenset({WAIT, CLOSE})
+
 _PLACE = re.compile(r"\{([a-zA-Z][\w.+-]*)\}")
-_NAME = re.compile(r"[tgcpkx]\d")
+_NAME = re.compile(r"[bgckptx]\d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +48,8 @@ class Step:
         label: what placeholders call its answer by.
         connection: 0 or 1: which of the pair's two clients sends it.
         oneway: nobody answers.
+        version: of the client, as RocketMQ numbers them.
+        packed: the body is a registration, sent as brokers compress it.
     """
 
     code: str
@@ -48,6 +59,8 @@ class Step:
     label: str = ""
     connection: int = 0
     oneway: bool = False
+    version: int = VERSION_5_3_3
+    packed: bool = False
 
     def without(self, name: str) -> Step:
         """The step without a field."""
@@ -75,6 +88,10 @@ def source(steps: list[Step]) -> str:
             parts.append(f"connection={step.connection}")
         if step.oneway:
             parts.append("oneway=True")
+        if step.version != VERSION_5_3_3:
+            parts.append(f"version={step.version}")
+        if step.packed:
+            parts.append("packed=True")
         lines.append(f"        Step({', '.join(parts)}),\n")
     return f'    "what it is": [\n{"".join(lines)}    ],\n'
 
@@ -85,11 +102,14 @@ class Filling:
     Args:
         suffix: what makes this pair's names its own.
         now_ms: what `{now}` is.
+
+    Attributes:
+        clock_ms: what `{clock}` is; whoever asks moves it on.
     """
 
     def __init__(self, suffix: str, now_ms: int) -> None:
         self.suffix = suffix
-        self.now_ms = now_ms
+        self.now_ms = self.clock_ms = now_ms
         self.answers: dict[str, Answer] = {}
 
     def text(self, text: str) -> str:
@@ -99,21 +119,31 @@ class Filling:
     def lacks(self, step: Step) -> bool:
         """Whether the step names something that an earlier answer did not have."""
         texts = [*step.fields.values(), "" if isinstance(step.body, bytes) else step.body]
-        return any(self._value(found[1]) == "" for text in texts for found in _PLACE.finditer(text))
+        places = {found[1] for text in texts for found in _PLACE.finditer(text)}
+        return any(self._value(place) == "" for place in places - {"crc"})
 
     def fields(self, step: Step) -> dict[str, str]:
         """The step's fields, filled."""
-        return {name: self.text(value) for name, value in step.fields.items()}
+        told = {name: self.text(value) for name, value in step.fields.items()}
+        for name, value in step.fields.items():
+            if value == "{crc}":
+                told[name] = str(zlib.crc32(self.body(step)) & 0x7FFFFFFF)
+        return told
 
     def body(self, step: Step) -> bytes:
         """The step's body, filled."""
-        return step.body if isinstance(step.body, bytes) else self.text(step.body).encode()
+        if isinstance(step.body, bytes):
+            return step.body
+        text = self.text(step.body)
+        return packed_registration(text) if step.packed and text else text.encode()
 
     def _value(self, place: str) -> str:
         if _NAME.fullmatch(place):
             return f"{place}-{self.suffix}"
         if place.startswith("now"):
             return str(self.now_ms + int(place[3:] or 0))
+        if place.startswith("clock"):
+            return str(self.clock_ms + int(place[5:] or 0))
         label, _, path = place.partition(".")
         answer = self.answers.get(label)
         return "" if answer is None else _part(answer, path)
@@ -126,7 +156,7 @@ def _part(answer: Answer, path: str) -> str:
     if head == "physical":
         found = answer.ext.get("msgId", "")
         return str(int(found[-16:], 16)) if re.fullmatch(r"[0-9A-F]{32,}", found) else ""
-    records = records_in(answer.body)
+    records = sorted(records_in(answer.body), key=_place)
     number = int(re.sub(r"\D", "", head) or 0)
     if number >= len(records):
         return ""
@@ -138,6 +168,11 @@ def _part(answer: Answer, path: str) -> str:
             rest, record.physical_offset
         ))  # fmt: skip
     return record.properties.get(rest, "")
+
+
+def _place(record: Record) -> tuple[str, int, int]:
+    """Pops of all queues begin with any of them."""
+    return record.topic, record.queue_id, record.queue_offset
 
 
 def _handle(answer: Answer, record: Record) -> str:

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from parity import found
-from parity.brokers import Sides, both_brokers
+from parity import found, nameserver
+from parity.brokers import Sides, both_brokers, both_nameservers
 from parity.campaign import Report, compare_many, shortest
 from parity.catalogue import catalogue, dump
-from parity.drawing import drawn
+from parity.drawing import drawn, state
 from parity.ledger import Ledger, read
 from parity.pairs import Runner
 from parity.steps import Step
@@ -31,7 +31,7 @@ pytestmark = [
 
 DRAWN_FOR_S = 40.0
 """With the start of both brokers and the kept sequences this stays below 90 s."""
-LEAST_PAIRS, MOST_PAIRS = 10, 60
+LEAST_PAIRS, MOST_PAIRS, MOST_NAMESERVER_PAIRS = 10, 60, 60
 KEPT_SEED = "kept"
 """Until thousands of pairs run without a difference that nothing explains, other seeds are drawn by
 hand (`scripts/parity.py`, or PARITY_SEED=2026-12-01 here), not by who mends something else."""
@@ -48,8 +48,23 @@ def test_the_catalogue_is_what_rocketmqs_classes_say_today() -> None:
     assert catalogue().codes["SEND_MESSAGE"] == 10
 
 
+@pytest.fixture(scope="module")
+def nameservers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sides]:
+    with both_nameservers(tmp_path_factory.mktemp("nameservers")) as running:
+        yield running
+
+
 async def test_what_once_differed_does_not_and_the_ledger_has_no_stale_entry(sides: Sides) -> None:
-    runner, ledger = Runner(sides, first_suffix=1 << 32), read()
+    await _none_differs(sides, read(), found.MENDED | found.STAYS)
+
+
+async def test_the_same_of_nameservers(nameservers: Sides) -> None:
+    sequences = found.NAMESERVER_MENDED | found.NAMESERVER_STAYS
+    await _none_differs(nameservers, read(of="nameserver"), sequences)
+
+
+async def _none_differs(sides: Sides, ledger: Ledger, sequences: dict[str, list[Step]]) -> None:
+    runner = Runner(sides, first_suffix=1 << 32)
     differ: list[str] = []
 
     async def compare(name: str, steps: list[Step]) -> None:
@@ -57,11 +72,26 @@ async def test_what_once_differed_does_not_and_the_ledger_has_no_stale_entry(sid
         differ.extend(f"{name}: {each}" for each in ledger.unexplained(outcome.found, name))
 
     async with asyncio.TaskGroup() as tasks:
-        for name, steps in (found.MENDED | found.STAYS).items():
+        for name, steps in sequences.items():
             tasks.create_task(compare(name, steps))
     assert differ == []
     stale = [f"{entry.code} {entry.field}" for entry in ledger.stale()]
     assert stale == [], "these do not differ any more: take them out of ledger.toml"
+
+
+async def test_drawn_registrations_and_routes_are_answered_alike(nameservers: Sides) -> None:
+    day = os.environ.get("PARITY_SEED", KEPT_SEED)
+    runner, ledger = Runner(nameservers, first_suffix=1 << 33), read(of="nameserver")
+    sequences = _sequences(day, nameserver.drawn, MOST_NAMESERVER_PAIRS)
+    report = await compare_many(runner, ledger, sequences, nameserver.state())
+    print(f"seeds {day}:0 to {day}:{report.pairs - 1}: {report.pairs} pairs")
+    assert report.pairs >= LEAST_PAIRS
+    if report.failed:
+        whole = {
+            name: [*nameserver.drawn(name, bends=False), *nameserver.state()]
+            for name in report.failed
+        }
+        pytest.fail(await _story(runner, ledger, report, whole), pytrace=False)
 
 
 @pytest.mark.nightly  # beside other tests RocketMQ may answer before its queues are filled
@@ -69,27 +99,30 @@ async def test_drawn_sequences_are_answered_alike(sides: Sides) -> None:
     day = os.environ.get("PARITY_SEED", KEPT_SEED)
     runner, ledger = Runner(sides, first_suffix=1 << 33), read()
     # Bent fields differ in one pair of a hundred still: `scripts/parity.py` looks for them.
-    report = await compare_many(runner, ledger, _seeds(day), bends=False)
+    report = await compare_many(runner, ledger, _sequences(day, drawn), state())
     print(f"seeds {day}:0 to {day}:{report.pairs - 1}: {report.pairs} pairs")
     assert report.pairs >= LEAST_PAIRS
     if report.failed:
-        pytest.fail(await _story(runner, ledger, report), pytrace=False)
+        whole = {name: [*drawn(name, bends=False), *state()] for name in report.failed}
+        pytest.fail(await _story(runner, ledger, report, whole), pytrace=False)
 
 
-def _seeds(day: str) -> Iterator[str]:
+def _sequences(
+    day: str, draw: Callable[..., list[Step]], most: int = MOST_PAIRS
+) -> Iterator[tuple[str, list[Step]]]:
     """Until the time is over."""
     clock = SystemClock()
     end, number = clock.monotonic() + DRAWN_FOR_S, 0
-    while clock.monotonic() < end and number < MOST_PAIRS:
-        yield f"{day}:{number}"
+    while clock.monotonic() < end and number < most:
+        yield f"{day}:{number}", draw(f"{day}:{number}", bends=False)
         number += 1
 
 
-async def _story(runner: Runner, ledger: Ledger, report: Report) -> str:
+async def _story(
+    runner: Runner, ledger: Ledger, report: Report, whole: dict[str, list[Step]]
+) -> str:
     lines = []
     for kind, seeds in list(report.kinds().items())[:3]:
         lines.append(f"seed {seeds[0]}: {report.failed[seeds[0]][0]}")
-        lines.append(
-            await shortest(runner, ledger, drawn(seeds[0], bends=False), kind, most_runs=60)
-        )
+        lines.append(await shortest(runner, ledger, whole[seeds[0]], kind, most_runs=60))
     return "\n".join(lines)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import struct
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -44,12 +45,18 @@ _DECLARED = {
 
 
 def encode(
-    code: int, fields: Mapping[str, str], body: bytes, opaque: int, encoding: str, flag: int = 0
+    code: int,
+    fields: Mapping[str, str],
+    body: bytes,
+    opaque: int,
+    encoding: str,
+    flag: int = 0,
+    version: int = VERSION_5_3_3,
 ) -> bytes:
     """A whole frame (E-1 to E-4)."""
     if encoding == "json":
         told = {
-            "code": code, "language": "JAVA", "version": VERSION_5_3_3, "opaque": opaque,
+            "code": code, "language": "JAVA", "version": version, "opaque": opaque,
             "flag": flag, "extFields": dict(fields), "serializeTypeCurrentRPC": "JSON",
         }  # fmt: skip
         header = json.dumps(told, ensure_ascii=False).encode()
@@ -60,7 +67,7 @@ def encode(
             key, text = name.encode(), value.encode()
             pairs += struct.pack(">h", len(key)) + key + struct.pack(">i", len(text)) + text
         short = (code + 0x8000) % 0x10000 - 0x8000  # as Java's cast
-        header = struct.pack(">hbhiii", short, 0, VERSION_5_3_3, opaque, flag, 0)
+        header = struct.pack(">hbhiii", short, 0, version, opaque, flag, 0)
         header += struct.pack(">i", len(pairs)) + pairs
         kind = 1
     word = kind << 24 | len(header)
@@ -91,6 +98,25 @@ def decode(frame: bytes) -> Answer:
     return Answer(
         "answered", code, opaque, flag, version, str(language), remark, ext, frame[end:], "rocketmq"
     )  # fmt: skip
+
+
+def packed_registration(text: str) -> bytes:
+    """A `RegisterBrokerBody` as `encode(true)` of it: lengths, JSON and lines, then deflated."""
+    told: dict[str, Any] = json.loads(text)
+    wrapper = told["topicConfigSerializeWrapper"]
+    topics = [
+        "{topicName} {readQueueNums} {writeQueueNums} {perm} {topicFilterType} ".format(**each)
+        + json.dumps(each["attributes"], separators=(",", ":"))
+        for each in wrapper["topicConfigTable"].values()
+    ]
+    data = _counted(json.dumps(wrapper["dataVersion"]).encode()) + struct.pack(">i", len(topics))
+    data += b"".join(_counted(each.encode()) for each in topics)
+    data += _counted(json.dumps(told.get("filterServerList")).encode())
+    return zlib.compress(data + struct.pack(">i", 0), 9)  # no queues of static topics
+
+
+def _counted(data: bytes) -> bytes:
+    return struct.pack(">i", len(data)) + data
 
 
 # -- records --------------------------------------------------------------------------------------
