@@ -6,6 +6,7 @@
     python scripts/parity.py --one mine:17               one sequence, with every difference
     python scripts/parity.py --nameserver                nameservers instead of brokers
     python scripts/parity.py --nameserver --with supportActingMaster=true   both with an option
+    python scripts/parity.py --log                       also both logs, record by record
     python scripts/parity.py --straight                  no field is bent, as at night
     python scripts/parity.py --rough                     also what RocketMQ's decoders cannot read
 
@@ -31,7 +32,9 @@ from parity.brokers import Sides, both_brokers, both_nameservers
 from parity.campaign import Report, compare_many, shortest
 from parity.compare import Difference
 from parity.ledger import Ledger, read
+from parity.logs import log_differences, records_of
 from parity.pairs import Runner
+from parity.rules import Pair
 from parity.steps import Step
 from pocketmq.runtime.clock import SystemClock
 
@@ -48,6 +51,7 @@ def main() -> int:
     parser.add_argument("--nameserver", action="store_true", help="ask nameservers")
     parser.add_argument("--with", action="append", default=[], dest="settings", metavar="KEY=VALUE")
     parser.add_argument("--straight", action="store_true", help="no field is bent, as at night")
+    parser.add_argument("--log", action="store_true", help="also compare both logs at the end")
     parser.add_argument("--shrink", type=int, default=8, help="how many kinds to shrink")
     options = parser.parse_args()
     start = both_nameservers if options.nameserver else both_brokers
@@ -86,7 +90,7 @@ async def _one(sides: Sides, options: argparse.Namespace) -> int:
 async def _many(sides: Sides, options: argparse.Namespace) -> int:
     runner, ledger, state = Runner(sides), _ledger(options), _state(options)
     clock = SystemClock()
-    began = clock.monotonic()
+    began, began_ms = clock.monotonic(), clock.time_ms()
 
     def told(report: Report) -> None:
         if report.pairs % 100 == 0:
@@ -113,12 +117,29 @@ async def _many(sides: Sides, options: argparse.Namespace) -> int:
         print(f"  {count:6} {code}: answers {sorted(met)}")
     differ = f"in {len(report.failed)} pairs, {len(report.once)} once"
     print(f"differences that nothing explains: {differ}")
+    if options.log:
+        await clock.sleep(10)
+        _compare_logs(sides, report, (began_ms, clock.time_ms()))
     for kind, names in list(report.kinds().items()):
         print(f"  {len(names):4} {' '.join(kind)}: {report.failed[names[0]][0]}; {names[:3]}")
     for kind, names in list(report.kinds().items())[: options.shrink]:
         print(f"seed {names[0]}, {' '.join(kind)}:")
         print(await shortest(runner, ledger, [*_sequence(options, names[0]), *state], kind))
     return bool(report.failed)
+
+
+def _compare_logs(sides: Sides, report: Report, times: tuple[int, int]) -> None:
+    """Print where the records of pairs differ that were answered alike."""
+    ours, theirs = records_of(sides.ours.store), records_of(sides.theirs.store)
+    differ = 0
+    for seed, suffix in report.suffixes.items():
+        if seed in report.failed:
+            continue
+        found = log_differences(ours.get(suffix, []), theirs.get(suffix, []), Pair(suffix, *times))
+        differ += bool(found)
+        for each in found[:3] if differ <= 10 else []:
+            print(f"  {seed}: {each}")
+    print(f"logs: {sum(map(len, theirs.values()))} records of clients; differ in {differ} pairs")
 
 
 if __name__ == "__main__":

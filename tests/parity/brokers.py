@@ -39,11 +39,13 @@ class Side:
     Attributes:
         name: `PocketMQ` or `RocketMQ`.
         broker, nameserver: `host:port`.
+        store: folder of the broker's store.
     """
 
     name: str
     broker: str
     nameserver: str
+    store: Path = Path()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,9 @@ def both_brokers(folder: Path, settings: Mapping[str, object] | None = None) -> 
         theirs.start_namesrv()
         theirs.start_broker()
         with _ours(folder / "ours", wanted) as ours:
-            yield Sides(ours, Side("RocketMQ", theirs.broker_addr, theirs.namesrv_addr))
+            yield Sides(
+                ours, Side("RocketMQ", theirs.broker_addr, theirs.namesrv_addr, theirs.store_dir)
+            )
     finally:
         theirs.stop()
 
@@ -159,7 +163,8 @@ def _ours(folder: Path, wanted: Mapping[str, object]) -> Iterator[Side]:
             )  # fmt: skip
             topic = {"topic": "broker-a"}
             _until_answered(started[1], f"127.0.0.1:{nameserver}", GET_ROUTE, topic, folder)
-            yield Side("PocketMQ", f"127.0.0.1:{port}", f"127.0.0.1:{nameserver}")
+            address = f"127.0.0.1:{port}"
+            yield Side("PocketMQ", address, f"127.0.0.1:{nameserver}", folder / "store")
         finally:
             for process in reversed(started):
                 process.kill()

@@ -25,6 +25,7 @@ class Report:
         drawn_in: code -> pairs in which it was drawn.
         answered: (code, RocketMQ's response code) met at least once.
         failed: seed -> differences that no ledger entry explains.
+        suffixes: seed -> what the names of its pair ended in.
         once: those of `failed` that showed no difference of the same kind when asked once more.
     """
 
@@ -33,6 +34,7 @@ class Report:
     answered: set[tuple[str, int]] = field(default_factory=set)
     failed: dict[str, list[Difference]] = field(default_factory=dict)
     once: set[str] = field(default_factory=set)
+    suffixes: dict[str, str] = field(default_factory=dict)
 
     def kinds(self) -> dict[tuple[str, str], list[str]]:
         """First difference of each failed pair by its kind -> seeds."""
@@ -65,6 +67,7 @@ async def compare_many(
         for seed, steps in sequences:
             outcome = await runner.run(steps, state)
             report.pairs += 1
+            report.suffixes[seed] = outcome.suffix
             report.drawn_in.update({step.code for step in steps})
             report.answered |= outcome.answered
             if left := ledger.unexplained(outcome.found):

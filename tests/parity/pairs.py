@@ -194,10 +194,12 @@ class Outcome:
     Attributes:
         found: every difference, explained ones too.
         answered: (code, response code of RocketMQ) pairs that were met.
+        suffix: what the names of the pair ended in.
     """
 
     found: tuple[Difference, ...]
     answered: frozenset[tuple[str, int]]
+    suffix: str = ""
 
 
 class Runner:
@@ -242,7 +244,7 @@ class Runner:
         finally:
             for each in askers:
                 await each.close()
-        return Outcome(tuple(found), frozenset(answered))
+        return Outcome(tuple(found), frozenset(answered), suffix)
 
     async def _until_alike(self, askers: list[Asker]) -> None:
         """Wait until what was delayed has arrived at both: a loaded broker is late."""

@@ -18,7 +18,9 @@ from parity.campaign import Report, compare_many, shortest
 from parity.catalogue import catalogue, dump
 from parity.drawing import drawn, state
 from parity.ledger import Ledger, read
+from parity.logs import log_differences, records_of
 from parity.pairs import Runner
+from parity.rules import Pair
 from parity.steps import Step
 from pocketmq.runtime.clock import SystemClock
 
@@ -32,6 +34,9 @@ pytestmark = [
 DRAWN_FOR_S = 40.0
 """With the start of both brokers and the kept sequences this stays below 90 s."""
 LEAST_PAIRS, MOST_PAIRS, MOST_NAMESERVER_PAIRS = 10, 60, 60
+LOGGED_PAIRS = 40
+SHORT_DELAYS_S = 4.0
+"""In which the shortest level and timers of a second come."""
 KEPT_SEED = "kept"
 """Until thousands of pairs run without a difference that nothing explains, other seeds are drawn by
 hand (`scripts/parity.py`, or PARITY_SEED=2026-12-01 here), not by who mends something else."""
@@ -105,6 +110,24 @@ async def test_drawn_sequences_are_answered_alike(sides: Sides) -> None:
     if report.failed:
         whole = {name: [*drawn(name, bends=False), *state()] for name in report.failed}
         pytest.fail(await _story(runner, ledger, report, whole), pytrace=False)
+
+
+@pytest.mark.nightly
+async def test_both_logs_hold_the_same_records(tmp_path: Path) -> None:
+    with both_brokers(tmp_path) as sides:
+        runner, day = Runner(sides), os.environ.get("PARITY_SEED", KEPT_SEED)
+        began = runner.clock.time_ms()
+        sequences = ((f"{day}:{n}", drawn(f"{day}:{n}", bends=False)) for n in range(LOGGED_PAIRS))
+        report = await compare_many(runner, read(), sequences, [])
+        await runner.clock.sleep(SHORT_DELAYS_S)
+        ours, theirs = records_of(sides.ours.store), records_of(sides.theirs.store)
+        assert sum(map(len, ours.values())) > LOGGED_PAIRS
+        found = {}
+        for seed, suffix in report.suffixes.items():
+            pair = Pair(suffix, began, runner.clock.time_ms())
+            if differ := log_differences(ours.get(suffix, []), theirs.get(suffix, []), pair):
+                found[seed] = [str(each) for each in differ]
+        assert found == {}
 
 
 def _sequences(
