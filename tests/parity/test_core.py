@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import struct
+import zlib
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
-from parity import found
+from parity import found, nameserver
 from parity.catalogue import catalogue
 from parity.compare import Difference, differences, tree_of
 from parity.drawing import drawn, state
@@ -52,6 +55,55 @@ def test_only_codes_and_fields_that_rocketmq_declares_are_drawn() -> None:
             assert step.code in catalogue().codes, step
             declared = {each.name for each in catalogue().fields(step.code)}
             assert set(step.fields) <= declared or not declared, step
+
+
+def test_nameservers_are_asked_each_of_their_codes() -> None:
+    drawn_in = {step.code for n in range(300) for step in nameserver.drawn(f"n:{n}")}
+    assert nameserver.drawn("n:1") == nameserver.drawn("n:1")
+    assert drawn_in >= {
+        "REGISTER_BROKER", "UNREGISTER_BROKER", "BROKER_HEARTBEAT", "QUERY_DATA_VERSION",
+        "GET_ROUTEINFO_BY_TOPIC", "GET_BROKER_CLUSTER_INFO", "GET_BROKER_MEMBER_GROUP",
+        "GET_ALL_TOPIC_LIST_FROM_NAMESERVER", "GET_TOPICS_BY_CLUSTER",
+        "GET_SYSTEM_TOPIC_LIST_FROM_NS", "GET_UNIT_TOPIC_LIST", "GET_HAS_UNIT_SUB_TOPIC_LIST",
+        "GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST", "WIPE_WRITE_PERM_OF_BROKER",
+        "ADD_WRITE_PERM_OF_BROKER", "DELETE_TOPIC_IN_NAMESRV", "REGISTER_TOPIC_IN_NAMESRV",
+        "PUT_KV_CONFIG", "GET_KV_CONFIG", "DELETE_KV_CONFIG", "GET_KVLIST_BY_NAMESPACE",
+        "GET_NAMESRV_CONFIG", "UPDATE_NAMESRV_CONFIG",
+    }  # fmt: skip
+    assert drawn_in - {"CLOSE", "WAIT"} <= set(catalogue().codes)
+
+
+def test_a_registration_is_compressed_as_brokers_do_and_its_checksum_is_told() -> None:
+    step = replace(found.register(), packed=True)
+    filling = Filling("5z", 1000)
+    data = zlib.decompress(filling.body(step))
+    (length,) = struct.unpack_from(">i", data)
+    assert json.loads(data[4 : 4 + length])["counter"] == 1
+    assert struct.unpack_from(">i", data, 4 + length) == (2,)
+    assert b"t0-5z 1 1 6 SINGLE_TAG {}" in data
+    assert data.endswith(b"[]" + bytes(4))
+    assert filling.fields(step)["bodyCrc32"] == str(zlib.crc32(filling.body(step)) & 0x7FFFFFFF)
+
+
+def test_pops_of_all_queues_are_compared_in_the_order_of_queues() -> None:
+    pop = found.pop(queueId=-1)
+    one = tree_of(answer(startOffsetInfo="0 1 5;0 0 7"), pop)
+    other = tree_of(answer(startOffsetInfo="0 0 7;0 1 5"), pop)
+    assert differences("X", 0, one, other, PAIR) == []
+    assert differences("X", 0, tree_of(answer(startOffsetInfo="0 0 8"), pop), other, PAIR) != []
+
+
+def test_options_that_only_pocketmq_has_are_no_difference() -> None:
+    ask = Step("GET_NAMESRV_CONFIG")
+
+    def found_in(ours: bytes, theirs: bytes) -> list[tuple[str, str]]:
+        left, right = (tree_of(answer(body=each), ask) for each in (ours, theirs))
+        return [(each.field, each.theirs) for each in differences("X", 0, left, right, PAIR)]
+
+    assert found_in(b"a=1\nmine=2", b"a=1\n") == []
+    assert found_in(b"a=1\n", b"a=2\nb=3\n") == [
+        ("body.options[]", '["b"]'), ("body.options.a", "'2'"),
+    ]  # fmt: skip
 
 
 def test_each_rule_has_a_reason_and_there_are_few() -> None:
@@ -154,6 +206,9 @@ def test_a_ledger_entry_covers_its_values_and_its_sequence_alone() -> None:
 
 
 def test_the_ledger_can_be_read_and_its_sequences_exist() -> None:
-    ledger = read()
-    assert {entry.shown_by for entry in ledger.entries} - {""} <= set(found.STAYS)
-    assert set(found.STAYS).isdisjoint(found.MENDED)
+    for of, stays, mended in (
+        ("broker", found.STAYS, found.MENDED),
+        ("nameserver", found.NAMESERVER_STAYS, found.NAMESERVER_MENDED),
+    ):
+        assert {entry.shown_by for entry in read(of=of).entries} - {""} <= set(stays)
+        assert set(stays).isdisjoint(mended)
