@@ -228,7 +228,10 @@ async def test_a_topic_is_entered_by_hand_up_to_the_first_unknown_broker(
     header = RegisterTopicRequestHeader(topic="ByHand")
     reply = await rig.ask(header, TopicRouteData(queue_datas=queues), encoding=encoding)
     assert reply.code == ResponseCode.SUCCESS
-    assert await rig.brokers_of("ByHand") == ["broker-a"]
+    assert await rig.brokers_of("ByHand") == [], "nothing of a topic that is new"
+    for entered in (queues[2:], queues):
+        await rig.ask(header, TopicRouteData(queue_datas=entered), encoding=encoding)
+    assert sorted(await rig.brokers_of("ByHand")) == ["broker-a", "broker-b"]
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
