@@ -24,7 +24,7 @@ LAKE = "pip install 'pocketmq[lake]'"
 SCHEMA = "pip install 'pocketmq[schema]'"
 SPARK = "pip install 'pocketmq[spark]'"
 
-BY_SPARK = ("export", "latency", "replay", "trace")
+BY_SPARK = ("export", "latency", "replay", "schema", "trace")
 """Jobs that run on Spark."""
 
 CALLS = {

@@ -45,11 +45,11 @@ async def test_threads_prove_who_they_are_and_strangers_change_nothing(
             await producer.send(Message(topic, b"needs no secret"))
         await asyncio.to_thread(say_a_value, cluster)
 
-        async with Admin(**secured(cluster)) as stranger:
+        async with Admin(**secured(cluster), api_timeout_ms=PATIENCE_MS) as stranger:
             with pytest.raises(BrokerError, match=MEMBER_VARIABLE):
                 await stranger.put_kv("ORDER_TOPIC_CONFIG", "orders", "elsewhere:1")
         monkeypatch.setenv(MEMBER_VARIABLE, str(cluster.member_secret_file))
-        async with Admin(**secured(cluster)) as member:
+        async with Admin(**secured(cluster), api_timeout_ms=PATIENCE_MS) as member:
             await member.put_kv("ORDER_TOPIC_CONFIG", "orders", "broker-a:2")
 
         # All of it again after a kill and a move of the time.

@@ -7,6 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import fastavro
+import pyarrow as pa
+
+from pocketmq.pipeline.jobs.schemas.body_rows import BodyJudge, Opened
+from pocketmq.pipeline.jobs.schemas.columns import PLACE
+from pocketmq.pipeline.jobs.schemas.registry import Registry
 
 ORDER = {
     "type": "record",
@@ -139,3 +144,17 @@ CANAL = [
     {"type": "DELETE", "database": "shop", "table": "o", "pkNames": ["id"], "es": 7,
      "data": [{"id": "3", "v": "c"}], "old": None},
 ]  # fmt: skip
+
+
+def judged(
+    topic: str, registry: Registry | None, *bodies: bytes, envelope: bool = False
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The rows of a topic's one table and its bad rows: what executors do, without Spark."""
+    judge = BodyJudge(registry, framed=False, envelope=envelope, keys=())
+    messages = [{"topic": topic, "queueOffset": n, "body": body} for n, body in enumerate(bodies)]
+    columns = pa.schema([*PLACE, ("body", pa.binary())])
+    found = pa.Table.from_batches(judge([pa.RecordBatch.from_pylist(messages, columns)]))
+    bad = [row for row in found.to_pylist() if row["reason"] is not None]
+    good = found.filter(found["reason"].is_null())
+    (shape,) = set(good["columns"].to_pylist())
+    return pa.Table.from_batches(Opened(shape)(good.to_batches())).to_pylist(), bad

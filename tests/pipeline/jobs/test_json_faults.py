@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,12 +16,11 @@ from pocketmq.pipeline.jobs.schemas import json_schema as module
 from pocketmq.pipeline.jobs.schemas.bodies import BadBodyError
 from pocketmq.pipeline.jobs.schemas.columns import PLACE, Column, arrow_schema, fitting
 from pocketmq.pipeline.jobs.schemas.decode import schema
-from pocketmq.pipeline.jobs.schemas.decoded import Decoded
 from pocketmq.pipeline.jobs.schemas.decoders import decoder_of
 from pocketmq.pipeline.jobs.schemas.evolution import MOST_REASONS, cannot_read
-from pocketmq.pipeline.jobs.schemas.registry import Reference, Schema
+from pocketmq.pipeline.jobs.schemas.registry import Reference, Schema, registry_of
 from pocketmq.runtime.errors import CallerError, MissingToolError
-from support.spark_store import open_store, put, stored
+from support.schemas import judged
 
 NEWEST = "https://json-schema.org/draft/2020-12/schema"
 
@@ -40,14 +38,11 @@ def again(one: Schema) -> Schema:
     return a_schema(json.loads(one.text) | {"title": "again"})
 
 
-def tables(folder: Path, said: Any, *bodies: bytes, envelope: bool = False) -> tuple[Decoded, Any]:
-    """What a topic of these bodies becomes."""
+def tables(folder: Path, said: Any, *bodies: bytes, envelope: bool = False) -> tuple[Any, Any]:
+    """The rows and the bad rows of a topic of these bodies."""
     (folder / "schemas.json").write_text(json.dumps({"t": {"type": "JSON", "schema": said}}))
-    with open_store(folder / "broker-a") as store:
-        put(store, [stored(body, topic="t") for body in bodies])
-    registry = "" if envelope else str(folder / "schemas.json")
-    done = schema(f"store:{folder / 'broker-a'}", registry, folder / "out", envelope=envelope)
-    return done, pq.read_table(folder / "out" / "t-0.parquet").to_pylist()
+    registry = None if envelope else registry_of(str(folder / "schemas.json"))
+    return judged("t", registry, *bodies, envelope=envelope)
 
 
 def column_types(*versions: Schema) -> list[dict[str, str]]:
@@ -78,11 +73,10 @@ def test_a_value_that_no_column_holds_is_a_bad_row_and_the_others_are_kept(
 ) -> None:
     text = {"additionalProperties": {"type": "string"}}
     said = {"properties": {"a": {"type": kind}, "b": text, "\N{EURO SIGN}": {}}}
-    done, rows = tables(tmp_path, said, b"{}", body, b'\xef\xbb\xbf{"\xe2\x82\xac": "y"}')
-    assert (done.rows, done.bad, done.reasons) == (2, 1, {reason: 1})
+    rows, (bad,) = tables(tmp_path, said, b"{}", body, b'\xef\xbb\xbf{"\xe2\x82\xac": "y"}')
     assert [row["queueOffset"] for row in rows] == [0, 2]
-    (bad,) = pq.read_table(tmp_path / "out" / "bad-0.parquet").to_pylist()
     assert (bad["queueOffset"], bad["body"]) == (1, body)
+    assert bad["reason"].split(":")[0] == reason
 
 
 JSON_VALUES = st.recursive(
@@ -118,14 +112,14 @@ def test_no_value_is_changed_to_fit_a_column_of_whole_numbers(value: Any) -> Non
 
 
 def test_a_character_that_utf8_lacks_is_kept_within_json_text(tmp_path: Path) -> None:
-    _, rows = tables(tmp_path, {"properties": {"a": {}}}, rb'{"a": ["\ud800", "\u20ac"]}')
+    rows, _ = tables(tmp_path, {"properties": {"a": {}}}, rb'{"a": ["\ud800", "\u20ac"]}')
     assert json.loads(rows[0]["a"]) == ["\ud800", "\u20ac"]
 
 
 def test_fields_that_are_called_as_columns_do_not_mix(tmp_path: Path) -> None:
     said = {"properties": {name: {"type": "integer"} for name in ("topic", "topic_", "b_")}}
     bodies = (b'{"topic": 1, "topic_": 2, "b_": 3}', b'{"topic": 1, "b": 9}')
-    _, rows = tables(tmp_path, said, *bodies)
+    rows, _ = tables(tmp_path, said, *bodies)
     assert [(row["topic"], row["topic__"], row["topic_"], row["b_"]) for row in rows] == [
         ("t", 1, 2, 3),
         ("t", 1, None, None),
@@ -152,9 +146,9 @@ def test_words_that_fail_on_a_value_make_a_bad_row() -> None:
 def test_a_change_event_of_another_form_is_a_bad_row(tmp_path: Path, event: Any) -> None:
     good = {"op": "c", "after": {"id": 1}}
     bodies = [json.dumps(each).encode() for each in (good, event, good)]
-    done, rows = tables(tmp_path, {}, *bodies, envelope=True)
-    assert (done.rows, done.bad) == (2, 1)
+    rows, bad = tables(tmp_path, {}, *bodies, envelope=True)
     assert [row["queueOffset"] for row in rows] == [0, 2]
+    assert [row["queueOffset"] for row in bad] == [1]
 
 
 # -- schemas --------------------------------------------------------------------------------------

@@ -8,23 +8,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from pocketmq.pipeline.jobs.schemas.bodies import BadBodyError
 from pocketmq.pipeline.jobs.schemas.check import schema_check
 from pocketmq.pipeline.jobs.schemas.columns import PLACE, arrow_schema
-from pocketmq.pipeline.jobs.schemas.decode import schema
 from pocketmq.pipeline.jobs.schemas.decoders import TopicDecoder, decoder_of
 from pocketmq.pipeline.jobs.schemas.evolution import cannot_read
 from pocketmq.pipeline.jobs.schemas.registry import Schema, registry_of
 from pocketmq.runtime.errors import CallerError
 from support.fake_registry import FakeRegistry, framed
-from support.spark_store import open_store, put, stored
+from support.schemas import judged
 
 MONEY = {
     "$schema": "http://json-schema.org/draft-07/schema#",
@@ -96,14 +93,12 @@ def test_what_does_not_fit_a_schema_behind_a_reference_is_told(
 
 
 def test_a_table_of_bodies_whose_schema_refers_to_another(
-    registry: FakeRegistry, tmp_path: Path
+    registry: FakeRegistry,
 ) -> None:
-    with open_store(tmp_path / "broker-a") as store:
-        bodies = [{"id": 1, "price": {"units": 5}}, {"id": 2}, {"id": 3, "price": 4}]
-        put(store, [stored(json.dumps(each).encode(), topic="orders") for each in bodies])
-    done = schema(f"store:{tmp_path / 'broker-a'}", registry.address, tmp_path / "tables")
-    assert (done.rows, done.bad, done.reasons) == (2, 1, {"$.price does not fit `type`": 1})
-    rows = pq.read_table(tmp_path / "tables" / "orders-0.parquet").to_pylist()
+    bodies = [{"id": 1, "price": {"units": 5}}, {"id": 2}, {"id": 3, "price": 4}]
+    encoded = [json.dumps(each).encode() for each in bodies]
+    rows, (bad,) = judged("orders", registry_of(registry.address), *encoded)
+    assert bad["reason"].split(":")[0] == "$.price does not fit `type`"
     assert [(row["id"], row["price"]) for row in rows] == [(1, '{"units": 5}'), (2, None)]
 
 

@@ -264,11 +264,6 @@ class SlaveReads:
     offsets_are_taken: bool = True
     """5.x: a slave commits the offset that a pull carries; 4.9 does not (B-35)."""
 
-    @property
-    def takes_offsets(self) -> bool:
-        """Whether a pull may commit an offset here and now (B-35)."""
-        return self.offsets_are_taken or self.role.leads
-
     def check(self) -> None:
         """Refuse a pull that must not be read here (B-58).
 
