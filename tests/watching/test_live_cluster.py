@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Route
 
 from pocketmq.cluster.recordings.reader import open_recording
 from support.browser import Seen, chromium, seen
@@ -51,6 +52,23 @@ def test_messages_travel_and_are_consumed(page: Seen) -> None:
     for broker in ("broker-a", "broker-b"):
         page.until(f"document.querySelectorAll(\"[data-key='thing {broker}']\").length === 1")
     assert Axe().run(page.page).violations_count == 0
+
+
+def test_until_the_cluster_has_answered_the_page_loads(url: str, page: Seen) -> None:
+    held = list[Route]()
+    new = page.page.context.new_page()
+    try:
+        new.route("**/watch/now", lambda route: held.append(route))  # it looks at arguments
+        with new.expect_request("**/watch/now"):
+            new.goto(url)
+        new.get_by_text("Loading…").wait_for()
+        assert not new.locator(".legend").is_visible()
+        held[0].continue_()
+        new.locator("[data-key='thing broker-a']").wait_for()
+        assert new.locator(".legend").is_visible()
+        assert new.get_by_text("Loading…").count() == 0
+    finally:
+        new.close()
 
 
 def test_the_link_of_a_live_page_has_its_view_and_selection(page: Seen) -> None:

@@ -30,6 +30,7 @@ pytestmark = pytest.mark.browser
 VIEWS = ("cluster", "queues", "files", "offsets", "time", "break")
 MANY = 2000
 FOOTER_PX = 80
+LOW_ROW_PX = 120
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +79,18 @@ def test_nothing_is_wider_than_the_screen_and_the_time_bar_is_low(
         assert tab is not None
         assert tab["x"] >= 0
         assert tab["x"] + tab["width"] <= width
+
+
+def test_a_row_of_the_changes_is_low_where_the_screen_is_narrow(
+    browser: Browser, lesson: str
+) -> None:
+    with seen(browser, width=390, offline=True) as page:
+        page.open(f"{lesson}#view=queues&t=12.5")
+        heights = page.page.eval_on_selector_all(
+            "tr:has([data-seek])", "rows => rows.map((each) => each.offsetHeight)"
+        )
+        assert heights
+        assert max(heights) <= LOW_ROW_PX
 
 
 def test_links_of_a_broker_that_ended_are_drawn_dead(browser: Browser, tmp_path: Path) -> None:

@@ -39,6 +39,21 @@ export function table(caption, head, rows, attributes) {
         (row.cells ?? row).map((cell, at) => (at ? el("td", null, cell) : el("th", { scope: "row" }, cell))))))));
 }
 
+const SHORT = 28;
+
+/** A list as text. A line does not end inside an item that is short. */
+export function items(list) {
+  return list.split(", ").flatMap((each, at, all) => {
+    const text = at < all.length - 1 ? `${each},` : each;
+    return [at > 0 && " ", each.length <= SHORT ? el("span", { class: "item" }, text) : text];
+  });
+}
+
+/** Text in which `words` between backticks are code. */
+export function withCode(text) {
+  return text.split("`").map((each, at) => (at % 2 ? el("code", null, each) : each));
+}
+
 /** Does what replaces elements of `place`; the keyboard stays at the element with the same `data-key`. */
 function keepingFocus(place, replace) {
   const focused = place.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;

@@ -32,6 +32,7 @@ class Page {
     this.isLive = false;
     this.name = "";
     this.badge = "loading";
+    this.isComing = false;
     this.problems = [];
     this.rules = {};
     this.faults = null;
@@ -95,6 +96,7 @@ class Page {
   async openLive() {
     this.isLive = true;
     this.badge = "live";
+    this.isComing = true;
     this.declare(await ask("GET", "/watch/rules"));
     let before = [];  // what comes before the answer about what is there already
     const live = new Live(NAMES, (events) => (before ? before.push(...events) : this.more(events)), (state) => {
@@ -104,6 +106,7 @@ class Page {
     try {
       this.more(await ask("GET", "/watch/now"), true);
     } finally {
+      this.isComing = false;
       this.more(before);
       before = null;
     }

@@ -1,6 +1,6 @@
 /** Who is there, what travels, and who knows what. */
 
-import { el, update, svg, table } from "watch/dom.js";
+import { el, items, svg, table, update } from "watch/dom.js";
 import { colour, count, short, UNKNOWN } from "watch/names.js";
 import { troubleWords } from "watch/sentences.js";
 import { counted } from "watch/words.js";
@@ -343,7 +343,7 @@ function knowledge(page) {
     for (const id of telling) for (const [topic, queues] of Object.entries(state.routes[id])) most[topic] = Math.max(most[topic] ?? 0, queues.length);
     parts.push(table(t("table_client"), [t("client"), t("routes")], telling.map((id) => [chip(id), Object.entries(state.routes[id]).filter(([topic]) => !own(topic)).map(([topic, queues]) => {
       const stale = queues.length < most[topic];
-      return el("div", { class: stale ? "missing" : "" }, `${topic}: ${summary(queues)}${stale ? ` · ${t("stale")}` : ""}`);
+      return el("div", { class: stale ? "missing" : "" }, items(`${topic}: ${summary(queues)}${stale ? ` · ${t("stale")}` : ""}`));
     })])));
   }
   return parts;
@@ -382,7 +382,7 @@ export function draw(place, page) {
   const width = Math.max(300, Math.floor(place.clientWidth) - 34);
   const plan = layout(state, width);
   const troubles = troublesAt(state, page.player.at_ms);
-  const signature = JSON.stringify([width, page.language, page.selected, page.badge, page.cuts, troubles, state.roles, state.clients, state.knows,
+  const signature = JSON.stringify([width, page.language, page.selected, page.badge, page.isComing, page.cuts, troubles, state.roles, state.clients, state.knows,
     state.forgot, state.seen, state.routes, Object.values(state.groups).map((each) => each.queues), Object.keys(state.queues)]);
   if (place.dataset.drawn !== signature || !place.firstChild) {
     place.dataset.drawn = signature;
@@ -399,7 +399,7 @@ export function draw(place, page) {
     update(place,
       el("section", { class: "card" },
         el("h2", null, t("view_cluster")),
-        things.length === 0 && el("p", { class: "note", role: "status" }, t(page.badge === "loading" ? "loading" : "nobody_here")),
+        things.length === 0 && el("p", { class: "note", role: "status" }, t(page.badge === "loading" || page.isComing ? "loading" : "nobody_here")),
         svg("svg", { width, height: plan.height, viewBox: `0 0 ${width} ${plan.height}`, role: "group", "aria-label": t("picture") },
           svg("g", null, edges(page, plan)), svg("g", { class: "marks", "aria-hidden": true }), svg("g", null, things)),
         el("ul", { class: "legend", hidden: things.length === 0 }, KINDS.map((kind) => el("li", null,

@@ -1,6 +1,6 @@
 /** The commit log as it grows, what is on the disk and what a power cut would take, and bytes beside fields. */
 
-import { changed, el, update, svg, table } from "watch/dom.js";
+import { changed, el, svg, table, update, withCode } from "watch/dom.js";
 import { count, UNKNOWN } from "watch/names.js";
 import { atRisk } from "watch/state.js";
 
@@ -42,7 +42,7 @@ function fieldTable(page, caption, fields) {
   return table(caption, [t("field"), t("at_byte"), t("bytes"), t("value"), t("meaning")], fields.map((field) => ({
     attributes: field.name === page.field ? { class: "chosen" } : null,
     cells: [el("code", null, field.name), el("span", { class: "number" }, count(field.at)), el("span", { class: "number" }, count(field.size)),
-      el("span", { class: "value" }, field.value), el("span", { class: "note" }, field.meaning)] })));
+      el("span", { class: "value" }, field.value), el("span", { class: "note" }, withCode(field.meaning ?? ""))] })));
 }
 
 /** The bytes of a record, read from the store of a running broker. */

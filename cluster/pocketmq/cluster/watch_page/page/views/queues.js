@@ -1,6 +1,6 @@
 /** Queues × members over time: who owned which queue from when to when, why, and by which arithmetic. */
 
-import { el, update, svg, table } from "watch/dom.js";
+import { el, items, update, svg, table } from "watch/dom.js";
 import { colour, seconds, short } from "watch/names.js";
 import { causeWords } from "watch/sentences.js";
 import { conflicts, shortQueue, topicOf } from "watch/state.js";
@@ -77,11 +77,11 @@ function changes(page, group) {
   const { timeline, player, t } = page;
   const all = (timeline.lanes.changes[group] ?? []).filter((each) => each.moment <= player.at_ms).slice(-MOST_CHANGES).reverse();
   if (all.length === 0) return null;
-  const list = (queues) => (queues?.length ? byTopic(queues) : "–");
+  const list = (queues) => (queues?.length ? items(byTopic(queues)) : "–");
   return table(t("changes"), [t("when"), t("cause"), t("member"), t("gained"), t("lost_queues"), t("arithmetic")], all.map((each) => [
     el("button", { class: "button number", "data-seek": each.moment, "data-key": `seek ${each.moment} ${each.client_id}` }, `${seconds(each.moment - timeline.began_ms)} s`),
     causeWords(each.cause, t), chip(each.client_id), list(each.gained), list(each.lost),
-    each.arithmetic ? (each.arithmetic.startsWith(each.strategy) ? each.arithmetic : `${each.strategy}: ${each.arithmetic}`) : "–"]));
+    each.arithmetic ? el("span", { class: "sum" }, each.arithmetic.startsWith(each.strategy) ? each.arithmetic : `${each.strategy}: ${each.arithmetic}`) : "–"]));
 }
 
 /** The newest allocation by consistent hash, as its ring; or nothing. */

@@ -23,7 +23,7 @@ function deadlines(page) {
       SPEEDS.map((speed) => el("button", { class: "button", "data-ask": "clock/run", "data-body": JSON.stringify({ speed }), "data-key": `run ${speed}` }, t("run_clock", { speed }))),
       el("button", { class: "button", "data-ask": "clock/freeze", "data-key": "freeze clock" }, t("stop_clock"))),
     table(t("deadlines"), [t("process"), t("deadline_what"), t("deadline_in")],
-      clock.next.slice(0, 12).map((each) => [each.role, each.what, `${each.in_s.toFixed(3)} s`])),
+      clock.next.slice(0, 12).map((each) => [each.role, each.what, el("span", { class: "number" }, `${each.in_s.toFixed(3)} s`)])),
   ];
 }
 
