@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
@@ -43,6 +44,27 @@ class Progress(msgspec.Struct, frozen=True):
     """Sum of all queues' max offsets."""
     stored_ms: int
     """Store time of the last message."""
+
+
+@dataclass(slots=True)
+class _Pass:
+    """One pass over some queues, portion by portion."""
+
+    left: deque[ConsumeQueue]
+    """What it has yet to sync."""
+    progress: Progress | None
+    """What it is to confirm."""
+    cuts: int
+    """The flusher's `_cuts` when it began."""
+    gone: set[ConsumeQueue] | None = None
+    """Queues deleted since the worker got its portion; None while it has none."""
+    goes_on: bool = False
+    """`_go_on` is being executed."""
+
+    def give_up(self) -> None:
+        """Sync no further queue, and confirm nothing."""
+        self.left.clear()
+        self.progress = None
 
 
 class QueueFlusher:
@@ -75,19 +97,8 @@ class QueueFlusher:
         """Queues that had too few dirty pages when they were looked at."""
         self._least_pages = least_pages
         self._worker: DiskWorker | None = None
-        self._running = False
-        self._left: deque[ConsumeQueue] = deque()
-        """What the pass that runs has yet to sync."""
-        self._progress: Progress | None = None
-        """What the pass that runs is to confirm."""
-        self._cuts_before = 0
-        """`_cuts` when it began."""
-        self._syncs = False
-        """The worker is at a portion of it."""
-        self._goes_on = False
-        """`_go_on` is being executed."""
-        self._gone: set[ConsumeQueue] = set()
-        """Queues deleted since that portion was begun."""
+        self._pass: _Pass | None = None
+        """The one under way; none begins meanwhile."""
         self._doubtful: set[str] = set()
         """Paths whose sync failed: the system may have marked clean what it could not write."""
         self._unconfirmed: Progress | None = None
@@ -131,7 +142,7 @@ class QueueFlusher:
     @property
     def is_running(self) -> bool:
         """Whether a pass is under way; none begins meanwhile."""
-        return self._running
+        return self._pass is not None
 
     @property
     def is_clean(self) -> bool:
@@ -147,15 +158,15 @@ class QueueFlusher:
             self._dirty.discard(queue)
             self._few.discard(queue)
             # The worker may be syncing one of them: a failure must not make it dirty again.
-            if self._syncs:
-                self._gone.add(queue)
+            if self._pass is not None and self._pass.gone is not None:
+                self._pass.gone.add(queue)
 
     def flush(self) -> None:
         """Begin a pass over the queues that have enough dirty pages.
 
         O(queues written since the last look): without a further write a queue gets no dirtier.
         """
-        if self._running or self._worker is None:
+        if self._pass is not None or self._worker is None:
             return
         written = list(self._dirty)
         chosen = [queue for queue in written if queue.dirty_pages() >= self._least_pages]
@@ -170,36 +181,34 @@ class QueueFlusher:
         # The log first: entries are confirmed only up to its flushed end.
         self._log_flusher.flush()
         # A pass that is running has chosen its queues before, and proves nothing about `progress`.
-        if not self._running and self._worker is not None:
+        if self._pass is None and self._worker is not None:
             # Include queues with few dirty pages, or the checkpoint would promise too much.
             self._begin(self._dirty | self._few, progress)
 
     def _begin(self, chosen: Iterable[ConsumeQueue], progress: Progress | None) -> None:
-        self._running = True
-        self._left = deque(chosen)
-        self._progress, self._cuts_before = progress, self._cuts
-        self._go_on()
+        self._pass = _Pass(deque(chosen), progress, self._cuts)
+        self._go_on(self._pass)
 
-    def _go_on(self) -> None:
+    def _go_on(self, run: _Pass) -> None:
         """Begin the next portion, or end the pass; called again when that portion is synced."""
-        if self._goes_on:
+        if run.goes_on:
             return  # a worker without a thread has synced it already: the loop below sees that
-        self._goes_on = True
+        run.goes_on = True
         try:
-            while self._left and not self._syncs:
-                self._sync_some()
+            while run.left and run.gone is None:
+                self._sync_some(run)
         finally:
-            self._goes_on = False
-        if not self._syncs:
-            self._running = False
+            run.goes_on = False
+        if run.gone is None:
+            self._pass = None
             # A cut or a deletion meanwhile has made the count wrong: confirm nothing.
-            if self._progress is not None and self._cuts_before == self._cuts:
-                self._unconfirmed = self._progress
+            if run.progress is not None and run.cuts == self._cuts:
+                self._unconfirmed = run.progress
                 self.confirm()
 
-    def _sync_some(self) -> None:
+    def _sync_some(self, run: _Pass) -> None:
         assert self._worker is not None
-        portion = [self._left.popleft() for _ in range(min(PORTION, len(self._left)))]
+        portion = [run.left.popleft() for _ in range(min(PORTION, len(run.left)))]
         # Those that are in neither set were deleted while their turn had not come.
         chosen = [queue for queue in portion if queue in self._dirty or queue in self._few]
         # Clear the marks before the job, because new entries make a queue dirty again.
@@ -217,8 +226,7 @@ class QueueFlusher:
             log.exception("queues.flush_failed", queues=len(chosen))
             # Dirty again, for the next look; this pass confirms nothing.
             self._dirty.update(chosen)
-            self._left.clear()
-            self._progress = None
+            run.give_up()
             return
         cuts = self._file_cuts
         directories = self._new_directories(chosen)
@@ -237,8 +245,7 @@ class QueueFlusher:
                         raise  # else its topic was deleted, and there is nothing to sync
 
         def done(failure: Exception | None) -> None:
-            self._syncs = False
-            gone, self._gone = self._gone, set()
+            gone, run.gone = run.gone or set(), None
             if failure is not None:
                 log.error("queues.flush_failed", error=str(failure), queues=len(chosen))
                 left = [queue for queue in chosen if queue not in gone]
@@ -248,8 +255,7 @@ class QueueFlusher:
                 for queue in left:
                     queue.files.directory_synced = False
                 # Stop this pass, as it would meet the same disk; the next tick begins a new one.
-                self._left.clear()
-                self._progress = None
+                run.give_up()
             elif self._file_cuts != cuts:
                 # What was synced may be gone, and other bytes written in its place.
                 self._dirty.update(queue for queue in chosen if queue not in gone)
@@ -257,9 +263,9 @@ class QueueFlusher:
                 for file, wrote in marks:
                     file.flushed = max(file.flushed, wrote)
                     self._doubtful.discard(file.path)
-            self._go_on()
+            self._go_on(run)
 
-        self._syncs = True
+        run.gone = set()
         self._worker.submit(job, done)
 
     def confirm(self) -> None:
