@@ -17,15 +17,12 @@ from pocketmq.broker.store import MessageStore, OsDisk, StoredMessage
 from pocketmq.broker.store.tools import verify as verify_module
 from pocketmq.broker.store.tools.stopped_store import (
     Problem,
-    StoppedQueue,
     StoppedStore,
     find_stores,
 )
 from pocketmq.broker.store.tools.verify import Verified, verify_store
-from pocketmq.broker.store.tools.verify_cursors import QueueCursor
 from pocketmq.protocol.messages.properties import encode_properties
 from pocketmq.protocol.messages.subscription import tags_code
-from pocketmq.protocol.stored.index_hash import key_hash
 from pocketmq.runtime.errors import CallerError
 from pocketmq.runtime.profile import PROFILE_5_3, PROFILE_5_5
 from support.golden import unpack_store
@@ -348,16 +345,6 @@ def test_no_damage_ends_in_a_traceback(tmp_path_factory: Any, data: st.DataObjec
 
 
 # -- parts ---------------------------------------------------------------------------------------
-
-
-@given(st.text(max_size=20), st.text(st.characters(max_codepoint=127), max_size=60))
-def test_the_quick_hash_is_the_index_hash(topic: str, key: str) -> None:
-    cursor = QueueCursor.__new__(QueueCursor)
-    queue = StoppedQueue.__new__(StoppedQueue)
-    queue.topic, queue.queue_id = topic, 0
-    QueueCursor.__init__(cursor, None, queue)  # type: ignore[arg-type]
-    assert cursor.hash(key.encode()) == key_hash(topic, key)
-    assert cursor.hash(key.encode()) == key_hash(topic, key)
 
 
 def test_stores_are_found_in_a_folder_of_them(root: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from enum import Enum, unique
 from pocketmq.broker.store.config import ENTRY_SIZE, SCHEDULE_TOPIC
 from pocketmq.broker.store.index.index_file import ENTRY as INDEX_ENTRY
 from pocketmq.broker.store.index.index_file import IndexFile
-from pocketmq.broker.store.index.index_keys import tag_hash, unique_key_hash
+from pocketmq.broker.store.index.index_keys import tag_hash
 from pocketmq.broker.store.queues.consume_queue import ENTRY, FILLER_SIZE
 from pocketmq.broker.store.tools.stopped_store import Problem, StoppedQueue, StoppedStore
 from pocketmq.protocol.messages.message import MessageExt
@@ -64,14 +64,6 @@ class QueueCursor:
         self._chunk = _CHUNK_LOW
         self._queue = queue
         self._store = store
-
-    def hash(self, key: bytes) -> int:
-        """Hash of a key of this queue's topic."""
-        return unique_key_hash(self._queue.topic, key.decode("utf-8", "replace"))
-
-    def tag_hash(self, tag: str) -> int:
-        """Hash of a tag of this queue's topic; -1 without one."""
-        return tag_hash(self._queue.topic, tag) if tag else -1
 
     def seek(self, offset: int) -> None:
         """Let `entries` begin at entry `offset`; none come when it is not there."""

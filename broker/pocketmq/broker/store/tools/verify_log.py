@@ -1,19 +1,9 @@
-"""Reads a stretch of the log, and compares each record with its queue entry and index entries.
-
-One loop in plain Python has to keep up with a quarter of the speed at which C computes a CRC. So
-it looks at each record once, guesses what must stand in queue and index, and compares; only where
-the guess fails is the slow and thorough way gone, which decides and finds the words.
-
-So one check is written twice, for its speed (docs/store.md has the figures): without the loop a log
-of messages with a tag takes 3.6 to 3.9 times as long. Messages with KEYS gain nothing from it, they
-all go the thorough way.
-"""
+"""Reads a stretch of the log, and compares each record with its queue entry and index entries."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from zlib import crc32
 
 import msgspec
 
@@ -25,25 +15,12 @@ from pocketmq.broker.store.tools.verify_cursors import IndexCursor, Outcome, Que
 from pocketmq.protocol.messages.message import MessageExt
 from pocketmq.protocol.messages.subscription import tags_code
 from pocketmq.protocol.scalars import MessageSysFlag
-from pocketmq.protocol.store_layout import MAGIC_V1, RECORD
 from pocketmq.protocol.stored.ledger import REST_OF_FILE, record_place
 from pocketmq.protocol.stored.record_check import RecordKind, check_record
 
 MAX_PROBLEMS = 1000
 """Kept of each stretch, the rest is counted."""
 
-# Of the record's head what the fast way looks at; `check_record` knows the whole layout.
-_HEAD = RECORD.picking(
-    "TOTALSIZE", "MAGICCODE", "BODYCRC", "QUEUEID", "QUEUEOFFSET", "PHYSICALOFFSET", "SYSFLAG",
-    "STORETIMESTAMP", "body length",
-)  # fmt: skip
-_BODY_AT = _HEAD.size
-_UNUSUAL = MessageSysFlag.HOSTS_V6_MASK | MessageSysFlag.TRANSACTION_MASK
-_UNIQ_KEY = b"UNIQ_KEY\x01"
-_KEY_SKIP = len(_UNIQ_KEY)
-_END = b"\x02"
-_HASHED_EACH = 15  # a mask
-_MOST_SHAPES = 4096
 _STEP = 4096  # records between two looks of a listener
 
 QueueName = tuple[str, int]
@@ -88,9 +65,6 @@ class LogCheck:
         self._queues = {(os.fsencode(q.topic), q.queue_id): q for q in store.queues}
         self._cursors: dict[tuple[bytes, int], QueueCursor] = {}
         self._index = IndexCursor(store.index_files())
-        self._shapes: dict[tuple[bytes, bytes, int, int], tuple[QueueCursor, int, int]] = {}
-        """Queue, tags code and the tag's hash of records by all that follows their body, but for
-        the unique key."""
 
     def run(self, start: int, end: int) -> Iterator[int]:
         """Check from `start`, where a record begins, to `end`; yields how many bytes, by and by."""
@@ -124,15 +98,13 @@ class LogCheck:
         """Check one file's part; yields positions, the last of them where its records end."""
         view = file.view()
         while position < limit:
+            if self.found.records % _STEP == 0:
+                yield position
             if self._store.is_ledger:
                 position = record_place(view, position, file.start + position)
                 if position == REST_OF_FILE:
                     yield limit
                     return
-            position = self._usual_records(view, file.start, position, limit)
-            yield position
-            if position >= limit:
-                return
             checked = check_record(view, position, limit)
             message = checked.message
             # A blank must cover the rest of the file.
@@ -154,7 +126,7 @@ class LogCheck:
             # In the last file, this is the end of the log and no loss.
             if following is None and is_last and limit == file.size:
                 self._note_rest(file, position, checked.reason)
-                return
+                break
             self._problem(Problem(file.path, position, reason))
             position = min(limit, following or limit)
         yield position
@@ -166,94 +138,7 @@ class LogCheck:
             reason = reason or "bytes that are no record, behind the last one"
             self.found.behind_end = (file.path, other, reason)
 
-    def _usual_records(self, view: memoryview, base: int, position: int, limit: int) -> int:
-        """Check records as long as there is nothing unusual about them; the first other position.
-
-        Two microseconds a record of 1 KiB, a quarter of it CRC.
-        """
-        unpack, shapes, index = _HEAD.unpack_from, self._shapes, self._index
-        keyed = index.is_there
-        last = limit - _BODY_AT
-        records = 0
-        while position <= last and records < _STEP:
-            (
-                size, magic, crc, queue_id, queue_offset, physical, flags, stored_ms, body_size,
-            ) = unpack(view, position)  # fmt: skip
-            body_at = position + _BODY_AT
-            body_end = body_at + body_size
-            end = position + size
-            tail = view[body_end:end].tobytes()
-            # A known shape is also a tail whose lengths are right.
-            if (key_at := tail.find(_UNIQ_KEY)) < 0:
-                shape = shapes.get((tail, b"", 0, queue_id))
-            else:
-                stop = tail.find(_END, key_at)
-                if stop < 0:
-                    stop = len(tail)
-                shape = shapes.get((tail[:key_at], tail[stop:], stop - key_at, queue_id))
-            if (
-                shape is None
-                or magic != MAGIC_V1
-                or flags & _UNUSUAL
-                or physical != base + position
-                or end > limit
-                or crc32(view[body_at:body_end]) & 0x7FFFFFFF != crc
-            ):
-                break
-            cursor, code, tag_hash = shape
-            if keyed:
-                if key_at < 0:
-                    if index.physical == physical:
-                        break
-                elif (
-                    index.physical != physical
-                    or (stored_ms - index.begin_ms) // 1000 != index.seconds
-                    # A damaged hash shows in the chains (verify_derived.py), so some will do.
-                    or (
-                        records & _HASHED_EACH == 0
-                        and cursor.hash(tail[key_at + _KEY_SKIP : stop]) != index.hashed
-                    )
-                ):
-                    break
-            if cursor.next != queue_offset:
-                break
-            # Anything unexpected is left to the thorough check.
-            if next(cursor.entries, None) != (physical, size, code):
-                cursor.next = -1
-                break
-            if keyed and key_at >= 0:
-                index.matched += 1
-                entry = next(index.entries, None)
-                if entry is None:
-                    index.step()
-                else:
-                    index.hashed, index.physical, index.seconds, _ = entry
-                    index.number += 1
-                if index.physical == physical:  # under its tag too, as 5.5 has it
-                    if (
-                        index.hashed != tag_hash
-                        or (stored_ms - index.begin_ms) // 1000 != index.seconds
-                    ):
-                        # The index is too far: put it back for the thorough check.
-                        index.seek(physical)
-                        index.matched -= 1
-                        cursor.next = -1
-                        break
-                    index.matched += 1
-                    index.step()
-                    if index.physical == physical:  # a third one: whose is found slowly
-                        index.seek(physical)
-                        index.matched -= 2
-                        cursor.next = -1
-                        break
-            cursor.next = queue_offset + 1
-            cursor.matched += 1
-            position = end
-            records += 1
-        self.found.records += records
-        return position
-
-    # -- the thorough way ------------------------------------------------------------------------
+    # -- one record -----------------------------------------------------------------------------
 
     def _record(self, message: MessageExt) -> None:
         self.found.records += 1
@@ -288,27 +173,6 @@ class LogCheck:
             self.found.older[name] = self.found.older.get(name, 0) + 1
         if problem is not None:
             self._problem(problem)
-        elif outcome is Outcome.MATCHED and not cursor.is_schedule and not message.keys:
-            # Only records that passed the thorough check are remembered.
-            self._remember_shape(message, cursor, code)
-
-    def _remember_shape(self, message: MessageExt, cursor: QueueCursor, code: int) -> None:
-        """Know records like this one when they come again: same queue, same properties."""
-        # Limit the memory, because properties may differ in each message.
-        if len(self._shapes) >= _MOST_SHAPES:
-            self._shapes.clear()
-        tail = bytes(message.record[_BODY_AT + message.body_size :])
-        key_at = tail.find(_UNIQ_KEY)
-        tag_hash = cursor.tag_hash(message.tags or "")
-        if key_at < 0:
-            self._shapes[tail, b"", 0, message.queue_id] = cursor, code, tag_hash
-            return
-        stop = tail.find(_END, key_at)
-        stop = len(tail) if stop < 0 else stop
-        # A user's property may contain UNIQ_KEY, so test that this is the message's own.
-        if tail[key_at + _KEY_SKIP : stop] == (message.uniq_key or "").encode():
-            name = tail[:key_at], tail[stop:], stop - key_at, message.queue_id
-            self._shapes[name] = cursor, code, tag_hash
 
     def _compare_with_index(self, message: MessageExt) -> None:
         keys = [message.uniq_key] if message.uniq_key is not None else []
