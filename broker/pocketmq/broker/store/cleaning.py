@@ -26,10 +26,8 @@ from pocketmq.broker.store.config import ENTRY_SIZE, StoreConfig
 from pocketmq.broker.store.disk.disk import Disk, DiskUsage
 from pocketmq.broker.store.disk.disk_worker import DiskWorker, Job, run_on
 from pocketmq.broker.store.disk.mapped_file import MappedFile
-from pocketmq.broker.store.flush.checkpoint import StoreCheckpoint
-from pocketmq.broker.store.index.index_service import IndexService
-from pocketmq.broker.store.log.commit_log import CommitLog
-from pocketmq.broker.store.queues.consume_queue import ENTRY, ConsumeQueue, ConsumeQueues
+from pocketmq.broker.store.flush.store_files import StoreFiles
+from pocketmq.broker.store.queues.consume_queue import ENTRY, ConsumeQueue
 from pocketmq.broker.store.readiness import Readiness
 from pocketmq.broker.store.recovery.queue_recovery import correct_min_offset
 from pocketmq.runtime.clock import Clock
@@ -58,37 +56,28 @@ class Cleaner:
     """Looks at age and space every 10 s.
 
     Args:
-        disk: tells space and ages.
-        root: the store's directory.
+        files: those of the log are deleted, queues and index cut to what is left. A file of the log
+            stays until the checkpoint says that the entries of its records are on the disk.
         config: levels and times, now.
-        commit_log: whose files are deleted.
-        queues: cut to what is left of the log.
-        index: cut likewise; None when there is none.
-        checkpoint: a log file stays until the queues' entries of its records are on the disk.
         readiness: where a full disk is noted, so that no message is taken.
         full_down_to_forcible: a disk that was full is so until the forcible level, by profile.
     """
 
     def __init__(
         self,
-        disk: Disk,
-        root: str,
+        files: StoreFiles,
         config: Callable[[], StoreConfig],
-        commit_log: CommitLog,
-        queues: ConsumeQueues,
-        index: IndexService | None,
-        checkpoint: StoreCheckpoint,
         readiness: Readiness,
         *,
         full_down_to_forcible: bool,
     ) -> None:
-        self._checkpoint = checkpoint
-        self._disk = disk
-        self._root = root
+        self._checkpoint = files.checkpoint
+        self._disk = files.disk
+        self._root = files.root
         self._config = config
-        self._log = commit_log
-        self._queues = queues
-        self._index = index
+        self._log = files.commit_log
+        self._queues = files.consume_queues
+        self._index = files.queue_dispatcher.index
         self._readiness = readiness
         self._full_down_to_forcible = full_down_to_forcible
         self._manual_rounds = 0

@@ -50,6 +50,7 @@ from pocketmq.broker.store.flush.flush_log import FlushCallback, LogFlusher
 from pocketmq.broker.store.flush.flush_queues import IndexFlusher, QueueFlusher
 from pocketmq.broker.store.flush.flush_service import SYNC_FAILED, Flushers, FlushService
 from pocketmq.broker.store.flush.retried_dispatch import RetriedDispatch, Visibility
+from pocketmq.broker.store.flush.store_files import StoreFiles
 from pocketmq.broker.store.index.index_service import IndexService
 from pocketmq.broker.store.log.commit_log import CommitLog
 from pocketmq.broker.store.queues.consume_queue import ConsumeQueues
@@ -110,14 +111,14 @@ class MessageStore(QueueReads):
         """Directory of the store."""
         self._now = now or (lambda: config)
         # Under SYNC_FLUSH, the log is written and synced in small pieces.
-        synced_often = config.flush_disk_type is FlushDiskType.SYNC_FLUSH
+        self._sync = config.flush_disk_type is FlushDiskType.SYNC_FLUSH
         commit_log = CommitLog(
             disk,
             root,
             config.mapped_file_size_commit_log,
             config=self._now,
             retry_topic_max=profile.stored_retry_topic_max_bytes,
-            synced_often=synced_often,
+            synced_often=self._sync,
         )
         consume_queues = ConsumeQueues(
             disk, root, config.queue_file_bytes, config.max_open_queue_files
@@ -146,7 +147,6 @@ class MessageStore(QueueReads):
         self.readiness = Readiness()
         """Why no message is taken just now, if any reason is there (B-167)."""
         self._clock = clock
-        self._sync = config.flush_disk_type is FlushDiskType.SYNC_FLUSH
         super().__init__(
             commit_log,
             consume_queues,
@@ -164,65 +164,33 @@ class MessageStore(QueueReads):
         )
         self._events = events
         self._visibility = Visibility(self.commit_log, self._log_flusher, sync_flush=self._sync)
-        queue_flusher = QueueFlusher(
-            disk,
-            root,
-            self.checkpoint,
-            self._log_flusher,
-            self.queue_dispatcher.dirty,
-            config.flush_consume_queue_least_pages,
+        files = StoreFiles(
+            disk, root, commit_log, consume_queues, self.queue_dispatcher, self.checkpoint
         )
+        least_pages = config.flush_consume_queue_least_pages
+        queue_flusher = QueueFlusher(files, self._log_flusher, least_pages)
         self._flush = FlushService(
-            disk,
-            lambda: self.config,
+            files,
+            self._now,
             clock,
-            self.commit_log,
-            self.consume_queues,
-            self.queue_dispatcher,
             Flushers(self._log_flusher, queue_flusher, index_flusher),
             self.readiness,
         )
-        self._opening = StoreOpening(
-            disk,
-            root,
-            commit_log,
-            consume_queues,
-            self.queue_dispatcher,
-            self.checkpoint,
-            self._flush,
-        )
+        self._opening = StoreOpening(files, self._flush)
         self._dispatch = RetriedDispatch(
-            commit_log,
-            consume_queues,
-            self.queue_dispatcher,
-            self._visibility,
-            self._flush,
-            self.readiness,
-            clock,
+            files, self._visibility, self._flush, self.readiness, clock
         )
         self.replica = ReplicaLog(
-            self.commit_log,
-            self.consume_queues,
-            self.queue_dispatcher,
-            self._log_flusher,
-            self._flush,
-            self.checkpoint,
-            self._visibility,
-            self.readiness,
+            files, self._log_flusher, self._flush, self._visibility, self.readiness
         )
         """The same log, as replication writes and cuts it."""
         self._cleaner = Cleaner(
-            disk,
-            root,
-            lambda: self.config,
-            self.commit_log,
-            self.consume_queues,
-            self.index,
-            self.checkpoint,
+            files,
+            self._now,
             self.readiness,
             full_down_to_forcible=profile.full_down_to_forcible,
         )
-        self._cleaning = cleaning_service(self._cleaner, disk, clock, lambda: self.config)
+        self._cleaning = cleaning_service(self._cleaner, disk, clock, self._now)
         self._after_put = AfterPut(self.index) if self.index is not None else None
         if self._after_put is not None:
             self.grew.connect(self._after_put.look)

@@ -25,15 +25,14 @@ import structlog
 from pocketmq.broker.store.config import MIB
 from pocketmq.broker.store.disk.mapped_file import MappedFile
 from pocketmq.broker.store.dispatch.log_scan import implausible, message_of
-from pocketmq.broker.store.dispatch.queue_dispatch import QueueDispatcher
 from pocketmq.broker.store.dispatch.stored_batches import StoredBatch
 from pocketmq.broker.store.errors import StoreFileError
-from pocketmq.broker.store.flush.checkpoint import StoreCheckpoint
 from pocketmq.broker.store.flush.flush_log import LogFlusher
 from pocketmq.broker.store.flush.flush_service import FlushService
 from pocketmq.broker.store.flush.retried_dispatch import Visibility
-from pocketmq.broker.store.log.commit_log import UNCOUNTED, CommitLog
-from pocketmq.broker.store.queues.consume_queue import ConsumeQueue, ConsumeQueues
+from pocketmq.broker.store.flush.store_files import StoreFiles
+from pocketmq.broker.store.log.commit_log import UNCOUNTED
+from pocketmq.broker.store.queues.consume_queue import ConsumeQueue
 from pocketmq.broker.store.readiness import Readiness
 from pocketmq.broker.store.recovery.queue_recovery import (
     correct_min_offset,
@@ -82,33 +81,28 @@ class ReplicaLog:
     """The parts of a store that replication needs; `MessageStore.replica`.
 
     Args:
-        commit_log: what is appended and cut.
-        queues: follow it.
-        dispatcher: fills queues and index.
+        files: the log is appended and cut, the others follow it.
         flusher: says how far the log is on the disk.
         flush: wakes the periodic passes.
-        checkpoint: must not promise more than is left after a cut.
         visibility: how far may be dispatched.
         readiness: why no message of producers is taken.
     """
 
     def __init__(
         self,
-        commit_log: CommitLog,
-        queues: ConsumeQueues,
-        dispatcher: QueueDispatcher,
+        files: StoreFiles,
         flusher: LogFlusher,
         flush: FlushService,
-        checkpoint: StoreCheckpoint,
         visibility: Visibility,
         readiness: Readiness,
     ) -> None:
-        self._log = commit_log
-        self._queues = queues
-        self._dispatcher = dispatcher
+        self._log = files.commit_log
+        self._queues = files.consume_queues
+        self._dispatcher = files.queue_dispatcher
         self._flusher = flusher
         self._flush = flush
-        self._checkpoint = checkpoint
+        self._checkpoint = files.checkpoint
+        """It must not promise more than is left after a cut."""
         self._visibility = visibility
         self._readiness = readiness
         self._cut_to = -1

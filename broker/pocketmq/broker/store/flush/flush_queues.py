@@ -25,6 +25,7 @@ from pocketmq.broker.store.disk.disk_worker import DiskWorker, InlineWorker
 from pocketmq.broker.store.disk.mapped_file import PAGE, MappedFile
 from pocketmq.broker.store.flush.checkpoint import StoreCheckpoint
 from pocketmq.broker.store.flush.flush_log import LogFlusher
+from pocketmq.broker.store.flush.store_files import StoreFiles
 from pocketmq.broker.store.index.index_file import IndexFile
 from pocketmq.broker.store.queues.consume_queue import ConsumeQueue
 from pocketmq.runtime.errors import DiskError
@@ -71,28 +72,23 @@ class QueueFlusher:
     """Syncs dirty consume queues; after a thorough pass moves the checkpoint.
 
     Args:
-        disk: where the queues are.
-        root: the store's directory.
-        checkpoint: what is moved.
+        files: the queues, and the checkpoint that is moved.
         log_flusher: the log has to be flushed as far as the checkpoint says.
-        dirty: the queues written since the last look at them; the dispatcher adds to it.
         least_pages: dirty pages that make a queue worth flushing before the thorough pass.
     """
 
     def __init__(
         self,
-        disk: Disk,
-        root: str,
-        checkpoint: StoreCheckpoint,
+        files: StoreFiles,
         log_flusher: LogFlusher,
-        dirty: set[ConsumeQueue],
         least_pages: int,
     ) -> None:
-        self._disk = disk
-        self._root = root
-        self._checkpoint = checkpoint
+        self._disk = files.disk
+        self._root = files.root
+        self._checkpoint = files.checkpoint
         self._log_flusher = log_flusher
-        self._dirty = dirty
+        self._dirty = files.queue_dispatcher.dirty
+        """The queues written since the last look at them."""
         self._few: set[ConsumeQueue] = set()
         """Queues that had too few dirty pages when they were looked at."""
         self._least_pages = least_pages

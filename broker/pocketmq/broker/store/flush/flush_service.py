@@ -26,13 +26,11 @@ from typing import NamedTuple
 import structlog
 
 from pocketmq.broker.store.config import StoreConfig
-from pocketmq.broker.store.disk.disk import Disk
 from pocketmq.broker.store.disk.disk_worker import DiskWorker, InlineWorker
-from pocketmq.broker.store.dispatch.queue_dispatch import QueueDispatcher
 from pocketmq.broker.store.flush.flush_log import LogFlusher, flush_job, restore_job
 from pocketmq.broker.store.flush.flush_queues import IndexFlusher, Progress, QueueFlusher
-from pocketmq.broker.store.log.commit_log import CommitLog
-from pocketmq.broker.store.queues.consume_queue import ConsumeQueue, ConsumeQueues
+from pocketmq.broker.store.flush.store_files import StoreFiles
+from pocketmq.broker.store.queues.consume_queue import ConsumeQueue
 from pocketmq.broker.store.readiness import Readiness
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.errors import DiskError
@@ -56,35 +54,29 @@ class FlushService:
     """The two periodic passes, and their workers.
 
     Args:
-        disk: gives the workers.
+        files: are flushed; the next one of the log is made ahead of time.
         config: intervals and thresholds.
         clock: times the passes.
-        commit_log: whose next file is made ahead of time.
-        queues: counted for the checkpoint.
-        queue_dispatcher: knows how far dispatching is.
         flushers: sync; thorough passes also move the checkpoint.
         readiness: where a failed sync is noted, so that no message is taken.
     """
 
     def __init__(
         self,
-        disk: Disk,
+        files: StoreFiles,
         config: Callable[[], StoreConfig],
         clock: Clock,
-        commit_log: CommitLog,
-        queues: ConsumeQueues,
-        queue_dispatcher: QueueDispatcher,
         flushers: Flushers,
         readiness: Readiness,
     ) -> None:
         self.stored_ms = 0
         """Store time of the last message put."""
-        self._disk = disk
+        self._disk = files.disk
         self._config = config
         self._clock = clock
-        self._log = commit_log
-        self._queues = queues
-        self._queue_dispatcher = queue_dispatcher
+        self._log = files.commit_log
+        self._queues = files.consume_queues
+        self._queue_dispatcher = files.queue_dispatcher
         self._log_flusher, self._queue_flusher, self._index_flusher = flushers
         self._readiness = readiness
         self._log_worker: DiskWorker = InlineWorker()

@@ -12,12 +12,11 @@ from collections.abc import Iterator
 import structlog
 
 from pocketmq.broker.store.dispatch.log_scan import LogScan
-from pocketmq.broker.store.dispatch.queue_dispatch import QueueDispatcher
 from pocketmq.broker.store.dispatch.stored_batches import PlacedBatch, StoredBatch
 from pocketmq.broker.store.flush.flush_log import LogFlusher
 from pocketmq.broker.store.flush.flush_service import FlushService
+from pocketmq.broker.store.flush.store_files import StoreFiles
 from pocketmq.broker.store.log.commit_log import CommitLog
-from pocketmq.broker.store.queues.consume_queue import ConsumeQueues
 from pocketmq.broker.store.readiness import Readiness
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.errors import DiskError
@@ -77,9 +76,7 @@ class RetriedDispatch:
     second.
 
     Args:
-        commit_log: What is read again.
-        consume_queues: Of a topic and queue id.
-        queue_dispatcher: Enters records.
+        files: What is read again, and where it is entered.
         visibility: Keeps what may not be seen yet.
         flush: Flushes what was entered.
         readiness: Why the store takes no message: `BEHIND` while something is not dispatched.
@@ -88,17 +85,15 @@ class RetriedDispatch:
 
     def __init__(
         self,
-        commit_log: CommitLog,
-        consume_queues: ConsumeQueues,
-        queue_dispatcher: QueueDispatcher,
+        files: StoreFiles,
         visibility: Visibility,
         flush: FlushService,
         readiness: Readiness,
         clock: Clock,
     ) -> None:
-        self._commit_log = commit_log
-        self._consume_queues = consume_queues
-        self._queue_dispatcher = queue_dispatcher
+        self._commit_log = files.commit_log
+        self._consume_queues = files.consume_queues
+        self._queue_dispatcher = files.queue_dispatcher
         self._visibility = visibility
         self._flush = flush
         self._readiness = readiness

@@ -10,12 +10,9 @@ from __future__ import annotations
 
 import os
 
-from pocketmq.broker.store.disk.disk import Disk, DiskFile
-from pocketmq.broker.store.dispatch.queue_dispatch import QueueDispatcher
-from pocketmq.broker.store.flush.checkpoint import StoreCheckpoint
+from pocketmq.broker.store.disk.disk import DiskFile
 from pocketmq.broker.store.flush.flush_service import FlushService
-from pocketmq.broker.store.log.commit_log import CommitLog
-from pocketmq.broker.store.queues.consume_queue import ConsumeQueues
+from pocketmq.broker.store.flush.store_files import StoreFiles
 from pocketmq.broker.store.recovery.ledger_folder import refuse_ledger
 from pocketmq.broker.store.recovery.recovery import Recoverer, Recovery
 
@@ -24,29 +21,17 @@ class StoreOpening:
     """Opens and closes them; call `load`, then `close`.
 
     Args:
-        disk, root: where they are.
-        commit_log, consume_queues, queue_dispatcher, checkpoint: what recovery makes agree.
+        files: what recovery makes agree.
         flush: brings to the disk what has to be there before anything is put.
     """
 
-    def __init__(
-        self,
-        disk: Disk,
-        root: str,
-        commit_log: CommitLog,
-        consume_queues: ConsumeQueues,
-        queue_dispatcher: QueueDispatcher,
-        checkpoint: StoreCheckpoint,
-        flush: FlushService,
-    ) -> None:
-        self._disk = disk
-        self._root = root
-        self._commit_log = commit_log
-        self._consume_queues = consume_queues
-        self._queue_dispatcher = queue_dispatcher
-        self._checkpoint = checkpoint
+    def __init__(self, files: StoreFiles, flush: FlushService) -> None:
+        self._files = files
+        self._disk = files.disk
+        self._root = files.root
+        self._checkpoint = files.checkpoint
         self._flush = flush
-        self._abort = os.path.join(root, "abort")
+        self._abort = os.path.join(files.root, "abort")
         self._lock: DiskFile | None = None
 
     def load(self, *, check_crc: bool, abort_text: str) -> Recovery:
@@ -82,10 +67,7 @@ class StoreOpening:
         # A kill keeps the page cache, so entries from the same boot are whole even if never synced.
         is_same_boot = self._checkpoint.is_ours and self._checkpoint.boot_id == boot_id
         recoverer = Recoverer(
-            self._commit_log,
-            self._consume_queues,
-            self._queue_dispatcher,
-            self._checkpoint,
+            self._files,
             clean=clean,
             boot_id=boot_id,
             check_crc=check_crc,
@@ -113,10 +95,11 @@ class StoreOpening:
         if self._flush.flush_everything():
             self._disk.remove_file(self._abort)  # else the next load must look (S-60)
         # Release all files before the lock.
-        self._commit_log.files.close()
-        self._consume_queues.close()
-        if self._queue_dispatcher.index is not None:
-            self._queue_dispatcher.index.close()
+        self._files.commit_log.files.close()
+        self._files.consume_queues.close()
+        index = self._files.queue_dispatcher.index
+        if index is not None:
+            index.close()
         self._checkpoint.close()
         self._unlock()
 

@@ -27,10 +27,8 @@ import structlog
 
 from pocketmq.broker.store.config import ENTRY_SIZE
 from pocketmq.broker.store.dispatch.log_scan import NEVER, LogScan, walk
-from pocketmq.broker.store.dispatch.queue_dispatch import QueueDispatcher
-from pocketmq.broker.store.flush.checkpoint import StoreCheckpoint
-from pocketmq.broker.store.log.commit_log import CommitLog
-from pocketmq.broker.store.queues.consume_queue import ConsumeQueue, ConsumeQueues
+from pocketmq.broker.store.flush.store_files import StoreFiles
+from pocketmq.broker.store.queues.consume_queue import ConsumeQueue
 from pocketmq.broker.store.recovery.queue_recovery import (
     correct_min_offset,
     cut_at,
@@ -79,10 +77,8 @@ class Recoverer:
     """One run of recovery over a store whose files are not yet loaded.
 
     Args:
-        commit_log: loaded and cut.
-        queues: loaded, cut and filled.
-        queue_dispatcher: dispatches again what the queues do not have; knows the index.
-        checkpoint: as the last process left it; afterwards it tells what recovery relied on.
+        files: loaded and cut; queues and index are filled. The checkpoint is as the last process
+            left it; afterwards it tells what recovery relied on.
         clean: no abort file was there.
         boot_id: of the machine's present run.
         check_crc: test bodies too.
@@ -90,18 +86,16 @@ class Recoverer:
 
     def __init__(
         self,
-        commit_log: CommitLog,
-        queues: ConsumeQueues,
-        queue_dispatcher: QueueDispatcher,
-        checkpoint: StoreCheckpoint,
+        files: StoreFiles,
         *,
         clean: bool,
         boot_id: bytes,
         check_crc: bool = True,
     ) -> None:
-        self._log = commit_log
-        self._queues = queues
-        self._queue_dispatcher = queue_dispatcher
+        checkpoint = files.checkpoint
+        self._log = files.commit_log
+        self._queues = files.consume_queues
+        self._queue_dispatcher = files.queue_dispatcher
         self._checkpoint = checkpoint
         self._boot_id = boot_id
         self._check_crc = check_crc
