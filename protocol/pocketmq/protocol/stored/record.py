@@ -99,13 +99,11 @@ def crc(body: Buffer) -> int:
     return crc32(body) & 0x7FFFFFFF
 
 
-class Recordable(Protocol):
-    """A message as a record holds it: everything but topic, offsets and store time."""
+class Origin(Protocol):
+    """What the messages of a batch have in common."""
 
     @property
     def queue_id(self) -> int: ...
-    @property
-    def flag(self) -> int: ...
     @property
     def sys_flag(self) -> int: ...
     @property
@@ -116,6 +114,13 @@ class Recordable(Protocol):
     def store_host(self) -> bytes: ...
     @property
     def reconsume_times(self) -> int: ...
+
+
+class Recordable(Origin, Protocol):
+    """A message as a record holds it: everything but topic, offsets and store time."""
+
+    @property
+    def flag(self) -> int: ...
     @property
     def prepared_transaction_offset(self) -> int: ...
     @property

@@ -25,6 +25,7 @@ from pocketmq.protocol.stored.record import (
     TOPIC_FIELD_V1,
     WITHOUT_TOPIC_FIELD,
     WRITE_HEAD,
+    Origin,
     host_bits,
     pack_length,
 )
@@ -38,21 +39,9 @@ _ALIKE_MESSAGES = 512
 """Larger batches are packed record by record: a `struct` takes 320 bytes a message, and is kept."""
 
 
-class RecordBatch(Protocol):
+class RecordBatch(Origin, Protocol):
     """Messages that go into one queue together; lists go by message."""
 
-    @property
-    def queue_id(self) -> int: ...
-    @property
-    def sys_flag(self) -> int: ...
-    @property
-    def born_timestamp_ms(self) -> int: ...
-    @property
-    def born_host(self) -> bytes: ...
-    @property
-    def store_host(self) -> bytes: ...
-    @property
-    def reconsume_times(self) -> int: ...
     @property
     def flags(self) -> list[int]: ...
     @property
