@@ -197,19 +197,6 @@ async def test_an_error_is_logged_and_the_next_period_comes(clock: ManualClock) 
     await service.stop()
 
 
-async def test_an_error_goes_to_on_error_instead(clock: ManualClock) -> None:
-    errors: list[Exception] = []
-    service = PeriodicService(
-        "scan", clock, 1, lambda: dict[str, float]()["x"], on_error=errors.append
-    )
-    service.start()
-    with own_logs() as logs:
-        await clock.move_to(START_MS + 1_000)
-    assert [type(error) for error in errors] == [KeyError]
-    assert logs == []
-    await service.stop()
-
-
 async def test_no_run_starts_after_stop_but_the_final_one(clock: ManualClock) -> None:
     seen: list[int] = []
     service = PeriodicService("persist", clock, 5, lambda: seen.append(_second(clock)))

@@ -151,9 +151,7 @@ class ClientApi:
 
     # -- name servers ---------------------------------------------------------------------------
 
-    async def ask_name_server(
-        self, header: Header, body: Body | msgspec.Struct = b"", *, ok: Sequence[int] = ()
-    ) -> Command:
+    async def ask_name_server(self, header: Header, *, ok: Sequence[int] = ()) -> Command:
         """Ask the name server in use, and the others in turn while they cannot be reached (P-9).
 
         Raises:
@@ -165,7 +163,7 @@ class ClientApi:
         for _ in range(len(names)):
             address = names.current
             try:
-                return await self.call(address, header, body, ok=ok)
+                return await self.call(address, header, ok=ok)
             except RemotingError as exc:
                 failure = exc
                 names.failed(address)

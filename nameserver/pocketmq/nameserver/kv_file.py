@@ -17,7 +17,7 @@ from pocketmq.protocol.body import BodyStruct, always, decode_json
 from pocketmq.runtime.errors import DiskError
 from pocketmq.runtime.files.durable_file import DurableFile
 from pocketmq.runtime.files.shared_writes import SharedWrites
-from pocketmq.runtime.files.text_files import OsTextFiles, TextFiles
+from pocketmq.runtime.files.text_files import OsTextFiles
 
 log = structlog.get_logger()
 
@@ -51,9 +51,9 @@ class KvFileBody(BodyStruct, kw_only=True):
 class KvFile:
     """The table in a JSON file."""
 
-    def __init__(self, path: Path, files: TextFiles | None = None) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self._file = DurableFile(path, files or OsTextFiles())
+        self._file = DurableFile(path, OsTextFiles())
         self.backup_path = self._file.backup_path
 
     async def load(self) -> KvTable:

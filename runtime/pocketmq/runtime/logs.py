@@ -135,13 +135,13 @@ def configure(
     )
 
 
-def configure_if_unset(level: str = "warning") -> None:
+def configure_if_unset() -> None:
     """Be quiet in a program that uses PocketMQ as a library and has set up no logs of its own.
 
     structlog as it comes prints everything from debug on to standard output.
     """
     if not structlog.is_configured():
-        configure(level)
+        configure("warning")
         _quiet.append(structlog.get_config()["processors"])
         # structlog has one configuration, so an older one is not needed.
         del _quiet[:-1]

@@ -37,7 +37,6 @@ class PeriodicService:
         period_s: From the end of a run to the begin of the next; a function is asked each time.
         action: Sync or async. A number that it returns replaces the period for the next wait.
         initial_delay_s: Before the first run; None means one period, 0 at once.
-        on_error: Gets what the action raised, in place of a log line.
     """
 
     def __init__(
@@ -48,7 +47,6 @@ class PeriodicService:
         action: Action,
         *,
         initial_delay_s: float | None = None,
-        on_error: Callable[[Exception], None] | None = None,
     ) -> None:
         self.name = name
         self._period_s = period_s
@@ -57,7 +55,6 @@ class PeriodicService:
         self._clock = clock
         self._action = action
         self._initial_delay_s = self.period_s if initial_delay_s is None else initial_delay_s
-        self._on_error = on_error
         self._latch = Latch()
         self._resting = False
         self._resumed = False
@@ -193,7 +190,4 @@ class PeriodicService:
         return self.period_s if result is None else result
 
     def _failed(self, exc: Exception) -> None:
-        if self._on_error is None:
-            log.error("service.failed", service=self.name, exc_info=exc)
-        else:
-            self._on_error(exc)
+        log.error("service.failed", service=self.name, exc_info=exc)

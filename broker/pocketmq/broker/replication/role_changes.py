@@ -162,13 +162,7 @@ class RoleChanges(Service):
         """Not as master, nor as one that becomes it: its log would be cut to the old master's."""
         return not (self._role.leads or self._is_promoted)
 
-    async def become_master(
-        self,
-        epoch: int = 0,
-        *,
-        role: BrokerRole = BrokerRole.SYNC_MASTER,
-        is_confirmed: bool = True,
-    ) -> None:
+    async def become_master(self, epoch: int = 0, *, is_confirmed: bool = True) -> None:
         """Take messages from now on (D-10 to D-15).
 
         Half a record at the end of the log is cut, all others are dispatched, and the epoch begins
@@ -177,7 +171,6 @@ class RoleChanges(Service):
         Args:
             epoch: the term, given by the controller; 0 without one. A term that this broker has
                 already is kept as it is (W-5).
-            role: SYNC_MASTER waits for slaves as the options say.
             is_confirmed: whether consumers may see all of the log at once; see `ReplicaLog.lead`.
 
         Raises:
@@ -199,9 +192,9 @@ class RoleChanges(Service):
                 self._is_promoted = False
             self.master = MasterAddresses(None, None)
             # Only now does this broker answer as master: after a failure above it is still a slave.
-            self._role.set(role, MASTER_ID, epoch)
+            self._role.set(BrokerRole.SYNC_MASTER, MASTER_ID, epoch)
             await self._role.apply()
-            log.info("role.changed", role=role.value, epoch=epoch)
+            log.info("role.changed", role=BrokerRole.SYNC_MASTER.value, epoch=epoch)
             self._changed.emit()
 
     async def _take_over(self, epoch: int, *, is_confirmed: bool) -> None:
