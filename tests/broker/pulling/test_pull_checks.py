@@ -297,7 +297,9 @@ def test_a_slave_that_may_not_be_read_refuses_or_names_its_master() -> None:  # 
         slave_reads().check()
     older = slave_reads(refuses=False)
     older.check()
-    assert older.verdict(FOUND, 5, 6, group_of_slaves(), slow=True) == Verdict(RETRY, 6, 0)
+    for code in (FOUND, NOT_FOUND, RETRY):
+        assert older.verdict(code, 5, 6, group_of_slaves(), slow=True) == Verdict(code, 6, 0)
+    assert older.verdict(MOVED, 5, 6, group_of_slaves(), slow=True) == Verdict(RETRY, 5, 2)
     slave_reads(leads=True).check()
 
 

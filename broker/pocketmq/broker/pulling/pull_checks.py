@@ -260,7 +260,7 @@ class SlaveReads:
     master_is_known: Callable[[], bool] = lambda: False
     """Of a slave: whether a name server knows its master."""
     refuses: bool = True
-    """5.x: a slave that may not be read refuses pulls; 4.9 sends the consumer to the master."""
+    """5.x: a slave that may not be read refuses pulls; 4.9 answers them, and names the master."""
     offsets_are_taken: bool = True
     """5.x: a slave commits the offset that a pull carries; 4.9 does not (B-35)."""
 
@@ -304,8 +304,9 @@ class SlaveReads:
             return Verdict(code, next_begin_offset, suggested)
         if code == MOVED:  # this slave may lack what its master has (B-60)
             return Verdict(RETRY, asked_offset, group.broker_id)
-        if not enabled:  # 4.9 reads all the same
-            return Verdict(RETRY, next_begin_offset, MASTER_ID)
+        if not enabled:
+            # 4.9 answers as the read came out. RETRY would take the consumer past what was read.
+            return Verdict(code, next_begin_offset, MASTER_ID)
         if not slow and self.master_is_known():
             code = FOUND if code == FOUND else RETRY  # nobody waits here (H-11)
             return Verdict(code, next_begin_offset, MASTER_ID)
