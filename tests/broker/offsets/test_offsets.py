@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pocketmq.broker.offsets import group_care
 from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
 from pocketmq.broker.offsets.topic_groups import TopicGroups
 from pocketmq.operation.events.event import Event
@@ -140,30 +137,12 @@ def test_what_was_stored_is_loaded_again(commits: list[tuple[str, str, int, int]
         assert again.topics_of(group) == offsets.topics_of(group)
 
 
-def test_offsets_where_no_messages_are_left_are_forgotten_when_nobody_subscribes() -> None:  # B-36
-    offsets = ConsumerOffsetManager()
-    for topic, queue_id, offset in (
-        ("old", 0, 5),
-        ("old", 1, 3),
-        ("partly", 0, 5),
-        ("partly", 1, 50),
-        ("young", 0, 0),
-        ("read", 0, 5),
-    ):
-        offsets.commit("g", topic, queue_id, offset, NOW_MS)
-    starts = {"old": 5, "partly": 5, "young": 0, "read": 5}
-    gone = offsets.remove_stale(lambda _g, topic: topic == "read", lambda topic, _q: starts[topic])
-    assert gone == [("old", "g")]
-    assert offsets.topics_of("g") == {"partly", "young", "read"}
-
-
 def test_a_name_that_the_broker_made_up_is_kept_whatever_is_removed() -> None:  # B-36
     offsets, again = ConsumerOffsetManager(), ConsumerOffsetManager()
     offsets.commit("g@broadcast", "t", 0, 5, NOW_MS)
     assert offsets.wrapper().offset_table == {"t@g@broadcast": {0: 5}}
     again.load(offsets.wrapper())
     assert again.query("g@broadcast", "t", 0) == 5
-    assert again.remove_stale(lambda _g, _t: False, lambda _t, _q: 5) == []
     assert again.groups_of("t") == frozenset(), "nobody consumes under this name"
     again.forget_topic("t")
     assert again.query("g@broadcast", "t", 0) is None
@@ -320,41 +299,16 @@ def test_who_pulls_without_a_commit_or_a_subscription_is_forgotten_after_a_while
     assert list(offsets.pulls()) == []
 
 
-def test_a_look_for_stale_offsets_goes_on_where_the_one_before_ended() -> None:  # B-36
-    offsets = ConsumerOffsetManager()
-    for number in range(5):
-        offsets.commit("g", f"t{number}", 0, 1, NOW_MS)
-    gone: list[str] = []
-    looks = 0
-    while not looks or offsets.is_looking:
-        stale = offsets.remove_stale(lambda _g, topic: topic == "t1", lambda _t, _q: 1, most=2)
-        gone += [topic for topic, _ in stale]
-        looks += 1
-        if looks == 1:
-            offsets.forget_topic("t3")
-    assert (gone, looks) == (["t0", "t2", "t4"], 3)
-    assert offsets.topics_of("g") == {"t1"}
-
-
-async def test_a_turn_looks_at_some_of_the_groups_only(
+async def test_offsets_stay_though_nobody_subscribes_and_all_messages_are_gone(
     rig: BrokerRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # B-36
-    monkeypatch.setattr(group_care, "LOOKED_AT_PER_TURN", 2)
-    offsets, looks = rig.broker.offsets, []
-    remove_stale = offsets.remove_stale
-
-    def counted(*args: Any) -> list[tuple[str, str]]:
-        looks.append(args[2])
-        return remove_stale(*args)
-
-    monkeypatch.setattr(offsets, "remove_stale", counted)
-    for number in range(5):
-        offsets.commit("g", f"t{number}", 0, 0, NOW_MS)
-        offsets.note_pull("h", f"t{number}", 0, 0)
-    await rig.advance(180)
-    assert looks == [2, 2, 2]
-    assert list(offsets.pulls()) == [], "nobody of the group is there, and it committed nothing"
-    assert offsets.count == 5
+    offsets = rig.broker.offsets
+    offsets.commit("away", "orders", 0, 5, NOW_MS)
+    offsets.note_pull("gone", "orders", 0, 3)
+    monkeypatch.setattr(rig.broker.store, "min_offset", lambda _topic, _queue: 9)
+    await rig.advance(400)
+    assert offsets.query("away", "orders", 0) == 5, "else it would begin at the end"
+    assert list(offsets.pulls()) == [], "it committed nothing, and nobody of it is there"
 
 
 def test_a_table_is_told_without_making_the_names_again() -> None:

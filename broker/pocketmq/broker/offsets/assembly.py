@@ -24,7 +24,7 @@ from pocketmq.runtime.periodic import PeriodicService
 log = structlog.get_logger()
 
 CARE_S = 180.0
-"""Interval of the search for groups that lag far behind and for stale offsets (B-36, B-168)."""
+"""Interval of the search for groups that lag far behind (B-168)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,9 +5,7 @@ An offset is the *next* one to consume. 0 is an offset like any other; "none" is
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from math import inf
 
 from pocketmq.broker.offsets.topic_groups import TopicGroups
 from pocketmq.broker.tables.unsaved import Unsaved
@@ -42,8 +40,6 @@ class ConsumerOffsetManager:
         self._committed: dict[tuple[str, str], dict[int, int]] = {}
         self._stored: dict[str, dict[int, int]] = {}
         """The same by `topic@group`: it is saved often, and 100,000 names take 20 ms to make."""
-        self._to_look_at: deque[tuple[str, str]] = deque()
-        """What `remove_stale` has yet to look at."""
         self._pulled: dict[tuple[str, str], dict[int, int]] = {}
         self._resets: dict[tuple[str, str], dict[int, int]] = {}
         self._committed_by = TopicGroups()
@@ -218,47 +214,6 @@ class ConsumerOffsetManager:
             if not is_subscribed(group, topic):
                 del self._pulled[topic, group]
                 self._pulled_by.discard(topic, group)
-
-    def remove_stale(
-        self,
-        is_subscribed: Callable[[str, str], bool],
-        min_offset: Callable[[str, int], int],
-        most: float = inf,
-    ) -> list[tuple[str, str]]:
-        """Remove stale entries; returns (topic, group) of each (B-36).
-
-        An entry is stale when nobody subscribes and every offset lies where the queue has no
-        messages any more. An offset of 0 is not stale while the queue still begins at 0: RocketMQ
-        drops it, and a group that had not begun would skip what came since. Nobody can subscribe
-        as `group@broadcast`, so its entries are never stale.
-
-        Args:
-            is_subscribed: whether (group, topic) has a member.
-            min_offset: where (topic, queue id) begins.
-            most: entries to look at; while `is_looking` after it, the next call goes on from there.
-        """
-        left = self._to_look_at
-        if not left:
-            left.extend(self._committed)
-        looked_at = [left.popleft() for _ in range(int(min(len(left), most)))]
-        stale = [
-            (topic, group)
-            for topic, group in looked_at
-            if (queues := self._committed.get((topic, group))) is not None
-            and SEPARATOR not in group
-            and not is_subscribed(group, topic)
-            # At or below the minimum, in queues that no longer begin at 0: the messages are gone
-            # (B-36).
-            and all(offset <= min_offset(topic, q) != 0 for q, offset in queues.items())
-        ]
-        for topic, group in stale:
-            self.forget(group, topic)
-        return stale
-
-    @property
-    def is_looking(self) -> bool:
-        """Whether `remove_stale` has not come to the end."""
-        return bool(self._to_look_at)
 
     # -- storing ------------------------------------------------------------------------------
 

@@ -1,4 +1,8 @@
-"""Every three minutes: removes stale offsets, and stops groups far behind (B-36, B-168)."""
+"""Every three minutes: stops groups far behind (B-168), and forgets pulls of those that are gone.
+
+Offsets stay, whoever is away for how long (B-36): without one a group that returns would begin at
+the end of its queues, and skip what is there.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +20,15 @@ from pocketmq.runtime.clock import Clock
 
 log = structlog.get_logger()
 
-LOOKED_AT_PER_TURN = 1_000
-"""Groups times topics that are checked in one turn of the loop."""
-
 
 class GroupCare:
-    """Removes stale offsets, and stops groups that read too slowly.
+    """Stops groups that read too slowly.
 
     Args:
         groups: where the right to consume is taken away.
         consumers: subscriptions of connected members.
-        offsets: where stale entries are removed.
-        store: bounds of queues and of the log.
+        offsets: knows who pulls from where.
+        store: the log, and where in it a queue's entry leads.
         clock: stamps changes.
         stop_behind_bytes: groups further behind are stopped, now; None stops nobody.
     """
@@ -49,21 +50,12 @@ class GroupCare:
         self._clock = clock
         self._stop_behind_bytes = stop_behind_bytes
 
-    def run(self) -> float | None:
-        """Check some of the groups, or the last of them: then the next period begins."""
-        stale = self._offsets.remove_stale(
-            self._is_subscribed, self._store.min_offset, LOOKED_AT_PER_TURN
-        )
-        for topic, group in stale:
-            log.info("offset.forgotten", topic=topic, group=group)
-        if self._offsets.is_looking:
-            return 0.0  # go on in the next turn
+    def run(self) -> None:
+        """Check all groups."""
         threshold_bytes = self._stop_behind_bytes()
         if threshold_bytes is not None:
             self._stop_slow_groups(threshold_bytes)
-        # Once per period, after the last portion, because this looks at all groups.
         self._offsets.forget_pulls(self._is_subscribed)
-        return None
 
     def _is_subscribed(self, group: str, topic: str) -> bool:
         return self._consumers.subscription(group, topic) is not None

@@ -385,8 +385,7 @@ class ProgressLedger:
             if offsets.get(key, 0) < before.offset:
                 self.seen["offsets fallen"] += 1
                 self.seen["offsets fallen with a broker"] += 1
-                # Without subscribers, an offset below the queue's first message is removed (B-36).
-                if not crashed and before.offset > self._expired_to.get(key[1], 0):
+                if not crashed:
                     self._violated(
                         f"{key[1]}: {before.offset} was committed, and after a restart in order "
                         f"it is {offsets.get(key, 0)}",
