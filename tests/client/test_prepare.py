@@ -59,7 +59,7 @@ def test_every_message_has_a_key_and_keeps_the_one_it_has() -> None:  # S-8
 @pytest.mark.parametrize(
     ("profile", "kind", "flag"),
     [
-        (PROFILE_4_9, "zlib", 0x1),  # 4.9.4 and older know zlib only
+        (PROFILE_4_9, "zlib", 0x301),
         (PROFILE_4_9, "lz4", 0x101),
         (PROFILE_5_X, "lz4", 0x101),
         (PROFILE_5_X, "zstd", 0x201),

@@ -280,7 +280,7 @@ async def test_a_group_of_255_characters_is_legal_in_4_9() -> None:  # P-23
         assert rig.producer("x" * 255, profile="4.9").group == "x" * 255
 
 
-@pytest.mark.parametrize(("profile", "sys_flag"), [("4.9", 1), ("5.x", 0x301)])
+@pytest.mark.parametrize(("profile", "sys_flag"), [("4.9", 0x301), ("5.x", 0x301)])
 async def test_a_body_of_4096_bytes_is_compressed(profile: str, sys_flag: int) -> None:  # P-44
     async with client_rig() as rig, rig.producer(profile=profile) as producer:
         message = Message("T", b"a" * 4096)

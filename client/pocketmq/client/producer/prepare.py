@@ -20,7 +20,7 @@ import msgspec
 
 from pocketmq.client.producer.settings import ProducerSettings
 from pocketmq.protocol.command import Buffer
-from pocketmq.protocol.compression import CompressionKind, compress
+from pocketmq.protocol.compression import compress
 from pocketmq.protocol.errors import IllegalMessageError
 from pocketmq.protocol.headers.replies import (
     SendReplyMessageRequestHeader,
@@ -88,13 +88,9 @@ class Preparer:
         self._group = group
         self.profile = profile
         self._compress_body_over = settings.compress_body_over
-        self._compression = compression = settings.compression_kind
+        self._compression = settings.compression_kind
         self._compression_level = settings.compression_level
-        self._compressed_flag = (
-            compression.sys_flag
-            if profile.compression_kind_in_sys_flag or compression is not CompressionKind.ZLIB
-            else MessageSysFlag.COMPRESSED
-        )
+        self._compressed_flag = settings.compression_kind.sys_flag
         self._max_message_size = settings.max_message_size
         self._create_topic_key = settings.create_topic_key
         self._default_topic_queue_nums = settings.default_topic_queue_nums

@@ -30,6 +30,9 @@ class ClientProfile:
     reset_waits_for_ordered_listener: bool
     """A reset waits until the listener of an ordered queue is done, at most as long as else (C-70).
     """
+    ordered_copies_count_the_next_try: bool
+    """An ordered message that failed too often is sent to the retry topic with one try more than
+    it had; in 4.9 with as many (C-60)."""
     skip_send_back_of_dropped: bool
     """A failed message that has left its process queue is not sent back (C-56)."""
     heartbeat_on_new_channel: bool
@@ -43,8 +46,6 @@ class ClientProfile:
     """Lite pull consumers send LITE_PULL_MESSAGE (361), not PULL_MESSAGE (11) (L-3)."""
     pull_names_max_bytes: bool
     """Pull requests also say how many bytes are wanted (5.1, E-22)."""
-    compression_kind_in_sys_flag: bool
-    """A zlib body says its kind in bits 8-10 of `sysFlag`; 4.9 knows no other kind (P-44)."""
     fault_latency_max_ms: tuple[int, ...]
     """Latency classes, each from this value on (P-34)."""
     fault_not_available_ms: tuple[int, ...]
@@ -82,13 +83,13 @@ CLIENT_4_9 = ClientProfile(
     illegal_offset_delay_ms=10_000,
     freeze_offset_when_illegal=False,
     reset_waits_for_ordered_listener=False,
+    ordered_copies_count_the_next_try=False,
     skip_send_back_of_dropped=False,
     heartbeat_on_new_channel=False,
     busy_sends_are_tried_again=False,
     transactions_refuse_delays=False,
     lite_pull_code=False,
     pull_names_max_bytes=False,
-    compression_kind_in_sys_flag=False,
     fault_latency_max_ms=(50, 100, 550, 1_000, 2_000, 3_000, 15_000),
     fault_not_available_ms=(0, 0, 30_000, 60_000, 120_000, 180_000, 600_000),
     fault_isolation_latency_ms=30_000,
@@ -109,13 +110,13 @@ CLIENT_5_3 = ClientProfile(
     illegal_offset_delay_ms=0,
     freeze_offset_when_illegal=True,
     reset_waits_for_ordered_listener=False,
+    ordered_copies_count_the_next_try=True,
     skip_send_back_of_dropped=True,
     heartbeat_on_new_channel=True,
     busy_sends_are_tried_again=True,
     transactions_refuse_delays=False,
     lite_pull_code=True,
     pull_names_max_bytes=True,
-    compression_kind_in_sys_flag=True,
     fault_latency_max_ms=(50, 100, 550, 1_800, 3_000, 5_000, 15_000),
     fault_not_available_ms=(0, 0, 2_000, 5_000, 6_000, 10_000, 30_000),
     fault_isolation_latency_ms=10_000,

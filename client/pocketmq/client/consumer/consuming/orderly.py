@@ -317,9 +317,10 @@ class OrderlyConsumeService:
         again = False
         for message in messages:
             times = message.reconsume_times
+            told = times + 1 if self._profile.ordered_copies_count_the_next_try else times
             # A message that cannot be sent to the broker stays here and is tried again.
             if times >= self._max_reconsume_times and await self._gives_to_broker.send_copy(
-                message, times=times
+                message, times=told
             ):
                 continue
             again = True
