@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from pocketmq.cluster import default_proxy
+from pocketmq.cluster.cli.roles.config_file import refuse_unused_by
 from pocketmq.cluster.default_proxy import (
     NOT_INSTALLED,
     WITHOUT_BROKERS,
@@ -20,6 +21,7 @@ from pocketmq.cluster.default_proxy import (
     with_proxy,
 )
 from pocketmq.cluster.spec import ClusterOptions
+from pocketmq.runtime.errors import ConfigError
 
 POCKETMQ = [sys.executable, "-m", "pocketmq"]
 
@@ -53,6 +55,24 @@ def test_why_there_is_none_is_told_in_a_line(monkeypatch: pytest.MonkeyPatch) ->
     assert chosen() == (ClusterOptions(), NOT_INSTALLED)
     assert chosen(proxy=False)[1] == ""
     assert chosen(proxy=True)[0].proxy  # the process says what to install
+
+
+def test_a_file_may_speak_of_the_proxy_that_only_this_machine_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(default_proxy, "is_installed", lambda: False)
+    path = tmp_path / "pocketmq.toml"
+    path.write_text("[cluster]\nproxy_port = 9000\n[proxy]\nmax_message_size = 100000\n")
+    refuse_unused_by("up", path)
+    for text, why in (
+        ("brokers = 0", WITHOUT_BROKERS),
+        ('profile = "4.9"', WITHOUT_POP),
+        ("proxy = false", "there is no proxy"),
+    ):
+        path.write_text(f"[cluster]\nproxy_port = 9000\n{text}\n")
+        with pytest.raises(ConfigError, match="proxy_port") as refused:
+            refuse_unused_by("up", path)
+        assert f"has no effect with `pocketmq up`: {why}" in str(refused.value)
 
 
 def test_where_its_port_is_taken_it_has_another_one_unless_it_was_chosen() -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from pocketmq.cluster.default_proxy import with_proxy
+from pocketmq.cluster.default_proxy import NOT_INSTALLED, with_proxy
 from pocketmq.cluster.spec import ClusterOptions, ProcessSpec, cluster_spec
 from pocketmq.operation.membership.options import SecurityOptions
 from pocketmq.protocol.budget import Budget
@@ -74,7 +75,7 @@ def refuse_unused_by(role: Role, path: Path, broker_conf: Path | None = None) ->
     if role == "up":
         loaded = load(ClusterOptions, {}, os.environ, path)
         # As `up` does: whether there is a proxy decides which keys are used.
-        refuse_unused_by_up(path, with_proxy(loaded.config, loaded.origins)[0])
+        refuse_unused_by_up(path, *with_proxy(loaded.config, loaded.origins))
         return
     classes = config_classes(role)
     if role == "nameserver":
@@ -85,16 +86,20 @@ def refuse_unused_by(role: Role, path: Path, broker_conf: Path | None = None) ->
     refuse_unused(path, classes, f"pocketmq {role}")
 
 
-def refuse_unused_by_up(path: Path, options: ClusterOptions) -> None:
+def refuse_unused_by_up(path: Path, options: ClusterOptions, no_proxy: str) -> None:
     """Refuse a file of which `pocketmq up`, and the roles that it starts, do not use all.
 
     Args:
         path: The file, which all of them read.
         options: What is started.
+        no_proxy: Why there is no proxy, as `with_proxy` tells it.
 
     Raises:
         ConfigError: A key is used by nobody, or `up` chooses its value itself.
     """
+    if no_proxy == NOT_INSTALLED:
+        # Machines share a file, and where gRPC is installed, it is read whole.
+        options = replace(options, proxy=True)
     # The folder and the ports do not matter: only the names of each role's flags are used.
     spec = cluster_spec(options, Path(), controller_ports=range(1, options.controllers + 1))
     brokers = (*spec.brokers, *spec.slaves)
@@ -119,16 +124,16 @@ def refuse_unused_by_up(path: Path, options: ClusterOptions) -> None:
                 # Roles share classes such as `Budget`; errors list them in this order.
                 classes.append(config_class)
             chosen |= _chosen(role, config_class, flags)
-    refuse_unused(path, classes, "pocketmq up", chosen=chosen, idle=_idle(options))
+    refuse_unused(path, classes, "pocketmq up", chosen=chosen, idle=_idle(options, no_proxy))
 
 
-def _idle(options: ClusterOptions) -> dict[Key, str]:
+def _idle(options: ClusterOptions, no_proxy: str) -> dict[Key, str]:
     """Options of the cluster that others of its options leave without effect, and why."""
     ports = ("nameserver_port", "controller_port", "broker_port", "proxy_port")
     cases = (
         (options.any_port, ports, "the system chooses all ports"),
         (not options.controllers, ("controller_port",), "there are no controllers"),
-        (not options.proxy, ("proxy_port",), "there is no proxy"),
+        (not options.proxy, ("proxy_port",), no_proxy or "there is no proxy"),
         (not options.brokers, ("broker_port", "cluster_name"), "there are no brokers"),
         (options.clock == "real", ("clock_start_ms",), "the clock is not manual"),
         (options.control_port < 0, ("control_host",), "there is no control address"),

@@ -293,7 +293,7 @@ def up(
     if config is not None:
         from pocketmq.cluster.cli.roles.config_file import refuse_unused_by_up
 
-        refuse_unused_by_up(config, options)
+        refuse_unused_by_up(config, options, no_proxy)
     if ignored := unknown_names([ClusterOptions], os.environ):
         typer.echo(f"pocketmq up: unknown options ignored: {', '.join(ignored)}", err=True)
     settings = UpSettings(
