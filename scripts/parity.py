@@ -2,7 +2,7 @@
 
     python scripts/parity.py --pairs 10000               seeds of today
     python scripts/parity.py --pairs 500 --seed mine     mine:0 to mine:499
-    python scripts/parity.py --pairs 100000 --minutes 70   what 70 minutes allow
+    python scripts/parity.py --minutes 70                  what 70 minutes allow
     python scripts/parity.py --one mine:17               one sequence, with every difference
     python scripts/parity.py --nameserver                nameservers instead of brokers
     python scripts/parity.py --nameserver --with supportActingMaster=true   both with an option
@@ -11,7 +11,8 @@
     python scripts/parity.py --rough                     also what RocketMQ's decoders cannot read
 
 Needs Java and Maven Central. Each kind of difference that tests/parity/ledger.toml does not explain
-is shrunk to a short sequence and printed as a test to paste. Exit status 1 if there is one.
+is shrunk to a short sequence and printed as a test to paste. Exit status 1 if there is one, or if
+the logs of a pair differ.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import datetime
+import itertools
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
@@ -39,10 +41,10 @@ from parity.steps import Step
 from pocketmq.runtime.clock import SystemClock
 
 
-def main() -> int:
-    """Run what the command line says; 1 if something differs that nothing explains."""
+def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """What the command line says; pairs of options that say nothing together end the program."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
-    parser.add_argument("--pairs", type=int, default=200)
+    parser.add_argument("--pairs", type=int, help="200 by default; with --minutes, no limit")
     parser.add_argument("--minutes", type=float, help="draw no more pairs after this time")
     today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
     parser.add_argument("--seed", default=today, help="begins the name of each seed")
@@ -53,13 +55,30 @@ def main() -> int:
     parser.add_argument("--straight", action="store_true", help="no field is bent, as at night")
     parser.add_argument("--log", action="store_true", help="also compare both logs at the end")
     parser.add_argument("--shrink", type=int, default=8, help="how many kinds to shrink")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
+    if options.log and options.nameserver:
+        parser.error("--log: nameservers have no log to compare")
+    if options.log and options.one:
+        parser.error("--log: logs are compared after many pairs, not with --one")
+    return options
+
+
+def numbers_of(options: argparse.Namespace) -> Iterator[int]:
+    """The numbers of the seeds to draw, as far as time allows."""
+    if options.pairs is None and options.minutes is not None:
+        return itertools.count()
+    return iter(range(200 if options.pairs is None else options.pairs))
+
+
+def main() -> int:
+    """Run what the command line says; 1 if something differs that nothing explains."""
+    options = options_of(None)
     start = both_nameservers if options.nameserver else both_brokers
     with (
         tempfile.TemporaryDirectory(prefix="parity-") as folder,
         start(Path(folder), dict(each.split("=", 1) for each in options.settings)) as sides,
     ):
-        run = _one if options.one else _many
+        run = one if options.one else many
         return asyncio.run(run(sides, options))
 
 
@@ -76,7 +95,8 @@ def _ledger(options: argparse.Namespace) -> Ledger:
     return read(of="nameserver" if options.nameserver else "broker")
 
 
-async def _one(sides: Sides, options: argparse.Namespace) -> int:
+async def one(sides: Sides, options: argparse.Namespace) -> int:
+    """Run one seed and print all its differences; 1 if there is one that nothing explains."""
     steps, state = _sequence(options, options.one), _state(options)
     outcome = await Runner(sides).run(steps, state)
     for number, step in enumerate(steps):
@@ -87,7 +107,8 @@ async def _one(sides: Sides, options: argparse.Namespace) -> int:
     return bool(left)
 
 
-async def _many(sides: Sides, options: argparse.Namespace) -> int:
+async def many(sides: Sides, options: argparse.Namespace) -> int:
+    """Run many seeds; 1 if an answer differs that nothing explains, or a log."""
     runner, ledger, state = Runner(sides), _ledger(options), _state(options)
     clock = SystemClock()
     began, began_ms = clock.monotonic(), clock.time_ms()
@@ -103,8 +124,8 @@ async def _many(sides: Sides, options: argparse.Namespace) -> int:
             print(f"  {seed}: {each} ({each.note})", flush=True)
 
     def sequences() -> Iterator[tuple[str, list[Step]]]:
-        for number in range(options.pairs):
-            if options.minutes and clock.monotonic() - began > options.minutes * 60:
+        for number in numbers_of(options):
+            if options.minutes is not None and clock.monotonic() - began > options.minutes * 60:
                 return
             seed = f"{options.seed}:{number}"
             yield seed, _sequence(options, seed)
@@ -117,19 +138,20 @@ async def _many(sides: Sides, options: argparse.Namespace) -> int:
         print(f"  {count:6} {code}: answers {sorted(met)}")
     differ = f"in {len(report.failed)} pairs, {len(report.once)} once"
     print(f"differences that nothing explains: {differ}")
+    logs_differ = 0
     if options.log:
         await clock.sleep(10)
-        _compare_logs(sides, report, (began_ms, clock.time_ms()))
+        logs_differ = _compare_logs(sides, report, (began_ms, clock.time_ms()))
     for kind, names in list(report.kinds().items()):
         print(f"  {len(names):4} {' '.join(kind)}: {report.failed[names[0]][0]}; {names[:3]}")
     for kind, names in list(report.kinds().items())[: options.shrink]:
         print(f"seed {names[0]}, {' '.join(kind)}:")
         print(await shortest(runner, ledger, [*_sequence(options, names[0]), *state], kind))
-    return bool(report.failed)
+    return bool(report.failed or logs_differ)
 
 
-def _compare_logs(sides: Sides, report: Report, times: tuple[int, int]) -> None:
-    """Print where the records of pairs differ that were answered alike."""
+def _compare_logs(sides: Sides, report: Report, times: tuple[int, int]) -> int:
+    """Print where the records of pairs differ that were answered alike; how many do."""
     ours, theirs = records_of(sides.ours.store), records_of(sides.theirs.store)
     differ = 0
     for seed, suffix in report.suffixes.items():
@@ -140,6 +162,7 @@ def _compare_logs(sides: Sides, report: Report, times: tuple[int, int]) -> None:
         for each in found[:3] if differ <= 10 else []:
             print(f"  {seed}: {each}")
     print(f"logs: {sum(map(len, theirs.values()))} records of clients; differ in {differ} pairs")
+    return differ
 
 
 if __name__ == "__main__":
