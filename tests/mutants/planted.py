@@ -5,8 +5,9 @@
 
 A fault of planted.toml replaces a piece of text, which stands in its file once, by another one:
 such faults as `edges.py` does not generate. It names the test files that have to notice. One
-process collects these tests, and forks for each fault, as `scripts/mutate.py` does it. A fault that
-nobody can notice says so, with the reason.
+process collects these tests, and forks for each fault, as `scripts/mutate.py` does it. Before the
+first fault of some tests they run without one, and all ends if one fails: it would fail with each
+fault, and notice none. A fault that nobody can notice says so, with the reason.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT)]
@@ -93,6 +95,8 @@ class _Server(collected._Serving):
     """As for generated faults, but a job brings the text."""
 
     def _break(self, job: dict[str, object]) -> bool:
+        if not job["file"]:
+            return False
         path = Path(str(job["file"])).resolve()
         broken = _compiled(str(job["text"]), path)
         changed = collected.changed_functions(_compiled(path.read_text("utf-8"), path), broken)
@@ -113,11 +117,17 @@ def _compiled(source: str, path: Path) -> CodeType:
 
 
 def try_out(faults: Sequence[Planted], copy: Path) -> list[str]:
-    """Run the tests of some faults; the names of those that are neither noticed nor the same."""
+    """Run the tests of some faults; the names of those that are neither noticed nor the same.
+
+    Raises:
+        RuntimeError: The tests of a fault cannot be collected, or fail without it.
+    """
     packages = [str(folder.parent) for folder in sorted(copy.glob("*/pocketmq"))]
     modules = sorted({each.module for each in faults})
     tests = sorted({file for each in faults for file in each.test_files(copy)})
-    process = subprocess.Popen(
+    missed = []
+    sound: set[tuple[str, ...]] = set()
+    with subprocess.Popen(
         [sys.executable, __file__, "--serve", json.dumps([modules, tests, QUICK])],
         cwd=copy,
         env=os.environ
@@ -130,40 +140,43 @@ def try_out(faults: Sequence[Planted], copy: Path) -> list[str]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-    )
+    ) as process:
+        for fault in faults:
+            try:
+                text = fault.applied_to((copy / fault.file).read_text(encoding="utf-8"))
+            except ValueError as exc:
+                print(f"{fault.name:20} STALE    {exc}", flush=True)
+                missed.append(fault.name)
+                continue
+            files = fault.test_files(copy)
+            if tuple(files) not in sound:
+                found = _answer(process, {"file": "", "tests": files})
+                if found["verdict"] != "survived":
+                    failed = found["by"] or ", ".join(files)
+                    raise RuntimeError(f"{fault.name}: {failed} fails or hangs without a fault")
+                sound.add(tuple(files))
+            job = {"file": fault.file, "text": text, "module": fault.module, "tests": files}
+            found = _answer(process, job)
+            is_caught = found["verdict"] in ("caught", "timeout")
+            verdict = found["verdict"] if is_caught else "the same" if fault.same else "MISSED"
+            seconds = found["seconds"]
+            print(f"{fault.name:20} {verdict:8} {seconds:6.1f} s  {found['by']}", flush=True)
+            if not is_caught and not fault.same:
+                missed.append(fault.name)
+    return missed
+
+
+def _answer(process: subprocess.Popen[str], job: dict[str, Any]) -> dict[str, Any]:
+    """What the process says of a job."""
     assert process.stdin is not None
     assert process.stdout is not None
-    missed = []
-    for fault in faults:
-        try:
-            text = fault.applied_to((copy / fault.file).read_text(encoding="utf-8"))
-        except ValueError as exc:
-            print(f"{fault.name:20} STALE    {exc}", flush=True)
-            missed.append(fault.name)
-            continue
-        job = {
-            "file": fault.file,
-            "text": text,
-            "is_edge": False,
-            "module": fault.module,
-            "tests": fault.test_files(copy),
-            "limit_s": LIMIT_S,
-        }
-        process.stdin.write(json.dumps(job) + "\n")
-        process.stdin.flush()
-        line = process.stdout.readline()
-        if not line:
-            raise RuntimeError("the tests cannot be collected")
-        found = json.loads(line)
-        is_caught = found["verdict"] in ("caught", "timeout")
-        verdict = found["verdict"] if is_caught else "the same" if fault.same else "MISSED"
-        print(f"{fault.name:20} {verdict:8} {found['seconds']:6.1f} s  {found['by']}", flush=True)
-        if not is_caught and not fault.same:
-            missed.append(fault.name)
-    process.stdin.close()
-    process.wait()
-    process.stdout.close()
-    return missed
+    process.stdin.write(json.dumps(job | {"is_edge": False, "limit_s": LIMIT_S}) + "\n")
+    process.stdin.flush()
+    line = process.stdout.readline()
+    if not line:
+        raise RuntimeError("the tests cannot be collected")
+    found: dict[str, Any] = json.loads(line)
+    return found
 
 
 def main() -> int:
