@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import os
 import ssl
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -23,6 +24,7 @@ from pocketmq.controller.config import ControllerConfig
 from pocketmq.controller.server import Controller, ControllerSeams
 from pocketmq.nameserver.config import NameServerConfig
 from pocketmq.nameserver.server import NameServer
+from pocketmq.operation.membership import options
 from pocketmq.operation.membership.doors import NAMESERVER_OPEN, OF_MEMBERS_AT_BROKER
 from pocketmq.operation.membership.members import Members
 from pocketmq.operation.membership.network import MemberNetwork
@@ -668,6 +670,39 @@ async def test_a_secret_file_that_cannot_be_used_changes_nothing_and_says_so_onc
     said = [each for each in logs if each["event"] == "member.secret_refused"]
     assert ["too short" in each["reason"] for each in said] == [True, False]
     assert members.secrets == Secrets(SECRET, (NEXT,))
+
+
+def read_slowly(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
+    """The next read of a secret says when it has read, and ends when it is told to."""
+    has_read, may_end = threading.Event(), threading.Event()
+
+    def slow(path: Path) -> Secrets:
+        found = read_secrets(path)
+        if not has_read.is_set():
+            has_read.set()
+            assert may_end.wait(PATIENCE_S)
+        return found
+
+    monkeypatch.setattr(options, "read_secrets", slow)
+    return has_read, may_end
+
+
+async def test_a_slow_look_does_not_bring_a_revoked_secret_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "secret"
+    members = Members(secret_file(path, SECRET))
+    has_read, may_end = read_slowly(monkeypatch)
+    loop = asyncio.get_running_loop()
+    slow = loop.create_task(members.look())
+    await asyncio.to_thread(has_read.wait, PATIENCE_S)
+    secret_file(path, NEXT)
+    quick = loop.create_task(members.look())
+    # It must not end first; so long it would need if it did.
+    await asyncio.wait({quick}, timeout=0.2)
+    may_end.set()
+    await asyncio.gather(slow, quick)
+    assert members.secrets == Secrets(NEXT)
 
 
 async def test_a_running_role_looks_at_its_secret(tmp_path: Path) -> None:

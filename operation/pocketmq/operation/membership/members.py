@@ -96,7 +96,7 @@ class Members:
         """Use what the file says, if it has changed."""
         if self._file is not None:
             found = await self._file.look()
-            if found is not None:
+            if found != self.secrets:
                 self.use(found)
 
     async def watch(self, clock: Clock) -> None:

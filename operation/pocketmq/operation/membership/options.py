@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import stat
+import threading
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final
@@ -78,32 +80,71 @@ class SecretFile:
         self._path = path
         self.secrets = read_secrets(path)
         """As they were when the file could last be used."""
-        self._refused = ""
-        """Why it cannot be used now, which the log has said."""
+        self._fault = ""
+        """Why it cannot be used now."""
+        # What the log has said.
+        self._told = self.secrets
+        self._told_fault = ""
+        # Clients of several loops, each with its thread, may look at one file.
+        self._lock = threading.Lock()
+        self._reading: Future[None] | None = None
+        self._begun = 0
+        self._ended = 0
 
-    async def look(self) -> Secrets | None:
-        """The secrets if they have changed since the last look, else None.
+    async def look(self) -> Secrets:
+        """The secrets as the file has them now.
 
         A file that cannot be used changes nothing, and the log says why.
         """
+        # A read that was begun before may have seen the file before its last change.
+        before = self._begun
+        while self._ended <= before:
+            await asyncio.wrap_future(self._next())
+        self._say()
+        return self.secrets
+
+    # -- inside -----------------------------------------------------------------------------
+
+    def _next(self) -> Future[None]:
+        """The read that is under way, or else a new one.
+
+        There is one at a time: two could end in the other order, and the older one bring back a
+        secret that was revoked. And of a disk that is away, each would hold one more thread.
+        """
+        with self._lock:
+            reading = self._reading
+            if reading is None or reading.done():
+                reading = Future()
+                # Who waits for it may be cancelled, which must not cancel it for the others.
+                reading.set_running_or_notify_cancel()
+                self._begun += 1
+                # In a thread, as the file may lie on a disk that is slow or away.
+                asyncio.get_running_loop().run_in_executor(None, self._read, reading)
+                self._reading = reading
+            return reading
+
+    def _read(self, reading: Future[None]) -> None:
         try:
-            # In a thread, as the file may lie on a disk that is slow or away.
-            found = await asyncio.to_thread(read_secrets, self._path)
+            self.secrets = read_secrets(self._path)
+            self._fault = ""
         except ConfigError as exc:
-            if self._refused != str(exc):
-                self._refused = str(exc)
+            self._fault = str(exc)
+        finally:
+            self._ended += 1
+            reading.set_result(None)
+
+    def _say(self) -> None:
+        if self._told_fault != self._fault:
+            self._told_fault = self._fault
+            if self._fault:
                 log.error(
                     "member.secret_refused",
-                    reason=str(exc),
+                    reason=self._fault,
                     what_now="the secrets stay as they are",
                 )
-            return None
-        self._refused = ""
-        if found == self.secrets:
-            return None
-        self.secrets = found
-        log.info("member.secret_loaded", secrets=1 + len(found.others))
-        return found
+        if self._told != self.secrets:
+            self._told = self.secrets
+            log.info("member.secret_loaded", secrets=1 + len(self.secrets.others))
 
 
 def read_secrets(path: Path) -> Secrets:
