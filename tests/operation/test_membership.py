@@ -705,6 +705,27 @@ async def test_a_slow_look_does_not_bring_a_revoked_secret_back(
     assert members.secrets == Secrets(NEXT)
 
 
+async def test_a_disk_that_is_away_holds_up_no_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with guarded_nameserver() as (server, network):
+        members = Members(secret_file(tmp_path / "secret", SECRET))
+        outside = MemberNetwork(network, members)
+        has_read, may_end = read_slowly(monkeypatch)
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await outside.connect(server.address, Dispatcher(), timeout_s=2.0)
+            assert has_read.is_set()
+            # A role that watches its secret does not look at all.
+            watching = asyncio.get_running_loop().create_task(members.watch(ManualClock(START_MS)))
+            await eventually(lambda: members.is_watching, "it watches")
+            async with asyncio.timeout(PATIENCE_S):
+                await outside.connect(server.address, Dispatcher(), timeout_s=10 * PATIENCE_S)
+            watching.cancel()
+        finally:
+            may_end.set()
+
+
 async def test_a_running_role_looks_at_its_secret(tmp_path: Path) -> None:
     path = tmp_path / "secret"
     members, clock = Members(secret_file(path, SECRET)), ManualClock(START_MS)

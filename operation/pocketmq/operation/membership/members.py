@@ -68,6 +68,8 @@ class Members:
         self.challenges: WeakKeyDictionary[Channel, bytes] = WeakKeyDictionary()
         """Not answered yet."""
         self._proven: WeakSet[Channel] = WeakSet()
+        self.is_watching = False
+        """Whether `watch` is running, so that nobody else needs to look."""
 
     def __contains__(self, peer: object) -> bool:
         return peer in self._proven
@@ -105,9 +107,13 @@ class Members:
         Args:
             clock: Of the file, which changes in real time.
         """
-        while True:
-            await clock.sleep(LOOK_S)
-            await self.look()
+        self.is_watching = True
+        try:
+            while True:
+                await clock.sleep(LOOK_S)
+                await self.look()
+        finally:
+            self.is_watching = False
 
 
 class MemberProcessor:

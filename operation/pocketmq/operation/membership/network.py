@@ -8,6 +8,7 @@ say. Streams in plaintext, which only replication has, are encrypted and proven 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 from pocketmq.operation.membership.members import MemberProcessor, Members, prove_to
 from pocketmq.protocol.budget import BudgetSource, default_budget
@@ -61,7 +62,7 @@ class MemberNetwork:
         on_close: OnChannel | None = None,
         credentials: Credentials | None = None,
     ) -> Channel:
-        await self._members.look()
+        await self._look(timeout_s)
         is_proven = False
 
         def closed(channel: Channel) -> None:
@@ -122,7 +123,7 @@ class MemberNetwork:
         if not to_member:
             await self._inner.dial(address, protocol, timeout_s=timeout_s, tls=tls)
             return
-        await self._members.look()
+        await self._look(timeout_s)
         stream = ConnectedProvenStream(protocol, self._members)
         await self._inner.dial(address, stream, timeout_s=timeout_s, tls=True)
         try:
@@ -130,6 +131,16 @@ class MemberNetwork:
                 await stream.proven()
         except OSError as exc:  # TimeoutError is one
             raise ConnectError(address, str(exc) or type(exc).__name__) from exc
+
+    async def _look(self, timeout_s: float) -> None:
+        """Use the secret as it is now, in a process that does not look at it all the time."""
+        if self._members.is_watching:
+            return
+        # A file on a disk that is away must not hold up a connection for ever: the secret that is
+        # known is most likely still one.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):  # an I/O deadline: real time
+                await self._members.look()
 
 
 class _MemberListener:
