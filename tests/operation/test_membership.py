@@ -50,6 +50,7 @@ from pocketmq.protocol.headers.route import GetRouteInfoRequestHeader
 from pocketmq.protocol.member_proof import CHALLENGE_BYTES, End, Exchange, Secret, Secrets, proof
 from pocketmq.protocol.transport import member_streams
 from pocketmq.protocol.transport.channel import Channel
+from pocketmq.protocol.transport.member_streams import Tied
 from pocketmq.protocol.transport.memory import MemoryNetwork
 from pocketmq.protocol.transport.network import Network
 from pocketmq.protocol.transport.tcp import TcpNetwork
@@ -654,6 +655,64 @@ async def test_the_end_that_connected_hangs_up_too_when_its_secret_is_replaced(
         secret_file(own, NEXT)
         await members.look()
         await eventually(channel.closed.done, "it is closed")
+
+
+@pytest.mark.parametrize("asks", [True, False], ids=["requests", "stream"])
+async def test_a_secret_that_is_revoked_during_its_proof_proves_nothing(asks: bool) -> None:
+    async with guarded_nameserver() as (server, network):
+        streams = await member_of(network).listen("127.0.0.1", 1, lambda: Stranger(b"the log"))
+        members = Members(Secrets(SECRET))
+        outside = MemberNetwork(network, members)
+        near = Stranger(b"")
+        opening = asyncio.get_running_loop().create_task(
+            outside.connect(server.address, Dispatcher())
+            if asks
+            else outside.dial("127.0.0.1:1", near)
+        )
+        tie = members.tie
+
+        def late(connection: Tied, secret: Secret) -> bool:
+            members.secrets = Secrets(NEXT)
+            return tie(connection, secret)
+
+        members.tie = late  # type: ignore[method-assign]
+        with pytest.raises(ConnectError, match="was changed during the proof"):
+            await opening
+        assert not near.heard
+        await streams.close()
+
+
+async def test_a_connection_is_cut_off_in_the_thread_of_its_loop(tmp_path: Path) -> None:
+    path = tmp_path / "secret"
+    members = Members(secret_file(path, SECRET))
+    cut_in: list[int] = []
+    has_tied, may_end = threading.Event(), threading.Event()
+
+    class Connection:
+        def abort(self) -> None:
+            cut_in.append(threading.get_ident())
+            may_end.set()
+
+    async def other_loop() -> int:
+        connection = Connection()
+        members.tie(connection, SECRET)
+        has_tied.set()
+        await asyncio.to_thread(may_end.wait, PATIENCE_S)
+        return threading.get_ident()
+
+    async def closed_loop() -> Connection:
+        connection = Connection()
+        members.tie(connection, SECRET)
+        return connection
+
+    gone = await asyncio.to_thread(asyncio.run, closed_loop())
+    other = asyncio.create_task(asyncio.to_thread(asyncio.run, other_loop()))
+    await asyncio.to_thread(has_tied.wait, PATIENCE_S)
+    secret_file(path, NEXT)
+    await members.look()
+    assert cut_in == [await other]
+    assert not members.tie(gone, SECRET)
+    assert cut_in[1:] == [threading.get_ident()], "one that was proven meanwhile, at once"
 
 
 async def test_a_secret_file_that_cannot_be_used_changes_nothing_and_says_so_once(

@@ -8,7 +8,9 @@ proven, and why that is enough, stands in `protocol/member_proof.py`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
+import threading
 from typing import Final
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -63,8 +65,12 @@ class Members:
     def __init__(self, secrets: Secrets | SecretFile) -> None:
         self._file = None if isinstance(secrets, Secrets) else secrets
         self.secrets = secrets if isinstance(secrets, Secrets) else secrets.secrets
-        self._tied: WeakKeyDictionary[Tied, Secret] = WeakKeyDictionary()
-        """Proven connections of either end."""
+        self._tied: WeakKeyDictionary[Tied, tuple[Secret, asyncio.AbstractEventLoop]] = (
+            WeakKeyDictionary()
+        )
+        """Proven connections of either end, and the loops that they belong to."""
+        # Clients of one process share one of these, and each may have a thread and loop of its own.
+        self._lock = threading.Lock()
         self.challenges: WeakKeyDictionary[Channel, bytes] = WeakKeyDictionary()
         """Not answered yet."""
         self._proven: WeakSet[Channel] = WeakSet()
@@ -76,30 +82,27 @@ class Members:
 
     def add(self, peer: Channel, secret: Secret) -> None:
         """This connection is a member's, as long as it lasts and the secret is one."""
-        self._proven.add(peer)
-        self.tie(peer, secret)
+        if self.tie(peer, secret):
+            self._proven.add(peer)
 
-    def tie(self, connection: Tied, secret: Secret) -> None:
-        """The connection is proven, and is to end when this secret is none any more."""
-        self._tied[connection] = secret
+    def tie(self, connection: Tied, secret: Secret) -> bool:
+        """The connection is proven, and is to end when this secret is none any more.
 
-    def use(self, secrets: Secrets) -> None:
-        """Prove with these from now on, and hang up on who has proven with any other.
-
-        Whoever has got hold of a secret that was changed for that must not stay connected.
+        False: it was revoked during the proof, and the connection is closed.
         """
-        self.secrets = secrets
-        for connection, secret in list(self._tied.items()):
-            if secret not in secrets:
-                del self._tied[connection]
-                connection.abort()
+        with self._lock:
+            is_one = secret in self.secrets
+            if is_one:
+                self._tied[connection] = (secret, asyncio.get_running_loop())
+        if not is_one:
+            connection.abort()
+        return is_one
 
     async def look(self) -> None:
         """Use what the file says, if it has changed."""
         if self._file is not None:
-            found = await self._file.look()
-            if found != self.secrets:
-                self.use(found)
+            await self._file.look()
+            self._renew(self._file)
 
     async def watch(self, clock: Clock) -> None:
         """Look at the file until cancelled.
@@ -114,6 +117,34 @@ class Members:
                 await self.look()
         finally:
             self.is_watching = False
+
+    def _renew(self, file: SecretFile) -> None:
+        """Prove with what the file has from now on, and hang up on who has proven with any other.
+
+        Whoever has got hold of a secret that was changed for that must not stay connected.
+        """
+        with self._lock:
+            # Not what one look has found: one in another thread may have found more since.
+            secrets = file.secrets
+            if secrets == self.secrets:
+                return
+            self.secrets = secrets
+            revoked = [
+                (connection, loop)
+                for connection, (secret, loop) in self._tied.items()
+                if secret not in secrets
+            ]
+            for connection, _ in revoked:
+                del self._tied[connection]
+        here = asyncio.get_running_loop()
+        for connection, loop in revoked:
+            if loop is here:
+                connection.abort()
+            else:
+                # Transports can only be used in the thread of their loop. A loop that was closed
+                # has closed its connections.
+                with contextlib.suppress(RuntimeError):
+                    loop.call_soon_threadsafe(connection.abort)
 
 
 class MemberProcessor:

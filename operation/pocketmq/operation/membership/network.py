@@ -18,7 +18,11 @@ from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.errors import ConnectError
 from pocketmq.protocol.signing import Credentials
 from pocketmq.protocol.transport.channel import Channel
-from pocketmq.protocol.transport.member_streams import ConnectedProvenStream, ProvenStreams
+from pocketmq.protocol.transport.member_streams import (
+    REVOKED,
+    ConnectedProvenStream,
+    ProvenStreams,
+)
 from pocketmq.protocol.transport.network import Listener, MakeProtocol, Network, OnChannel
 
 
@@ -83,7 +87,8 @@ class MemberNetwork:
         try:
             secret = self._members.secrets.own
             await prove_to(channel, address, secret, timeout_s=timeout_s)
-            self._members.tie(channel, secret)
+            if not self._members.tie(channel, secret):
+                raise ConnectError(address, REVOKED)
             # `closed` has not reported this connection, so the caller must not get it as an open
             # one.
             if channel.closed.done():

@@ -38,6 +38,8 @@ from pocketmq.runtime.addresses import address_text
 
 log = structlog.get_logger()
 
+REVOKED: Final = "the secret was changed during the proof"
+
 PROOF_LIMIT_S: Final = 30.0
 """From the end of the TLS handshake, which has its own limit, to the proof; real time."""
 
@@ -57,8 +59,11 @@ class SecretKeeper(Protocol):
         """As they are now."""
         ...
 
-    def tie(self, connection: Tied, secret: Secret) -> None:
-        """The connection is proven, and is to end when this secret is none any more."""
+    def tie(self, connection: Tied, secret: Secret) -> bool:
+        """The connection is proven, and is to end when this secret is none any more.
+
+        False: it was revoked during the proof, and the connection is closed.
+        """
         ...
 
 
@@ -211,7 +216,8 @@ class AcceptedProvenStream(_ProvenStream):
             self._refuse("it has shown a wrong proof")
             return
         self._settled()
-        self._keeper.tie(self, secret)
+        if not self._keeper.tie(self, secret):
+            return
         # With the secret that the other end has: of a new one it may not know yet.
         self._transport.write(proof(secret, End.ACCEPTED, exchange))
         self._begin()
@@ -278,7 +284,9 @@ class ConnectedProvenStream(_ProvenStream):
             self._end(f"its proof is wrong: {SHARE_IT}")
             transport.abort()
             return
-        self._keeper.tie(self, self._secret)
+        if not self._keeper.tie(self, self._secret):
+            self._end(REVOKED)
+            return
         self._begin()
         if not self._done.done():
             self._done.set_result(None)
