@@ -682,6 +682,24 @@ async def test_a_secret_that_is_revoked_during_its_proof_proves_nothing(asks: bo
         await streams.close()
 
 
+async def test_what_was_read_of_a_revoked_member_is_a_strangers_request(tmp_path: Path) -> None:
+    path = tmp_path / "secret"
+    members = Members(secret_file(path, SECRET))
+
+    class Connection:
+        was_member: bool | None = None
+
+        def abort(self) -> None:
+            self.was_member = self in members
+
+    peer = Connection()
+    members.add(cast("Channel", peer), SECRET)
+    assert peer in members
+    secret_file(path, NEXT)
+    await members.look()
+    assert peer.was_member is False
+
+
 async def test_a_connection_is_cut_off_in_the_thread_of_its_loop(tmp_path: Path) -> None:
     path = tmp_path / "secret"
     members = Members(secret_file(path, SECRET))

@@ -73,7 +73,7 @@ class Members:
         self._lock = threading.Lock()
         self.challenges: WeakKeyDictionary[Channel, bytes] = WeakKeyDictionary()
         """Not answered yet."""
-        self._proven: WeakSet[Channel] = WeakSet()
+        self._proven: WeakSet[Tied] = WeakSet()
         self.is_watching = False
         """Whether `watch` is running, so that nobody else needs to look."""
 
@@ -136,6 +136,8 @@ class Members:
             ]
             for connection, _ in revoked:
                 del self._tied[connection]
+                # Of what was read before the connection ends, nothing more is a member's request.
+                self._proven.discard(connection)
         here = asyncio.get_running_loop()
         for connection, loop in revoked:
             if loop is here:
