@@ -158,7 +158,8 @@ class ProvenStreams:
         return AcceptedProvenStream(self._make(), self._keeper, self)
 
     def close(self) -> None:
-        """Hang up on who has not proven, and on whose handshake is not complete yet.
+        """Hang up on who has not proven; on whose TLS handshake is under way, as soon as it is
+        complete, or at its own limit.
 
         Who made the protocols ends the others, and knows nothing of these.
         """
