@@ -164,6 +164,22 @@ async def test_files_are_looked_at_every_half_second(tmp_path: Path) -> None:
     task.cancel()
 
 
+async def test_a_renewal_waits_for_a_file_of_options_that_cannot_be_read(tmp_path: Path) -> None:
+    _, options = files_in(tmp_path, "one")
+    tls = RoleTls(options)
+    async with served(TcpNetwork(server_tls=tls.server), Echo().dispatcher) as (_, address):
+        options.tls_config_file.write_text("tls.test.mode.enable=perhaps\n")
+        copied(tmp_path, "two")
+        with own_logs() as logs:
+            for _ in range(3):
+                await tls.look()
+        assert [each["event"] for each in logs] == ["tls.certificate_refused"], "it says so once"
+        assert await shows(address) == "one"
+        options.tls_config_file.unlink()
+        await tls.look()
+        assert await shows(address) == "two"
+
+
 @pytest.mark.parametrize("broken", ["certificate.pem", "key.pem"])
 async def test_a_broken_file_leaves_the_old_certificate_in_place_and_says_so(
     tmp_path: Path, broken: str

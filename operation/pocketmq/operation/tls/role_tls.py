@@ -109,6 +109,10 @@ class RoleTls:
         self._context: ssl.SSLContext | None = None
         self._says_why = True
         """The log has not said yet why there is no certificate."""
+        self._is_waiting = False
+        """Files have changed, and the file of options could not be read."""
+        self._options_fault = ""
+        """Why not, as the log has said."""
         self._seen: dict[Path, bytes] = {}
         """What the files hold that are there."""
         self._ports = _Pair()
@@ -162,13 +166,18 @@ class RoleTls:
                 self._seen[path] = content
                 self._ports.change(path)
                 self._connections.change(path)
-        if is_same:
+        if is_same and not self._is_waiting:
             return
         try:
             now = self._given.with_file()
         except ConfigError as exc:
-            self._keep(exc)
+            # Try again at the next look: the files will not change once more for that.
+            if str(exc) != self._options_fault:
+                self._options_fault = str(exc)
+                self._keep(exc)
+            self._is_waiting = True
             return
+        self._is_waiting, self._options_fault = False, ""
         # Use the present options: their file may name other files than at the start.
         if self._context is None and self._ports.has_changed:
             # There is no pair of before that still fits together, so each change may be the mend.
