@@ -307,6 +307,29 @@ async def test_what_a_role_trusts_and_shows_where_it_connects_is_renewed_too(
             assert (await old.request(Word(word="still here"))).code == 0
 
 
+async def test_a_key_for_connections_that_was_half_written_is_read_again(tmp_path: Path) -> None:
+    pair, options = files_in(tmp_path, "one")
+    role = RoleTls(
+        replace(
+            options,
+            tls_enable=True,
+            tls_server_mode="disabled",
+            tls_client_cert_path=pair.certificate,
+            tls_client_key_path=pair.key,
+        )
+    )
+    assert role.client is not None
+    before = role.client.context
+    key = copied(tmp_path, "two").key
+    whole = key.read_bytes()
+    key.write_bytes(whole[: len(whole) // 2])
+    await role.look()
+    assert role.client.context is before
+    key.write_bytes(whole)
+    await role.look()
+    assert role.client.context is not before
+
+
 def test_a_key_that_rocketmq_cannot_read_is_refused_with_how_to_convert_it(tmp_path: Path) -> None:
     # Y-4: PKCS#8 only
     from cryptography.hazmat.primitives import serialization

@@ -191,7 +191,6 @@ class RoleTls:
         if self._connections.is_due(
             now.tls_client_cert_path, now.tls_client_key_path, now.tls_client_trust_cert_path
         ):
-            self._connections.use()
             self._load_client(now)
 
     # -- inside -----------------------------------------------------------------------------
@@ -248,8 +247,11 @@ class RoleTls:
         try:
             self.client.context = options.client_context()
         except ConfigError as exc:
+            # The changed files stay due: one was perhaps half written, and only it changes again.
+            # RocketMQ's rule for its ports does not hold here, as it renews no connections.
             self._keep(exc, "the role connects as before")
         else:
+            self._connections.use()
             log.info("tls.client_files_loaded", certificate=str(options.tls_client_cert_path))
 
     def _keep(self, exc: ConfigError, otherwise: str = "") -> None:
