@@ -107,6 +107,8 @@ def test_a_longer_prefix_decides_from_5_4_on() -> None:
         # Java has no address of IPv6 that is one of IPv4.
         ("::ffff:10.0.0.0/24", "10.0.0.9", True),
         ("::ffff:10.0.0.0/24", "11.0.0.9", False),
+        ("::ffff:10.0.0.0/104", "10.0.0.0", True),  # 32 bits of 32, in Java
+        ("::ffff:10.0.0.0/104", "10.0.0.9", False),
         ("10.0.0.0/8", "::ffff:10.1.2.3", True),
     ],
 )
@@ -114,9 +116,12 @@ def test_a_rule_counts_for_clients_of_its_networks(network: str, ip: str, is_in:
     assert verdict(entry("Topic:orders", Decision.ALLOW, network), ip=ip).is_allowed is is_in
 
 
-def test_an_address_of_ipv4_has_32_bits_however_it_is_written() -> None:
+def test_a_rule_may_name_as_many_bits_as_its_address_is_written_with() -> None:
+    # As commons-validator 1.7, which RocketMQ asks.
     assert is_address_or_network("::ffff:10.0.0.0/24")
-    assert not is_address_or_network("::ffff:10.0.0.0/104")
+    assert is_address_or_network("::ffff:10.0.0.0/104")
+    assert not is_address_or_network("::ffff:10.0.0.0/129")
+    assert not is_address_or_network("10.0.0.0/33")
     assert is_address_or_network("2001:db8::/104")
 
 

@@ -368,7 +368,7 @@ def is_address_or_network(text: str) -> bool:
             host, _, bits = text.partition("/")
             # The host may have bits set after the prefix, as in RocketMQ; `ip_network` would refuse
             # them.
-            return 0 <= int(bits) <= _address(host).max_prefixlen
+            return 0 <= int(bits) <= ipaddress.ip_address(host).max_prefixlen
         ipaddress.ip_address(text)
     except ValueError:
         return False
@@ -380,7 +380,9 @@ def _in_range(ip: str, network: str) -> bool:
     if not slash:
         return ip == network
     start = _address(host)
-    rest = start.max_prefixlen - int(bits)
+    # As in RocketMQ: more bits than an address of IPv4 has, which `::ffff:10.0.0.0/104` names, are
+    # all of them, so that the rule is for one address.
+    rest = max(0, start.max_prefixlen - int(bits))
     # As in RocketMQ, addresses are compared as numbers, even those of different families.
     return int(_address(ip)) >> rest == int(start) >> rest
 
