@@ -215,6 +215,21 @@ async def test_a_version_query_keeps_a_broker_alive_but_not_its_connection(
     assert await rig.route("TopicA") is None
 
 
+@pytest.mark.parametrize("profile", PROFILES, ids=lambda p: p.name)
+async def test_a_query_with_a_new_version_keeps_a_broker_alive_in_5_x(
+    profile: Profile,
+) -> None:  # N-24
+    async with nameserver(profile) as rig:
+        broker = await rig.broker()
+        await broker.register()
+        await rig.advance(100)
+        broker.bump()
+        assert (await broker.query_version(await rig.channel()))[0] is True
+        await rig.advance(100)
+        alive = ["broker-a"] if profile is PROFILE_5_X else []
+        assert (await rig.brokers_of("TopicA") if await rig.route("TopicA") else []) == alive
+
+
 async def test_an_unknown_broker_hears_that_its_version_is_not_known(
     rig: NameServerRig,
 ) -> None:  # N-24

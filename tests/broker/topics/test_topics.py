@@ -253,12 +253,31 @@ def test_what_the_broker_may_not_no_registered_topic_may() -> None:  # B-5
     assert topics.table["orders"].perm == Perm.RW
 
 
+def test_the_permission_of_a_broker_of_4_9_replaces_each_topic_s() -> None:  # B-5
+    topics = table(permission_replaces=True)
+    topics.put(TopicConfig(topic_name="sealed", perm=Perm.WRITE, order=True), NOW_MS)
+    registered = topics.wrapper(permission=Perm.READ).topic_config_table["sealed"]
+    assert (registered.perm, registered.order) == (Perm.READ, False)
+    assert topics.wrapper().topic_config_table["sealed"].perm == Perm.WRITE
+
+
 def test_some_topics_can_be_registered_alone() -> None:  # B-6
     topics = table()
     create(topics)
     wrapper = topics.wrapper(["orders", "gone"])
     assert list(wrapper.topic_config_table) == ["orders"]
     assert wrapper.data_version == topics.data_version
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_topic_that_the_order_table_lacks_is_not_ordered_in_4_9(whole: bool) -> None:  # B-8
+    topics = table(order_table_is_whole=whole)
+    create(topics)
+    create(topics, "other")
+    topics.mark_ordered(["orders", "other"], NOW_MS)
+    assert topics.mark_ordered(["orders"], NOW_MS) == (["other"] if whole else [])
+    assert topics.is_ordered("orders")
+    assert topics.is_ordered("other") == (not whole)
 
 
 def test_topics_that_a_nameserver_calls_ordered_become_ordered_once() -> None:  # B-8

@@ -43,6 +43,8 @@ def assemble_topics(core: BrokerCore) -> Topics:
             modern=core.profile.broker.system_topics_of_5x,
             revive_queue_num=config.revive_queue_num,
             rocksdb=core.profile.broker.system_topics_of_rocksdb,
+            permission_replaces=core.profile.broker.permission_replaces_topics,
+            order_table_is_whole=core.profile.broker.order_table_is_whole,
             retry_topics_follow_order=core.profile.broker.retry_topics_follow_order,
         ),
         budget=core.budget,

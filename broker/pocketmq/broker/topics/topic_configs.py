@@ -6,7 +6,7 @@ on no other before that one receives a message too (B-15).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -59,6 +59,10 @@ class TopicRules:
     """Queues of the topic of pop's check points."""
     rocksdb: bool = False
     """Also those of half messages in RocksDB, which stay empty."""
+    permission_replaces: bool = False
+    """The broker's permission is registered in place of each topic's (B-5)."""
+    order_table_is_whole: bool = False
+    """What the order table of a name server lacks is not ordered (B-8)."""
     retry_topics_follow_order: bool = True
     """A retry topic is ordered while a topic of its group is (B-21)."""
 
@@ -81,6 +85,8 @@ class TopicConfigManager:
         rules = rules or TopicRules()
         self._budget = budget
         self.auto_create = rules.auto_create
+        self._permission_replaces = rules.permission_replaces
+        self._order_table_is_whole = rules.order_table_is_whole
         self._retry_topics_follow_order = rules.retry_topics_follow_order
         self.data_version = DataVersion()
         self.changed: Signal[[str]] = Signal() if changed is None else changed
@@ -145,20 +151,23 @@ class TopicConfigManager:
 
         Args:
             topics: names to include; unknown ones are left out. None means all.
-            permission: the broker's own permission; what it lacks, every topic lacks.
+            permission: the broker's own permission; what it lacks, every topic lacks. 4.9: if it
+                lacks something, it stands in place of each topic's own.
         """
         if topics is None:
             chosen = dict(self._table)
         else:
             chosen = {name: self._table[name] for name in topics if name in self._table}
         if permission & Perm.RW != Perm.RW:
-            chosen = {
-                name: msgspec.structs.replace(config, perm=config.perm & permission)
-                for name, config in chosen.items()
-            }
+            chosen = {name: self._restricted(config, permission) for name, config in chosen.items()}
         return TopicConfigSerializeWrapper(
             data_version=self.data_version, topic_config_table=chosen
         )
+
+    def _restricted(self, config: TopicConfig, permission: int) -> TopicConfig:
+        if not self._permission_replaces:
+            return msgspec.structs.replace(config, perm=config.perm & permission)
+        return msgspec.structs.replace(config, perm=permission, order=False, topic_sys_flag=0)
 
     def note_new_permission(self, now_ms: int) -> None:
         """The broker's own permission changed: what name servers know is an old version (O-7)."""
@@ -281,15 +290,22 @@ class TopicConfigManager:
         self._note_change(topic, now_ms)
         return True
 
-    def mark_ordered(self, topics: Iterable[str], now_ms: int) -> list[str]:
-        """Mark the topics that a name server knows as ordered; those that changed (B-8)."""
-        marked = []
-        for topic in topics:
-            config = self._table.get(topic)
-            if config is not None and not config.order:
-                self.put(msgspec.structs.replace(config, order=True), now_ms)
-                marked.append(topic)
-        return marked
+    def mark_ordered(self, topics: Collection[str], now_ms: int) -> list[str]:
+        """Mark the topics that a name server knows as ordered; those that changed (B-8).
+
+        In 4.9 all others lose the mark.
+        """
+        wanted = {topic: True for topic in topics if topic in self._table}
+        if self._order_table_is_whole:
+            wanted |= dict.fromkeys(self._table.keys() - topics, False)
+        changed = {
+            topic: config
+            for topic, order in wanted.items()
+            if (config := self._table[topic]).order != order
+        }
+        for topic, config in changed.items():
+            self.put(msgspec.structs.replace(config, order=wanted[topic]), now_ms)
+        return list(changed)
 
     def _ensure(self, config: TopicConfig, now_ms: int) -> TopicConfig:
         known = self._table.get(config.topic_name)

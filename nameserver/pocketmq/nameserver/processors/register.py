@@ -173,7 +173,8 @@ class RegisterProcessor:
         version = decode_request_body(request, DataVersion)
         key = self._table.key(header.cluster_name, header.broker_addr)
         changed = self._table.is_changed(header.cluster_name, header.broker_addr, version)
-        self._table.live.refresh(key, self._clock.monotonic())
+        if not changed or self._profile.changed_versions_keep_alive:
+            self._table.live.refresh(key, self._clock.monotonic())
         live = self._table.live.get(key)
         # The version of the broker's topics that this nameserver knows.
         body = b"" if live is None else encode_body(live.data_version, request.encoding)

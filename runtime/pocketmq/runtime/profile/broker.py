@@ -22,6 +22,11 @@ class BrokerProfile:
     """Longest `%RETRY%` and `%DLQ%` topic that a request may name (B-110, E-71)."""
     stored_retry_topic_max_bytes: int
     """Longest `%RETRY%` topic that the store takes; of all others 127 bytes (S-10)."""
+    permission_replaces_topics: bool
+    """Where a broker may not read or write, its permission is registered in place of each topic's,
+    without order and flags; else each topic lacks what the broker lacks (B-5)."""
+    order_table_is_whole: bool
+    """A topic that a name server's order table lacks is not ordered any more (B-8)."""
     retry_topics_follow_order: bool
     """A heartbeat makes `%RETRY%group` ordered if a topic of the group is, and a send back makes it
     not so; else a retry topic is never ordered, and one that is there stays as it is (B-21)."""
@@ -152,6 +157,8 @@ BROKER_4_9 = BrokerProfile(
     groups_have_retry_policy=False,
     retry_topic_max_chars=127,
     stored_retry_topic_max_bytes=127,
+    permission_replaces_topics=True,
+    order_table_is_whole=True,
     retry_topics_follow_order=False,
     heartbeat_v2=False,
     register_timeout_ms=6_000,
@@ -211,6 +218,8 @@ BROKER_5_3 = BrokerProfile(
     groups_have_retry_policy=True,
     retry_topic_max_chars=127,
     stored_retry_topic_max_bytes=255,
+    permission_replaces_topics=False,
+    order_table_is_whole=False,
     retry_topics_follow_order=True,
     heartbeat_v2=True,
     register_timeout_ms=24_000,

@@ -19,6 +19,8 @@ class NameServerProfile:
     """A broker unknown by id may not register just one topic (N-14)."""
     heartbeat_timeout_per_broker: bool
     """`heartbeatTimeoutMillis` of a registration overrides the 120 s (N-2)."""
+    changed_versions_keep_alive: bool
+    """QUERY_DATA_VERSION with a version that is not known is a sign of life, too (N-24)."""
     unregister_in_background: bool
     """UNREGISTER_BROKER is queued and answered at once (N-19)."""
     unregister_by_broker_id: bool
@@ -37,6 +39,7 @@ NAMESERVER_4_9 = NameServerProfile(
     apply_topics_per_topic=False,
     refuse_first_incremental_registration=False,
     heartbeat_timeout_per_broker=False,
+    changed_versions_keep_alive=False,
     unregister_in_background=False,
     unregister_by_broker_id=True,
     live_brokers_by_cluster=False,
@@ -51,6 +54,7 @@ NAMESERVER_5_3 = NameServerProfile(
     apply_topics_per_topic=True,
     refuse_first_incremental_registration=True,
     heartbeat_timeout_per_broker=True,
+    changed_versions_keep_alive=True,
     unregister_in_background=True,
     unregister_by_broker_id=False,
     live_brokers_by_cluster=True,
