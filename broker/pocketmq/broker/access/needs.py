@@ -7,8 +7,9 @@
     others                         see `_MARKED`; what stands nowhere needs no right
 
 RocketMQ leaves some of its mightiest requests unchecked: UPDATE_BROKER_CONFIG (25),
-UPDATE_AND_CREATE_SUBSCRIPTIONGROUP (200), UPDATE_AND_CREATE_TOPIC_LIST (18). Any user may send
-them, there as here.
+UPDATE_AND_CREATE_SUBSCRIPTIONGROUP (200), UPDATE_AND_CREATE_TOPIC_LIST (18), and SEND_REPLY_MESSAGE
+(324, 325), which stores in the topic that it names, and makes it. Any user may send them, there as
+here.
 """
 
 from __future__ import annotations
