@@ -1,10 +1,11 @@
-"""Where a reply is stored, as its sender is told (R-12, R-13)."""
+"""What a reply may do, and where it is stored, as its sender is told (R-10, R-12, R-13)."""
 
 from __future__ import annotations
 
 import asyncio
 from pathlib import Path
 
+from pocketmq.broker.role_names import BrokerRole
 from pocketmq.broker.store import FlushDiskType
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Command
@@ -51,6 +52,31 @@ async def test_a_reply_is_checked_as_a_send_is(voice: Voice) -> None:  # R-10, B
     await voice.create_topic("unwritable", perm=4)
     await reply_to_nobody(voice, "unwritable")
     assert (await voice.pull("unwritable")).bodies == [b"42"]
+
+
+async def test_a_reply_makes_no_topic_at_a_slave(tmp_path: Path) -> None:  # R-10
+    async with running_broker(tmp_path, broker_role=BrokerRole.SLAVE, broker_id=1) as rig:
+        voice = await rig.voice()
+        refused = await reply_to_nobody(voice, "made")
+        assert refused.code == ResponseCode.SERVICE_NOT_AVAILABLE
+        assert "send to its master" in (refused.remark or "")
+        retried = await reply_to_nobody(voice, "%RETRY%made")
+        assert retried.code == ResponseCode.SERVICE_NOT_AVAILABLE
+        # To a topic that is here it is pushed, and what the push says is told (R-12).
+        known = await reply_to_nobody(voice)
+        assert known.code == ResponseCode.SYSTEM_ERROR
+        assert "not found" in (known.remark or "")
+
+
+async def test_a_stopping_broker_takes_no_replies(tmp_path: Path) -> None:  # R-10, B-110
+    async with running_broker(tmp_path) as rig:
+        voice = await rig.voice()
+        for service in rig.broker.subjects.replies.services:
+            await service.leave()
+        refused = await reply_to_nobody(voice, "made")
+        assert refused.code == ResponseCode.SYSTEM_ERROR
+        assert refused.remark == "the broker is starting or stopping; try again"
+        assert rig.broker.subjects.topics.configs.get("made") is None
 
 
 async def test_a_reply_that_is_not_on_the_disk_has_no_place(tmp_path: Path) -> None:

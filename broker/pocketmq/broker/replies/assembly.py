@@ -23,4 +23,4 @@ def assemble_replies(core: BrokerCore, topics: Topics, groups: Groups, storing: 
         added=traced(region_is_stored=core.profile.broker.region_is_stored),
         store_replies=lambda: core.config.store_reply_message_enable,
     )
-    return Subject(processors=(processor,))
+    return Subject(processors=(processor,), services=(processor,))

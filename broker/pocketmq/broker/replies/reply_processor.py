@@ -16,6 +16,7 @@ from pocketmq.broker.sending.send_checks import SendChecks
 from pocketmq.broker.sending.stamp import REGION, TRACE_ON
 from pocketmq.broker.store import PutStatus
 from pocketmq.broker.storing.safe_puts import SafePuts
+from pocketmq.broker.subject import Service
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
@@ -35,8 +36,8 @@ PUSH_TIMEOUT_S = 10.0
 """How long a requester may take to answer the push."""
 
 
-class ReplyProcessor:
-    """Pushes and stores replies.
+class ReplyProcessor(Service):
+    """Pushes and stores replies; refuses them before `start` and after `leave`.
 
     Args:
         producers: connections by client id.
@@ -66,6 +67,15 @@ class ReplyProcessor:
         self._clock = clock
         self._added = added
         self._store_replies = store_replies
+        self._is_open = False
+
+    async def start(self) -> None:
+        """Take replies from now on."""
+        self._is_open = True
+
+    async def leave(self) -> None:
+        """Take no more replies."""
+        self._is_open = False
 
     @handles(RequestCode.SEND_REPLY_MESSAGE)
     def reply(self, peer: Peer, request: Command) -> Reply:
@@ -123,6 +133,10 @@ class ReplyProcessor:
             RequestRefusedError: as of a send (R-10).
         """
         try:
+            if not self._is_open:
+                raise RequestRefusedError(
+                    ResponseCode.SYSTEM_ERROR, "the broker is starting or stopping; try again"
+                )
             plan = self._checks.plan_for(header, self._clock.time_ms())
             if header.queue_id >= plan.queue_limit:
                 raise self._checks.bad_queue(plan, header.queue_id)

@@ -33,6 +33,7 @@ def send_checks(core: BrokerCore, topics: Topics) -> SendChecks:
         topics.configs,
         broker_name=core.config.name,
         broker_permission=lambda: core.config.broker_permission,
+        may_create=lambda: core.role.leads,
         invalid_parameter_code=profile.invalid_parameter_code,
         max_retry_topic_chars=profile.retry_topic_max_chars,
     )

@@ -50,6 +50,7 @@ class SendChecks:
         topics: the topics, which unknown ones may be added to.
         broker_name: for remarks.
         broker_permission: the broker's own permission bits, now.
+        may_create: whether unknown topics may be added now: a slave's table is its master's.
         invalid_parameter_code: answer to illegal topics and queue ids, by profile.
         max_retry_topic_chars: longest `%RETRY%` and `%DLQ%` topic, by profile.
     """
@@ -60,12 +61,14 @@ class SendChecks:
         *,
         broker_name: str,
         broker_permission: Callable[[], int] = lambda: Perm.RW,
+        may_create: Callable[[], bool] = lambda: True,
         invalid_parameter_code: int = ResponseCode.INVALID_PARAMETER,
         max_retry_topic_chars: int = 255,
     ) -> None:
         self._topics = topics
         self._broker_name = broker_name
         self._permission = broker_permission
+        self._may_create = may_create
         self._invalid_code = invalid_parameter_code
         self._max_retry_chars = max_retry_topic_chars
         self.plans: dict[str, SendPlan] = {}
@@ -96,8 +99,8 @@ class SendChecks:
         """The plan for a topic; an unknown topic is created where that is allowed.
 
         Raises:
-            RequestRefusedError: NO_PERMISSION (16), TOPIC_NOT_EXIST (17), or the profile's code
-                for an illegal name.
+            RequestRefusedError: NO_PERMISSION (16), TOPIC_NOT_EXIST (17), of a slave
+                SERVICE_NOT_AVAILABLE (14), or the profile's code for an illegal name.
         """
         plan = self.plans.get(topic)
         if plan is not None:
@@ -118,7 +121,16 @@ class SendChecks:
             raise RequestRefusedError(
                 ResponseCode.NO_PERMISSION, f"topic {topic} is the broker's own; send to another"
             )
-        config = self._topics.get(topic) or self._topics.create_for_send(
+        config = self._topics.get(topic)
+        if config is None and not self._may_create():
+            # What the store says of every message for a slave; here before a topic is made that
+            # name servers would learn of and the master has not.
+            raise RequestRefusedError(
+                ResponseCode.SERVICE_NOT_AVAILABLE,
+                f"topic {topic} does not exist on broker {self._broker_name}, and this replica is "
+                "a slave, which makes none; send to its master",
+            )
+        config = config or self._topics.create_for_send(
             topic, default_topic, client_queue_nums, now_ms=now_ms, unit_mode=unit_mode
         )
         if config is None:
