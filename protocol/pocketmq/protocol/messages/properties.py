@@ -33,8 +33,6 @@ WAIT: Final = "WAIT"
 """`true`: answer the send only when the message is stored as the flush mode demands."""
 DELAY: Final = "DELAY"
 """Delay level 1..18."""
-DELAY_LEVELS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
-"""How long DELAY 1, 2, ... is at a broker that was not told otherwise (B-90)."""
 UNIQ_KEY: Final = "UNIQ_KEY"
 """The client's message id; retries of one send share it (P-43)."""
 RETRY_TOPIC: Final = "RETRY_TOPIC"
@@ -66,8 +64,6 @@ CORRELATION_ID: Final = "CORRELATION_ID"
 MESSAGE_REPLY_TO_CLIENT: Final = "REPLY_TO_CLIENT"
 MESSAGE_TTL: Final = "TTL"
 MESSAGE_TYPE: Final = "MSG_TYPE"
-REPLY_TYPE: Final = "reply"
-"""Value of MSG_TYPE of a reply (R-5)."""
 PUSH_REPLY_TIME: Final = "PUSH_REPLY_TIME"
 REPLY_MESSAGE_ARRIVE_TIME: Final = "ARRIVE_TIME"
 SHARDING_KEY: Final = "__SHARDINGKEY"
@@ -103,6 +99,8 @@ BORN_HOST: Final = "__BORNHOST"
 BORN_TIMESTAMP: Final = "BORN_TIMESTAMP"
 TRACE_CONTEXT: Final = "TRACE_CONTEXT"
 REDIRECT: Final = "REDIRECT"
+FORWARD_QUEUE_ID: Final = "PROPERTY_FORWARD_QUEUE_ID"
+"""Reserved by RocketMQ (`MessageConst`); nothing here reads it."""
 
 RESERVED: Final = frozenset(
     value
@@ -114,8 +112,13 @@ RESERVED: Final = frozenset(
 )
 """Names that have a meaning of their own; user code sets them through `Message`'s arguments only.
 
-A server takes them from anyone (E-44).
+A server takes them from anyone (E-44). What is no name stands below, or is left out by its suffix.
 """
+
+REPLY_TYPE: Final = "reply"
+"""Value of MSG_TYPE of a reply (R-5)."""
+DELAY_LEVELS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+"""How long DELAY 1, 2, ... is at a broker that was not told otherwise (B-90)."""
 
 
 def encode_properties(properties: Mapping[str, str]) -> str:
