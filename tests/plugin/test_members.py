@@ -10,6 +10,7 @@ import pytest
 
 from pocketmq.client import Admin, Message, Producer
 from pocketmq.client.config import ClientOptions
+from pocketmq.cluster.folder import MEMBER_FILE
 from pocketmq.cluster.steering.errors import WrongClusterError
 from pocketmq.operation.membership.members import Members
 from pocketmq.operation.membership.network import MemberNetwork
@@ -117,6 +118,11 @@ def test_members_need_tls() -> None:
         pass
 
 
-def test_a_cluster_without_members_has_no_secret() -> None:
-    with start_cluster() as cluster, pytest.raises(WrongClusterError, match="members_must_prove"):
-        _ = cluster.member_secret_file
+def test_a_cluster_without_members_has_no_secret(tmp_path: Path) -> None:
+    # Left by an earlier cluster with members in this folder; an admin that used it would not get
+    # through without TLS.
+    (tmp_path / MEMBER_FILE).write_text("stale\n")
+    with start_cluster(data=tmp_path) as cluster:
+        with pytest.raises(WrongClusterError, match="members_must_prove"):
+            _ = cluster.member_secret_file
+        say_a_value(cluster)

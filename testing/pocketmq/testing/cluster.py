@@ -57,7 +57,6 @@ from pocketmq.client.consumer.consuming.listener import MessageListener
 from pocketmq.client.consumer.progress import skipped
 from pocketmq.client.instances import runs_clients
 from pocketmq.cluster.durations import as_number, as_seconds
-from pocketmq.cluster.folder import MEMBER_FILE
 from pocketmq.cluster.keys.member_secret import as_member
 from pocketmq.cluster.steering.access import ClusterAccess, Rule
 from pocketmq.cluster.steering.cluster_control import ClusterControl
@@ -171,8 +170,8 @@ class Cluster:
         Raises:
             WrongClusterError: Nobody proves anything here.
         """
-        path = self.data / MEMBER_FILE
-        if not path.exists():
+        path = self.control.roles.member_secret_file
+        if path is None:
             raise WrongClusterError("no member proves anything here: members_must_prove=True")
         return path
 
@@ -724,10 +723,10 @@ class SyncCluster:
         """An admin client, to be used in `with`; it may do all."""
         options.setdefault("credentials", self._cluster.super_user)
         roles = self._cluster.control.roles
-        secret_file = roles.data / MEMBER_FILE
+        secret_file = roles.member_secret_file
         # Whoever changes nameservers must prove to be a member there, if anybody must. A network of
         # its own, as it is used on another loop than the roles'.
-        if secret_file.exists() and not options.keys() & {"tls", "tls_ca_file", "network"}:
+        if secret_file and not options.keys() & {"tls", "tls_ca_file", "network"}:
             options["network"] = as_member(TcpNetwork(client_tls=roles.client_tls), secret_file)
         return sync.Admin(loop_thread=self._thread, **self._of_cluster(options))
 

@@ -59,14 +59,15 @@ class RoleThreads:
         own = certificate_in(data / "tls") if shape.tls else None
         self.client_tls = cluster_tls(own)
         """Of connections to the roles; None: they are in plaintext."""
-        secret_file = data / MEMBER_FILE if shape.members_must_prove else None
+        # Not what lies in the folder: an earlier cluster there may have left one.
+        self.member_secret_file = data / MEMBER_FILE if shape.members_must_prove else None
         # The first start makes the secret, which the roles then read.
-        self.network = as_member(TcpNetwork(client_tls=self.client_tls), secret_file)
+        self.network = as_member(TcpNetwork(client_tls=self.client_tls), self.member_secret_file)
         self.ca_file = None if own is None else own.certificate
         self._security = SecurityOptions(
             **asdict(TlsOptions() if own is None else only_tls(own)),
             members_must_prove=shape.members_must_prove,
-            member_secret_file=secret_file,
+            member_secret_file=self.member_secret_file,
         )
         self._roles: dict[str, RoleThread] = {}
         # Nameservers first: brokers get their addresses when they start, and the order is that of

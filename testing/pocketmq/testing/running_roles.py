@@ -42,6 +42,8 @@ class RunningRoles:
         self.ca_file = None if trusted is None else Path(trusted).expanduser()
         self.client_tls = client_tls(is_secured, ca_file=self.ca_file)
         self.network = network_of(os.environ, tls=tls or None, ca_file=ca_file)
+        self.member_secret_file: Path | None = None
+        """Not known: a client reads the one that the environment names by itself."""
         self.running_brokers: list[str] = []
         self.endpoints = ""
         self._time = SystemClock()

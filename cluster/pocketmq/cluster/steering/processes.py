@@ -84,6 +84,11 @@ class RoleProcesses:
         return None if own is None else own.certificate
 
     @property
+    def member_secret_file(self) -> Path | None:
+        """What the roles' members know; None where nobody proves anything."""
+        return self.supervisor.spec.member_secret
+
+    @property
     def names(self) -> list[str]:
         """Names of all roles, nameservers first."""
         spec = self.supervisor.spec

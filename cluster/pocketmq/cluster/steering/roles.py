@@ -37,6 +37,11 @@ class Roles(Protocol):
         ...
 
     @property
+    def member_secret_file(self) -> Path | None:
+        """The secret of these roles; None where no member proves anything, or it is not theirs."""
+        ...
+
+    @property
     def addresses(self) -> Mapping[str, str]: ...
 
     @property
