@@ -176,3 +176,15 @@ def test_time_goes_on_when_all_roles_had_ended(pocketmq_clock: Cluster) -> None:
         cluster.restart(role)
     roles = pocketmq_clock.control.roles
     assert (cluster.time_ms, roles.time_ms()) == (before_ms, before_ms)
+
+
+def test_time_goes_on_when_only_a_frozen_role_is_left(pocketmq_clock: Cluster) -> None:
+    cluster = pocketmq_clock.sync
+    cluster.freeze("broker-a")
+    cluster.advance(hours=1)
+    before_ms = cluster.time_ms
+    cluster.kill("nameserver-1")
+    assert pocketmq_clock.control.roles.time_ms() == before_ms
+    cluster.restart("nameserver-1")
+    assert pocketmq_clock.control.roles.time_ms() == before_ms
+    cluster.thaw("broker-a")

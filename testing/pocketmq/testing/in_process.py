@@ -183,8 +183,9 @@ class RoleThreads:
     def time_ms(self) -> int:
         """The cluster's time in epoch ms."""
         clocks = [each.clock for each in self._roles.values() if each.clock is not None]
-        # The latest time: a frozen role's clock has missed all moves since it froze.
-        return max((clock.time_ms() for clock in clocks), default=self._known_ms)
+        # The latest time: a frozen role's clock has missed all moves since it froze, and may be the
+        # only one that is left.
+        return max([self._known_ms, *(clock.time_ms() for clock in clocks)])
 
     def note_time(self, time_ms: int) -> None:
         """See `Roles`."""
