@@ -11,9 +11,12 @@ import pytest
 
 pytest.importorskip("grpc")
 
+from pocketmq.protocol.errors import RequestTimeoutError
+from pocketmq.protocol.headers.access import GetUserRequestHeader
 from pocketmq.proxy.codes.refusals import Refusal
 from pocketmq.proxy.consuming.receiving import Handed, Receiving
 from pocketmq.proxy.consuming.renewing import Renewing
+from pocketmq.proxy.edge import brokers as edge
 from pocketmq.proxy.edge import telemetry
 from pocketmq.proxy.edge.consuming import Consuming
 from pocketmq.proxy.edge.kept import EXPIRE_S, REFRESH_S, Kept
@@ -58,6 +61,60 @@ async def test_while_one_asks_anew_the_others_go_on_with_the_old_answer() -> Non
     answers.put_nowait("away")
     with pytest.raises(PeerError):
         await kept.get("T")
+
+
+# -- brokers that do not answer -----------------------------------------------------------------
+
+
+class FrozenApi:
+    """Calls of brokers by address: those in `frozen` hold each for as long as it may wait."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.frozen: set[str] = set()
+        self.asked: list[str] = []
+
+    async def call(self, address: str, _header: object, *, timeout_s: float) -> str:
+        self.asked.append(address)
+        if address in self.frozen:
+            self.now += timeout_s
+            raise RequestTimeoutError(address, "AUTH_GET_USER", round(timeout_s * 1000))
+        return address
+
+
+async def test_a_broker_that_did_not_answer_is_asked_last() -> None:
+    api = FrozenApi()
+    instance: Any = SimpleNamespace(clock=ManualClock(0), api=api)
+    brokers = edge.Brokers(instance, real_time=lambda: api.now)
+
+    async def cluster(_name: str) -> Any:
+        of = {name: SimpleNamespace(broker_addrs={0: name, 1: f"{name}s"}) for name in "abc"}
+        return SimpleNamespace(broker_addr_table=of)
+
+    brokers._cluster = Kept(ManualClock(0), cluster)
+
+    async def ask() -> list[str]:
+        api.asked.clear()
+        await brokers.ask_any(GetUserRequestHeader(username="shop"), slaves=True)
+        return list(api.asked)
+
+    api.frozen = {"a"}
+    assert await ask() == ["a", "b"]
+    assert await ask() == ["b"], "it is known now"
+    api.frozen = {"b", "c", "as", "bs", "cs"}
+    with pytest.raises(RequestTimeoutError):
+        await ask()
+    assert api.asked == ["b", "c"], "the whole is bounded"
+    with pytest.raises(RequestTimeoutError):
+        await ask()
+    assert api.asked == ["as", "bs"]
+    assert await ask() == ["cs", "a"], "one that was silent is better than none"
+    assert await ask() == ["a"], "it has answered"
+    api.frozen = {"a"}
+    assert await ask() == ["a", "b"]
+    assert await ask() == ["b"]
+    api.now += edge.SILENT_S
+    assert await ask() == ["a", "b"], "after a while it is tried again"
 
 
 # -- commands of a stream -----------------------------------------------------------------------

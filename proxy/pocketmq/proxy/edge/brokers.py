@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import structlog
@@ -23,12 +23,20 @@ from pocketmq.proxy.codes.refusals import Refusal
 from pocketmq.proxy.codes.topic_types import UNSPECIFIED, type_of_topic
 from pocketmq.proxy.edge.kept import Kept
 from pocketmq.proxy.protos.enums import Code
+from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import PocketMQError
 
 log = structlog.get_logger()
 
 CALL_TIMEOUT_S: Final = 2.0
 """Real seconds for a broker's answer, as RocketMQ's proxy waits."""
+
+ASK_TIMEOUT_S: Final = 2 * CALL_TIMEOUT_S
+"""Real seconds for an answer of any broker, however many do not answer."""
+SILENT_S: Final = 30.0
+"""Real seconds for which a broker that did not answer is asked after all others."""
+
+_REAL: Final = SystemClock()
 
 _ALL: Final = ""
 """The one name under which the cluster's brokers are kept."""
@@ -39,15 +47,21 @@ class Brokers:
 
     Args:
         instance: The client that reaches them.
+        real_time: Seconds; a frozen broker costs real ones, whatever the instance's clock is.
     """
 
-    def __init__(self, instance: ClientInstance) -> None:
+    def __init__(
+        self, instance: ClientInstance, *, real_time: Callable[[], float] = _REAL.monotonic
+    ) -> None:
         self.instance = instance
+        self._real_time = real_time
         clock = instance.clock
         self._routes = Kept(clock, self._load_route)
         self._types = Kept(clock, self._load_type)
         self._groups = Kept(clock, self._load_group)
         self._cluster = Kept(clock, self._load_cluster)
+        self._silent_until: dict[str, float] = {}
+        """By address, in real time."""
 
     async def route(self, topic: str) -> TopicRouteData:
         """Where a topic is.
@@ -117,7 +131,9 @@ class Brokers:
     async def ask_any(self, header: Header, *, slaves: bool = False) -> Command:
         """Ask one broker of the cluster: the first by name that answers, masters before slaves.
 
-        Each has `CALL_TIMEOUT_S` to answer.
+        Each has `CALL_TIMEOUT_S` to answer, and all together `ASK_TIMEOUT_S`. One that did not is
+        asked last for `SILENT_S`: a call of an SDK asks twice, for a user and for its rules, and a
+        frozen broker would hold both.
 
         Args:
             header: Names the request.
@@ -130,20 +146,31 @@ class Brokers:
         """
         # Ask the cluster and not a route: a user or a group belongs to no topic.
         cluster = await self._cluster.get(_ALL)
-        # Sorted by number first: 0 is the master, so all masters come before any slave.
+        now = self._real_time()
+        self._silent_until = {a: until for a, until in self._silent_until.items() if until > now}
+        # Then sorted by number: 0 is the master, so all masters come before any slave.
         known = sorted(
-            (number, name, address)
+            (address in self._silent_until, number, name, address)
             for name, each in cluster.broker_addr_table.items()
             for number, address in each.broker_addrs.items()
             if slaves or number == MASTER_ID
         )
         fault: RemotingError | None = None
-        for _, _, address in known:
+        for *_, address in known:
+            left_s = now + ASK_TIMEOUT_S - self._real_time()
+            if left_s <= 0:
+                break
             try:
-                return await self.instance.api.call(address, header, timeout_s=CALL_TIMEOUT_S)
+                answer = await self.instance.api.call(
+                    address, header, timeout_s=min(CALL_TIMEOUT_S, left_s)
+                )
             # Skip only a broker that cannot be reached: a refusal is the cluster's answer.
             except RemotingError as exc:
                 fault = exc
+                self._silent_until[address] = self._real_time() + SILENT_S
+            else:
+                self._silent_until.pop(address, None)
+                return answer
         # The table is empty before the first broker has registered.
         raise fault or BrokerNotFoundError("any")
 
