@@ -11,8 +11,13 @@ import pytest
 
 pytest.importorskip("grpc")
 
+from pocketmq.protocol.budget import default_budget
+from pocketmq.protocol.codes import RequestCode, ResponseCode
+from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import RequestTimeoutError
 from pocketmq.protocol.headers.access import GetUserRequestHeader
+from pocketmq.protocol.releases import known_in
+from pocketmq.protocol.signing import ACCESS_KEY
 from pocketmq.proxy.codes.refusals import Refusal
 from pocketmq.proxy.consuming.receiving import Handed, Receiving
 from pocketmq.proxy.consuming.renewing import Renewing
@@ -20,11 +25,13 @@ from pocketmq.proxy.edge import brokers as edge
 from pocketmq.proxy.edge import telemetry
 from pocketmq.proxy.edge.consuming import Consuming
 from pocketmq.proxy.edge.kept import EXPIRE_S, REFRESH_S, Kept
+from pocketmq.proxy.edge.tools_door import MOST_ASKED, MOST_OF_ONE, ToolsDoor
 from pocketmq.proxy.handles.held import Held
 from pocketmq.proxy.handles.receipts import Receipt
 from pocketmq.runtime.errors import PeerError
 from pocketmq.runtime.manual_time.manual_clock import ManualClock
 from pocketmq.runtime.tasks import TaskOwner
+from support.broker_rig import FakePeer
 from support.eventually import eventually
 
 START_MS = 1_700_000_000_000
@@ -115,6 +122,36 @@ async def test_a_broker_that_did_not_answer_is_asked_last() -> None:
     assert await ask() == ["b"]
     api.now += edge.SILENT_S
     assert await ask() == ["a", "b"], "after a while it is tried again"
+
+
+# -- the port for tools -------------------------------------------------------------------------
+
+
+async def test_requests_that_wait_for_brokers_are_bounded_for_each_peer_and_in_all() -> None:
+    told = asyncio.Event()
+
+    async def nobody(_name: str) -> None:
+        await told.wait()
+
+    accounts: Any = SimpleNamespace(user=nobody)
+    request = Command(RequestCode.GET_BROKER_RUNTIME_INFO, {ACCESS_KEY: "new"})
+
+    def busy(peer: FakePeer) -> bool:
+        reply: Any = door.process(peer, request)  # type: ignore[arg-type]
+        assert reply is None or reply.code == ResponseCode.SYSTEM_BUSY
+        return reply is not None
+
+    async with TaskOwner("asks") as tasks:
+        door = ToolsDoor(accounts, None, tasks, default_budget, known_in((5, 3, 3)))
+        first = FakePeer()
+        assert [busy(first) for _ in range(MOST_OF_ONE + 1)] == [False] * MOST_OF_ONE + [True]
+        others = [FakePeer() for _ in range(MOST_ASKED - MOST_OF_ONE)]
+        assert not any(busy(peer) for peer in others)
+        assert busy(FakePeer()), "of all together"
+        told.set()
+        await eventually(lambda: len(first.replies) == MOST_OF_ONE, "they are answered")
+        assert not busy(first)
+        await eventually(lambda: not door._asked, "no peer is kept")
 
 
 # -- commands of a stream -----------------------------------------------------------------------

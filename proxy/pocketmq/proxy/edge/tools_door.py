@@ -7,6 +7,7 @@ asked, and their answers kept, as for calls of SDKs (`accounts.py`).
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
 from pocketmq.operation.access.decisions import WRONG_SIGNATURE, AccessDeniedError, admitted
@@ -27,6 +28,8 @@ from pocketmq.runtime.tasks import TaskOwner
 
 MOST_ASKED: Final = 100
 """Requests at once for which brokers are asked."""
+MOST_OF_ONE: Final = 4
+"""Those of one peer: who is not known yet may not take the places of all others."""
 
 
 class ToolsDoor(Dispatcher):
@@ -52,7 +55,8 @@ class ToolsDoor(Dispatcher):
         self._accounts = accounts
         self._own = own
         self._tasks = tasks
-        self._asked = 0
+        self._asked: Counter[Peer] = Counter()
+        """For whose requests brokers are asked now; nobody else is in it."""
         self._denials = Denials()
 
     def process(self, peer: Peer, request: Command) -> Reply:
@@ -68,15 +72,16 @@ class ToolsDoor(Dispatcher):
             # A nameless request costs brokers nothing.
             if not name:
                 admitted(name, None)
-            # A peer may not have any number of requests wait for brokers.
-            if self._asked >= MOST_ASKED:
+            # Not any number of requests may wait for brokers.
+            if self._asked[peer] >= MOST_OF_ONE or self._asked.total() >= MOST_ASKED:
                 raise BadRequestError(
-                    f"{self._asked} requests wait for the brokers' word on their users",
+                    f"{self._asked.total()} requests wait for the brokers' word on their users, "
+                    f"{self._asked[peer]} of them yours",
                     code=ResponseCode.SYSTEM_BUSY,
                 )
         except (AccessDeniedError, BadRequestError) as exc:
             return self._refused(peer, request, exc)
-        self._asked += 1
+        self._asked[peer] += 1
         self._tasks.start(self._ask(peer, request, name), name="check a tool's user")
         return None
 
@@ -95,7 +100,10 @@ class ToolsDoor(Dispatcher):
             if reply is not None:
                 peer.reply(request, reply)
         finally:
-            self._asked -= 1
+            self._asked[peer] -= 1
+            # A count of 0 would keep the peer for ever.
+            if not self._asked[peer]:
+                del self._asked[peer]
 
     def _refused(self, peer: Peer, request: Command, exc: PocketMQError) -> Command:
         if isinstance(exc, AccessDeniedError):
