@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pocketmq.proxy.consuming.renewing import AT_ONCE, Renewing
+from pocketmq.proxy.consuming.renewing import AT_ONCE, STOP_PATIENCE_S, STOP_S, Renewing
 from pocketmq.proxy.handles.held import Held
 from pocketmq.proxy.handles.receipts import Receipt
 from pocketmq.runtime.manual_time.manual_clock import ManualClock
@@ -94,3 +94,22 @@ async def test_what_a_client_held_is_given_back_by_the_handle_of_a_renewal_under
         assert given.popped_ms == START_MS + (55_000 if answers_in_time else 0)
         brokers.answers.set()
         await renewing.stop()
+
+
+async def test_at_a_stop_what_is_held_is_given_back_though_its_renewal_is_not_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pocketmq.proxy.consuming.renewing.ROUND_S", 0.01)
+    monkeypatch.setattr("pocketmq.proxy.consuming.renewing.STOP_PATIENCE_S", 0.01)
+    clock = ManualClock(START_MS)
+    brokers = Brokers(clock)
+    first = Receipt.parse(f"0 {START_MS} 60000 0 0 late 0 0 0")
+    async with TaskOwner("renewals") as tasks:
+        renewing = Renewing(clock, brokers, lambda *_: True, group_config, tasks)  # type: ignore[arg-type]
+        renewing.held.add(Held("c", "G", "T", "m", first, 0))
+        renewing.start()
+        await clock.move_to(START_MS + 55_000)
+        assert brokers.asked == ["late"]
+        await renewing.stop()
+        assert [each.popped_ms for each in brokers.given_back] == [START_MS]
+    assert STOP_PATIENCE_S < STOP_S

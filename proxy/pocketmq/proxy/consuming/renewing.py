@@ -36,6 +36,9 @@ PATIENCE_S: Final = 3.0
 """Real seconds for which an ack waits for its renewal (`lockTimeoutMsInHandleGroup`), and so does
 what is given back."""
 
+STOP_PATIENCE_S: Final = 1.0
+"""The same at a stop, where `STOP_S` leaves time to give back after it."""
+
 
 class Renewing:
     """Carries out what `HeldHandles` plans.
@@ -76,7 +79,8 @@ class Renewing:
         # Stop the rounds first: one could renew what is given back.
         await self._service.stop()
         leaving = [
-            self._tasks.start(self.leave(*client), name="leave") for client in self.held.clients()
+            self._tasks.start(self.leave(*client, patience_s=STOP_PATIENCE_S), name="leave")
+            for client in self.held.clients()
         ]
         if leaving:
             # Bounded: a broker that hangs must not hold up the stop; its messages come again by
@@ -93,12 +97,20 @@ class Renewing:
         # The handle was never held, or was given up: the broker decides by the client's own handle.
         if held is None:
             return Receipt.parse(handle)
-        await self._answered(held)
+        await self._answered(held, PATIENCE_S)
         return held.receipt
 
-    async def leave(self, client_id: str, group: str) -> None:
-        """A client has gone: others get what it held."""
-        await asyncio.gather(*(self._give_back(held) for held in self.held.leave(client_id, group)))
+    async def leave(self, client_id: str, group: str, *, patience_s: float | None = None) -> None:
+        """A client has gone: others get what it held.
+
+        Args:
+            client_id: Its.
+            group: Of it.
+            patience_s: Real seconds for renewals under way; None: `PATIENCE_S`.
+        """
+        patience_s = PATIENCE_S if patience_s is None else patience_s
+        held = self.held.leave(client_id, group)
+        await asyncio.gather(*(self._give_back(each, patience_s) for each in held))
 
     async def _round(self) -> None:
         # A client may have been forgotten silently, when too many were remembered.
@@ -119,7 +131,7 @@ class Renewing:
             place = self._places[broker_name] = asyncio.Semaphore(AT_ONCE)
         return place
 
-    async def _answered(self, held: Held) -> None:
+    async def _answered(self, held: Held, patience_s: float) -> None:
         """Wait until no renewal of it is under way, though no longer than the patience.
 
         A renewal changes the handle: what is asked by the older one would not reach the newest
@@ -127,11 +139,11 @@ class Renewing:
         """
         renewal = self._under_way.get(held)
         if renewal is not None:
-            await asyncio.wait({renewal}, timeout=PATIENCE_S)
+            await asyncio.wait({renewal}, timeout=patience_s)
 
-    async def _give_back(self, held: Held) -> None:
+    async def _give_back(self, held: Held, patience_s: float) -> None:
         # Before it takes a place, which the renewal may be waiting for.
-        await self._answered(held)
+        await self._answered(held, patience_s)
         async with self._place(held):
             await self._requests.give_back(held.receipt, held.topic, held.group)
 
