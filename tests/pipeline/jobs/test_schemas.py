@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import fastavro
@@ -14,7 +16,7 @@ from pocketmq.pipeline.jobs.schemas.bodies import BadBodyError
 from pocketmq.pipeline.jobs.schemas.decoders import decoder_of
 from pocketmq.pipeline.jobs.schemas.envelopes import LastChanges, changes
 from pocketmq.pipeline.jobs.schemas.evolution import Misfit, misfits, pairs
-from pocketmq.pipeline.jobs.schemas.registry import RegistryError, Schema, registry_of
+from pocketmq.pipeline.jobs.schemas.registry import Reference, RegistryError, Schema, registry_of
 from pocketmq.runtime.errors import CallerError
 from support.fake_registry import FakeRegistry
 from support.schemas import CANAL, CLICK, DEBEZIUM, ORDER, PAYMENT, PROTO, an_order, avro
@@ -51,6 +53,28 @@ def test_protobuf_is_decoded_by_the_text_of_its_file() -> None:
 def test_a_proto_file_that_cannot_be_read_is_refused(text: str) -> None:
     with pytest.raises(CallerError, match=r"\.proto file"):
         decoder_of(Schema("PROTOBUF", text))
+
+
+def test_protobuf_is_compiled_where_only_this_process_knows_the_packages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on an executor, which has them unpacked beside it."""
+    bare = tmp_path / "python"
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    bare.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(bare))
+    text = 'syntax = "proto3"; message OnAnExecutor { int32 a = 1; }'  # not compiled before
+    assert decoder_of(Schema("PROTOBUF", text))(b"\x08\x05") == {"a": 5}
+
+
+def test_what_a_registry_calls_a_file_is_never_run(tmp_path: Path) -> None:
+    mark = tmp_path / "was-run"
+    code = Schema("PROTOBUF", f"open({str(mark)!r}, 'w')")
+    reference = Reference("grpc_tools/__init__.py", code)
+    text = 'syntax = "proto3"; message Beside { int32 a = 1; }'
+    decode = decoder_of(Schema("PROTOBUF", text, references=(reference,)))
+    assert decode(b"\x08\x05") == {"a": 5}
+    assert not mark.exists()
 
 
 @pytest.mark.parametrize(

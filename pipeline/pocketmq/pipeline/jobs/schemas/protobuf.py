@@ -6,6 +6,7 @@ refers to.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -39,10 +40,13 @@ def _compiled(text: str, imports: tuple[tuple[str, str], ...]) -> bytes:
             # In a process of its own, so that a timeout can stop what a hostile file makes it do.
             ran = subprocess.run(  # noqa: S603 - our own interpreter, fixed words
                 [
-                    *(sys.executable, "-m", "grpc_tools.protoc", "--proto_path=."),
+                    # `-P`, as otherwise Python would run from this folder what a registry has
+                    # called `grpc_tools/__init__.py`.
+                    *(sys.executable, "-P", "-m", "grpc_tools.protoc", "--proto_path=."),
                     *("--include_imports", "--descriptor_set_out=.set", main),
                 ],
                 cwd=folder,
+                env=os.environ | {"PYTHONPATH": _python_path()},
                 capture_output=True,
                 text=True,
                 timeout=_COMPILE_LIMIT_S,
@@ -54,6 +58,11 @@ def _compiled(text: str, imports: tuple[tuple[str, str], ...]) -> bytes:
             said = "; ".join(ran.stderr.split("\n")[:3]).strip("; ")
             raise CallerError(f"the .proto file cannot be read: {said}")
         return Path(folder, ".set").read_bytes()
+
+
+def _python_path() -> str:
+    """Where this process imports from: an executor's PYTHONPATH is relative to another folder."""
+    return os.pathsep.join(map(os.path.abspath, sys.path))
 
 
 def _write(folder: Path, name: str, text: str) -> None:
