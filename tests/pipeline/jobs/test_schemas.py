@@ -19,7 +19,7 @@ from pocketmq.pipeline.jobs.schemas.evolution import Misfit, misfits, pairs
 from pocketmq.pipeline.jobs.schemas.registry import Reference, RegistryError, Schema, registry_of
 from pocketmq.runtime.errors import CallerError
 from support.fake_registry import FakeRegistry
-from support.schemas import CANAL, CLICK, DEBEZIUM, ORDER, PAYMENT, PROTO, an_order, avro
+from support.schemas import CANAL, CLICK, DEBEZIUM, ORDER, PAYMENT, PROTO, an_order, avro, judged
 
 # -- decoding -------------------------------------------------------------------------------------
 
@@ -206,6 +206,14 @@ def test_fastavro_reads_what_is_said_to_be_readable(
 
 
 # -- change events --------------------------------------------------------------------------------
+
+
+def test_the_changes_of_an_event_are_numbered_in_their_order() -> None:
+    bodies = [json.dumps(event).encode() for event in CANAL[:2]]
+    rows, bad = judged("db", None, *bodies, envelope=True)
+    places = [(row["queueOffset"], row["change"], row["key"]) for row in rows]
+    assert places == [(0, 0, '["1"]'), (0, 1, '["3"]'), (1, 0, '["2"]')]
+    assert bad == []
 
 
 def test_the_last_state_of_a_table_comes_from_its_changes() -> None:

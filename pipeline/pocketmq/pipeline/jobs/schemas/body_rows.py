@@ -178,8 +178,9 @@ class TopicBodies:
         if not self._judge.envelope:
             yield [_fitting(column, fields.get(column.field)) for column in places]
             return
-        for change in changes(fields, self._judge.keys):
+        for number, change in enumerate(changes(fields, self._judge.keys)):
             yield [
+                number,
                 change.operation,
                 unicode_of("table", change.table),
                 json_text(list(change.key)),

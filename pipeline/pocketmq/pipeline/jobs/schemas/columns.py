@@ -32,6 +32,7 @@ BAD: Final = pa.schema([*PLACE, ("reason", pa.string()), ("body", pa.binary())])
 CHANGE: Final = pa.schema(
     [
         *PLACE,
+        ("change", pa.int32()),  # an event may have several, in this order
         ("operation", pa.string()),
         ("table", pa.string()),
         ("key", pa.string()),
