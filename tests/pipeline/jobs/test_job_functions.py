@@ -12,6 +12,8 @@ import typer
 
 from pocketmq.cluster.cli.main import make_app
 from pocketmq.pipeline import jobs
+from pocketmq.pipeline.jobs.on_spark import chosen_topics
+from pocketmq.pipeline.jobs.schemas.decode import table_name
 from pocketmq.runtime.errors import CallerError
 
 
@@ -74,3 +76,14 @@ def test_flights_runs_the_job_that_its_arguments_say(
     options = {"topic": "in", "to_topic": "out", "window": "2 hours", "watermark": "3 days"}
     assert jobs.flights("here:1", str(tmp_path), follow=True, **options) == {}
     assert ran == [(jobs.FlightsJob("here:1", tmp_path, **options), True)]
+
+
+def test_a_source_that_is_topics_takes_no_others() -> None:
+    assert chosen_topics("topic:a, b", []) == chosen_topics("topic:a,b", ["b", "a"]) == ["a", "b"]
+    for named in (["c"], ["a"]):
+        with pytest.raises(CallerError, match="says which topics are read"):
+            jobs.schema("topic:a,b", "", "out", topics=named, envelope=True)
+
+
+def test_no_message_is_called_as_another_one_with_a_number() -> None:
+    assert table_name("t", "a~2") != table_name("t", "a", 1) == "t~a~2"

@@ -129,14 +129,15 @@ def messages(
             `iceberg:DIR/NAMESPACE.NAME` or `topic:NAME`; a text without a kind is a store if there
             is such a folder, else a topic.
         columns: Those of the data sources that the job needs.
-        topics: Only these, of a store or a table.
+        topics: Only these; see `chosen_topics`.
         nameservers: For topics.
 
     Raises:
-        CallerError: There is no such source, or the table lacks a column.
+        CallerError: There is no such source, it has other topics, or the table lacks a column.
         MissingToolError: What reads the table is not installed.
     """
     kind, where = kind_of(source)
+    topics = chosen_topics(source, topics)
     if kind == "topic":
         options = {"nameServer": nameservers or "127.0.0.1:9876", "topic": where}
         return spark.read.format("pocketmq").options(**options, columns=",".join(columns)).load()
@@ -161,6 +162,22 @@ def kind_of(source: str) -> tuple[str, str]:
     if colon and kind in KINDS:
         return kind, where
     return ("store" if Path(source).expanduser().is_dir() else "topic"), source
+
+
+def chosen_topics(source: str, topics: Sequence[str]) -> list[str]:
+    """The topics that are read of a source; none if it is all that it has.
+
+    Raises:
+        CallerError: The source is topics itself, and these are others.
+    """
+    kind, where = kind_of(source)
+    if kind != "topic":
+        return list(topics)
+    named = [name.strip() for name in where.split(",") if name.strip()]
+    # Else they would be ignored without a word.
+    if topics and set(topics) != set(named):
+        raise CallerError(f"{source!r} says which topics are read; leave {', '.join(topics)} out")
+    return named
 
 
 def store_options(paths: Sequence[str], topics: Sequence[str] = ()) -> dict[str, str]:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pocketmq.pipeline.errors import OptionError
-from pocketmq.pipeline.jobs.on_spark import kind_of
+from pocketmq.pipeline.jobs.on_spark import chosen_topics, kind_of
 from pocketmq.pipeline.jobs.queue_spans import QueueSpan, Source, gone_queues
 from pocketmq.pipeline.jobs.table_source import TableSource
 from pocketmq.pipeline.options.offsets import Offsets
@@ -31,13 +31,14 @@ def source_of(text: str, *, topics: Sequence[str] = (), nameservers: str = "") -
 
     Args:
         text: See the module.
-        topics: Only these topics, of a store or a table.
+        topics: Only these topics; see `chosen_topics`.
         nameservers: For topics.
 
     Raises:
-        CallerError: There is no such source.
+        CallerError: There is no such source, or it has other topics.
     """
     kind, where = kind_of(text)
+    topics = chosen_topics(text, topics)
     if kind == "store":
         return StoreSource(where.split(","), topics)
     if kind == "topic":

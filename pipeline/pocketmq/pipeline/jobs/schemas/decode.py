@@ -23,8 +23,8 @@ from urllib.parse import quote
 from pocketmq.pipeline.installed import check_installed
 from pocketmq.pipeline.jobs.on_spark import (
     Starting,
+    chosen_topics,
     job_session,
-    kind_of,
     messages,
     plain_errors,
 )
@@ -94,8 +94,7 @@ def schema(
     # Only change events describe themselves.
     if not known and not envelope:
         raise CallerError("name a registry of schemas, or read change events")
-    kind, where = kind_of(source)
-    chosen = where.split(",") if kind == "topic" else list(topics)
+    chosen = chosen_topics(source, topics)
 
     def judge_of(chosen: Sequence[str]) -> BodyJudge:
         fixed = KnownVersions.of(known, chosen) if known else None
@@ -206,7 +205,9 @@ def table_name(topic: str, message: str, number: int = 0) -> str:
             has may have other columns in each of its own.
     """
     # A type's name may have anything in it, as no rule of Avro's is checked.
-    name = f"{topic}~{quote(message, safe='')}" if message else topic
+    # `quote` leaves `~`, which would then be any message's number.
+    quoted = quote(message, safe="").replace("~", "%7E")
+    name = f"{topic}~{quoted}" if message else topic
     return f"{name}~{number + 1}" if number else name
 
 
