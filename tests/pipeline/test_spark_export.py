@@ -25,6 +25,7 @@ from pocketmq.cluster.cli.main import main
 from pocketmq.pipeline.errors import ColumnsError, JobError
 from pocketmq.pipeline.jobs import Exported, export
 from pocketmq.pipeline.lake import FilesTarget, IcebergTarget, target_of
+from pocketmq.pipeline.lake.hadoop_folder import HadoopFolder
 from pocketmq.runtime.errors import CallerError
 from support.remade_store import remake, write
 from support.spark_cluster import SparkCluster
@@ -201,6 +202,22 @@ def test_the_last_rows_are_kept_where_spark_does_not_say_that_a_folder_is_comple
     with pytest.raises(CallerError, match="batch=1 is not complete"):
         target.append(keyed(spark, "d"), 2)
     assert ds.dataset(tmp_path, format="parquet").count_rows() == 3
+
+
+@pytest.mark.parametrize(("kind", "key"), [("parquet", ""), ("parquet", "keys"), ("csv", "")])
+def test_a_batch_that_executors_have_written_elsewhere_is_not_complete(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, key: str
+) -> None:
+    """As on a cluster whose machines have a folder each: the driver does not see the files."""
+
+    def lose(folder: HadoopFolder, name: str) -> None:
+        for path in (tmp_path / name).glob(f"part-*.{kind}"):
+            path.unlink()
+
+    monkeypatch.setattr(HadoopFolder, "make_lasting", lose)
+    with pytest.raises(CallerError, match=r"batch=0 lacks 2 rows: .* all machines share"):
+        FilesTarget(tmp_path, kind, key=key).append(keyed(spark, "a", "b"), 0)
+    assert not (tmp_path / "batch=0/_complete").exists()
 
 
 def test_a_commit_of_the_last_rows_may_have_none(spark: SparkSession, tmp_path: Path) -> None:

@@ -12,7 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from pocketmq.cluster.cli.main import main
+from pocketmq.pipeline.errors import JobError
 from pocketmq.pipeline.jobs.schemas.decode import schema
+from pocketmq.pipeline.lake.hadoop_folder import HadoopFolder
 from pocketmq.runtime.errors import CallerError, PocketMQError
 from support.fake_registry import FakeRegistry, framed
 from support.schemas import (
@@ -317,6 +319,31 @@ def test_a_topic_without_a_schema_is_named_before_anything_is_decoded(
     assert not (tmp_path / "out").exists()
     with pytest.raises(CallerError, match="name a registry of schemas, or read change events"):
         schema(source, "", tmp_path / "out", topics=given)
+
+
+@pytest.mark.parametrize("lost", ["topics/t", "bad"])
+def test_rows_that_executors_have_written_elsewhere_are_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: str
+) -> None:
+    """As on a cluster whose machines have a folder each: the driver sees some files, or none."""
+
+    def lose(folder: HadoopFolder, name: str) -> None:
+        if name == lost:
+            for path in (tmp_path / "out" / name).glob("*.parquet"):
+                path.unlink()
+
+    monkeypatch.setattr(HadoopFolder, "make_lasting", lose)
+    with pytest.raises(CallerError, match=rf"{lost} lacks 1 rows: .* all machines share"):
+        decoded(tmp_path, {"type": "object"}, b"{}", b"x")
+
+
+def test_a_folder_that_spark_does_not_reach_is_told_in_a_line(tmp_path: Path) -> None:
+    source = f"store:{tmp_path / 'broker-a'}"
+    with open_store(tmp_path / "broker-a") as store:
+        put(store, [stored(b"{}", topic="t")])
+    with pytest.raises(JobError, match="nosuch") as caught:
+        schema(source, "", "nosuch://there/tables", envelope=True)
+    assert "\n" not in str(caught.value)
 
 
 def test_the_command_writes_what_it_did_and_why_bodies_are_bad(

@@ -175,3 +175,5 @@ def test_an_error_inside_sparks_is_told_in_one_line() -> None:
     text = "[X] Failed: Traceback\n  File\npocketmq.pipeline.errors.OptionError: pocketmq: no\n SQL"
     assert str(told_by_spark(RuntimeError(text))) == "pocketmq: no"
     assert str(told_by_spark(RuntimeError("first\nsecond"))) == "first"
+    java = "An error occurred while calling o6.f.\n: java.io.IOException: no\n\tat org.apache"
+    assert str(told_by_spark(RuntimeError(java))) == "java.io.IOException: no"

@@ -148,7 +148,7 @@ class FilesTarget:
         # `COMPLETE` is written last: a batch's folder without it was left by a kill.
         if not folder.exists(f"{name}/{COMPLETE}"):
             # Counted while it is written: a separate count would compute the batch twice.
-            observed = Observation()
+            observed = of_folder = Observation()
             rows = frame.observe(observed, f.count(f.lit(1)).alias("rows"))
             if self.key:
                 # The newest earlier batch contains the rows of all before it.
@@ -160,7 +160,9 @@ class FilesTarget:
                         )
                     before = spark.read.parquet(f"{self.folder}/{newest}")
                     rows = before.unionByName(rows)
+                of_folder = Observation()
                 rows = last_of_each(rows, self.key, self.tombstone)
+                rows = rows.observe(of_folder, f.count(f.lit(1)).alias("rows"))
             is_csv = self.kind == "csv"
             writer = (_as_text(rows) if is_csv else rows).write.mode("overwrite")
             writer.options(**(CSV if is_csv else {})).format(self.kind).save(
@@ -169,6 +171,7 @@ class FilesTarget:
             # Before the mark, and before Spark notes the batch as done: otherwise a power cut could
             # lose rows that count as written.
             folder.make_lasting(name)
+            folder.check_written(name, self.kind, _counted(of_folder))
             count = _counted(observed)
             written = HadoopFolder(spark, f"{self.folder}/{name}")
             written.write(COMPLETE, {"rows": count})

@@ -68,4 +68,7 @@ def told_by_spark(error: Exception) -> PocketMQError:
     # Spark's message contains the worker's traceback as text, whose last line is the error.
     ours = re.findall(r"^pocketmq\.[\w.]+: (.+)$", str(error), re.MULTILINE)
     lines = str(error).strip().splitlines() or [type(error).__name__]
+    # Java's error is in the next line.
+    if lines[0].startswith("An error occurred while calling ") and len(lines) > 1:
+        lines = [lines[1].removeprefix(": ")]
     return JobError(ours[-1] if ours else lines[0])

@@ -78,7 +78,8 @@ def schema(
         starting: Told where Spark runs before it is started.
 
     Raises:
-        CallerError: A topic has no schema, or the folder is not empty.
+        CallerError: The source has other topics, one has no schema, the folder is not empty, or
+            it is not the same on all machines that write into it.
         RegistryError: The registry does not answer.
         MissingToolError: PySpark, Java 17, or what reads the bodies or the source is not installed.
         JobError: Spark has failed.
@@ -107,11 +108,11 @@ def schema(
     # What is wrong with schemas is told before Spark starts, which takes seconds.
     judge = judge_of(chosen)
     spark = job_session("schema", master=master, also=list(_packages()), starting=starting)
-    folder = HadoopFolder(spark, str(out))
-    # Files of two runs would mix.
-    if folder.names():
-        raise CallerError(f"{out} is not empty; name another folder")
     with plain_errors():
+        folder = HadoopFolder(spark, str(out))
+        # Files of two runs would mix.
+        if folder.names():
+            raise CallerError(f"{out} is not empty; name another folder")
         if not chosen:
             chosen = _topics_of(spark, source)
             judge = judge_of(chosen)
@@ -164,17 +165,18 @@ def _written(judged: DataFrame, out: str, folder: HadoopFolder) -> Decoded:
     sums = judged.groupBy("topic", "message", "columns").agg(
         f.sum("count").alias("rows"), f.count_if(is_bad).alias("bad"), f.count("*").alias("bodies")
     )
-    shapes: dict[tuple[str, str], list[bytes]] = {}
+    shapes: dict[tuple[str, str], list[tuple[bytes, int]]] = {}
     for row in sums.collect():
         done.rows += row.rows
         done.bad += row.bad
         if row.message is None:
             done.empty += row.bodies - row.bad
         else:
-            shapes.setdefault((row.topic, row.message), []).append(bytes(row["columns"]))
+            shape = bytes(row["columns"]), row.rows
+            shapes.setdefault((row.topic, row.message), []).append(shape)
     for (topic, message), found in sorted(shapes.items()):
         of_table = judged.where((f.col("topic") == topic) & (f.col("message") == message))
-        for number, columns in enumerate(sorted(found)):
+        for number, (columns, count) in enumerate(sorted(found)):
             name = f"{TOPICS}/{table_name(topic, message, number)}"
             opened = Opened(columns)
             rows = of_table.where(f.col("columns") == f.lit(columns))
@@ -182,10 +184,12 @@ def _written(judged: DataFrame, out: str, folder: HadoopFolder) -> Decoded:
             rows = rows.mapInArrow(opened, from_arrow_schema(opened.schema))
             rows.write.parquet(f"{out}/{name}")
             folder.make_lasting(name)
+            folder.check_written(name, "parquet", count)
             done.tables.append(name)
     if done.bad:
         judged.where(is_bad).select(*BAD.names).write.parquet(f"{out}/{BAD_ROWS}")
         folder.make_lasting(BAD_ROWS)
+        folder.check_written(BAD_ROWS, "parquet", done.bad)
         done.tables.append(BAD_ROWS)
         # Only up to the first colon: what follows may quote the body.
         short = f.substring(f.split("reason", ":")[0], 1, 80).alias("short")
