@@ -64,7 +64,7 @@ def job_session(
     check_spark()
     from pyspark.sql import SparkSession
 
-    # Spark allows one in a process; the next job takes it over.
+    # Spark allows one session in a process, so the next job reuses it.
     running = SparkSession.getActiveSession()
     if running is not None:
         runs_at = running.conf.get("spark.master", "")
@@ -72,13 +72,13 @@ def job_session(
             raise CallerError(f"Spark runs at {runs_at} in this process and not at {master}")
         return running
     given = submitted()
-    # The caller goes first, then the environment, and spark-submit last.
+    # The caller's choice comes first, then the environment's, then spark-submit's.
     place = master or os.environ.get("SPARK_MASTER") or given.get("spark.master", "") or LOCAL
     if starting is not None:
         starting(place)
     own = dict(settings or {})
     own.setdefault("spark.ui.showConsoleProgress", str(sys.stderr.isatty()).lower())
-    # Unless whoever submitted it has brought packages already.
+    # Packages are brought along unless spark-submit was given some already.
     if not is_on_this_machine(place) and "spark.archives" not in given:
         own = {**_brought_along(also), **own}
     return session(name, master=place, settings=own)
@@ -88,7 +88,7 @@ def _brought_along(also: Sequence[str]) -> dict[str, str]:
     """Settings with which executors are given PocketMQ, from a folder that lasts as long as this
     process."""
     folder = Path(tempfile.mkdtemp(prefix="pocketmq-spark-"))
-    # Executors fetch it from this process, so it has to last as long.
+    # Executors fetch the folder's files from this process until it ends.
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return package(folder, also).settings
 
@@ -104,7 +104,7 @@ def plain_errors() -> Iterator[None]:
         yield
     except Exception as exc:
         found = told_by_spark(exc)
-        # An error of our own is raised as it is, with its own traceback.
+        # An error of PocketMQ's own is raised as it is, with its traceback.
         if found is exc:
             raise
         raise found from exc
@@ -146,7 +146,7 @@ def messages(
         read = spark.read.format("pocketmq-store").options(**options, columns=",".join(columns))
         return read.load()
     table = _table(spark, kind, where)
-    # Spark would name its own column and not the file's owner; an export chooses columns.
+    # Checked here: Spark's error would name its own column and not the file.
     for name in (*columns, *(["topic"] if topics else [])):
         if name not in table.columns:
             raise CallerError(f"{where}: the table has no column {name!r}; export it with it")
@@ -158,7 +158,7 @@ def messages(
 def kind_of(source: str) -> tuple[str, str]:
     """One of `KINDS`, and what follows it."""
     kind, colon, where = source.partition(":")
-    # A path may have a colon too.
+    # A path may contain a colon too, so only known kinds count as a prefix.
     if colon and kind in KINDS:
         return kind, where
     return ("store" if Path(source).expanduser().is_dir() else "topic"), source

@@ -85,16 +85,16 @@ class StoreSource:
                     queue = MessageQueue(files.topic, root.broker_name, files.queue_id)
                     place = marked_places(stand, {queue: (low, high)}).get(queue, -1)
                     now = stored_mark(files, place, log)
-                    # At once: a store may have thousands of queues, and each holds a file.
+                    # Closed at once: a store may have thousands of queues, each with a file.
                     files.row.close()
                     suspects = others(
                         stand, {queue: (low, high)}, {queue: now} if now is not None else {}
                     )
-                    # Only queues that are not as they were are looked into.
+                    # Only queues that differ from the saved state are searched.
                     cut = cuts_by(self.marks, stand, suspects, {queue: low}, {queue: high})
                     begin, loss = resume(queue, stand, (low, high), now, cut.get(queue))
-                    # From where reading goes on, whatever was lost: the caller decides whether that
-                    # is an error.
+                    # The queue is read on even after a loss: the caller decides whether the loss is
+                    # an error.
                     found.append(QueueSpan(queue, begin, high, loss))
         return found + gone_queues(found, stand, self.topics)
 
@@ -151,7 +151,7 @@ async def _topic_queues(settings: ReadSettings, stand: Checkpoint) -> list[Queue
     client = client_on_loop(settings.access)
     queues = await plan_reads.find_queues(client, settings)
     bounds = await client.bounds(queues)
-    # One message of each queue, whatever the queue's length.
+    # One message of each queue, however long the queue is.
     now = await read_marks(client, settings.pull.group, marked_places(stand, bounds))
     found = []
     lows = {queue: each.low for queue, each in bounds.items()}
@@ -161,7 +161,7 @@ async def _topic_queues(settings: ReadSettings, stand: Checkpoint) -> list[Queue
     for queue, (low, high) in bounds.items():
         begin, loss = resume(queue, stand, (low, high), now.get(queue), cut.get(queue))
         found.append(QueueSpan(queue, begin, high, loss))
-    # Of topics that are read: a stand may know others from another run.
+    # Only of topics that are read: the saved state may know others from another run.
     missing = [
         queue for queue in stand.offsets if queue not in bounds and queue.topic in settings.topics
     ]
