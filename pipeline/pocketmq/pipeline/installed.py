@@ -6,8 +6,9 @@ the line that installs it.
 
 from __future__ import annotations
 
+import sys
 from importlib.util import find_spec
-from typing import Final
+from typing import Any, Final
 
 from pocketmq.runtime.errors import MissingToolError
 
@@ -17,6 +18,8 @@ _CALLED: Final = {
     "numpy": "NumPy",
     "pyarrow": "PyArrow",
 }
+_OF_SPARK: Final = ("numpy", "pyarrow")
+"""Executors need these themselves, so they are never packed."""
 
 
 def check_installed(needed_for: str, extra: str, *modules: str) -> None:
@@ -33,7 +36,17 @@ def check_installed(needed_for: str, extra: str, *modules: str) -> None:
     for name in modules:
         if find_spec(name) is None:
             called = _CALLED.get(name, name)
-            raise MissingToolError(called, needed_for, f"pip install 'pocketmq[{extra}]'")
+            advice = f"pip install 'pocketmq[{extra}]'"
+            # On a cluster the driver may have it, and to install it there would change nothing.
+            if _is_task() and name not in _OF_SPARK:
+                advice += f", or pack it for executors: `pocketmq pipeline package --with {called}`"
+            raise MissingToolError(called, needed_for, advice)
+
+
+def _is_task() -> bool:
+    """Whether this is a task of Spark."""
+    pyspark: Any = sys.modules.get("pyspark")
+    return pyspark is not None and pyspark.TaskContext.get() is not None
 
 
 def check_arrow(needed_for: str) -> None:

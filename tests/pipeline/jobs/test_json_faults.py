@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark import TaskContext
 
 from pocketmq.pipeline import installed
 from pocketmq.pipeline.jobs.schemas import json_schema as module
@@ -279,3 +280,13 @@ def test_without_jsonschema_one_is_told_what_to_install(monkeypatch: pytest.Monk
     module._json_schema.cache_clear()
     with pytest.raises(MissingToolError, match=r"pip install 'pocketmq\[schema\]'"):
         decoder_of(a_schema({}))
+
+
+def test_what_a_task_of_spark_lacks_can_be_packed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(installed, "find_spec", lambda _: None)
+    monkeypatch.setattr(TaskContext, "_taskContext", object())
+    packed = r"'pocketmq\[x\]', or pack it .*`pocketmq pipeline package --with grpcio-tools`"
+    with pytest.raises(MissingToolError, match=packed):
+        installed.check_installed("it", "x", "grpc_tools")
+    with pytest.raises(MissingToolError, match=r"'pocketmq\[arrow\]'$"):
+        installed.check_arrow("it")
