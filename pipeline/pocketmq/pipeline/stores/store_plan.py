@@ -106,7 +106,10 @@ def check_queues(roots: Sequence[Root], error: Callable[[str], Exception]) -> No
     for root in roots:
         # The first queue settles it; a store may have thousands.
         if next(queues_of(root.path), None) is None and _has_messages(root):
-            advice = f"run `pocketmq store rebuild {root.path}`, which makes them from the log"
+            advice = (
+                f"run `pocketmq store rebuild {root.path}`, which makes them from the log, unless "
+                "its topics were deleted: it would bring them back"
+            )
             raise error(f"{root.path} has messages but no queues; {advice}")
 
 
