@@ -19,8 +19,10 @@ import pytest
 from pocketmq.client import Message
 from pocketmq.pipeline.spark.package import UNPACKED, package
 from support.remade_store import write
+from support.schemas import PAYMENT, PROTO
 from support.spark_cluster import SparkCluster
 from support.spark_standalone import Standalone, connect_server, standalone
+from support.spark_store import open_store, put, stored
 
 pytestmark = pytest.mark.timeout(600)
 SUPPORT = Path(__file__).resolve().parents[1] / "support"
@@ -134,6 +136,23 @@ def test_a_driver_that_lacks_the_package_too_registers_the_sources(
     assert compiled.startswith(str(tmp_path / UNPACKED))
 
 
+def run_job(cluster: Standalone, *words: str) -> subprocess.CompletedProcess[str]:
+    """`pocketmq pipeline` on a cluster, with what it brings along itself."""
+    small = "--conf spark.executor.memory=512m --conf spark.driver.memory=512m pyspark-shell"
+    local = {"PYSPARK_SUBMIT_ARGS": f"--conf spark.driver.host=127.0.0.1 {small}"}
+    return subprocess.run(
+        [
+            *(str(cluster.driver_python), "-m", "pocketmq.cluster.cli.main", "pipeline"),
+            *(*words, "--master", cluster.master),
+        ],
+        capture_output=True,
+        text=True,
+        env={**cluster.driver_env, **local},
+        timeout=500,
+        check=False,
+    )
+
+
 @pytest.mark.java
 @pytest.mark.cluster
 def test_a_job_brings_to_a_cluster_what_its_executors_lack(
@@ -142,24 +161,27 @@ def test_a_job_brings_to_a_cluster_what_its_executors_lack(
     root, table = tmp_path / "broker-a", tmp_path / "table"
     write(root, range(300))
     before = cluster.started.read_text() if cluster.started.exists() else ""
-    command = [
-        *(str(cluster.driver_python), "-m", "pocketmq.cluster.cli.main", "pipeline", "export", "T"),
-        *("--store", str(root), "--to", f"parquet:{table}", "--master", cluster.master),
-    ]
-    small = "--conf spark.executor.memory=512m --conf spark.driver.memory=512m pyspark-shell"
-    local = {"PYSPARK_SUBMIT_ARGS": f"--conf spark.driver.host=127.0.0.1 {small}"}
-    ran = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        env={**cluster.driver_env, **local},
-        timeout=500,
-        check=False,
-    )
+    ran = run_job(cluster, "export", "T", "--store", str(root), "--to", f"parquet:{table}")
     assert (ran.returncode, ran.stdout) == (0, "300\t1\t0\n"), ran.stdout + ran.stderr
     assert cluster.started.read_text() != before, "executors ran their own Python"
     rows = ds.dataset(table, format="parquet").to_table(columns=["body"]).to_pylist()
     assert sorted(int(row["body"]) for row in rows) == list(range(300))
+
+
+@pytest.mark.java
+@pytest.mark.cluster
+def test_a_job_brings_to_a_cluster_what_decodes_bodies(cluster: Standalone, tmp_path: Path) -> None:
+    """Protobuf, whose compiler is a process of its own on executors too."""
+    root, tables, registry = (tmp_path / name for name in ("broker-a", "tables", "schemas.json"))
+    registry.write_text(json.dumps({"payments": {"type": "PROTOBUF", "schema": PROTO}}))
+    with open_store(root) as store:
+        put(store, [stored(PAYMENT, topic="payments"), stored(b"?", topic="payments")])
+    words = ("schema", f"store:{root}", str(tables), "--registry", str(registry))
+    ran = run_job(cluster, *words)
+    found = ran.returncode, ran.stdout.splitlines()
+    assert found == (1, ["1\t1", "1\tno shop.Payment"]), ran.stdout + ran.stderr
+    (row,) = ds.dataset(tables / "topics/payments", format="parquet").to_table().to_pylist()
+    assert (row["id"], row["state"]) == (7, "PAID")
 
 
 @pytest.mark.java
