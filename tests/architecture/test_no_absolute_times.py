@@ -37,6 +37,7 @@ TICKS = {"support/ticking.py": "when a machine stands still is a matter of its c
 TESTED = {
     "cluster/test_failures.py": "how long nothing happens while a broker is frozen",
     "cluster/histories/test_tap.py": "that nothing comes through",
+    "operation/test_membership.py": "that a look does not end before another one",
     "plugin/test_faults.py": "that nothing comes through",
     "proxy/test_consuming.py": "a deadline that is too near",
     "proxy/test_hostile_clients.py": "how long a write waits that nobody reads",
