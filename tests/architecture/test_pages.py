@@ -28,7 +28,7 @@ PAGES = [
 
 COMMAND = re.compile(r"^(?: {4}|\$ )((?:pocketmq|python -m pocketmq\.\w+|make|\.venv/bin/\w+) .*)$")
 
-USERS_PAGE_BYTES = 12_800
+USERS_PAGE_BYTES = 12 * 1024
 """A user's page is read in one go; what is longer has two subjects, or a history that git has."""
 
 LONGER = {
