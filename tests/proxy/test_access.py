@@ -34,7 +34,6 @@ from pocketmq.proxy.access.claims import Claim
 from pocketmq.proxy.access.needs import needs_of
 from pocketmq.proxy.codes.refusals import Refusal
 from pocketmq.proxy.config import ProxyConfig
-from pocketmq.proxy.edge.brokers import CALL_TIMEOUT_S
 from pocketmq.proxy.edge.front import FrontPeer
 from pocketmq.proxy.edge.kept import EXPIRE_S, REFRESH_S
 from pocketmq.proxy.protos.classes import pb
@@ -516,7 +515,7 @@ async def test_brokers_have_two_seconds_to_tell_users_types_and_groups(
         await shop.subscribe("billing", "orders")
     asked = {"GetUserRequestHeader", "GetAclRequestHeader", "GetTopicConfigRequestHeader"}
     for name in (*asked, "GetSubscriptionGroupRequestHeader"):
-        assert waited[name] == CALL_TIMEOUT_S, name
+        assert waited[name] == 2.0, name  # an SDK gives up after 3 s
 
 
 async def test_without_authorization_a_signature_is_enough(tmp_path: Path) -> None:
