@@ -18,16 +18,14 @@ from pocketmq.protocol.messages import properties as names
 from pocketmq.protocol.messages.batch import encode_batch
 from pocketmq.protocol.messages.message import MessageSysFlag
 from pocketmq.runtime.errors import ConfigError
-from pocketmq.runtime.profile import PROFILE_4_9, PROFILE_5_X, Profile
 
 QUEUE = MessageQueue("T", "a", 3)
 BODY = b"one two " * 100
 
 
-def preparer(profile: Profile = PROFILE_5_X, **settings: object) -> Preparer:
+def preparer(**settings: object) -> Preparer:
     return Preparer(
         "P",
-        profile.client,
         ProducerSettings(**settings),  # type: ignore[arg-type]
         new_uniq_key=lambda: "KEY",
         time_ms=lambda: 17,
@@ -57,22 +55,20 @@ def test_every_message_has_a_key_and_keeps_the_one_it_has() -> None:  # S-8
 
 
 @pytest.mark.parametrize(
-    ("profile", "kind", "flag"),
+    ("kind", "flag"),
     [
-        (PROFILE_4_9, "zlib", 0x301),
-        (PROFILE_4_9, "lz4", 0x101),
-        (PROFILE_5_X, "lz4", 0x101),
-        (PROFILE_5_X, "zstd", 0x201),
-        (PROFILE_5_X, "zlib", 0x301),
+        ("lz4", 0x101),
+        ("zstd", 0x201),
+        ("zlib", 0x301),
     ],
 )
-def test_a_body_of_the_limit_is_compressed(profile: Profile, kind: str, flag: int) -> None:  # P-44
+def test_a_body_of_the_limit_is_compressed(kind: str, flag: int) -> None:  # P-44
     message = Message("T", BODY)
     limit = {"compression": kind, "compress_body_over": len(BODY)}
-    found = preparer(profile, **limit).message(message)
+    found = preparer(**limit).message(message)
     assert found.sys_flag == flag
     assert decompress(found.body, found.sys_flag) == BODY
-    above = preparer(profile, **{**limit, "compress_body_over": len(BODY) + 1})
+    above = preparer(**{**limit, "compress_body_over": len(BODY) + 1})
     assert (above.message(message).body, above.message(message).sys_flag) == (BODY, 0)
 
 

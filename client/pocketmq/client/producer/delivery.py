@@ -67,6 +67,7 @@ class Delivery:
         strategy: Chooses the broker of each further try, and learns from all.
         real_time: Seconds that timeouts and latencies are counted in.
         now: Monotonic seconds of the clock, for the strategy.
+        busy_again: Whether a busy broker's answer is tried again (P-41).
         events: Told of each try and its answer.
     """
 
@@ -80,6 +81,7 @@ class Delivery:
         *,
         real_time: Callable[[], float],
         now: Callable[[], float],
+        busy_again: bool,
         events: SendEvents = NO_SEND_EVENTS,
     ) -> None:
         self.events = events
@@ -90,6 +92,7 @@ class Delivery:
         self._routes = routes
         self._real_time = real_time
         self._now = now
+        self._busy_again = busy_again
         self._targets: dict[MessageQueue, Target] = {}
 
     # -- one try --------------------------------------------------------------------------------
@@ -211,7 +214,7 @@ class Delivery:
                     self._settings,
                     timeout_s,
                     began_at,
-                    busy_again=self._preparer.profile.busy_sends_are_tried_again,
+                    busy_again=self._busy_again,
                 )
                 tries.begin_try(queue.broker_name, began_at)
             final = tries.ended(outcome, now)

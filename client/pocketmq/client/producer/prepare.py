@@ -37,7 +37,6 @@ from pocketmq.protocol.messages.message import Message, MessageQueue
 from pocketmq.protocol.messages.properties import encode_properties
 from pocketmq.protocol.messages.validation import is_retry
 from pocketmq.protocol.scalars import MessageSysFlag
-from pocketmq.runtime.profile.client import ClientProfile
 
 # A module's name is looked up in a third of the time of an attribute.
 _UNIQ_KEY: Final = names.UNIQ_KEY
@@ -70,7 +69,6 @@ class Preparer:
 
     Args:
         group: Producer group.
-        profile: 4.9 marks a compressed body without its kind.
         settings: What is compressed and how, the largest batch, what headers say.
         new_uniq_key: Makes a UNIQ_KEY.
         time_ms: The moment of birth.
@@ -79,14 +77,12 @@ class Preparer:
     def __init__(
         self,
         group: str,
-        profile: ClientProfile,
         settings: ProducerSettings,
         *,
         new_uniq_key: Callable[[], str],
         time_ms: Callable[[], int],
     ) -> None:
         self._group = group
-        self.profile = profile
         self._compress_body_over = settings.compress_body_over
         self._compression = settings.compression_kind
         self._compression_level = settings.compression_level

@@ -119,7 +119,6 @@ class Producer(GroupClient):
         clock = self.config.clock
         self._preparer = Preparer(
             self._group,
-            self.profile.client,
             self.settings,
             new_uniq_key=UniqKeyFactory(self.config.client_ip, os.getpid(), clock.time_ms),
             time_ms=clock.time_ms,
@@ -133,6 +132,7 @@ class Producer(GroupClient):
             instance.routes,
             real_time=self._loop_time,
             now=clock.monotonic,
+            busy_again=self.profile.client.busy_sends_are_tried_again,
             events=SendEvents(instance.events, self._group, instance.client_id),
         )
         self._instance = instance
