@@ -10,6 +10,8 @@ log = structlog.get_logger()
 
 _MOST_TOLD: Final = 256
 """So many kinds of refusals are logged at info."""
+_MOST_CHARS: Final = 200
+"""Of a reason: it quotes names, which may be as long as a header."""
 
 
 class FirstOfKind:
@@ -41,6 +43,7 @@ class Denials:
             request: For people.
             reason: What the peer is told.
         """
+        reason = reason[:_MOST_CHARS]
         # The key leaves the peer out, whose port is new with each connection.
         (log.info if self._is_first((kind, reason)) else log.debug)(
             "request.denied", peer=peer, request=request, reason=reason

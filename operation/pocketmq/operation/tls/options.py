@@ -168,22 +168,21 @@ class TlsOptions:
     @property
     def server_files(self) -> tuple[Path, ...]:
         """Certificate, key and trusted certificates of the ports, those that are named."""
-        # Named files are not read in test mode, so a change of them changes nothing.
-        if self.tls_test_mode_enable:
-            return ()
-        named = (
+        return self._watched(
             self.tls_server_cert_path, self.tls_server_key_path, self.tls_server_trust_cert_path
-        )  # fmt: skip
-        return tuple(each.expanduser() for each in named if each is not None)
+        )
 
     @property
     def client_files(self) -> tuple[Path, ...]:
         """The same of the role's own connections."""
+        return self._watched(
+            self.tls_client_cert_path, self.tls_client_key_path, self.tls_client_trust_cert_path
+        )
+
+    def _watched(self, *named: Path | None) -> tuple[Path, ...]:
+        # Named files are not read in test mode, so a change of them changes nothing.
         if self.tls_test_mode_enable:
             return ()
-        named = (
-            self.tls_client_cert_path, self.tls_client_key_path, self.tls_client_trust_cert_path
-        )  # fmt: skip
         return tuple(each.expanduser() for each in named if each is not None)
 
     def server_context(self) -> ssl.SSLContext:

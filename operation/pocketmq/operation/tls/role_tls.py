@@ -60,7 +60,7 @@ class _Pair:
     def __init__(self, files: Iterable[Path] = ()) -> None:
         self.files = frozenset(files)
         self._changed: set[Path] = set()
-        """Since the context was made."""
+        """Since the files were used last."""
 
     def change(self, path: Path) -> None:
         """A file is another one."""
@@ -83,7 +83,7 @@ class _Pair:
         return bool(self._changed)
 
     def use(self) -> None:
-        """The context is made of the files as they are now."""
+        """The files as they are now are used, or were refused."""
         self._changed.clear()
 
 
@@ -109,10 +109,9 @@ class RoleTls:
         self._context: ssl.SSLContext | None = None
         self._says_why = True
         """The log has not said yet why there is no certificate."""
-        self._is_waiting = False
-        """Files have changed, and the file of options could not be read."""
         self._options_fault = ""
-        """Why not, as the log has said."""
+        """Why the file of options could not be read, as the log has said; while there is a fault,
+        each look tries again."""
         self._seen: dict[Path, bytes] = {}
         """What the files hold that are there."""
         self._ports = _Pair()
@@ -135,6 +134,7 @@ class RoleTls:
             self._ports = _Pair(now.server_files)
             self._seen = self._contents() | self._seen
             # A fault does not end the role, whose port still serves plaintext.
+            self._ports.use()
             self._load(now, "TLS peers are hung up on until the files are mended")
 
     @property
@@ -166,7 +166,7 @@ class RoleTls:
                 self._seen[path] = content
                 self._ports.change(path)
                 self._connections.change(path)
-        if is_same and not self._is_waiting:
+        if is_same and not self._options_fault:
             return
         try:
             now = self._given.with_file()
@@ -175,13 +175,11 @@ class RoleTls:
             if str(exc) != self._options_fault:
                 self._options_fault = str(exc)
                 self._keep(exc)
-            self._is_waiting = True
             return
-        self._is_waiting, self._options_fault = False, ""
+        self._options_fault = ""
         # Use the present options: their file may name other files than at the start.
         if self._context is None and self._ports.has_changed:
             # There is no pair of before that still fits together, so each change may be the mend.
-            self._ports.use()
             self._load(now, "TLS peers are hung up on until the files are mended")
         elif self._ports.is_due(
             now.tls_server_cert_path, now.tls_server_key_path, now.tls_server_trust_cert_path
@@ -248,7 +246,7 @@ class RoleTls:
             self.client.context = options.client_context()
         except ConfigError as exc:
             # The changed files stay due: one was perhaps half written, and only it changes again.
-            # RocketMQ's rule for its ports does not hold here, as it renews no connections.
+            # Ports wait for both once more, as in RocketMQ (Y-6), which renews no connections.
             self._keep(exc, "the role connects as before")
         else:
             self._connections.use()

@@ -92,13 +92,7 @@ def _of_settings(settings: Any) -> list[Need]:
 
 def _topics(named: Iterable[Any], actions: tuple[Action, ...]) -> list[Need]:
     # One need for each name, in the order of the names, as the first that is denied is told.
-    seen: set[str] = set()
-    needs = []
-    for each in named:
-        if each.name not in seen:
-            seen.add(each.name)
-            needs.append(_topic(each, actions))
-    return needs
+    return [_topic(each, actions) for each in {each.name: each for each in named}.values()]
 
 
 def _topic(named: Any, actions: tuple[Action, ...]) -> Need:

@@ -100,15 +100,14 @@ class Renewing:
         await self._answered(held, PATIENCE_S)
         return held.receipt
 
-    async def leave(self, client_id: str, group: str, *, patience_s: float | None = None) -> None:
+    async def leave(self, client_id: str, group: str, *, patience_s: float = PATIENCE_S) -> None:
         """A client has gone: others get what it held.
 
         Args:
             client_id: Its.
             group: Of it.
-            patience_s: Real seconds for renewals under way; None: `PATIENCE_S`.
+            patience_s: Real seconds for renewals under way.
         """
-        patience_s = PATIENCE_S if patience_s is None else patience_s
         held = self.held.leave(client_id, group)
         await asyncio.gather(*(self._give_back(each, patience_s) for each in held))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -13,7 +14,7 @@ from pocketmq.protocol.bodies.route import MASTER_ID, ClusterInfo, TopicRouteDat
 from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.body import decode_body
 from pocketmq.protocol.command import Body, Command
-from pocketmq.protocol.errors import BrokerNotFoundError, RemotingError
+from pocketmq.protocol.errors import BrokerError, BrokerNotFoundError, ConnectError, RemotingError
 from pocketmq.protocol.header import Header
 from pocketmq.protocol.headers.groups import GetSubscriptionGroupRequestHeader
 from pocketmq.protocol.headers.route import GetClusterInfoRequestHeader
@@ -129,7 +130,8 @@ class Brokers:
             raise
 
     async def ask_any(self, header: Header, *, slaves: bool = False) -> Command:
-        """Ask one broker of the cluster: the first by name that answers, masters before slaves.
+        """Ask one broker of the cluster: the first by name that answers, masters before slaves, and
+        those that were silent after all others.
 
         Each has `CALL_TIMEOUT_S` to answer, and all together `ASK_TIMEOUT_S`. One that did not is
         asked last for `SILENT_S`: a call of an SDK asks twice, for a user and for its rules, and a
@@ -148,7 +150,7 @@ class Brokers:
         cluster = await self._cluster.get(_ALL)
         now = self._real_time()
         self._silent_until = {a: until for a, until in self._silent_until.items() if until > now}
-        # Then sorted by number: 0 is the master, so all masters come before any slave.
+        # Of those that are alike in that, masters come first: their number is 0.
         known = sorted(
             (address in self._silent_until, number, name, address)
             for name, each in cluster.broker_addr_table.items()
@@ -160,14 +162,21 @@ class Brokers:
             left_s = now + ASK_TIMEOUT_S - self._real_time()
             if left_s <= 0:
                 break
+            limit_s = min(CALL_TIMEOUT_S, left_s)
             try:
-                answer = await self.instance.api.call(
-                    address, header, timeout_s=min(CALL_TIMEOUT_S, left_s)
-                )
+                # Beside the limit of the answer, as connecting has a longer one of its own.
+                async with asyncio.timeout(limit_s):
+                    answer = await self.instance.api.call(address, header, timeout_s=limit_s)
             # Skip only a broker that cannot be reached: a refusal is the cluster's answer.
-            except RemotingError as exc:
-                fault = exc
-                self._silent_until[address] = self._real_time() + SILENT_S
+            except (RemotingError, TimeoutError) as exc:
+                late = ConnectError(address, f"no answer in {limit_s:g} s")
+                fault = exc if isinstance(exc, RemotingError) else late
+                # A broker that got only what was left of the time may be as quick as any.
+                if limit_s == CALL_TIMEOUT_S:
+                    self._silent_until[address] = self._real_time() + SILENT_S
+            except BrokerError:
+                self._silent_until.pop(address, None)
+                raise
             else:
                 self._silent_until.pop(address, None)
                 return answer
