@@ -274,8 +274,8 @@ def test_a_topic_that_the_order_table_lacks_is_not_ordered_in_4_9(whole: bool) -
     topics = table(order_table_is_whole=whole)
     create(topics)
     create(topics, "other")
-    topics.mark_ordered(["orders", "other"], NOW_MS)
-    assert topics.mark_ordered(["orders"], NOW_MS) == (["other"] if whole else [])
+    topics.take_order_table(["orders", "other"], NOW_MS)
+    assert topics.take_order_table(["orders"], NOW_MS) == (["other"] if whole else [])
     assert topics.is_ordered("orders")
     assert topics.is_ordered("other") == (not whole)
 
@@ -283,7 +283,7 @@ def test_a_topic_that_the_order_table_lacks_is_not_ordered_in_4_9(whole: bool) -
 def test_topics_that_a_nameserver_calls_ordered_become_ordered_once() -> None:  # B-8
     topics = table()
     create(topics)
-    assert topics.mark_ordered(["orders", "unknown"], NOW_MS) == ["orders"]
-    assert topics.mark_ordered(["orders"], NOW_MS) == []
+    assert topics.take_order_table(["orders", "unknown"], NOW_MS) == ["orders"]
+    assert topics.take_order_table(["orders"], NOW_MS) == []
     assert topics.is_ordered("orders")
     assert topics.data_version.counter == 2

@@ -317,7 +317,7 @@ class BrokerRegistration(Service):
         self._rules.master_told.emit(header.master_addr or None, header.ha_server_addr or None)
 
     def _take_orders(self, answer: Command) -> None:
-        """Topics in the first answer's order table become order topics (B-8)."""
+        """Topics in the first answer's order table are ordered; in 4.9 no others are (B-8)."""
         if not answer.body_view:
             return
         try:
@@ -325,4 +325,4 @@ class BrokerRegistration(Service):
         except BadRequestError as exc:
             log.warning("order_table.unreadable", reason=str(exc))
             return
-        self._topics.mark_ordered(table, self._clock.time_ms())
+        self._topics.take_order_table(table, self._clock.time_ms())

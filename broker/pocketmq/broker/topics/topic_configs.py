@@ -290,22 +290,18 @@ class TopicConfigManager:
         self._note_change(topic, now_ms)
         return True
 
-    def mark_ordered(self, topics: Collection[str], now_ms: int) -> list[str]:
+    def take_order_table(self, topics: Collection[str], now_ms: int) -> list[str]:
         """Mark the topics that a name server knows as ordered; those that changed (B-8).
 
         In 4.9 all others lose the mark.
         """
-        wanted = {topic: True for topic in topics if topic in self._table}
-        if self._order_table_is_whole:
-            wanted |= dict.fromkeys(self._table.keys() - topics, False)
-        changed = {
-            topic: config
-            for topic, order in wanted.items()
-            if (config := self._table[topic]).order != order
-        }
-        for topic, config in changed.items():
-            self.put(msgspec.structs.replace(config, order=wanted[topic]), now_ms)
-        return list(changed)
+        changed = []
+        for topic, config in list(self._table.items()):
+            order = topic in topics or (config.order and not self._order_table_is_whole)
+            if order != config.order:
+                self.put(msgspec.structs.replace(config, order=order), now_ms)
+                changed.append(topic)
+        return changed
 
     def _ensure(self, config: TopicConfig, now_ms: int) -> TopicConfig:
         known = self._table.get(config.topic_name)

@@ -21,7 +21,7 @@ from pocketmq.protocol.stored.record_check import RecordKind, check_record
 MAX_PROBLEMS = 1000
 """Kept of each stretch, the rest is counted."""
 
-_STEP = 4096  # records between two looks of a listener
+_STEP = 4096  # over a record or over damage, between two looks of a listener
 
 QueueName = tuple[str, int]
 
@@ -97,9 +97,11 @@ class LogCheck:
     ) -> Iterator[int]:
         """Check one file's part; yields positions, the last of them where its records end."""
         view = file.view()
+        steps = 0
         while position < limit:
-            if self.found.records % _STEP == 0:
+            if steps % _STEP == 0:
                 yield position
+            steps += 1
             if self._store.is_ledger:
                 position = record_place(view, position, file.start + position)
                 if position == REST_OF_FILE:
