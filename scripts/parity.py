@@ -40,6 +40,9 @@ from parity.rules import Pair
 from parity.steps import Step
 from pocketmq.runtime.clock import SystemClock
 
+SETTLE_S = 10.0
+"""Seconds after the last pair in which both logs get what comes late: delayed copies, retries."""
+
 
 def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
     """What the command line says; pairs of options that say nothing together end the program."""
@@ -131,7 +134,7 @@ async def many(sides: Sides, options: argparse.Namespace) -> int:
             yield seed, _sequence(options, seed)
 
     report = await compare_many(runner, ledger, sequences(), state, told=told, differs=differs)
-    print(f"{report.pairs} pairs of seeds {options.seed}:0 to :{report.pairs - 1}")
+    print(f"{report.pairs} pairs of seeds from {options.seed}:0 on")
     print(f"{len(report.drawn_in)} codes; pairs that each was drawn in:")
     for code, count in sorted(report.drawn_in.items(), key=lambda each: -each[1]):
         met = Counter(answer for asked, answer in report.answered if asked == code)
@@ -140,7 +143,7 @@ async def many(sides: Sides, options: argparse.Namespace) -> int:
     print(f"differences that nothing explains: {differ}")
     logs_differ = 0
     if options.log:
-        await clock.sleep(10)
+        await clock.sleep(SETTLE_S)
         logs_differ = _compare_logs(sides, report, (began_ms, clock.time_ms()))
     for kind, names in list(report.kinds().items()):
         print(f"  {len(names):4} {' '.join(kind)}: {report.failed[names[0]][0]}; {names[:3]}")
@@ -153,6 +156,9 @@ async def many(sides: Sides, options: argparse.Namespace) -> int:
 def _compare_logs(sides: Sides, report: Report, times: tuple[int, int]) -> int:
     """Print where the records of pairs differ that were answered alike; how many do."""
     ours, theirs = records_of(sides.ours.store), records_of(sides.theirs.store)
+    if not (ours and theirs):
+        print("logs: no record of a client was found")
+        return 1
     differ = 0
     for seed, suffix in report.suffixes.items():
         if seed in report.failed:

@@ -89,6 +89,6 @@ async def test_the_status_is_1_where_answers_or_logs_differ(
     monkeypatch.setattr(script, "compare_many", compared)
     monkeypatch.setattr(script, "SystemClock", Clock)
     monkeypatch.setattr(script, "Runner", lambda _: None)
-    monkeypatch.setattr(script, "records_of", lambda _: {})
+    monkeypatch.setattr(script, "records_of", lambda _: {"1z": [object()]})
     monkeypatch.setattr(script, "log_differences", lambda *_: [difference] * in_logs)
     assert await script.many(sides, script.options_of([*words, "--shrink", "0"])) == status

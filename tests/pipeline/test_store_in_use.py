@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pocketmq.pipeline.errors import CorruptRecordError
+from pocketmq.pipeline.stores import log_walk
 from support import spark_store
 from support.spark_store import (
     MESSAGES,
@@ -196,3 +197,33 @@ def test_an_entry_that_claims_a_giant_takes_no_memory(copy: Path) -> None:
     data[28:32] = (0x7FFFFF00).to_bytes(4, "big")
     queue.write_bytes(data)
     assert len(spark_store.rows(path=str(copy), mode="PERMISSIVE")) == MESSAGES - 1
+
+
+class CutLog:
+    """The first file of a log, cut after the read was planned."""
+
+    def __init__(self, data: bytes, cut: int) -> None:
+        self._data = data[:cut]
+
+    def read(self, at: int, size: int) -> bytearray:
+        return bytearray(self._data[at : at + size])
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_a_cut_is_told_where_it_is_whatever_windows_the_log_is_read_in(
+    copy: Path,
+    expected: list[dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+    is_damaged: bool,
+) -> None:
+    monkeypatch.setattr(log_walk, "ROWS", 2)
+    data = bytearray(log_files(copy)[0].read_bytes())
+    inside = [row["physicalOffset"] for row in expected if row["physicalOffset"] < len(data)]
+    if is_damaged:
+        data[inside[1] + 4] ^= 0xFF
+    log: Any = CutLog(bytes(data), inside[5] + 7)
+    windows = list(log_walk.walk(log, 0, len(data)))
+    told = [offset for window in windows for offset, _ in window.broken]
+    assert told == ([inside[1], inside[5]] if is_damaged else [inside[5]])
+    read = [window.base + int(at) for window in windows for at in window.positions]
+    assert read == [at for at in inside[:5] if not (is_damaged and at == inside[1])]

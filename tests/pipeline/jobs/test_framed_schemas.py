@@ -53,6 +53,13 @@ def test_a_body_is_read_as_the_message_that_it_says(
     assert found.message == ("" if message == "shop.Sale" else message)
 
 
+def test_a_version_that_no_body_names_stops_nobody(registry: FakeRegistry) -> None:
+    registry.add("sales-value", 3, "PROTOBUF", "no schema")
+    registry.add("sales-value", 4, "PROTOBUF", 'syntax = "proto3"; package shop; message Other {}')
+    found = decoder(registry)(bytes.fromhex(WRITTEN["shop.Refund"]))
+    assert (found.message, found.fields["id"]) == ("shop.Refund", "8")
+
+
 def test_a_message_that_clients_count_differently_is_bad_rather_than_another(
     registry: FakeRegistry,
 ) -> None:

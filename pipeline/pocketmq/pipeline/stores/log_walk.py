@@ -46,14 +46,14 @@ def walk(log: FileRow, start: int, end: int) -> Iterator[Window]:
     """The records between two log offsets of one file."""
     size = WINDOW_BYTES
     at = start
+    was_cut = False
     while at < end:
         asked = min(size, end - at)
         data = log.read(at, asked)
         # The file was cut since the read was planned, as a broker does that starts after a crash.
         # Without any byte it is one that retention has deleted, whose messages are no loss.
-        is_cut = len(data) < asked and (bool(data) or at > start)
-        if is_cut:
-            end = at + len(data)
+        if len(data) < asked and (bool(data) or at > start):
+            end, was_cut = at + len(data), True
         positions, used, reason = _positions(data, at, is_end=at + len(data) >= end)
         broken = []
         if reason == _CUT and size < MAX_RECORD_BYTES and at + len(data) < end and not positions:
@@ -68,7 +68,8 @@ def walk(log: FileRow, start: int, end: int) -> Iterator[Window]:
             broken.append((next_at, reason))
             # The search begins at the next byte, as the length of a broken record proves nothing.
             next_at = _next_sound(log, next_at + 1, end)
-        if is_cut and not broken:
+        # In the last window, as its end is the cut; the windows before it are whole.
+        if was_cut and next_at >= end and not broken:
             broken.append((at + used, "the file was cut here while it was read"))
         buffer = np.frombuffer(data, np.uint8)
         yield Window(buffer, at, np.array(positions, np.int64), at + used, broken)

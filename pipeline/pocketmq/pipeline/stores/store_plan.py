@@ -40,8 +40,6 @@ LIGHT_QUEUE_PREFIX: Final = "%LMQ%"
 SLICES: Final = 1000
 """Maximum messages that the index has found, of one part."""
 
-DEFAULT_PART_BYTES: Final = 128 * 1024 * 1024
-
 
 @dataclass(frozen=True, slots=True)
 class QueuePart:

@@ -27,7 +27,7 @@ export function empty() {
     groups: {},   // group -> {members: {client: {queues}}, queues: {queue: [client]}, allocated, locks, broadcasting}
     // Of these, null is what nothing has told yet: it is drawn as not known, and never as 0.
     queues: {},   // "topic broker/queue" -> {stored, dispatched, least}; least: there may be more
-    offsets: {},  // group -> {queue: {pulled, next, committed, out, begun}}
+    offsets: {},  // group -> {queue: {pulled, next, committed, out, begun, seen}}
     held: {},     // "group queue" -> since_ms
     stores: {},   // broker -> {end, dispatched, flushed, records: []}
     faults: {},   // rule id -> {do, role, other, fired, fired_ms, holds}; fired_ms is a moment

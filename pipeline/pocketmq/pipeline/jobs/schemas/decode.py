@@ -97,11 +97,11 @@ def schema(
         raise CallerError("name a registry of schemas, or read change events")
     chosen = chosen_topics(source, topics)
 
-    def judge_of(chosen: Sequence[str]) -> BodyJudge:
-        fixed = KnownVersions.of(known, chosen) if known else None
+    def judge_of(names: Sequence[str]) -> BodyJudge:
+        fixed = KnownVersions.of(known, names) if known else None
         judge = BodyJudge(fixed, framed, envelope, tuple(keys))
-        for topic in chosen:
-            check_name(topic)
+        for topic in names:
+            _check_name(topic)
             judge.of_topic(topic)
         return judge
 
@@ -139,7 +139,7 @@ def _topics_of(spark: SparkSession, source: str) -> list[str]:
     return [name for name in names if not (is_retry(name) or is_dlq(name) or is_system_topic(name))]
 
 
-def check_name(topic: str) -> None:
+def _check_name(topic: str) -> None:
     """Check that a topic can name a folder.
 
     Raises:

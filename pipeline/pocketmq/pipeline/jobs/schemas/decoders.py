@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeVar
 
 from pocketmq.pipeline.jobs.schemas.bodies import BadBodyError, Body, Decoder
 from pocketmq.pipeline.jobs.schemas.registry import Registry, Schema
 from pocketmq.runtime.errors import CallerError
+
+T = TypeVar("T")
 
 MAGIC: Final = 0
 """First byte of a body whose next four are the id of its schema (Confluent's wire format)."""
@@ -93,13 +96,8 @@ class TopicDecoder:
             if name == own.full_name(newest.message):
                 message = ""
         if message:
-            # The newest version that has the message decides its columns, whichever body of it is
-            # read first.
-            for each in reversed(self._versions):
-                if each.kind == "PROTOBUF" and proto_file(each).has(name):
-                    schema = each
-                    break
-            self._of_message[message] = replace(schema, message=message)
+            has_it = self._newer(schema, lambda each: each if proto_file(each).has(name) else None)
+            self._of_message[message] = replace(has_it or schema, message=message)
         return message, file.decoder(name)
 
     def _avro(self, schema: Schema, indexes: tuple[int, ...]) -> tuple[str, Decoder]:
@@ -111,14 +109,30 @@ class TopicDecoder:
         newest = avro_schema(self.newest) if self.newest.kind == "AVRO" else None
         if newest is None or name == newest.name() or not (indexes or newest.is_union):
             return "", decode
-        record = found.record(name)
-        # As for Protobuf.
-        for each in reversed(self._versions):
-            if each.kind == "AVRO" and (has := avro_schema(each).record(name)) is not None:
-                record = has
-                break
+        record = self._newer(schema, lambda each: avro_schema(each).record(name))
+        record = found.record(name) if record is None else record
         self._of_message[name] = replace(schema, text=json.dumps(record))
         return name, decode
+
+    def _newer(self, schema: Schema, look: Callable[[Schema], T | None]) -> T | None:
+        """What the newest version of the topic has that is newer than a body's own, if any.
+
+        The newest version that has a message decides its columns, whichever body is read first.
+        """
+        for each in reversed(self._versions):
+            # The body's own version has what is looked for, so none before it can be the newest.
+            if each.schema_id == schema.schema_id:
+                return None
+            if each.kind != schema.kind:
+                continue
+            try:
+                found = look(each)
+            except CallerError:
+                # No body here was written by it. One that was says what is wrong with it.
+                continue
+            if found is not None:
+                return found
+        return None
 
 
 def _is_union(schema: Schema) -> bool:
