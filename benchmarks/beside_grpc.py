@@ -29,7 +29,7 @@ WARM_UP = 20_000
 
 
 def heap_mib() -> int:
-    """Of RocketMQ's proxy: a quarter of the broker's share; `mqproxy` takes 4 GiB."""
+    """Of RocketMQ's proxy: a sixteenth of the memory, 4 GiB at most, as `mqproxy` takes."""
     return min(4096, psutil.virtual_memory().total // 16 >> 20)
 
 

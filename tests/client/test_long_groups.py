@@ -21,7 +21,7 @@ from pocketmq.protocol.headers.topics import UpdateAndCreateTopicRequestHeader
 from pocketmq.protocol.messages.validation import retry_topic
 from pocketmq.protocol.releases import version_name, version_number
 from pocketmq.runtime.profile import PROFILES, Profile
-from pocketmq.simulation.shared_recorder import Recorder
+from pocketmq.simulation.event_recorder import EventRecorder
 from support.broker_rig import consumer, running_broker
 from support.consuming import Collected
 from support.memory_cluster import MemoryCluster
@@ -112,7 +112,7 @@ async def test_who_is_not_taken_is_logged_and_told_and_the_answer_is_success(
     tmp_path: Path,
 ) -> None:
     told: list[Event] = []
-    sink = Recorder(told.append, lambda: 0).sink("broker-a", lambda: 0)
+    sink = EventRecorder(told.append, lambda: 0).sink("broker-a", lambda: 0)
     async with running_broker(tmp_path, events=sink) as rig:
         voice = await rig.voice()
         with capture_logs() as logs:

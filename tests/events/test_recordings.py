@@ -34,7 +34,7 @@ from pocketmq.operation.events.roles import ClockMoved, EventsCounted
 from pocketmq.operation.events.sink import NO_EVENTS, Counted, Place, no_events
 from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.runtime.errors import DiskError
-from pocketmq.simulation.shared_recorder import Recorder
+from pocketmq.simulation.event_recorder import EventRecorder
 
 NUMBERS = st.integers(min_value=-(2**63), max_value=2**63 - 1)
 KINDS: dict[type[msgspec.inspect.Type], st.SearchStrategy[object]] = {
@@ -303,7 +303,7 @@ def test_a_line_may_have_a_mebibyte() -> None:
 
 def test_a_recorder_takes_all_that_its_sinks_tell_in_order() -> None:
     written: list[Event] = []
-    recorder = Recorder(written.append, lambda: 9)
+    recorder = EventRecorder(written.append, lambda: 9)
     one, other = recorder.sink("a", lambda: 5), recorder.sink("b", lambda: 6)
     assert one.is_on
     assert one.wants(ClockMoved)

@@ -16,10 +16,10 @@ import structlog
 
 from pocketmq.operation.events.event import Event
 from pocketmq.operation.events.sink import SinkMaker, no_events
+from pocketmq.simulation.event_recorder import EventRecorder
 from pocketmq.simulation.invariants import InvariantError
 from pocketmq.simulation.loop import Check, SimProcess, VirtualLoop
 from pocketmq.simulation.own_events import OwnEvents
-from pocketmq.simulation.shared_recorder import Recorder
 from pocketmq.simulation.trace import Trace
 
 RUNS_PER_COLLECTION = 4
@@ -168,7 +168,7 @@ def _sinks(loop: VirtualLoop, write: Callable[[Event], None] | None) -> SinkMake
         if not loop.finishing:
             write(event)
 
-    return Recorder(told, lambda: round(loop.time() * 1e6)).sink
+    return EventRecorder(told, lambda: round(loop.time() * 1e6)).sink
 
 
 @contextmanager

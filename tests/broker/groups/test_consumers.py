@@ -15,7 +15,7 @@ from pocketmq.broker.groups.consumers import (
 )
 from pocketmq.operation.events.event import Event
 from pocketmq.operation.events.groups import MemberJoined, MemberLeft
-from pocketmq.simulation.shared_recorder import Recorder
+from pocketmq.simulation.event_recorder import EventRecorder
 from support.broker_rig import FakePeer, consumer
 from support.worked_examples import rows
 
@@ -334,7 +334,7 @@ def test_topics_without_subscribers_leave_the_index() -> None:  # B-20
 
 def test_who_joins_and_leaves_is_told() -> None:
     told: list[Event] = []
-    sink = Recorder(told.append, lambda: 0).sink("broker-a", lambda: 0)
+    sink = EventRecorder(told.append, lambda: 0).sink("broker-a", lambda: 0)
     manager = ConsumerManager(events=sink, broker="broker-a")
     first, second = FakePeer(), FakePeer()
     beat(manager, first, "one")

@@ -14,7 +14,7 @@ from pocketmq.operation.events.messages import OffsetCommitted
 from pocketmq.operation.events.sink import EventSink, Place, Stamp
 from pocketmq.protocol import fastjson
 from pocketmq.protocol.bodies.offsets import ConsumerOffsetTable
-from pocketmq.simulation.shared_recorder import Recorder
+from pocketmq.simulation.event_recorder import EventRecorder
 from support.broker_rig import BrokerRig
 from support.growth import least_s
 
@@ -158,7 +158,7 @@ def test_committed_offsets_are_counted_once() -> None:
 
 def test_a_commit_that_changes_nothing_is_not_told_and_not_saved() -> None:
     told: list[Event] = []
-    sink = Recorder(told.append, lambda: 0).sink("broker-a", lambda: 0)
+    sink = EventRecorder(told.append, lambda: 0).sink("broker-a", lambda: 0)
     offsets = ConsumerOffsetManager(sink, "broker-a")
     offsets.commit("g", "t", 3, 5, NOW_MS)
     offsets.commit("g", "t", 3, 5, NOW_MS)
@@ -173,7 +173,8 @@ def test_a_commit_that_changes_nothing_is_not_told_and_not_saved() -> None:
 
 def test_a_commit_that_only_moves_the_version_is_not_told() -> None:  # B-32
     told: list[Event] = []
-    offsets = ConsumerOffsetManager(Recorder(told.append, lambda: 0).sink("broker-a", lambda: 0))
+    recorder = EventRecorder(told.append, lambda: 0)
+    offsets = ConsumerOffsetManager(recorder.sink("broker-a", lambda: 0))
     for _ in range(500):
         offsets.commit("g", "t", 3, 5, NOW_MS)
     assert offsets.data_version.counter == 1

@@ -117,6 +117,8 @@ class ClusterControl:
         except BaseException:  # nobody stops a cluster that did not start
             await self.roles.stop()
             raise
+        # An election of controllers has moved the clocks since the time was noted.
+        await self.refresh_time()
         if self.clock == "manual":
             # Clients of this process that use these nameservers get clocks that move with the
             # roles'.

@@ -86,7 +86,9 @@ class Roles(Protocol):
 
     async def wait_for_controllers(self) -> None: ...
 
-    def time_ms(self) -> int: ...
+    def time_ms(self) -> int:
+        """Of roles in threads their present time; of processes the time at which they started."""
+        ...
 
     def note_time(self, time_ms: int) -> None:
         """Manual clocks stand at this time: also if none runs now, none begins before it."""

@@ -9,7 +9,7 @@ from pocketmq.operation.events.event import Event
 from pocketmq.operation.events.sink import EventSink, Stamp
 
 
-class Recorder:
+class EventRecorder:
     """Makes sinks, and passes all their events on, each of them.
 
     Args:
