@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,7 @@ def test_a_kill_at_any_step_leaves_the_old_or_the_new_folder_whole(tmp_path: Pat
         fill(parent / "broker-a", "old")
         fill(parent / "coming", "new")
         with pytest.MonkeyPatch.context() as patch:
-            kill_at(step, patch)
+            kill_at(step, patch, parent)
             try:
                 replace_folder(parent / "coming", parent / "broker-a")
             except KilledError:
@@ -58,3 +59,13 @@ def test_a_folder_that_cannot_come_leaves_the_old_one(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         replace_folder(tmp_path / "missing", tmp_path / "broker-a")
     assert texts(tmp_path / "broker-a") == ["old", "old"]
+
+
+def test_a_kill_leaves_what_is_beside_its_folder_alone(tmp_path: Path) -> None:
+    (tmp_path / "killed").mkdir()
+    with pytest.MonkeyPatch.context() as patch, (tmp_path / "beside").open("w") as beside:
+        kill_at(1, patch, tmp_path / "killed")
+        os.fsync(beside.fileno())
+        (tmp_path / "beside").unlink()
+        with pytest.raises(KilledError):
+            (tmp_path / "killed" / "new").mkdir()

@@ -136,7 +136,7 @@ async def test_a_kill_at_any_step_leaves_the_whole_cluster_old_or_new(
         (data / "nameserver-1" / "kvConfig.json.bak").write_text("present")
         of_cluster = cluster(data)
         with pytest.MonkeyPatch.context() as patch:
-            kill_at(step, patch)
+            kill_at(step, patch, data)
             try:
                 await (
                     of_cluster.load(tmp_path / "snapshot") if how == "load" else of_cluster.reset()
