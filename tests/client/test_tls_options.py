@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pocketmq.client.config import ClientConfig, ClientOptions
+from pocketmq.operation.membership.network import MemberNetwork
 from pocketmq.protocol.transport.memory import MemoryNetwork
 from pocketmq.protocol.transport.tcp import TcpNetwork
 from pocketmq.protocol.transport.tls.client_tls import ClientTls
@@ -72,10 +73,31 @@ def test_clients_that_say_the_same_share_their_connections() -> None:
     assert one.network is not ClientConfig.of({"nameservers": "127.0.0.1:9876"}, {}).network
 
 
+@pytest.mark.parametrize("by", ["option", "variable"])
+def test_a_member_secret_is_used_as_it_is_told(tmp_path: Path, by: str) -> None:
+    secret = tmp_path / "secret"
+    secret.touch(0o600)
+    secret.write_text("a secret of a cluster, of 32 bytes at least")
+    env = {"POCKETMQ_MEMBER_SECRET_FILE": str(secret if by == "variable" else tmp_path / "not")}
+    options: ClientOptions = {"nameservers": "127.0.0.1:9876", "tls": True}
+    if by == "option":
+        options["member_secret_file"] = secret
+    one, two = ClientConfig.of(options, env).network, ClientConfig.of(options, env).network
+    assert isinstance(one, MemberNetwork)
+    assert one is two, "clients that say the same share their connections"
+
+
 @pytest.mark.parametrize(
     ("options", "env", "why"),
     [
         ({"tls": True, "network": MemoryNetwork()}, {}, "says already how it connects"),
+        (
+            {"member_secret_file": CA, "network": MemoryNetwork()},
+            {},
+            "member_secret_file: .* says already",
+        ),
+        ({"member_secret_file": "/is/not"}, {}, "/is/not cannot be read"),
+        ({}, {"POCKETMQ_MEMBER_SECRET_FILE": "/is/not"}, "environment POCKETMQ_MEMBER_SECRET_FILE"),
         ({"tls": False, "tls_ca_file": CA}, {}, "only TLS has a use for"),
         ({"tls": ssl.create_default_context(), "tls_ca_file": CA}, {}, "whom it trusts"),
         ({"tls_ca_file": "/is/not/there"}, {}, "/is/not/there cannot be read"),

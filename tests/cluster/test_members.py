@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pocketmq.client import Admin, Message, Producer
-from pocketmq.client.config import CA_FILE_VARIABLE, TLS_VARIABLE, network_of
+from pocketmq.client.config import CA_FILE_VARIABLE, TLS_VARIABLE, ClientOptions, network_of
 from pocketmq.cluster.local import local_cluster
 from pocketmq.cluster.process import ChildProcess
 from pocketmq.cluster.spec import ClusterOptions, cluster_spec
@@ -19,7 +19,7 @@ from support.eventually import PATIENCE_MS, eventually
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 
-async def test_clients_need_no_secret_and_who_changes_a_nameserver_does(tmp_path: Path) -> None:
+async def test_who_knows_the_secret_is_answered_and_strangers_are_refused(tmp_path: Path) -> None:
     async with local_cluster(tls=True, members_must_prove=True, data=tmp_path) as cluster:
         assert cluster.spec.tls is not None
         assert cluster.spec.member_secret is not None
@@ -27,23 +27,27 @@ async def test_clients_need_no_secret_and_who_changes_a_nameserver_does(tmp_path
         assert stat.S_IMODE(secret.stat().st_mode) == 0o600
         ca_file = cluster.spec.tls.certificate
         names = cluster.namesrv_addr
+        stranger: ClientOptions = {
+            "nameservers": names,
+            "tls": True,
+            "tls_ca_file": ca_file,
+            "api_timeout_ms": PATIENCE_MS,
+        }
+        member: ClientOptions = {**stranger, "member_secret_file": secret}
 
         async with (
-            Producer(
-                "p",
-                nameservers=names,
-                tls=True,
-                tls_ca_file=ca_file,
-                send_timeout_ms=PATIENCE_MS,
-            ) as producer,
-            Admin(
-                nameservers=names, tls=True, tls_ca_file=ca_file, api_timeout_ms=PATIENCE_MS
-            ) as stranger,
+            Producer("p", send_timeout_ms=PATIENCE_MS, **member) as producer,
+            Admin(**member) as tool,
         ):
-            await stranger.create_topic("orders", queues=1)
-            await producer.send(Message("orders", b"needs no secret"))
-            with pytest.raises(BrokerError, match="POCKETMQ_MEMBER_SECRET_FILE"):
-                await stranger.put_kv("ORDER_TOPIC_CONFIG", "orders", "broker-a:1")
+            await tool.create_topic("orders", queues=1)
+            await producer.send(Message("orders", b"of a member"))
+            await tool.put_kv("ORDER_TOPIC_CONFIG", "orders", "broker-a:1")
+
+        async with Admin(**stranger) as admin:
+            with pytest.raises(BrokerError, match=MEMBER_VARIABLE):
+                await admin.brokers()
+            with pytest.raises(BrokerError, match=MEMBER_VARIABLE):
+                await admin.put_kv("ORDER_TOPIC_CONFIG", "orders", "elsewhere:1")
 
         env = {
             TLS_VARIABLE: "true",
@@ -52,9 +56,8 @@ async def test_clients_need_no_secret_and_who_changes_a_nameserver_does(tmp_path
         }
         async with Admin(
             nameservers=names, network=network_of(env), api_timeout_ms=PATIENCE_MS
-        ) as member:
-            await member.put_kv("ORDER_TOPIC_CONFIG", "orders", "broker-a:1")
-            assert await member.get_kv("ORDER_TOPIC_CONFIG", "orders") == "broker-a:1"
+        ) as told_by_variables:
+            assert await told_by_variables.get_kv("ORDER_TOPIC_CONFIG", "orders") == "broker-a:1"
 
         # a broker of another cluster
         other = tmp_path / "other-secret"
@@ -79,7 +82,26 @@ async def test_clients_need_no_secret_and_who_changes_a_nameserver_does(tmp_path
             assert '"event":"member.refused"' in nameserver_log
         finally:
             await stranger_broker.stop()
-        async with Admin(
-            nameservers=names, tls=True, tls_ca_file=ca_file, api_timeout_ms=PATIENCE_MS
-        ) as admin:
-            assert set(await admin.brokers()) == {"broker-a"}
+        async with Admin(**member) as tool:
+            assert set(await tool.brokers()) == {"broker-a"}
+
+
+async def test_clients_need_no_secret_where_strangers_read_routes(tmp_path: Path) -> None:
+    async with local_cluster(
+        tls=True, members_must_prove=True, strangers_read_routes=True, data=tmp_path
+    ) as cluster:
+        assert cluster.spec.tls is not None
+        stranger: ClientOptions = {
+            "nameservers": cluster.namesrv_addr,
+            "tls": True,
+            "tls_ca_file": cluster.spec.tls.certificate,
+            "api_timeout_ms": PATIENCE_MS,
+        }
+        async with (
+            Producer("p", send_timeout_ms=PATIENCE_MS, **stranger) as producer,
+            Admin(**stranger) as admin,
+        ):
+            await admin.create_topic("orders", queues=1)
+            await producer.send(Message("orders", b"needs no secret"))
+            with pytest.raises(BrokerError, match=MEMBER_VARIABLE):
+                await admin.put_kv("ORDER_TOPIC_CONFIG", "orders", "broker-a:1")

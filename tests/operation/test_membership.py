@@ -1,5 +1,5 @@
-"""`members_must_prove`: who has not proven that it is a member changes nothing and reads nothing
-but what clients need, at nameservers, controllers and replication ports."""
+"""`members_must_prove`: who has not proven to be a member changes nothing and reads nothing at
+nameservers, controllers and replication ports; with `strangers_read_routes` routes at the first."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pocketmq.controller.server import Controller, ControllerSeams
 from pocketmq.nameserver.config import NameServerConfig
 from pocketmq.nameserver.server import NameServer
 from pocketmq.operation.membership import options
-from pocketmq.operation.membership.doors import NAMESERVER_OPEN, OF_MEMBERS_AT_BROKER
+from pocketmq.operation.membership.doors import OF_MEMBERS_AT_BROKER, ROUTES
 from pocketmq.operation.membership.members import Members
 from pocketmq.operation.membership.network import MemberNetwork
 from pocketmq.operation.membership.options import (
@@ -94,7 +94,9 @@ async def tried(channel: Channel, code: int) -> Command:
 
 
 @asynccontextmanager
-async def guarded_nameserver() -> AsyncIterator[tuple[NameServer, MemoryNetwork]]:
+async def guarded_nameserver(
+    *, strangers_read_routes: bool = False
+) -> AsyncIterator[tuple[NameServer, MemoryNetwork]]:
     """A nameserver for members, who know SECRET, with one broker of theirs."""
     network, members = memory_over_tls(), Members(Secrets(SECRET))
     server = NameServer(
@@ -103,6 +105,7 @@ async def guarded_nameserver() -> AsyncIterator[tuple[NameServer, MemoryNetwork]
         MemberNetwork(network, members),
         kv_storage=MemoryStorage({"ORDER_TOPIC_CONFIG": {"orders": "broker-a:4"}}),
         members=members,
+        strangers_read_routes=strangers_read_routes,
     )
     await server.start()
     try:
@@ -131,36 +134,38 @@ def told(server: NameServer) -> object:
     )
 
 
-async def test_a_stranger_changes_nothing_at_a_nameserver_and_reads_what_clients_need() -> None:
-    async with guarded_nameserver() as (server, network):
+@pytest.mark.parametrize("reads_routes", [False, True])
+async def test_a_stranger_changes_nothing_at_a_nameserver_and_reads_routes_at_most(
+    reads_routes: bool,
+) -> None:
+    is_open = ROUTES if reads_routes else frozenset[int]()
+    async with guarded_nameserver(strangers_read_routes=reads_routes) as (server, network):
         before = told(server)
         channel = await network.connect(server.address, Dispatcher())
         for code in EVERY_CODE[:-1]:
             reply = await tried(channel, code)
-            if code not in NAMESERVER_OPEN:
+            if code == RequestCode.GET_MEMBER_CHALLENGE:
+                assert reply.code == ResponseCode.SUCCESS
+            elif code in is_open:
+                assert reply.code != ResponseCode.NO_PERMISSION, request_name(code)
+                assert SECRET.value not in bytes(reply.body_view)
+            else:
                 assert reply.code == ResponseCode.NO_PERMISSION, request_name(code)
                 assert "POCKETMQ_MEMBER_SECRET_FILE" in str(reply.remark)
+                assert ("strangers_read_routes" in str(reply.remark)) == (code in ROUTES)
                 assert not reply.body
-            else:
-                assert reply.code != ResponseCode.NO_PERMISSION
-                assert SECRET.value not in bytes(reply.body_view)
-        assert told(server) == before
+                assert not reply.fields
+            assert told(server) == before, request_name(code)
 
-        route = await tried(channel, RequestCode.GET_ROUTEINFO_BY_TOPIC)
-        assert route.code in (ResponseCode.SUCCESS, ResponseCode.TOPIC_NOT_EXIST)
+        list_of_all = RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER
+        assert (b"TopicA" in bytes((await tried(channel, list_of_all)).body_view)) == reads_routes
+        member = await member_of(network).connect(server.address, Dispatcher())
+        assert b"TopicA" in bytes((await tried(member, list_of_all)).body_view)
+
         wrong = await tried(channel, RequestCode.PROVE_MEMBER)
         assert wrong.code == ResponseCode.NO_PERMISSION
         await eventually(lambda: not channel.is_open, "it is hung up on")
         assert told(server) == before
-
-
-async def test_whatever_a_stranger_may_ask_a_nameserver_only_reads() -> None:
-    async with guarded_nameserver() as (server, network):
-        channel = await network.connect(server.address, Dispatcher())
-        before = told(server)
-        for code in NAMESERVER_OPEN - {RequestCode.PROVE_MEMBER}:
-            await tried(channel, code)
-            assert told(server) == before, code
 
 
 async def test_a_stranger_changes_and_reads_nothing_at_a_controller() -> None:

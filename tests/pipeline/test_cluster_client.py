@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
+from pathlib import Path
 
 import pytest
 
+from pocketmq.operation.membership.doors import PROOF, guarded
+from pocketmq.operation.membership.members import Members
+from pocketmq.operation.membership.network import MemberNetwork
+from pocketmq.operation.membership.options import MEMBER_VARIABLE, SecretFile
 from pocketmq.pipeline.errors import NameServersAwayError
 from pocketmq.pipeline.topics.cluster_client import Access, ClusterClient
 from pocketmq.pipeline.topics.settings import ReadSettings
@@ -17,9 +23,11 @@ from pocketmq.protocol.bodies.route import (
     TopicRouteData,
 )
 from pocketmq.protocol.body import encode_body
+from pocketmq.protocol.budget import Budget
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command, Encoding
 from pocketmq.protocol.dispatch import Dispatcher, Peer, Reply
+from pocketmq.protocol.errors import BrokerError
 from support.tls import own_pair, tcp_over_tls
 from support.wire_pair import served
 
@@ -73,6 +81,34 @@ async def test_another_certificate_than_the_trusted_one_is_refused() -> None:
         with pytest.raises(NameServersAwayError):
             await client.topics()
         await client.remoting.close()
+
+
+async def test_a_cluster_for_members_is_read_with_its_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = tmp_path / "secret"
+    secret.touch(0o600)
+    secret.write_text("a secret of a cluster, of 32 bytes at least")
+    members = Members(SecretFile(secret))
+    dispatcher = guarded(members, PROOF, Budget)
+    dispatcher.register(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, topics_of_a_name_server)
+    async with served(MemberNetwork(tcp_over_tls(), members), dispatcher) as (_, address):
+        told = {"nameServer": address, "topic": "T", "retries": "0", "tls": "true"}
+        stranger = ClusterClient(ReadSettings(told).access)
+        with pytest.raises(BrokerError, match=MEMBER_VARIABLE):
+            await stranger.topics()
+        await stranger.remoting.close()
+
+        member = ClusterClient(ReadSettings({**told, "memberSecretFile": str(secret)}).access)
+        assert await member.topics() == ["T"]
+        await member.remoting.close()
+
+        monkeypatch.setenv(MEMBER_VARIABLE, str(secret))
+        found = pickle.loads(pickle.dumps(ReadSettings(told).access))  # as Spark sends it
+        monkeypatch.delenv(MEMBER_VARIABLE)  # executors have another environment
+        executor = ClusterClient(found)
+        assert await executor.topics() == ["T"]
+        await executor.remoting.close()
 
 
 async def test_routes_of_many_topics_take_one_question_for_the_cluster() -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import secrets
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from pocketmq.client import Admin, Message, Producer
+from pocketmq.client import Admin, Message, Producer, SendFailedError
 from pocketmq.client.config import ClientOptions
 from pocketmq.cluster.folder import MEMBER_FILE
 from pocketmq.cluster.steering.errors import WrongClusterError
+from pocketmq.cluster.steering.shape import Mode
 from pocketmq.operation.membership.members import Members
 from pocketmq.operation.membership.network import MemberNetwork
 from pocketmq.operation.membership.options import MEMBER_VARIABLE
@@ -19,14 +21,19 @@ from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.errors import BrokerError, ConnectError
 from pocketmq.protocol.member_proof import Secret, Secrets
 from pocketmq.protocol.transport.tcp import TcpNetwork
-from pocketmq.runtime.errors import ConfigError
+from pocketmq.runtime.errors import ConfigError, PocketMQError
 from pocketmq.testing.cluster import Cluster, start_cluster
-from support.eventually import PATIENCE_MS, eventually
+from support.eventually import PATIENCE_MS, PATIENCE_S, eventually
 
 
 def secured(cluster: Cluster) -> ClientOptions:
     """Options of a client that proves nothing."""
-    return {"nameservers": cluster.nameservers, "tls": True, "tls_ca_file": cluster.ca_file}
+    return {
+        "nameservers": cluster.nameservers,
+        "tls": True,
+        "tls_ca_file": cluster.ca_file,
+        "api_timeout_ms": PATIENCE_MS,
+    }
 
 
 def say_a_value(cluster: Cluster) -> None:
@@ -35,29 +42,116 @@ def say_a_value(cluster: Cluster) -> None:
         assert admin.get_kv("ORDER_TOPIC_CONFIG", "orders") == "broker-a:1"
 
 
-async def test_threads_prove_who_they_are_and_strangers_change_nothing(
+def send(cluster: Cluster, body: bytes) -> None:
+    with cluster.sync.producer(send_timeout_ms=PATIENCE_MS) as producer:
+        producer.send(Message("orders", body))
+
+
+def send_and_receive(cluster: Cluster, body: bytes, **options: Any) -> None:
+    """By clients of the cluster's own."""
+    with (
+        cluster.sync.consumer("billing", "orders", **options) as consumer,
+        cluster.sync.producer(send_timeout_ms=PATIENCE_MS, **options) as producer,
+    ):
+        producer.send(Message("orders", body))
+        received = None
+        while received != body:  # each is received once by the group
+            received = consumer.receive(limit_s=PATIENCE_S).body
+
+
+async def test_threads_prove_who_they_are_and_strangers_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with start_cluster(
         tls=True, members_must_prove=True, clock="manual", data=tmp_path / "data"
     ) as cluster:
         topic = await cluster.create_topic("orders")
-        async with Producer("shop", send_timeout_ms=PATIENCE_MS, **secured(cluster)) as producer:
-            await producer.send(Message(topic, b"needs no secret"))
+        member: ClientOptions = {
+            **secured(cluster),
+            "member_secret_file": cluster.member_secret_file,
+        }
+        async with Producer("shop", send_timeout_ms=PATIENCE_MS, **member) as producer:
+            await producer.send(Message(topic, b"of a member"))
         await asyncio.to_thread(say_a_value, cluster)
 
-        async with Admin(**secured(cluster), api_timeout_ms=PATIENCE_MS) as stranger:
+        async with Producer("shop", send_timeout_ms=PATIENCE_MS, **secured(cluster)) as producer:
+            with pytest.raises(PocketMQError, match=f"{MEMBER_VARIABLE}.*strangers_read_routes"):
+                await producer.send(Message(topic, b"of a stranger"))
+        async with Admin(**secured(cluster)) as stranger:
+            with pytest.raises(BrokerError, match=MEMBER_VARIABLE):
+                await stranger.brokers()
             with pytest.raises(BrokerError, match=MEMBER_VARIABLE):
                 await stranger.put_kv("ORDER_TOPIC_CONFIG", "orders", "elsewhere:1")
         monkeypatch.setenv(MEMBER_VARIABLE, str(cluster.member_secret_file))
-        async with Admin(**secured(cluster), api_timeout_ms=PATIENCE_MS) as member:
-            await member.put_kv("ORDER_TOPIC_CONFIG", "orders", "broker-a:2")
+        async with Admin(**secured(cluster)) as tool:
+            await tool.put_kv("ORDER_TOPIC_CONFIG", "orders", "broker-a:2")
+        monkeypatch.delenv(MEMBER_VARIABLE)
 
         # All of it again after a kill and a move of the time.
         await cluster.kill("nameserver-1")
         await cluster.restart("nameserver-1")
         await cluster.advance(minutes=2)
         await asyncio.to_thread(say_a_value, cluster)
+        await asyncio.to_thread(send, cluster, b"later")
+
+
+async def test_strangers_read_routes_where_nameservers_let_them(tmp_path: Path) -> None:
+    with start_cluster(
+        tls=True, members_must_prove=True, strangers_read_routes=True, data=tmp_path / "data"
+    ) as cluster:
+        topic = await cluster.create_topic("orders")
+        async with Producer("shop", send_timeout_ms=PATIENCE_MS, **secured(cluster)) as producer:
+            await producer.send(Message(topic, b"needs no secret"))
+        async with Admin(**secured(cluster)) as stranger:
+            assert set(await stranger.brokers()) == {"broker-a"}
+            with pytest.raises(BrokerError, match=MEMBER_VARIABLE):
+                await stranger.put_kv("ORDER_TOPIC_CONFIG", "orders", "elsewhere:1")
+
+
+@pytest.mark.parametrize(
+    "mode", ["in-process", pytest.param("processes", marks=pytest.mark.cluster)]
+)
+def test_all_locks_at_once_let_in_who_has_all_keys(tmp_path: Path, mode: Mode) -> None:
+    shop, rules = ("shop", "secret"), [("shop", "Topic:*", "Pub,Sub"), ("shop", "Group:*", "Sub")]
+    with start_cluster(
+        users=dict([shop]),
+        acl=rules,
+        tls=True,
+        members_must_prove=True,
+        mode=mode,
+        data=tmp_path / "data",
+    ) as cluster:
+        topic = cluster.sync.create_topic("orders")
+        send_and_receive(cluster, b"right", credentials=shop)
+
+        patience = {"send_timeout_ms": PATIENCE_MS}
+        for credentials, why in (
+            (("shop", "wrong"), "check signature failed"),
+            (("nobody", "secret"), "nobody"),
+        ):
+            with (
+                cluster.sync.producer("p", credentials=credentials, **patience) as producer,
+                pytest.raises(SendFailedError, match=why),
+            ):
+                producer.send(Message(topic, b"wrong key"))
+        # Its key is right, and it does not know the secret.
+        stranger = {"credentials": shop, "member_secret_file": None, **patience}
+        with (
+            cluster.sync.producer("s", **stranger) as producer,
+            pytest.raises(PocketMQError, match=MEMBER_VARIABLE),
+        ):
+            producer.send(Message(topic, b"of a stranger"))
+        in_plaintext = {**stranger, "tls": False}
+        with (
+            pytest.raises(PocketMQError),
+            cluster.sync.producer("t", **in_plaintext) as producer,
+        ):
+            producer.send(Message(topic, b"in plaintext"))
+
+        with cluster.sync.admin() as admin:
+            bounds = admin.topic_stats(topic)
+        assert sum(each.max_offset for each in bounds.values()) == 1, "nobody else's was stored"
+        send_and_receive(cluster, b"right again", credentials=shop)
 
 
 async def test_running_threads_use_a_secret_that_was_changed(tmp_path: Path) -> None:

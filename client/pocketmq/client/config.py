@@ -68,6 +68,7 @@ class ClientOptions(TypedDict, total=False):
     tls: bool | ssl.SSLContext | None
     tls_ca_file: Path | str | None
     tls_server_name: str | None
+    member_secret_file: Path | str | None
     client_ip: str | None
     instance_name: str
     unit_name: str | None
@@ -104,6 +105,9 @@ class ClientConfig:
     POCKETMQ_TLS_CA_FILE. Without one any server is taken, as by RocketMQ's clients."""
     tls_server_name: str | None = None
     """Name that servers' certificates must be for; by default names are not looked at."""
+    member_secret_file: Path | str | None = None
+    """Prove to nameservers and brokers to be a member of their cluster, over TLS (docs/members.md);
+    by default the environment's POCKETMQ_MEMBER_SECRET_FILE."""
     client_ip: str = ""
     """First part of the client id; by default the address from which name servers are reached."""
     instance_name: str = DEFAULT_INSTANCE_NAME
@@ -160,6 +164,7 @@ class ClientConfig:
             tls=options.get("tls"),
             ca_file=options.get("tls_ca_file"),
             server_name=options.get("tls_server_name"),
+            member_secret_file=options.get("member_secret_file"),
         )
         return cls(**given)  # type: ignore[arg-type]  # the names were checked just above
 
@@ -191,34 +196,41 @@ def network_of(
     tls: bool | ssl.SSLContext | None = None,
     ca_file: Path | str | None = None,
     server_name: str | None = None,
+    member_secret_file: Path | str | None = None,
 ) -> Network:
     """The network that a client uses: its own, or sockets, with TLS as it or the environment says.
 
-    Where the environment names a cluster's secret, the client proves that it is a member: some
-    requests of tools to nameservers and controllers are members' alone (`members_must_prove`).
+    Where it or the environment names a cluster's secret, the client proves that it is a member:
+    with `members_must_prove` nameservers and controllers answer nobody else.
     Clients that say the same share one: by it and the client id they share their connections.
 
     Raises:
         ConfigError: a file or a word cannot be used, or options contradict each other.
     """
     if network is not None:
-        if tls or ca_file or server_name:
-            raise ConfigError("tls", "the network that is given says already how it connects")
+        if tls or ca_file or server_name or member_secret_file:
+            option = "tls" if tls or ca_file or server_name else "member_secret_file"
+            raise ConfigError(option, "the network that is given says already how it connects")
         return network
     sockets = _sockets(env, tls=tls, ca_file=ca_file, server_name=server_name)
-    name = env.get(MEMBER_VARIABLE, "").strip()
-    if not name:
+    path = member_secret_path(member_secret_file, env)
+    if path is None:
         return sockets
-    path = Path(name).expanduser()
     try:
         found = path.stat()
     except OSError as exc:
         raise ConfigError(
             "member_secret_file",
             f"{path} cannot be read: {exc.strerror or exc}",
-            origin=f"environment {MEMBER_VARIABLE}",
+            origin="" if member_secret_file else f"environment {MEMBER_VARIABLE}",
         ) from exc
     return _proving(sockets, path, (found.st_ino, found.st_mtime_ns, found.st_mode))
+
+
+def member_secret_path(given: Path | str | None, env: Mapping[str, str]) -> Path | None:
+    """The file with a cluster's secret: what the caller says, else what the environment says."""
+    name = given or env.get(MEMBER_VARIABLE, "").strip()
+    return Path(name).expanduser() if name else None
 
 
 def _sockets(

@@ -38,6 +38,7 @@ async def local_cluster(
     host: str = "127.0.0.1",
     tls: bool = False,
     members_must_prove: bool = False,
+    strangers_read_routes: bool = False,
     users: Path | None = None,
     data: Path | None = None,
     broker_arguments: Sequence[str] = (),
@@ -54,7 +55,10 @@ async def local_cluster(
         host: Address on which all of them listen, such as `::1`.
         tls: TLS on every port, and nothing else; clients trust `cluster.spec.tls.certificate`.
         members_must_prove: With `tls`: nameservers, controllers and replication take requests of
-            the cluster's own processes only, but for what clients need.
+            processes only that know the cluster's secret; clients are given
+            `member_secret_file=cluster.spec.member_secret`.
+        strangers_read_routes: With `members_must_prove`: nameservers tell everybody routes,
+            clusters and names of topics, for clients that know no secret.
         users: TOML or JSON file with users and rules (docs/security.md): brokers then check every
             request.
         data: Folder for stores and logs; by default they are removed at the end.
@@ -73,6 +77,7 @@ async def local_cluster(
         host=host,
         tls=tls,
         members_must_prove=members_must_prove,
+        strangers_read_routes=strangers_read_routes,
         users=users,
         any_port=True,
         clock=clock,

@@ -82,8 +82,13 @@ class ClusterOptions:
     )
     members_must_prove: bool = option(
         False,
-        help="With tls: nameservers, controllers and replication take requests of the cluster's "
-        "own processes only, but for what clients need.",
+        help="With tls: nameservers, controllers and replication take requests of processes only "
+        "that know the cluster's secret.",
+    )
+    strangers_read_routes: bool = option(
+        False,
+        help="With members_must_prove: nameservers answer routes, clusters and names of topics to "
+        "everybody, for clients that cannot prove anything, such as RocketMQ's.",
     )
     users: Path | None = option(
         None,
@@ -134,6 +139,8 @@ class ClusterOptions:
             raise ValueError("--acting-master needs --slaves 1 or more: nobody could act")
         if self.members_must_prove and not self.tls:
             raise ValueError("--members-must-prove needs --tls: a proof is one of a TLS connection")
+        if self.strangers_read_routes and not self.members_must_prove:
+            raise ValueError("--strangers-read-routes needs --members-must-prove")
         if self.brokers < 0:
             raise ValueError(f"{self.brokers} brokers are too few; write 0 or more")
         if self.clock not in ("real", "manual"):  # a program without types may hand over anything
@@ -214,6 +221,8 @@ def cluster_spec(
     secret = data / MEMBER_FILE if options.members_must_prove else None
     if secret is not None:
         common += ["--members-must-prove", "--member-secret-file", str(secret)]
+    # Of nameservers alone, which are all that it means something to.
+    to_strangers = ["--strangers-read-routes"] if options.strangers_read_routes else []
     # RocketMQ's options of these names; without them nameservers return no acting master.
     shown = ["--support-acting-master", "--notify-min-broker-id-changed"]
     nameservers = tuple(
@@ -226,6 +235,7 @@ def cluster_spec(
                 *("--port", str(0 if options.any_port else options.nameserver_port + at)),
                 *("--kv-config-path", str(data / name / "kvConfig.json"), *common),
                 *(shown if options.acting_master else ()),
+                *to_strangers,
             ),
         )
         for at, name in enumerate(nameserver_names(options.nameservers))

@@ -30,7 +30,7 @@ from pocketmq.operation.events.roles import BrokerForgotten, BrokerRegistered, F
 from pocketmq.operation.events.sink import NO_EVENTS, EventSink
 from pocketmq.operation.grpc_ports.door import GrpcDoor
 from pocketmq.operation.grpc_ports.requests import ProxyAddress
-from pocketmq.operation.membership.doors import NAMESERVER_OPEN, guarded
+from pocketmq.operation.membership.doors import guarded, nameserver_open
 from pocketmq.operation.membership.members import Members
 from pocketmq.operation.option_updates import options_writer
 from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
@@ -64,6 +64,7 @@ class NameServer:
         kv_storage: Where the KV configuration is kept, if not in `config.kv_config_path`.
         events: Takes what happens here.
         members: Who has proven to be a member; None: everybody is taken for one.
+        strangers_read_routes: Whether others may ask for routes, clusters and names of topics.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class NameServer:
         budget: Budget = DEFAULT_BUDGET,
         events: EventSink = NO_EVENTS,
         members: Members | None = None,
+        strangers_read_routes: bool = False,
     ) -> None:
         self.config = config
         self.options = LiveOptions(
@@ -123,7 +125,8 @@ class NameServer:
             initial_delay_s=profile.nameserver.scan_initial_delay_ms / 1000,
         )
         knows = known_in(profile.release)
-        self.dispatcher = guarded(members, NAMESERVER_OPEN, self._budget, knows)
+        is_open = nameserver_open(strangers_read_routes=strangers_read_routes)
+        self.dispatcher = guarded(members, is_open, self._budget, knows)
         self.proxies = KnownProxies()
         self._grpc_door = GrpcDoor("nameserver", network, self._known_proxies)
         self.dispatcher.http2 = self._grpc_door

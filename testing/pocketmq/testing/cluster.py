@@ -57,7 +57,6 @@ from pocketmq.client.consumer.consuming.listener import MessageListener
 from pocketmq.client.consumer.progress import skipped
 from pocketmq.client.instances import runs_clients
 from pocketmq.cluster.durations import as_number, as_seconds
-from pocketmq.cluster.keys.member_secret import as_member
 from pocketmq.cluster.steering.access import ClusterAccess, Rule
 from pocketmq.cluster.steering.cluster_control import ClusterControl
 from pocketmq.cluster.steering.errors import (
@@ -75,7 +74,6 @@ from pocketmq.operation.control.processor import real_us
 from pocketmq.operation.faults.rule import Deed, FaultRule, Firing, WrongFaultError, check_deed
 from pocketmq.protocol.scalars import MessageType
 from pocketmq.protocol.signing import Credentials
-from pocketmq.protocol.transport.tcp import TcpNetwork
 from pocketmq.runtime.addresses import host_of
 from pocketmq.runtime.errors import CallerError, ConfigError, DiskError, PocketMQError
 from pocketmq.runtime.loop_thread import LoopThread
@@ -165,7 +163,7 @@ class Cluster:
 
     @property
     def member_secret_file(self) -> Path:
-        """What an `Admin` that changes nameservers needs, by `POCKETMQ_MEMBER_SECRET_FILE`.
+        """What clients need as `member_secret_file`, or as `POCKETMQ_MEMBER_SECRET_FILE`.
 
         Raises:
             WrongClusterError: Nobody proves anything here.
@@ -722,12 +720,6 @@ class SyncCluster:
     def admin(self, **options: Any) -> sync.Admin:
         """An admin client, to be used in `with`; it may do all."""
         options.setdefault("credentials", self._cluster.super_user)
-        roles = self._cluster.control.roles
-        secret_file = roles.member_secret_file
-        # Whoever changes nameservers must prove to be a member there, if anybody must. A network of
-        # its own, as it is used on another loop than the roles'.
-        if secret_file and not options.keys() & {"tls", "tls_ca_file", "network"}:
-            options["network"] = as_member(TcpNetwork(client_tls=roles.client_tls), secret_file)
         return sync.Admin(loop_thread=self._thread, **self._of_cluster(options))
 
     def consumer(
@@ -774,7 +766,7 @@ class SyncCluster:
         return made
 
     def _of_cluster(self, options: dict[str, Any]) -> dict[str, Any]:
-        """Let a client find the cluster, and speak TLS where it does."""
+        """Let a client find the cluster, speak TLS where it does, and be one of its members."""
         options.setdefault("nameservers", self.nameservers)
         options.setdefault("events", self._cluster.control.events.clients.sink)
         roles = self._cluster.control.roles
@@ -782,6 +774,9 @@ class SyncCluster:
         if is_secured and not options.keys() & {"tls", "tls_ca_file", "network"}:
             # A test that sets TLS or a network itself may test just that: a wrong CA, or plaintext.
             options.update(tls=True, tls_ca_file=roles.ca_file)
+            # Or a client without the secret: None.
+            if roles.member_secret_file is not None:
+                options.setdefault("member_secret_file", roles.member_secret_file)
         return options
 
     async def _hint(self) -> str:
@@ -843,6 +838,7 @@ def start_cluster(
     acl: Sequence[Rule] | None = None,
     tls: bool = False,
     members_must_prove: bool = False,
+    strangers_read_routes: bool = False,
     data: Path | None = None,
 ) -> Iterator[Cluster]:
     """Start a cluster for a `with` block; it begins when every nameserver knows every broker.
@@ -861,8 +857,11 @@ def start_cluster(
         super_users: The same of those that may do all.
         acl: What each of `users` may do, as `("shop", "Topic:orders", "Pub,Sub")`; None: all.
         tls: TLS on every port, and nothing else; `cluster.ca_file` is for its clients.
-        members_must_prove: With `tls`: nameservers and replication take requests of the cluster's
-            own roles only, but for what clients need (docs/members.md).
+        members_must_prove: With `tls`: nameservers and replication take requests of processes only
+            that know the cluster's secret (docs/members.md). Clients of `cluster.sync` know it;
+            `cluster.member_secret_file` is for others.
+        strangers_read_routes: With `members_must_prove`: nameservers tell everybody routes,
+            clusters and names of topics, for clients that know no secret.
         data: Folder for the stores; by default they are removed at the end.
 
     Raises:
@@ -881,6 +880,7 @@ def start_cluster(
         access=ClusterAccess.of(users, acl, super_users),
         tls=tls,
         members_must_prove=members_must_prove,
+        strangers_read_routes=strangers_read_routes,
     )
     # Not one of pytest's folders: the caller may have no pytest.
     folder = Path(tempfile.mkdtemp(prefix="pocketmq-")) if data is None else data

@@ -68,6 +68,7 @@ class RoleThreads:
             **asdict(TlsOptions() if own is None else only_tls(own)),
             members_must_prove=shape.members_must_prove,
             member_secret_file=self.member_secret_file,
+            strangers_read_routes=shape.strangers_read_routes,
         )
         self._roles: dict[str, RoleThread] = {}
         # Nameservers first: brokers get their addresses when they start, and the order is that of
@@ -246,6 +247,7 @@ class RoleThreads:
             self._profile,
             events=seams.events,
             members=seams.members,
+            strangers_read_routes=self._security.strangers_read_routes,
         )
 
     def proxy(self, seams: RoleSeams, port: int) -> Server:

@@ -39,6 +39,7 @@ _INI = {
     "pocketmq_noproc": "nameservers of the running cluster; else NAMESRV_ADDR, or 127.0.0.1:9876",
     "pocketmq_tls": "true or false: TLS on every port of a cluster, and nothing else",
     "pocketmq_members_must_prove": "true or false: with TLS, nameservers trust the cluster's roles",
+    "pocketmq_strangers_read_routes": "true or false: beside that, routes are told to everybody",
     "pocketmq_ca_file": "whom clients of pocketmq_noproc trust, from the ini file's folder on",
     "pocketmq_users": "file of users and rules, from the ini file's folder on; brokers then check",
 }
@@ -52,6 +53,7 @@ _DEFAULTS = {
     "pocketmq_noproc": "",
     "pocketmq_tls": "false",
     "pocketmq_members_must_prove": "false",
+    "pocketmq_strangers_read_routes": "false",
     "pocketmq_ca_file": "",
     "pocketmq_users": "",
 }
@@ -146,6 +148,7 @@ def pocketmq_cluster_factory(
             "host",
             "tls",
             "members_must_prove",
+            "strangers_read_routes",
         )
     }
     if (access := shape.access) is not None:
@@ -283,6 +286,7 @@ def _shape(config: pytest.Config, clock: ClockKind = "real") -> ClusterShape:
         access=_access(config),
         tls=_flag(config, "pocketmq_tls"),
         members_must_prove=_flag(config, "pocketmq_members_must_prove"),
+        strangers_read_routes=_flag(config, "pocketmq_strangers_read_routes"),
     )
 
 

@@ -100,6 +100,8 @@ class Director:
             any_port=True,
             tls=options.secure,
             members_must_prove=options.secure,
+            # Producers and consumers are no members: who knows the secret may do all there.
+            strangers_read_routes=options.secure,
             proxy=self._mode.name == "grpc",
             events=options.record is not None,
         )

@@ -54,6 +54,7 @@ class RoleProcesses:
             events=True,
             tls=shape.tls,
             members_must_prove=shape.members_must_prove,
+            strangers_read_routes=shape.strangers_read_routes,
         )
         access = shape.access
         if access is None:

@@ -42,6 +42,8 @@ class ClusterShape:
     """TLS on every port, and nothing else."""
     members_must_prove: bool = False
     """With TLS: nameservers and replication take requests of the cluster's own only."""
+    strangers_read_routes: bool = False
+    """But nameservers tell everybody routes, clusters and names of topics."""
 
     def __post_init__(self) -> None:
         for name, given, known in (
@@ -54,6 +56,12 @@ class ClusterShape:
         if self.members_must_prove and not self.tls:
             raise ConfigError(
                 "members_must_prove", "a proof is one of a TLS connection", advice="add tls=True"
+            )
+        if self.strangers_read_routes and not self.members_must_prove:
+            raise ConfigError(
+                "strangers_read_routes",
+                "nobody is a stranger here",
+                advice="add members_must_prove=True",
             )
         for name, count, least in (
             ("nameservers", self.nameservers, 1),

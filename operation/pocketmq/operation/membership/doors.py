@@ -1,7 +1,9 @@
 """`MemberDoor`: what a port answers whom, where members must prove who they are.
 
 port          everybody                           members, over a connection they have proven
-nameserver    routes, clusters, names of topics   everything
+nameserver    nothing; with                       everything
+              `strangers_read_routes` routes,
+              clusters, names of topics
 controller    nothing                             everything
 broker        what its users and rules allow      also what controllers, nameservers and other
                                                   replicas tell it, which nobody else may
@@ -29,20 +31,28 @@ log = structlog.get_logger()
 
 PROOF: Final = frozenset({RequestCode.GET_MEMBER_CHALLENGE, RequestCode.PROVE_MEMBER})
 
-NAMESERVER_OPEN: Final[frozenset[int]] = PROOF | {
-    RequestCode.GET_ROUTEINFO_BY_TOPIC,
-    RequestCode.GET_BROKER_CLUSTER_INFO,
-    RequestCode.GET_BROKER_MEMBER_GROUP,
-    RequestCode.GET_KV_CONFIG,  # which topics are ordered, where
-    RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
-    RequestCode.GET_TOPICS_BY_CLUSTER,
-    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS,
-    RequestCode.GET_UNIT_TOPIC_LIST,
-    RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST,
-    RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST,
-    RequestCode.GET_PROXIES,
-}
-"""What clients need, which RocketMQ's cannot prove anything for. All of it only reads."""
+ROUTES: Final[frozenset[int]] = frozenset(
+    {
+        RequestCode.GET_ROUTEINFO_BY_TOPIC,
+        RequestCode.GET_BROKER_CLUSTER_INFO,
+        RequestCode.GET_BROKER_MEMBER_GROUP,
+        RequestCode.GET_KV_CONFIG,  # which topics are ordered, where
+        RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
+        RequestCode.GET_TOPICS_BY_CLUSTER,
+        RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS,
+        RequestCode.GET_UNIT_TOPIC_LIST,
+        RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST,
+        RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST,
+        RequestCode.GET_PROXIES,
+    }
+)
+"""What clients ask a nameserver. All of it only reads; RocketMQ's clients cannot prove anything."""
+
+
+def nameserver_open(*, strangers_read_routes: bool) -> frozenset[int]:
+    """What everybody may ask a nameserver."""
+    return PROOF | ROUTES if strangers_read_routes else PROOF
+
 
 CONTROLLER_OPEN: Final[frozenset[int]] = PROOF
 """No client asks a controller."""
@@ -57,6 +67,11 @@ OF_MEMBERS_AT_BROKER: Final = frozenset(
 )
 """Who sends one of them can have a broker follow whom he likes. A member needs no user for them:
 controllers and nameservers have none."""
+
+
+_FOR_OTHERS: Final = (
+    ", or, for clients that cannot prove anything, the nameservers strangers_read_routes"
+)
 
 
 class MemberDoor:
@@ -79,7 +94,7 @@ class MemberDoor:
             BadRequestError: it is for members, and this peer has not proven to be one.
         """
         code = request.code
-        # Check the code first: nearly all requests at a nameserver are for routes.
+        # Check the code first: where routes are open, nearly all requests are for them.
         if self._is_open(code) or peer in self._members:
             return
         if self._is_first(code):
@@ -87,8 +102,9 @@ class MemberDoor:
         # Refuse instead of closing: the user of a tool without the secret reads what to do.
         raise BadRequestError(
             f"{request_name(code)} is for members of the cluster, and this connection has not"
-            " proven to be one's: give the role members_must_prove, the cluster's"
-            " member_secret_file and TLS, or a command POCKETMQ_MEMBER_SECRET_FILE",
+            " proven to be one's: give a role members_must_prove, the cluster's"
+            " member_secret_file and TLS, a client or command POCKETMQ_MEMBER_SECRET_FILE and TLS"
+            f"{_FOR_OTHERS if code in ROUTES else ''}",
             code=ResponseCode.NO_PERMISSION,
         )
 

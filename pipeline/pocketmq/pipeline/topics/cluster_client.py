@@ -9,12 +9,16 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
 from pocketmq.client.api import ClientApi
 from pocketmq.client.config import ENCODINGS, credentials_of
 from pocketmq.client.name_servers import NameServers
 from pocketmq.client.routes import publish_queues, subscribe_queues
+from pocketmq.operation.membership.members import Members
+from pocketmq.operation.membership.network import MemberNetwork
+from pocketmq.operation.membership.options import SecretFile
 from pocketmq.operation.tls.contexts import client_tls
 from pocketmq.pipeline.errors import NameServersAwayError, TopicAwayError, near
 from pocketmq.pipeline.topics.block_reads import BlockNetwork
@@ -41,6 +45,7 @@ from pocketmq.protocol.headers.route import (
 )
 from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.protocol.transport.channel import Channel
+from pocketmq.protocol.transport.network import Network
 from pocketmq.protocol.transport.remoting import RemotingClient
 from pocketmq.runtime.addresses import (
     address_text,
@@ -95,6 +100,8 @@ class Access:
     reads a topic already knows that it exists."""
     tls: Tls | None = None
     """None: in plaintext."""
+    member_secret_file: str = ""
+    """What the cluster's members know, if they must prove that they are (docs/members.md)."""
 
     def reached(self, address: str) -> str:
         """Where a broker is from here, by option `advertise`; of hosts without a port, too."""
@@ -105,6 +112,17 @@ class Access:
             if not has_port(told) and without_brackets(told) == host_of(address):
                 return address_text(reached, split_address(address)[1])
         return address
+
+    def network(self) -> Network:
+        """Sockets whose connections are as the cluster wants them.
+
+        Raises:
+            ConfigError: A file cannot be used.
+        """
+        sockets = self.tls.network() if self.tls is not None else BlockNetwork()
+        if not self.member_secret_file:
+            return sockets
+        return MemberNetwork(sockets, Members(SecretFile(Path(self.member_secret_file))))
 
     def client(self) -> ClusterClient:
         """This process's client for the cluster; made on first use and kept."""
@@ -130,7 +148,7 @@ class ClusterClient:
         self.access = access
         self.clock = SystemClock()
         self.remoting = RemotingClient(
-            access.tls.network() if access.tls is not None else BlockNetwork(),
+            access.network(),
             Dispatcher(),
             encoding=ENCODINGS[access.encoding],
             connect_timeout_s=access.timeout_s,

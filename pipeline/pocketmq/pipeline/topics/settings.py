@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Final
 
-from pocketmq.client.config import NAMESRV_ADDR, trusting
+from pocketmq.client.config import NAMESRV_ADDR, member_secret_path, trusting
 from pocketmq.pipeline.options import offsets, schema
 from pocketmq.pipeline.options.offsets import EARLIEST, LATEST, Position
 from pocketmq.pipeline.options.options import Option, Options
@@ -62,6 +62,11 @@ COMMON: Final = (
         "the driver's `POCKETMQ_TLS_CA_FILE`. Without one any server is taken.",
     ),
     Option("tlsServerName", "Name that servers' certificates must be for."),
+    Option(
+        "memberSecretFile",
+        "File with the secret of a cluster whose members must prove who they are, on driver and "
+        "executors; by default the driver's `POCKETMQ_MEMBER_SECRET_FILE`.",
+    ),
 )
 
 WHAT: Final = (
@@ -196,6 +201,7 @@ def access_of(options: Options, *, is_patient: bool = False) -> Access:
         tuple(advertised),
         is_patient,
         _tls(options),
+        str(member_secret_path(options.text("memberSecretFile"), os.environ) or ""),
     )
 
 

@@ -197,6 +197,13 @@ def up(
             help="With --tls: nameservers, controllers and replication serve the cluster only.",
         ),
     ] = None,
+    strangers_read_routes: Annotated[
+        bool | None,
+        typer.Option(
+            "--strangers-read-routes",
+            help="But nameservers tell everybody routes and names of topics.",
+        ),
+    ] = None,
     users: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Users and rules: brokers then check every request."),
@@ -278,6 +285,7 @@ def up(
         "host": host,
         "tls": tls,
         "members_must_prove": members_must_prove,
+        "strangers_read_routes": strangers_read_routes,
         "users": users,
         "any_port": any_port,
         "data": data,
