@@ -74,3 +74,12 @@ def test_an_acting_master_is_told_to_name_servers_masters_and_slaves() -> None: 
     assert "--support-acting-master" not in plain.nameservers[0].command()
     with pytest.raises(ConfigError, match="--acting-master needs --slaves 1 or more"):
         load(ClusterOptions, {"acting_master": True}, {})
+
+
+def test_name_servers_alone_are_told_to_let_strangers_read_routes() -> None:
+    options = ClusterOptions(tls=True, members_must_prove=True, strangers_read_routes=True)
+    spec = cluster_spec(options, DATA)
+    assert "--strangers-read-routes" in spec.nameservers[0].arguments
+    assert "--strangers-read-routes" not in spec.brokers[0].arguments
+    with pytest.raises(ConfigError, match="--strangers-read-routes needs --members-must-prove"):
+        load(ClusterOptions, {"strangers_read_routes": True}, {})
