@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shutil
 import ssl
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +15,7 @@ from pocketmq.operation.tls.contexts import client_tls
 from pocketmq.protocol.budget import Budget
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.errors import ConnectError
+from pocketmq.protocol.transport import channel as channel_module
 from pocketmq.protocol.transport import network as network_module
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.line_transport import LineTransport
@@ -23,6 +26,7 @@ from pocketmq.protocol.transport.tls.line import TlsTransport
 from pocketmq.protocol.transport.tls.server_tls import ServerTls
 from support.eventually import PATIENCE_S, eventually
 from support.own_logs import own_logs
+from support.renegotiation import DATA, HANDSHAKE, NO_RENEGOTIATION, AskingPeer
 from support.tls import HALF_HELLO, own_pair, server_tls, trusting
 from support.wire_pair import Echo, RawPeer, Word, connected, request_bytes, served
 
@@ -259,6 +263,71 @@ async def test_rubbish_after_the_handshake_ends_that_connection_alone() -> None:
         await the_echo(other)
 
 
+@pytest.mark.parametrize(("peers", "times"), [(1_000, 1), (1, 1_000)])
+async def test_a_thousand_renegotiations_are_refused_and_nobody_else_notices(
+    tmp_path: Path, peers: int, times: int
+) -> None:
+    tls = server_tls()
+    asking: list[AskingPeer] = []
+    async with (
+        permissive(tls=tls) as (listener, address),
+        connected(TcpNetwork(), address) as plain,
+        connected(TcpNetwork(client_tls=trusting()), address) as secured,
+    ):
+        for _ in range(peers):
+            peer = await AskingPeer.connect(address, tmp_path)
+            asking.append(peer)
+            for _ in range(times):
+                peer.ask()
+                # In their midst, the others are answered.
+                if peer._sent % 20 == 0:
+                    await the_echo(plain)
+                    await the_echo(secured)
+            for _ in range(times):
+                assert await peer.hear() == NO_RENEGOTIATION
+            assert len(tls.handshakes) == 0, "none has begun"
+            await the_echo(plain)
+        # Nobody has waited for another handshake: each connection is as it was.
+        assert len(listener.channels.all) == peers + 2
+        for peer in (asking[0], asking[-1]):
+            peer.say(DATA, request_bytes(word="still here"))
+            kind, said = await peer.hear()
+            assert kind == DATA
+            assert b"still here" in said
+        for peer in asking:
+            await peer.close()
+        await eventually(lambda: len(listener.channels.all) == 2, "all to be forgotten")
+        await the_echo(plain)
+        await the_echo(secured)
+
+
+async def test_of_a_peer_that_asks_and_does_not_listen_reading_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each refusal is as long as the question, and would stay in memory until it is read."""
+    monkeypatch.setattr(channel_module, "HIGH_WATER_BYTES", 64 * 1024)
+    async with (
+        permissive() as (listener, address),
+        connected(TcpNetwork(), address) as plain,
+    ):
+        await the_echo(plain)
+        peer = await AskingPeer.connect(address, tmp_path)
+        await eventually(lambda: len(listener.channels.all) == 2, "the connection")
+        *_, accepted = listener.channels.all
+        transport = accepted._transport
+        assert transport is not None
+        async with asyncio.timeout(PATIENCE_S):
+            while not accepted._paused:
+                for _ in range(1_000):
+                    peer.say(HANDSHAKE, b"\x01\x00\x00\x00")  # all that OpenSSL looks at
+                await the_echo(plain)
+        assert transport.get_write_buffer_size() < 2 * 1024 * 1024
+        await the_echo(plain)
+        await peer.close()
+        await eventually(lambda: len(listener.channels.all) == 1, "the end of the connection")
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is missing")
 async def test_nothing_is_renegotiated() -> None:
     """A client of TLS 1.2 that asks for another handshake, as `openssl s_client`'s R does."""
     async with permissive() as (listener, address):
