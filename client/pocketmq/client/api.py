@@ -167,7 +167,11 @@ class ClientApi:
             except RemotingError as exc:
                 failure = exc
                 names.failed(address)
-        raise NoNameServerError(tuple(names.addresses)) from failure
+        # Where nobody listens, the addresses say it all. A certificate or a proof that was refused
+        # is something else to mend.
+        is_away = failure is None or isinstance(failure.__cause__, ConnectionRefusedError)
+        reason = "" if is_away else str(failure)
+        raise NoNameServerError(tuple(names.addresses), reason) from failure
 
     async def route(self, topic: str) -> TopicRouteData | None:
         """Where a topic's queues are; None when the name server knows no route (P-11).

@@ -112,6 +112,9 @@ async def _is_manual(broker: ControlledProcess) -> bool:
 
 
 def _silent_nameserver(address: str, exc: Exception) -> Check:
+    # It runs, and its refusal says what is missing.
+    if isinstance(exc, BrokerError):
+        return Check("nameserver", address, "wrong", str(exc), "give what it asks for")
     advice = f"start it (`pocketmq nameserver --port {address.rpartition(':')[2]}`), or correct -n"
     return Check("nameserver", address, "wrong", str(exc), advice)
 

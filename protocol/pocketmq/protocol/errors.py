@@ -117,16 +117,23 @@ class FilterError(ClientError):
 
 
 class NoNameServerError(ClientError):
-    """No name server is configured, or none of them answers (P-15)."""
+    """No name server is configured, or none of them answers (P-15).
+
+    Args:
+        addresses: Of those that are configured.
+        reason: What the last one of them lacked, if it is more than that nobody listens there.
+    """
 
     code = ClientErrorCode.NO_NAME_SERVER
 
-    def __init__(self, addresses: tuple[str, ...] = ()) -> None:
+    def __init__(self, addresses: tuple[str, ...] = (), reason: str = "") -> None:
         self.addresses = addresses
+        self.reason = reason
         what = f"none of {', '.join(addresses)} answers" if addresses else "none is configured"
         super().__init__(
             f"no name server: {what}; start a cluster with `pocketmq up`, or set the address "
             "(nameservers=..., NAMESRV_ADDR=host:port;host:port)"
+            f"{'; ' if reason else ''}{reason}"
         )
 
 

@@ -25,7 +25,7 @@ from pocketmq.cluster.control_address.declarations import MAX_SPEED, Advance, Cl
 from pocketmq.cluster.durations import parse_duration_ms
 from pocketmq.cluster.steering.errors import TooFarError
 from pocketmq.cluster.steering.shape import MAX_ADVANCE_S
-from pocketmq.protocol.errors import NoNameServerError
+from pocketmq.protocol.errors import BrokerError, NoNameServerError
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import CallerError, ClockMemberError
 from pocketmq.runtime.manual_time import lock_step
@@ -119,7 +119,8 @@ def advance(
             members = await reachable(everyone, silent.append)
             # If nobody answers, one error says more than the list of all.
             if len(silent) == len(everyone):
-                raise NoNameServerError(tuple(where))
+                # Who refuses says what is missing, and is no wrong address.
+                raise next(filter(_is_refusal, silent), NoNameServerError(tuple(where)))
             for error in silent:
                 left_out(error)
             # RocketMQ's own roles and PocketMQ's on real time answer, but cannot be moved.
@@ -155,7 +156,7 @@ def show_clocks(output: Output = None, nameservers: Nameservers = DEFAULT_NAMESE
 
     views = run(command())
     # If nobody answers, the address is probably wrong.
-    if all(each.kind is None for each in views):
+    if all(each.kind is None and each.refused is None for each in views):
         raise NoNameServerError(tuple(where))
     show(output, [asdict(each) for each in views], clock_table(views))
 
@@ -171,12 +172,14 @@ class ClockView:
     """`real` or `manual`; None when the process does not answer."""
     next_in_s: float | None = None
     """Seconds to the next deadline of a manual clock."""
+    refused: str | None = None
+    """Why the process does not tell its time, although it answers."""
 
     @property
     def state(self) -> str:
         """For people."""
         if self.kind is None:
-            return "no answer"
+            return self.refused or "no answer"
         if self.kind == "real":
             return "real"
         due = "nothing due" if self.next_in_s is None else f"next in {self.next_in_s:g} s"
@@ -279,11 +282,16 @@ def moment_text(time_ms: int) -> str:
     return moment.isoformat(sep=" ", timespec="milliseconds") + "Z"
 
 
+def _is_refusal(error: ClockMemberError) -> bool:
+    return isinstance(error.__cause__, BrokerError)
+
+
 async def _look_at(member: ControlledProcess) -> ClockView:
     try:
         clock = await member.clock()
-    except ClockMemberError:
-        return ClockView(member.name, member.address)
+    except ClockMemberError as exc:
+        refused = exc.reason if _is_refusal(exc) else None
+        return ClockView(member.name, member.address, refused=refused)
     if not clock.manual:
         return ClockView(member.name, member.address, clock.now_ms, "real")
     due_ms = clock.next_deadline_ms
