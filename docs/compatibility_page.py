@@ -153,6 +153,7 @@ RocketMQ 5, connect to a proxy: PocketMQ's own ([grpc.md](grpc.md)), or RocketMQ
 | all of `apache/rocketmq-clients`: Java's `rocketmq-client-java`, Python's `rocketmq-python-client`, Go, C++, C#, Rust, Node.js | gRPC | 5 of 7, Java 5.2.0, Python 5.1.2, Go 5.1.4, Node.js 1.0.8 and Rust 5.0.0, work through PocketMQ's proxy ([13 features](grpc-sdks.md#what-each-sdk-does)), and tests run them with every change, Rust at night; C# and C++ were not tried with it. All of them work through RocketMQ's proxy 5.3.3 ([recipes/rocketmq-proxy](../recipes/rocketmq-proxy/README.md)). The ports of nameservers and brokers pass them on to a proxy; without one their error says what to install |
 
 Any of them may use TLS ([security.md](security.md)). Brokers can check users and rules as ACL 2.0 of RocketMQ 5.3 does, and in profile 4.9 accounts as ACL 1.0 does.
+Where [members must prove](members.md) who they are, RocketMQ's remoting clients need `strangersReadRoutes=true` at the nameservers.
 
 """.splitlines()  # noqa: E501
 

@@ -290,8 +290,9 @@ class Proxy(StartStop):
         self._refused_by.add(nameserver)
         log.warning(
             "proxy.not_announced", nameserver=nameserver, reason=str(exc),
-            advice="SDKs reach this port only, and tools do not see them: start the proxy with "
-            "--members-must-prove, --member-secret-file and --tls-enable (docs/members.md)",
+            advice="it gets no routes, unless strangers may read them, and nobody passes SDKs on to"
+            " it: start the proxy with --members-must-prove, --member-secret-file and --tls-enable"
+            " (docs/members.md)",
         )  # fmt: skip
 
     def _ended(self, client: Client) -> None:
