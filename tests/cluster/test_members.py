@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pocketmq.client import Admin, Message, Producer
-from pocketmq.client.config import CA_FILE_VARIABLE, TLS_VARIABLE, ClientOptions, network_of
+from pocketmq.client.config import CA_FILE_VARIABLE, TLS_VARIABLE, network_of
 from pocketmq.cluster.local import local_cluster
 from pocketmq.cluster.process import ChildProcess
 from pocketmq.cluster.spec import ClusterOptions, cluster_spec
@@ -27,23 +28,22 @@ async def test_who_knows_the_secret_is_answered_and_strangers_are_refused(tmp_pa
         assert stat.S_IMODE(secret.stat().st_mode) == 0o600
         ca_file = cluster.spec.tls.certificate
         names = cluster.namesrv_addr
-        stranger: ClientOptions = {
+        stranger: dict[str, Any] = {
             "nameservers": names,
             "tls": True,
             "tls_ca_file": ca_file,
-            "api_timeout_ms": PATIENCE_MS,
         }
-        member: ClientOptions = {**stranger, "member_secret_file": secret}
+        member: dict[str, Any] = {**stranger, "member_secret_file": secret}
 
         async with (
             Producer("p", send_timeout_ms=PATIENCE_MS, **member) as producer,
-            Admin(**member) as tool,
+            Admin(**member, api_timeout_ms=PATIENCE_MS) as tool,
         ):
             await tool.create_topic("orders", queues=1)
             await producer.send(Message("orders", b"of a member"))
             await tool.put_kv("ORDER_TOPIC_CONFIG", "orders", "broker-a:1")
 
-        async with Admin(**stranger) as admin:
+        async with Admin(**stranger, api_timeout_ms=PATIENCE_MS) as admin:
             with pytest.raises(BrokerError, match=MEMBER_VARIABLE):
                 await admin.brokers()
             with pytest.raises(BrokerError, match=MEMBER_VARIABLE):
@@ -82,7 +82,7 @@ async def test_who_knows_the_secret_is_answered_and_strangers_are_refused(tmp_pa
             assert '"event":"member.refused"' in nameserver_log
         finally:
             await stranger_broker.stop()
-        async with Admin(**member) as tool:
+        async with Admin(**member, api_timeout_ms=PATIENCE_MS) as tool:
             assert set(await tool.brokers()) == {"broker-a"}
 
 
@@ -91,15 +91,14 @@ async def test_clients_need_no_secret_where_strangers_read_routes(tmp_path: Path
         tls=True, members_must_prove=True, strangers_read_routes=True, data=tmp_path
     ) as cluster:
         assert cluster.spec.tls is not None
-        stranger: ClientOptions = {
+        stranger: dict[str, Any] = {
             "nameservers": cluster.namesrv_addr,
             "tls": True,
             "tls_ca_file": cluster.spec.tls.certificate,
-            "api_timeout_ms": PATIENCE_MS,
         }
         async with (
             Producer("p", send_timeout_ms=PATIENCE_MS, **stranger) as producer,
-            Admin(**stranger) as admin,
+            Admin(**stranger, api_timeout_ms=PATIENCE_MS) as admin,
         ):
             await admin.create_topic("orders", queues=1)
             await producer.send(Message("orders", b"needs no secret"))

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from pocketmq.client import Admin, Message, Producer, SendFailedError
-from pocketmq.client.config import ClientOptions
 from pocketmq.cluster.folder import MEMBER_FILE
 from pocketmq.cluster.steering.errors import WrongClusterError
 from pocketmq.cluster.steering.shape import Mode
@@ -26,13 +25,12 @@ from pocketmq.testing.cluster import Cluster, start_cluster
 from support.eventually import PATIENCE_MS, PATIENCE_S, eventually
 
 
-def secured(cluster: Cluster) -> ClientOptions:
+def secured(cluster: Cluster) -> dict[str, Any]:
     """Options of a client that proves nothing."""
     return {
         "nameservers": cluster.nameservers,
         "tls": True,
         "tls_ca_file": cluster.ca_file,
-        "api_timeout_ms": PATIENCE_MS,
     }
 
 
@@ -66,7 +64,7 @@ async def test_threads_prove_who_they_are_and_strangers_are_refused(
         tls=True, members_must_prove=True, clock="manual", data=tmp_path / "data"
     ) as cluster:
         topic = await cluster.create_topic("orders")
-        member: ClientOptions = {
+        member: dict[str, Any] = {
             **secured(cluster),
             "member_secret_file": cluster.member_secret_file,
         }
@@ -77,13 +75,13 @@ async def test_threads_prove_who_they_are_and_strangers_are_refused(
         async with Producer("shop", send_timeout_ms=PATIENCE_MS, **secured(cluster)) as producer:
             with pytest.raises(PocketMQError, match=f"{MEMBER_VARIABLE}.*strangers_read_routes"):
                 await producer.send(Message(topic, b"of a stranger"))
-        async with Admin(**secured(cluster)) as stranger:
+        async with Admin(**secured(cluster), api_timeout_ms=PATIENCE_MS) as stranger:
             with pytest.raises(BrokerError, match=MEMBER_VARIABLE):
                 await stranger.brokers()
             with pytest.raises(BrokerError, match=MEMBER_VARIABLE):
                 await stranger.put_kv("ORDER_TOPIC_CONFIG", "orders", "elsewhere:1")
         monkeypatch.setenv(MEMBER_VARIABLE, str(cluster.member_secret_file))
-        async with Admin(**secured(cluster)) as tool:
+        async with Admin(**secured(cluster), api_timeout_ms=PATIENCE_MS) as tool:
             await tool.put_kv("ORDER_TOPIC_CONFIG", "orders", "broker-a:2")
         monkeypatch.delenv(MEMBER_VARIABLE)
 
@@ -102,7 +100,7 @@ async def test_strangers_read_routes_where_nameservers_let_them(tmp_path: Path) 
         topic = await cluster.create_topic("orders")
         async with Producer("shop", send_timeout_ms=PATIENCE_MS, **secured(cluster)) as producer:
             await producer.send(Message(topic, b"needs no secret"))
-        async with Admin(**secured(cluster)) as stranger:
+        async with Admin(**secured(cluster), api_timeout_ms=PATIENCE_MS) as stranger:
             assert set(await stranger.brokers()) == {"broker-a"}
             with pytest.raises(BrokerError, match=MEMBER_VARIABLE):
                 await stranger.put_kv("ORDER_TOPIC_CONFIG", "orders", "elsewhere:1")
