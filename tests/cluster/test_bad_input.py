@@ -174,8 +174,14 @@ WRONG_ROLES = [
     ("broker stray", "python -m pocketmq.broker: unrecognized arguments: stray; see"),
     ("broker --port 65536 --data {folder}", "broker: port: 65536 is none"),
     ("broker --port {port} --data {folder}", "broker: port {port} on 127.0.0.1 is taken by pid"),
-    ("broker --data {file}", "broker: {file}: File exists; choose another folder with --data"),
-    ("broker --data /proc/none", "broker: /proc/none: No such file or directory; choose another"),
+    (
+        "broker --port 0 --data {file}",
+        "broker: {file}: File exists; choose another folder with --data",
+    ),
+    (
+        "broker --port 0 --data /proc/none",
+        "broker: /proc/none: No such file or directory; choose another",
+    ),
     (
         "broker --nameservers http://127.0.0.1:9876 --data {folder}",
         "broker: nameservers: 'http://127.0.0.1:9876' is no address of the form host:port; write",

@@ -61,7 +61,7 @@ def test_until_the_cluster_has_answered_the_page_loads(url: str, page: Seen) -> 
         new.route("**/watch/now", lambda route: held.append(route))  # it looks at arguments
         with new.expect_request("**/watch/now"):
             new.goto(url)
-        new.get_by_text("Loading…").wait_for()
+        new.get_by_role("tabpanel").get_by_text("Loading…").wait_for()  # the header says it too
         assert not new.locator(".legend").is_visible()
         held[0].continue_()
         new.locator("[data-key='thing broker-a']").wait_for()
@@ -138,6 +138,22 @@ def test_the_bytes_of_a_record_stand_beside_its_fields(page: Seen) -> None:
     page.shows("confirmPhyOffset")  # of the checkpoint
     magic.click()
     page.until("document.querySelector('tr.chosen') !== null")
+
+
+def test_a_record_that_leaves_the_list_as_it_is_pressed_shows_its_bytes(page: Seen) -> None:
+    choose(page, "files")
+    page.page.wait_for_selector("[data-record]")
+    pressed = page.page.evaluate(
+        """() => {
+            const drawn = document.querySelector("[data-record]");
+            const [broker] = drawn.dataset.record.split(" ");
+            pocketmqWatch.state.stores[broker].records.shift();
+            drawn.click();
+            return drawn.dataset.record;
+        }"""
+    )
+    page.page.wait_for_selector(f"[data-bytes='{pressed}']")
+    page.page.wait_for_selector("[data-field=MAGICCODE]")
 
 
 def test_offsets_follow_the_consumers(page: Seen) -> None:

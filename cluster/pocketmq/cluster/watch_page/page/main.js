@@ -408,8 +408,9 @@ class Page {
     } else if (record) {
       this.record = record.dataset.record;
       const [broker, offset] = this.record.split(" ");
+      // One that is drawn may have left the list of the newest meanwhile: its bytes are there all the same.
       const found = this.state.stores[broker]?.records.find((each) => each.physical_offset === Number(offset));
-      this.records = { [this.record]: found };
+      this.records = { [this.record]: found ?? { physical_offset: Number(offset) } };
       if (this.isLive) this.readBytes(this.record);
       this.redraw();
     } else if (seek) {

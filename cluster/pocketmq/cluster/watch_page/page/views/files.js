@@ -86,7 +86,7 @@ export function draw(place, page) {
       page.isLive && (page.readsAlong ? el("p", { class: "note" }, t("reads_along"))
         : el("button", { class: "button", "data-do": "tail", "data-key": `tail ${broker}` }, t("read_along"))),
       chosen && [
-        page.bytes?.[`${broker} ${chosen.physical_offset}`]?.record ? null : table(t("record_at", { offset: count(chosen.physical_offset) }), [t("field"), t("value")], layoutOf(chosen).map(([field, value]) => [el("code", null, field), String(value)])),
+        page.bytes?.[`${broker} ${chosen.physical_offset}`]?.record ? null : table(t("record_at", { offset: count(chosen.physical_offset) }), [t("field"), t("value")], layoutOf(chosen).map(([field, value]) => [el("code", null, field), String(value ?? UNKNOWN)])),
         bytes(page, broker, chosen)]);
   }), !page.isLive && el("p", { class: "note" }, t("bytes_live")));
 }
