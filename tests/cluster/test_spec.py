@@ -62,6 +62,13 @@ def test_toml_describes_the_cluster_and_is_handed_to_the_roles(tmp_path: Path) -
     assert option(spec.brokers[0].command(), "--shared-config") == str(toml)
 
 
+def test_copies_of_no_broker_are_refused() -> None:
+    with pytest.raises(ValueError, match="need --brokers 1 or more, which they copy"):
+        ClusterOptions(brokers=0, slaves=2)
+    with pytest.raises(ValueError, match="need --brokers 1 or more, which they copy"):
+        ClusterOptions(brokers=0, controllers=3, replicas=3)
+
+
 def test_an_acting_master_is_told_to_name_servers_masters_and_slaves() -> None:  # Z-1
     spec = cluster_spec(ClusterOptions(slaves=2, acting_master=True), DATA)
     assert "--support-acting-master" in spec.nameservers[0].command()

@@ -143,6 +143,8 @@ class ClusterOptions:
             raise ValueError("--strangers-read-routes needs --members-must-prove")
         if self.brokers < 0:
             raise ValueError(f"{self.brokers} brokers are too few; write 0 or more")
+        if not self.brokers and (self.slaves or self.replicas > 1):
+            raise ValueError("--slaves and --replicas need --brokers 1 or more, which they copy")
         if self.clock not in ("real", "manual"):  # a program without types may hand over anything
             raise ValueError(f"{self.clock!r} is no clock; write real or manual")
 
