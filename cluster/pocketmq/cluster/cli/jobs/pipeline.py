@@ -58,9 +58,8 @@ later and `pip install 'pocketmq[spark]'`, and for Delta and Iceberg `pocketmq[l
 \b
 Examples:
   pocketmq pipeline export orders --to parquet:orders
-  pocketmq pipeline export orders --to csv:orders --columns keys,tags
-  pocketmq pipeline export orders --to delta:tables/orders \\
-      --columns keys,tags,body
+  pocketmq pipeline export orders --to csv:orders-csv --columns keys,tags
+  pocketmq pipeline export orders --to delta:tables/orders
   pocketmq pipeline export orders --to iceberg:warehouse/shop.orders
   pocketmq pipeline export orders --to parquet:/shared/orders \\
       --store cluster/broker-a --master spark://HOST:7077

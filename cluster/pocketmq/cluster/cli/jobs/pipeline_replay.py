@@ -27,6 +27,7 @@ Spark reads and sorts, this process sends: needs Java 17 or later and
 
 \b
 Examples:
+  pocketmq topic create orders-again
   pocketmq pipeline replay delta:tables/orders orders-again --dry-run
   pocketmq pipeline replay delta:tables/orders orders-again --speed 10 \\
       --state replay.json

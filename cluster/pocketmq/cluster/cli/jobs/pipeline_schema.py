@@ -24,11 +24,11 @@ Confluent's REST interface. --envelope reads change events of Debezium and Canal
 
 \b
 Examples:
-  pocketmq pipeline schema store:cluster/broker-a tables \\
-      --registry schemas.json
-  pocketmq pipeline schema topic:orders tables \\
+  pocketmq pipeline schema store:cluster/broker-a decoded \\
+      --registry schemas.json --topic orders
+  pocketmq pipeline schema topic:orders framed \\
       --registry http://127.0.0.1:8081 --framed
-  pocketmq pipeline schema topic:changes tables --envelope --keys id
+  pocketmq pipeline schema topic:changes changes --envelope --keys id
 """
 
 CHECK_HELP = """Check whether versions of a schema are compatible.
