@@ -111,12 +111,17 @@ def test_waiting_for_a_condition_costs_hardly_more_than_moving_the_clock() -> No
             return whole.time_ms >= until_ms
 
         def cost(move: Callable[[], object]) -> int:
+            """The fewest calls of three: what a busy machine adds is no cost of it."""
             nonlocal until_ms
-            until_ms = whole.time_ms + 120_000
-            before = calls()
-            move()
-            assert whole.time_ms == until_ms
-            return calls() - before
+            found: list[int] = []
+            for _ in range(3):
+                asked.clear()
+                until_ms = whole.time_ms + 120_000
+                before = calls()
+                move()
+                assert whole.time_ms == until_ms
+                found.append(calls() - before)
+            return min(found)
 
         with cluster.consumer("billing", "orders"):
             cluster.group("billing").assigned(limit_s=PATIENCE_S)
