@@ -10,9 +10,9 @@ import os
 import shutil
 import subprocess
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import pytest
 
@@ -114,6 +114,8 @@ async def relay(
 ) -> AsyncIterator[str]:
     """Passes a port's connections on, and replaces what is said by a text of the same length."""
     host, _, port = address.rpartition(":")
+    passing: set[asyncio.Task[None]] = set()
+    writers: list[asyncio.StreamWriter] = []
 
     async def pump(
         reader: asyncio.StreamReader, writer: asyncio.StreamWriter, change: tuple[bytes, bytes]
@@ -123,7 +125,9 @@ async def relay(
         writer.close()
 
     async def passed_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        passing.add(cast("asyncio.Task[None]", asyncio.current_task()))
         there, to_there = await asyncio.open_connection(host, int(port))
+        writers.extend((writer, to_there))
         await asyncio.gather(
             pump(reader, to_there, forth), pump(there, writer, back), return_exceptions=True
         )
@@ -133,6 +137,14 @@ async def relay(
         yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
     finally:
         server.close()
+        # What is open when the loop closes is an error of whichever test comes next.
+        for each in passing:
+            each.cancel()
+        await asyncio.gather(*passing, return_exceptions=True)
+        for writer in writers:
+            writer.transport.abort()
+            with suppress(OSError):
+                await writer.wait_closed()
 
 
 @pytest.mark.parametrize(
