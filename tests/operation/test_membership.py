@@ -100,12 +100,11 @@ async def guarded_nameserver(
     """A nameserver for members, who know SECRET, with one broker of theirs."""
     network, members = memory_over_tls(), Members(Secrets(SECRET))
     server = NameServer(
-        NameServerConfig(port=9876),
+        NameServerConfig(port=9876, strangers_read_routes=strangers_read_routes),
         ManualClock(START_MS),
         MemberNetwork(network, members),
         kv_storage=MemoryStorage({"ORDER_TOPIC_CONFIG": {"orders": "broker-a:4"}}),
         members=members,
-        strangers_read_routes=strangers_read_routes,
     )
     await server.start()
     try:

@@ -277,10 +277,10 @@ async def test_a_thousand_renegotiations_are_refused_and_nobody_else_notices(
         for _ in range(peers):
             peer = await AskingPeer.connect(address, tmp_path)
             asking.append(peer)
-            for _ in range(times):
+            for number in range(times):
                 peer.ask()
                 # In their midst, the others are answered.
-                if peer._sent % 20 == 0:
+                if number % 20 == 19:
                     await the_echo(plain)
                     await the_echo(secured)
             for _ in range(times):

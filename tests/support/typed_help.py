@@ -35,7 +35,7 @@ NOT_RUN: Final = {
     r"pocketmq pipeline flights": "the stores of a demo; tests/cluster/test_demo.py runs the job",
     r"pocketmq pipeline latency --sample": "ten minutes; docs/jobs.md takes fewer looks",
     r".*://HOST": "other machines",
-    r".*--registry http:": "a registry of the user's; tests/pipeline/schemas have one",
+    r".*--registry http:": "a registry of the user's; test_framed_schemas.py has one",
     r"pocketmq pipeline trace 7F": "an id of nobody",
     r".*\.\.\.": "an id of nobody",
     r"pocketmq failover .*--to 2": "replica 2 leads after the one before it",

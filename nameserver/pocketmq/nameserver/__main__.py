@@ -74,7 +74,6 @@ async def serving(
         budget=command.budget,
         events=seams.events,
         members=seams.members,
-        strangers_read_routes=command.security.strangers_read_routes,
     )
     await server.start()
     try:

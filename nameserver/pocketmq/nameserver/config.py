@@ -31,6 +31,11 @@ class NameServerConfig:
     config_store_path: Path | None = option(
         None, help="File of options that tools changed; by default beside that.", rule="O-8"
     )
+    strangers_read_routes: bool = option(
+        False,
+        help="With members_must_prove: answer routes, clusters and names of topics to everybody, "
+        "for clients that cannot prove anything, such as RocketMQ's.",
+    )
     order_message_enable: bool = option(
         False,
         help="Put the order configuration of a topic into its route.",

@@ -64,7 +64,6 @@ class NameServer:
         kv_storage: Where the KV configuration is kept, if not in `config.kv_config_path`.
         events: Takes what happens here.
         members: Who has proven to be a member; None: everybody is taken for one.
-        strangers_read_routes: Whether others may ask for routes, clusters and names of topics.
     """
 
     def __init__(
@@ -78,7 +77,6 @@ class NameServer:
         budget: Budget = DEFAULT_BUDGET,
         events: EventSink = NO_EVENTS,
         members: Members | None = None,
-        strangers_read_routes: bool = False,
     ) -> None:
         self.config = config
         self.options = LiveOptions(
@@ -125,7 +123,7 @@ class NameServer:
             initial_delay_s=profile.nameserver.scan_initial_delay_ms / 1000,
         )
         knows = known_in(profile.release)
-        is_open = nameserver_open(strangers_read_routes=strangers_read_routes)
+        is_open = nameserver_open(strangers_read_routes=config.strangers_read_routes)
         self.dispatcher = guarded(members, is_open, self._budget, knows)
         self.proxies = KnownProxies()
         self._grpc_door = GrpcDoor("nameserver", network, self._known_proxies)

@@ -68,7 +68,6 @@ class RoleThreads:
             **asdict(TlsOptions() if own is None else only_tls(own)),
             members_must_prove=shape.members_must_prove,
             member_secret_file=self.member_secret_file,
-            strangers_read_routes=shape.strangers_read_routes,
         )
         self._roles: dict[str, RoleThread] = {}
         # Nameservers first: brokers get their addresses when they start, and the order is that of
@@ -239,6 +238,7 @@ class RoleThreads:
             host=self._shape.host,
             port=port,
             kv_config_path=self.data / name / "kvConfig.json",
+            strangers_read_routes=self._shape.strangers_read_routes,
         )
         return NameServer(
             config,
@@ -247,7 +247,6 @@ class RoleThreads:
             self._profile,
             events=seams.events,
             members=seams.members,
-            strangers_read_routes=self._security.strangers_read_routes,
         )
 
     def proxy(self, seams: RoleSeams, port: int) -> Server:

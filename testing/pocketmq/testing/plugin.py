@@ -39,7 +39,7 @@ _INI = {
     "pocketmq_noproc": "nameservers of the running cluster; else NAMESRV_ADDR, or 127.0.0.1:9876",
     "pocketmq_tls": "true or false: TLS on every port of a cluster, and nothing else",
     "pocketmq_members_must_prove": "true or false: with TLS, nameservers trust the cluster's roles",
-    "pocketmq_strangers_read_routes": "true or false: beside that, routes are told to everybody",
+    "pocketmq_strangers_read_routes": "true or false: with that, everybody may still read routes",
     "pocketmq_ca_file": "whom clients of pocketmq_noproc trust, from the ini file's folder on",
     "pocketmq_users": "file of users and rules, from the ini file's folder on; brokers then check",
 }

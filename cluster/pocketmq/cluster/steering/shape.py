@@ -43,7 +43,7 @@ class ClusterShape:
     members_must_prove: bool = False
     """With TLS: nameservers and replication take requests of the cluster's own only."""
     strangers_read_routes: bool = False
-    """But nameservers tell everybody routes, clusters and names of topics."""
+    """With `members_must_prove`: everybody may still read routes and names of topics there."""
 
     def __post_init__(self) -> None:
         for name, given, known in (

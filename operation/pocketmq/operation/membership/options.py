@@ -45,11 +45,6 @@ class SecurityOptions(TlsOptions):
         help="File with the secret of all members, 32 bytes or more, that only its owner can read. "
         "Further lines are secrets that are accepted too; read again when it changes.",
     )
-    strangers_read_routes: bool = option(
-        False,
-        help="With members_must_prove, nameservers: answer routes, clusters and names of topics to "
-        "everybody, for clients that cannot prove anything, such as RocketMQ's.",
-    )
 
     def member_secret(self) -> SecretFile | None:
         """The file with the secret, where members must prove that they know it; else None.

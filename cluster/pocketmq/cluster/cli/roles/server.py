@@ -201,7 +201,7 @@ def up(
         bool | None,
         typer.Option(
             "--strangers-read-routes",
-            help="But nameservers tell everybody routes and names of topics.",
+            help="With --members-must-prove: everybody may still read routes.",
         ),
     ] = None,
     users: Annotated[
