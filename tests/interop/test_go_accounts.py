@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
 import pytest
 
@@ -114,7 +114,7 @@ async def relay(
 ) -> AsyncIterator[str]:
     """Passes a port's connections on, and replaces what is said by a text of the same length."""
     host, _, port = address.rpartition(":")
-    passing: set[asyncio.Task[None]] = set()
+    passing: list[asyncio.Task[None]] = []
     writers: list[asyncio.StreamWriter] = []
 
     async def pump(
@@ -125,14 +125,18 @@ async def relay(
         writer.close()
 
     async def passed_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        passing.add(cast("asyncio.Task[None]", asyncio.current_task()))
         there, to_there = await asyncio.open_connection(host, int(port))
-        writers.extend((writer, to_there))
+        writers.append(to_there)
         await asyncio.gather(
             pump(reader, to_there, forth), pump(there, writer, back), return_exceptions=True
         )
 
-    server = await asyncio.start_server(passed_on, "127.0.0.1", 0)
+    def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # Noted as it is accepted, and not in the task's first step, which may come after the end.
+        writers.append(writer)
+        passing.append(asyncio.create_task(passed_on(reader, writer)))
+
+    server = await asyncio.start_server(accepted, "127.0.0.1", 0)
     try:
         yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
     finally:

@@ -14,6 +14,7 @@ import org.apache.rocketmq.client.apis.ClientServiceProvider;
 import org.apache.rocketmq.client.apis.consumer.ConsumeResult;
 import org.apache.rocketmq.client.apis.consumer.FilterExpression;
 import org.apache.rocketmq.client.apis.consumer.FilterExpressionType;
+import org.apache.rocketmq.client.apis.consumer.PushConsumer;
 import org.apache.rocketmq.client.apis.consumer.SimpleConsumer;
 import org.apache.rocketmq.client.apis.message.MessageBuilder;
 import org.apache.rocketmq.client.apis.message.MessageView;
@@ -77,17 +78,22 @@ public class Rows {
             throws Exception {
         List<String> seen = Collections.synchronizedList(new ArrayList<>());
         CountDownLatch done = new CountDownLatch(count);
-        var made = SDK.newPushConsumerBuilder().setClientConfiguration(where).setConsumerGroup(group)
+        try (PushConsumer consumer = pushing(group, topic, ok, seen, done)) {
+            done.await();
+        }
+        return new ArrayList<>(seen);
+    }
+
+    /** A consumer that runs until it is closed; what it has seen is counted before it answers. */
+    static PushConsumer pushing(String group, String topic, Predicate<MessageView> ok,
+            List<String> seen, CountDownLatch done) throws Exception {
+        return SDK.newPushConsumerBuilder().setClientConfiguration(where).setConsumerGroup(group)
                 .setSubscriptionExpressions(Map.of(topic, FilterExpression.SUB_ALL))
                 .setMessageListener(message -> {
                     seen.add(body(message));
                     done.countDown();
                     return ok.test(message) ? ConsumeResult.SUCCESS : ConsumeResult.FAILURE;
-                });
-        try (var consumer = made.build()) {
-            done.await();
-        }
-        return new ArrayList<>(seen);
+                }).build();
     }
 
     static void normal() throws Exception {
@@ -159,12 +165,22 @@ public class Rows {
         try (Producer producer = producer("retried")) {
             producer.send(message("retried", "bad").build());
         }
-        System.out.println("retried " + pushed("retried", "retried", 2, message -> false));
+        List<String> seen = Collections.synchronizedList(new ArrayList<>());
+        CountDownLatch twice = new CountDownLatch(2);
+        // Open until the message is dead: closed before, it may not have said that the second try
+        // failed, and nobody else would.
+        try (PushConsumer consumer = pushing("retried", "retried", message -> false, seen, twice)) {
+            twice.await();
+            System.out.println("retried " + seen);
+            System.out.println("dead " + dead());
+        }
+    }
+
+    /** The dead letters of the group, whose topic is made with the first of them. */
+    static List<String> dead() throws Exception {
         while (true) {
             try {
-                System.out.println("dead " + consumed(
-                        "undertaker", "%DLQ%retried", FilterExpression.SUB_ALL, 1));
-                return;
+                return consumed("undertaker", "%DLQ%retried", FilterExpression.SUB_ALL, 1);
             } catch (ClientException | IllegalStateException untilItHasATopic) {
                 Thread.sleep(200);
             }
