@@ -307,14 +307,14 @@ class ClusterControl:
         """Put a snapshot in place of what is there; see `Snapshots.load`."""
         self._note(f"load snapshot {folder}")
         found = await self.snapshots.load(folder)
-        await self._until_registered(self.roles.running_brokers)
+        await self._until_led(self.roles.running_brokers)
         return found
 
     async def reset(self) -> None:
         """Start all roles anew, without topics, messages, offsets and KV configuration."""
         self._note("reset")
         await self.snapshots.reset()
-        await self._until_registered(self.roles.running_brokers)
+        await self._until_led(self.roles.running_brokers)
 
     # -- topics -----------------------------------------------------------------------------
 
@@ -584,6 +584,23 @@ class ClusterControl:
             return await self.missing_registrations(brokers)
 
         await self._wait("the nameservers to know the brokers", missing, ROUTE_LIMIT_S)
+
+    async def _until_led(self, brokers: Sequence[str]) -> None:
+        """Wait until each nameserver knows each broker's master, after all roles were started.
+
+        Replicas register before their controllers have chosen one, and routes come with the master:
+        whoever asked earlier would be told that no topic exists.
+        """
+
+        async def missing() -> str:
+            for address in self.roles.nameserver_addresses:
+                async with self.admin(address) as admin:
+                    led = {name for name, masters in (await admin.brokers()).items() if masters}
+                    if lacking := _lacking(set(brokers) - led):
+                        return f"{address}: {lacking}"
+            return ""
+
+        await self._wait("the nameservers to know the masters", missing, ROUTE_LIMIT_S)
 
     async def _wait(self, what: str, missing: Missing, limit_s: float) -> None:
         await until_nothing_is_missing(what, missing, limit_s, self.view.real_time, self.hint)
