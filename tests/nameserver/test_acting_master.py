@@ -131,7 +131,7 @@ async def test_queues_that_are_written_to_by_request_keep_their_ids(acting: Name
     # N-28, N-31: only a group whose queues cannot be written to has an acting master
     voices = await group(acting, 0, 1)
     await voices[0].unregister()
-    acting.server.table.queues.set_perm("broker-a", lambda _perm: 6)
+    acting.server.table.queues.set_perm("broker-a", keep=0, add=6)
     assert await addresses(acting) == {1: voices[1].address}
 
 

@@ -162,7 +162,7 @@ async def test_a_route_that_was_answered_does_not_change_later(rig: NameServerRi
     await broker.register()
     route = table.route("TopicA")
     assert route is not None
-    table.queues.set_perm("broker-a", lambda _perm: 0)
+    table.queues.set_perm("broker-a", keep=0, add=0)
     await (await rig.broker(id=1)).register()
     assert route.queue_datas[0].perm == 6
     assert route.broker_datas[0].broker_addrs == {0: broker.address}

@@ -242,9 +242,9 @@ def test_queues_by_hand_and_permissions() -> None:  # N-31, N-32
     table.add_topic("X", [replace(queues[0], write_queue_nums=2), *queues[1:]])
     assert routed(table, "X").queue_datas[0].write_queue_nums == 2
     assert [each.broker_name for each in routed(table, "X").queue_datas] == ["b"]
-    assert table.queues.set_perm("b", lambda perm: perm & ~2) == 3
+    assert table.queues.set_perm("b", keep=~2, add=0) == 3
     assert [routed(table, topic).queue_datas[0].perm for topic in "TUVX"] == [4, 4, 6, 4]
-    assert table.queues.set_perm("nobody", lambda perm: perm) == 0
+    assert table.queues.set_perm("nobody", keep=~0, add=0) == 0
 
 
 @pytest.mark.parametrize(("flag", "topics"), [(0, ["T", "U"]), (1, ["V", "W"])])

@@ -31,7 +31,7 @@ def leaves_topics_out(queues: TopicQueues) -> None:
 
 def loses_write_permission(queues: TopicQueues) -> None:
     entered(queues, "one", "T0")
-    assert queues.set_perm("one", lambda perm: perm & ~Perm.WRITE) == 1
+    assert queues.set_perm("one", keep=~Perm.WRITE, add=0) == 1
 
 
 def is_counted(queues: TopicQueues) -> None:

@@ -283,7 +283,7 @@ class RouteTable:
         name = broker.broker_name
         if has_no_master(broker):
             # Without a master the queues become read only (N-20).
-            self.queues.set_perm(name, lambda perm: perm & ~Perm.WRITE)
+            self.queues.set_perm(name, keep=~Perm.WRITE, add=0)
         # The lowest id has left: the others are told its address and the new lowest id (Z-6).
         if least not in broker.broker_addrs:
             members = dict(broker.broker_addrs)

@@ -40,7 +40,7 @@ class AdminProcessor:
     def wipe_write_perm(self, _peer: Peer, request: Command) -> Reply:
         """Take the write permission from all queues of a broker (N-31)."""
         name = request.header(WipeWritePermRequestHeader).broker_name
-        count = self._table.queues.set_perm(name, lambda perm: perm & ~Perm.WRITE)
+        count = self._table.queues.set_perm(name, keep=~Perm.WRITE, add=0)
         log.info("broker.write_perm_wiped", broker=name, topics=count)
         return request.reply(WipeWritePermResponseHeader(wipe_topic_count=count))
 
@@ -48,7 +48,7 @@ class AdminProcessor:
     def add_write_perm(self, _peer: Peer, request: Command) -> Reply:
         """Set all queues of a broker to read and write; as in RocketMQ the inherit bit is lost."""
         name = request.header(AddWritePermRequestHeader).broker_name
-        count = self._table.queues.set_perm(name, lambda _perm: Perm.RW)
+        count = self._table.queues.set_perm(name, keep=0, add=Perm.RW)
         log.info("broker.write_perm_added", broker=name, topics=count)
         return request.reply(AddWritePermResponseHeader(add_topic_count=count))
 
