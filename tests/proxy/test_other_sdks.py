@@ -12,14 +12,10 @@ import pytest
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
 from pocketmq.protocol.scalars import MessageType
 from support.sdk_programs import go_command, java_command, node_command, run
-from support.sdk_world import RETRIED_SOON, sdk_world
+from support.sdk_world import ASKING_SOON, RETRIED_SOON, sdk_world
 
 SDKS: Final = Path(__file__).with_name("sdks")
-BROKER: Final = (
-    "--recall-message-enable",
-    # It asks soon for the end of a transaction that nobody has ended.
-    *("--transaction-time-out-ms", "1000", "--transaction-check-interval-ms", "1000"),
-)
+BROKER: Final = ("--recall-message-enable", *ASKING_SOON)
 """Options of the broker."""
 TOPICS: Final[dict[str, MessageType]] = {
     "orders": "NORMAL", "payments": "FIFO", "later": "DELAY", "deals": "TRANSACTION",

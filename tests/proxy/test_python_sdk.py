@@ -6,7 +6,7 @@ import pytest
 
 from pocketmq.client import Message, Producer
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
-from support.sdk_world import RETRIED_SOON, SIMPLE, SIMPLE_TOLD, printed, sdk_world
+from support.sdk_world import ASKING_SOON, RETRIED_SOON, SIMPLE, SIMPLE_TOLD, printed, sdk_world
 
 pytestmark = [
     pytest.mark.cluster,
@@ -109,6 +109,56 @@ consumer.shutdown()
 print([sorted(listener.seen), dead.body.decode()])
 """,
         ) == [["bad", "bad", "good"], "bad"]
+
+
+async def test_it_takes_a_delayed_message_back_and_ends_transactions_when_asked() -> None:
+    async with sdk_world("--recall-message-enable", *ASKING_SOON) as (where, admin):
+        await admin.create_topic("later", message_type="DELAY")
+        await admin.create_topic("deals", message_type="TRANSACTION")
+        assert await printed(
+            where,
+            """
+from rocketmq import TransactionChecker, TransactionResolution
+
+asked = set()
+class Checker(TransactionChecker):
+    def check(self, message):
+        body = message.body.decode()
+        asked.add(body)
+        return (TransactionResolution.ROLLBACK if body == "forgotten"
+                else TransactionResolution.COMMIT)
+
+def message(topic, body, due=None):
+    made = Message()
+    made.topic, made.body, made.delivery_timestamp = topic, body.encode(), due
+    return made
+
+def consumed(topic, count):
+    consumer = simple("billing", topic)
+    found = some(consumer, count)
+    for each in found:
+        consumer.ack(each)
+    consumer.shutdown()
+    return sorted(each.body.decode() for each in found)
+
+producer = Producer(where, ("later", "deals"), Checker())
+producer.startup()
+due = int(time.time()) + 10
+receipt = producer.send(message("later", "never", due))
+producer.send(message("later", "due", due + 2))
+producer.recall_message("later", receipt.recall_handle)
+for body in ("rollback", "forgotten", "asked", "commit"):
+    transaction = producer.begin_transaction()
+    producer.send(message("deals", body), transaction)
+    if body in ("rollback", "commit"):
+        getattr(transaction, body)()
+deals = consumed("deals", 2)
+later = consumed("later", 1)
+on_time = time.time() >= due + 2
+producer.shutdown()
+print([deals, sorted(asked), later, on_time])
+""",
+        ) == [["asked", "commit"], ["asked", "forgotten"], ["due"], True]
 
 
 async def test_it_reads_what_a_remoting_producer_compressed() -> None:

@@ -22,6 +22,10 @@ from support.official_sdk import run_sdk
 
 RETRIED_SOON: Final = GroupRetryPolicy(customized_retry_policy=CustomizedRetryPolicy(next=[1_000]))
 """Of a group whose failed messages come again after a second."""
+ASKING_SOON: Final = (
+    *("--transaction-time-out-ms", "1000", "--transaction-check-interval-ms", "1000"),
+)
+"""Options of a broker that asks soon for the end of a transaction that nobody has ended."""
 
 
 @asynccontextmanager
