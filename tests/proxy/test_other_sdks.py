@@ -46,13 +46,17 @@ async def said(*words: str | Path) -> list[str]:
 
 
 @pytest.mark.go
-async def test_the_go_sdk_receives_hides_acknowledges_and_retries(tmp_path: Path) -> None:
+async def test_the_go_sdk_does_every_row_of_its_table(tmp_path: Path) -> None:
     words = await asyncio.to_thread(go_command, SDKS / "go" / "main.go", tmp_path)
     assert await said(*words) == [
         "simple one 2 new",
-        "push [one two]",
+        "sql [two]",
+        "push [one two zero]",
         "fifo [1 2 3 4]",
-        "retried [bad bad]",
+        "transactions [asked commit] map[asked:true forgotten:true]",
+        "retried bad bad true",
+        "dead [bad]",
+        "delayed [due] true",
     ]
 
 
