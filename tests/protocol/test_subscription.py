@@ -53,11 +53,21 @@ def test_an_unknown_hash_matches():  # B-73
     assert SubscriptionData.parse("T", "TagA", 0).matches(None)
 
 
-@pytest.mark.parametrize("expression", ["||", " || ", "  "])
-def test_an_expression_without_a_tag_is_refused(expression):
+@pytest.mark.parametrize("expression", ["||", "||||"])
+def test_an_expression_of_separators_alone_is_refused(expression):  # B-55
     with pytest.raises(SubscriptionError, match="names no tag") as caught:
         SubscriptionData.parse("T", expression, 0)
     assert caught.value.code == 23
+
+
+@pytest.mark.parametrize("expression", [" ", "|| ", " || ", " ||||"])
+def test_blanks_are_a_subscription_to_no_tag_as_in_java(expression):  # B-55
+    data = SubscriptionData.parse("T", expression, 0)
+    assert (data.tags_set, data.sub_string) == (frozenset(), expression)
+    assert not data.matches(tags_code("TagA"))
+    assert not data.matches(0)
+    with pytest.raises(SubscriptionError, match="names no tag"):
+        SubscriptionData.parse("T", expression, 0, needs_tag=True)
 
 
 def test_sql_is_kept_and_left_to_others():

@@ -56,4 +56,6 @@ class MessageSelector:
         Raises:
             SubscriptionError: the expression names nothing, or its type is unknown.
         """
-        return SubscriptionData.parse(topic, self.expression, version, expression_type=self.type)
+        return SubscriptionData.parse(
+            topic, self.expression, version, expression_type=self.type, needs_tag=True
+        )

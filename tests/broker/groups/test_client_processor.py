@@ -262,6 +262,17 @@ async def test_a_producer_says_good_bye(rig: BrokerRig, voice: Voice) -> None:  
     assert rig.broker.producers.members("writers") == []
 
 
+@pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
+async def test_a_group_that_a_client_leaves_is_made_if_it_is_unknown(  # B-25
+    tmp_path: Path, profile: Profile
+) -> None:
+    async with running_broker(tmp_path, profile) as rig:
+        voice = await rig.voice()
+        header = UnregisterClientRequestHeader(client_id="one", consumer_group="readers")
+        assert (await voice.ask(header)).code == 0
+        assert rig.broker.groups.get("readers") is not None
+
+
 async def test_a_hundred_newcomers_at_once_cause_hundreds_of_notices_and_not_thousands(
     rig: BrokerRig,
 ) -> None:  # fault 46

@@ -25,7 +25,7 @@ from pocketmq.protocol.headers.clients import (
 from pocketmq.protocol.headers.offsets import GetConsumerStatusRequestHeader
 from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.protocol.stored.record import decode_records
-from pocketmq.runtime.profile import PROFILE_4_9
+from pocketmq.runtime.profile import PROFILE_4_9, PROFILES, Profile
 from support.broker_rig import BrokerRig, Voice, consumer, running_broker
 
 QUEUE = mq_key(MessageQueue("orders", "broker-a", 0))
@@ -162,6 +162,16 @@ async def test_what_cannot_be_consumed_directly_is_refused_in_rocketmqs_words(  
     assert "has not 32 or 56 hex characters" in await refused(
         ConsumeMessageDirectlyRequestHeader(consumer_group="readers", client_id="one")
     )
+
+
+@pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
+async def test_whoever_consumes_directly_makes_the_group_from_5_0_on(  # M-32
+    tmp_path: Path, profile: Profile
+) -> None:
+    async with running_broker(tmp_path, profile) as rig:
+        voice = await rig.voice(Encoding.JSON)
+        assert (await voice.ask(directly("ABC"))).code == ResponseCode.SYSTEM_ERROR
+        assert (rig.broker.groups.get("readers") is None) is (profile is PROFILE_4_9)
 
 
 async def test_a_listener_that_takes_too_long_is_207_and_one_that_leaves_an_error(  # M-32

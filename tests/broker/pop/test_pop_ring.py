@@ -11,8 +11,10 @@ from pocketmq.broker.pop import pop_reads
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
 from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.headers.groups import UpdateSubscriptionGroupRequestHeader
+from pocketmq.protocol.headers.pop import PeekMessageRequestHeader, PopMessageResponseHeader
+from pocketmq.protocol.stored.record import decode_records
 from pocketmq.runtime.profile import PROFILE_5_3, PROFILE_5_5, Profile
-from support.broker_rig import BrokerRig, running_broker
+from support.broker_rig import BrokerRig, Voice, running_broker
 from support.pop_voice import GROUP, pop
 
 RETRY = f"%RETRY%{GROUP}_orders"
@@ -96,3 +98,31 @@ async def test_by_priority_the_same_lot_says_when_retries_come(
         draw(monkeypatch, lot)
         got = (await pop(voice)).bodies
         assert [body for body in got if body != b"0"] == order
+
+
+async def test_a_peek_shows_as_many_as_wanted_and_counts_what_it_looked_at(
+    rig: BrokerRig, voice: Voice, monkeypatch: pytest.MonkeyPatch
+) -> None:  # K-67
+    await voice.create_topic(queues=2)
+    put_retry(rig)
+    for n in range(6):
+        await voice.send("orders", b"%d" % n, queue_id=n % 2)
+
+    async def peek(wanted: int, lot: int) -> tuple[int, list[bytes]]:
+        draw(monkeypatch, lot)
+        header = PeekMessageRequestHeader(
+            consumer_group=GROUP, topic="orders", queue_id=-1, max_msg_nums=wanted
+        )
+        reply = await voice.ask(header)
+        bodies = [m.body for m in decode_records(reply.body_view)]
+        return reply.header(PopMessageResponseHeader).rest_num, bodies
+
+    assert await peek(32, 1) == (7, [b"0", b"2", b"4", b"1", b"3", b"5", b"again"])
+    assert await peek(32, 0) == (7, [b"again", b"0", b"2", b"4", b"1", b"3", b"5"])
+    # Four of the topic are enough, so that the retry topic is not looked at.
+    assert await peek(4, 1) == (6, [b"0", b"2", b"4", b"1"])
+    assert await peek(4, 0) == (7, [b"again", b"0", b"2", b"4"])
+    # An offset beyond the end: read from the end, counted from the offset.
+    table = rig.broker.subjects.offsets.table
+    table.commit(GROUP, "orders", 0, 10, rig.clock.time_ms())
+    assert await peek(32, 1) == (-3, [b"1", b"3", b"5", b"again"])

@@ -97,6 +97,10 @@ class RelayProcessor:
             RequestRefusedError: SYSTEM_ERROR (1): there is no such message, or no such member.
         """
         header = request.header(ConsumeMessageDirectlyRequestHeader)
+        # 4.9 has no system flags in this request.
+        if self._core.profile.broker.pulls_tell_sys_flags:
+            # Before anything is refused: reading its flags makes an unknown group (M-32).
+            self._add_sys_flags(header)
         record = self._record(header.msg_id)
         who = f"<{header.consumer_group}> <{header.client_id}>"
         info = self._consumers.get(header.consumer_group)
@@ -104,9 +108,6 @@ class RelayProcessor:
         if member is None:
             raise RequestRefusedError(ResponseCode.SYSTEM_ERROR, f"The Consumer {who} not online")
         header.broker_name = self._core.config.name
-        # 4.9 has no system flags in this request.
-        if self._core.profile.broker.pulls_tell_sys_flags:
-            self._add_sys_flags(header)
         future = _ask(member, header, record, DIRECT_TIMEOUT_S)
 
         def answered(future: asyncio.Future[Command]) -> None:
@@ -141,9 +142,9 @@ class RelayProcessor:
         return record
 
     def _add_sys_flags(self, header: ConsumeMessageDirectlyRequestHeader) -> None:
-        """What RocketMQ tells of topic and group, as far as there are these."""
+        """What RocketMQ tells of topic and group; a group that is unknown is made."""
         topic = self._topics.table.get(header.topic or "")
-        group = self._groups.table.get(header.consumer_group)
+        group = self._groups.find_or_create(header.consumer_group, self._core.clock.time_ms())
         header.topic_sys_flag = None if topic is None else topic.topic_sys_flag
         header.group_sys_flag = None if group is None else group.group_sys_flag
 

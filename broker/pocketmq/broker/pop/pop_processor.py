@@ -111,25 +111,15 @@ class PopProcessor:
     def peek(self, peer: Peer, request: Command) -> Reply:
         """Read messages without taking them."""
         header = request.header(PeekMessageRequestHeader)
-        now_ms = self._clock.time_ms()
         group, topic = header.consumer_group, header.topic
-        config = self._checks.read(topic, header.queue_id, group, now_ms)
+        config = self._checks.read(topic, header.queue_id, group, self._clock.time_ms())
         queues = range(config.read_queue_nums) if header.queue_id < 0 else [header.queue_id]
-        records: list[memoryview] = []
-        count = rest = 0
-        for queue_id in queues:
-            offset = self._popper.position(group, topic, queue_id)
-            found = self._core.store.get_message(topic, queue_id, offset, header.max_msg_nums)
-            if found.count and count < header.max_msg_nums:
-                # Show as many as were asked for; the rest is only counted (K-65).
-                records += found.records
-                count += found.count
-            rest += max(0, found.max_offset - offset)
-        answer = PopMessageResponseHeader(rest_num=max(0, rest))  # what was shown is still there
-        if not count:
+        out = self._popper.peek(group, topic, queues, header.max_msg_nums)
+        answer = PopMessageResponseHeader(rest_num=out.rest)
+        if not out.count:
             remark = "NO_MESSAGE_IN_QUEUE"
             return request.reply(answer, code=ResponseCode.PULL_NOT_FOUND, remark=remark)
-        return request.reply(answer, records, remark="FOUND")
+        return request.reply(answer, out.records, remark="FOUND")
 
     # -- a pop ----------------------------------------------------------------------------------
 

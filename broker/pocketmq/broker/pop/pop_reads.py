@@ -160,6 +160,40 @@ class Popper:
                     return True
         return False
 
+    def peek(self, group: str, topic: str, queues: Sequence[int], wanted: int) -> HandOut:
+        """Read messages and take none (K-67); `rest` counts what is shown too.
+
+        Args:
+            group: whose messages.
+            topic: of them.
+            queues: ids of the topic's queues that are looked at.
+            wanted: at most so many messages.
+        """
+        out = HandOut(pop_time_ms=0, revive_queue_id=ORDERED_QUEUE)
+        retry = pop_retry_topic(topic, group, v2=self._core.config.enable_retry_topic_v2)
+        places = [(topic, queues), (retry, range(self._queue_count(retry)))]
+        retry_first = randrange(5) == 0  # RocketMQ's share, which no option changes
+        for name, ids in reversed(places) if retry_first else places:
+            if name == retry and out.count >= wanted:
+                break  # it comes last then, and is not counted, as in a pop (K-33)
+            for queue_id in ids:
+                self._peek_queue(out, (group, name, queue_id), wanted)
+        return out
+
+    def _peek_queue(self, out: HandOut, key: tuple[str, str, int], wanted: int) -> None:
+        _, topic, queue_id = key
+        begin = self.position(*key)
+        # Below 0 if the group committed an offset beyond the end, as in RocketMQ.
+        out.rest += self._store.max_offset(topic, queue_id) - begin
+        left = wanted - out.count
+        if left <= 0:
+            return
+        found = self._store.get_message(topic, queue_id, begin, left)
+        if found.status in _MOVED:
+            found = self._store.get_message(topic, queue_id, found.next_begin_offset, left)
+        out.records += found.records
+        out.count += found.count
+
     def position(self, group: str, topic: str, queue_id: int) -> int:
         """Where the group's next pop of a queue would begin, or the queue itself."""
         committed = self._offsets.query(group, topic, queue_id)
@@ -228,7 +262,7 @@ class Popper:
             and self._progress.in_flight(key) > config.pop_inflight_message_threshold
         ):
             # Count the messages, so that the client knows that there are more (K-36).
-            out.rest += max(0, store.max_offset(topic, queue_id) - begin)
+            out.rest += store.max_offset(topic, queue_id) - begin
             return
         found = self._get(want, topic, queue_id, begin, wanted, out.filter_bytes_left)
         # The queue no longer has this offset: go on where its messages are now (B-59).
@@ -246,7 +280,7 @@ class Popper:
         elif found.status in _PASSED and not self._progress.is_ahead(key):
             # Filtered out, or deleted: the group's offset moves past them.
             self._offsets.commit(*key, found.next_begin_offset, out.pop_time_ms)
-        out.rest += max(0, found.max_offset - found.next_begin_offset)
+        out.rest += found.max_offset - found.next_begin_offset
 
     def _take(
         self,

@@ -59,6 +59,7 @@ class SubscriptionData(msgspec.Struct, rename="camel", frozen=True, kw_only=True
         sub_version: int,
         *,
         expression_type: str = TAG,
+        needs_tag: bool = False,
     ) -> Self:
         """Read `*`, nothing, or tags as `TagA || TagB`; SQL92 is kept as it is.
 
@@ -67,6 +68,8 @@ class SubscriptionData(msgspec.Struct, rename="camel", frozen=True, kw_only=True
             expression: what is wanted of it.
             sub_version: now, in epoch ms.
             expression_type: `TAG` or `SQL92`.
+            needs_tag: refuse blanks too, which RocketMQ takes and which get nothing. Our own
+                clients do.
 
         Raises:
             SubscriptionError: the expression names no tag, or the type is unknown.
@@ -87,8 +90,11 @@ class SubscriptionData(msgspec.Struct, rename="camel", frozen=True, kw_only=True
         if not expression or expression == SUB_ALL:
             return cls(topic=topic, sub_version=sub_version)
         # Empty parts between separators are dropped, as in Java.
-        tags = frozenset(tag for part in expression.split("||") if (tag := part.strip()))
-        if not tags:
+        parts = expression.split("||")
+        tags = frozenset(tag for part in parts if (tag := part.strip()))
+        # Java drops empty parts at the end before it counts, and blanks only after: `||` is an
+        # error there, and ` ` is a subscription to no tag at all (B-55).
+        if not tags and (needs_tag or not any(parts)):
             raise SubscriptionError(topic, expression, "it names no tag")
         return cls(
             topic=topic,

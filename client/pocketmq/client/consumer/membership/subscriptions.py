@@ -36,7 +36,7 @@ class Subscriptions:
             SubscriptionError: the expression names nothing.
         """
         self._by_topic[topic] = SubscriptionData.parse(
-            topic, expression, self._time_ms(), expression_type=expression_type
+            topic, expression, self._time_ms(), expression_type=expression_type, needs_tag=True
         )
 
     def set_default(self, subscription: SubscriptionData) -> None:

@@ -111,7 +111,9 @@ class LitePullConsumer(PullMember):
         self._wanted = list(dict.fromkeys(queues))
         for queue in self._wanted:
             self._subscriptions.set_default(
-                SubscriptionData.parse(queue.topic, expression, self.config.clock.time_ms())
+                SubscriptionData.parse(
+                    queue.topic, expression, self.config.clock.time_ms(), needs_tag=True
+                )
             )
         if self._parts is not None:
             await self._parts.queues.follow(self._wanted)
