@@ -61,9 +61,19 @@ async def test_the_go_sdk_does_every_row_of_its_table(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("npm") is None, reason="npm is missing")
-async def test_the_node_sdk_receives_hides_and_acknowledges() -> None:
+async def test_the_node_sdk_does_every_row_of_its_table() -> None:
     words = await asyncio.to_thread(node_command, SDKS / "node" / "main.cjs")
-    assert await said(*words) == ["simple one 2 new", "push one two", "fifo 1 2 3 4"]
+    assert await said(*words) == [
+        "simple one 2 new",
+        "sql two",
+        "push one two zero",
+        "fifo 1 2 3 4",
+        "transactions asked commit",
+        "asked asked forgotten",
+        "retried bad bad",
+        "dead bad",
+        "delayed due true",
+    ]
 
 
 @pytest.mark.java
