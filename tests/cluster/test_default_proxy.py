@@ -14,12 +14,7 @@ import pytest
 
 from pocketmq.cluster import default_proxy
 from pocketmq.cluster.cli.roles.config_file import refuse_unused_by
-from pocketmq.cluster.default_proxy import (
-    NOT_INSTALLED,
-    WITHOUT_BROKERS,
-    WITHOUT_POP,
-    with_proxy,
-)
+from pocketmq.cluster.default_proxy import NoProxy, with_proxy
 from pocketmq.cluster.spec import ClusterOptions
 from pocketmq.runtime.errors import ConfigError
 
@@ -46,13 +41,13 @@ def test_a_proxy_is_started_unless_it_is_told_not_to() -> None:
 
 
 def test_why_there_is_none_is_told_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert chosen(profile="4.9") == (ClusterOptions(profile="4.9"), WITHOUT_POP)
+    assert chosen(profile="4.9") == (ClusterOptions(profile="4.9"), NoProxy.WITHOUT_POP)
     assert chosen(profile="4.9", proxy=True)[0].proxy
     # Nothing is there that it could ask.
-    assert chosen(brokers=0) == (ClusterOptions(brokers=0), WITHOUT_BROKERS)
+    assert chosen(brokers=0) == (ClusterOptions(brokers=0), NoProxy.WITHOUT_BROKERS)
     assert chosen(brokers=0, proxy=False)[1] == ""
     monkeypatch.setattr(default_proxy, "is_installed", lambda: False)
-    assert chosen() == (ClusterOptions(), NOT_INSTALLED)
+    assert chosen() == (ClusterOptions(), NoProxy.NOT_INSTALLED)
     assert chosen(proxy=False)[1] == ""
     assert chosen(proxy=True)[0].proxy  # the process says what to install
 
@@ -65,8 +60,8 @@ def test_a_file_may_speak_of_the_proxy_that_only_this_machine_lacks(
     path.write_text("[cluster]\nproxy_port = 9000\n[proxy]\nmax_message_size = 100000\n")
     refuse_unused_by("up", path)
     for text, why in (
-        ("brokers = 0", WITHOUT_BROKERS),
-        ('profile = "4.9"', WITHOUT_POP),
+        ("brokers = 0", NoProxy.WITHOUT_BROKERS),
+        ('profile = "4.9"', NoProxy.WITHOUT_POP),
         ("proxy = false", "there is no proxy"),
     ):
         path.write_text(f"[cluster]\nproxy_port = 9000\n{text}\n")
@@ -144,7 +139,7 @@ def test_without_the_extra_it_starts_and_says_what_to_install(tmp_path: Path) ->
         "util.find_spec = lambda name, *more: None if name == 'grpc' else found(name, *more)\n"
     )
     lines = printed({"PYTHONPATH": str(tmp_path)})
-    assert [each for each in lines if "proxy" in each.lower()] == [NOT_INSTALLED]
+    assert [each for each in lines if "proxy" in each.lower()] == [NoProxy.NOT_INSTALLED]
 
 
 @pytest.mark.cluster

@@ -28,7 +28,7 @@ from pocketmq.broker.queries.assembly import assemble_queries
 from pocketmq.broker.registration.assembly import assemble_registration
 from pocketmq.broker.replication.assembly import assemble_replication
 from pocketmq.broker.replies.assembly import assemble_replies
-from pocketmq.broker.sending.assembly import assemble_sending
+from pocketmq.broker.sending.assembly import assemble_sending, send_checks
 from pocketmq.broker.slave_tables.assembly import Copied, assemble_slave_tables
 from pocketmq.broker.storing.assembly import assemble_storing
 from pocketmq.broker.subject import Service, Subject
@@ -86,15 +86,16 @@ class BrokerSubjects:
                 network,
             )
         )
+        checks = send_checks(core, self.topics)
         self.sending = add(
             assemble_sending(
-                core, self.topics, self.groups, self.locks, self.storing, self.overload
+                core, self.topics, self.groups, self.locks, self.storing, self.overload, checks
             )
         )
         self.transactions = add(
             assemble_transactions(core, self.topics, self.groups, self.offsets, self.storing)
         )
-        self.replies = add(assemble_replies(core, self.topics, self.groups, self.storing))
+        self.replies = add(assemble_replies(core, self.groups, self.storing, checks))
         self.queries = add(assemble_queries(core))
         self.admin = add(
             assemble_admin(

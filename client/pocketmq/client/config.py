@@ -10,7 +10,7 @@ import ssl
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Final, TypedDict, TypeVar
+from typing import Final, NamedTuple, TypedDict, TypeVar
 
 from pocketmq.client.joined_clocks import clock_for
 from pocketmq.client.name_servers import parse_addresses
@@ -216,15 +216,8 @@ def network_of(
     path = member_secret_path(member_secret_file, env)
     if path is None:
         return sockets
-    try:
-        found = path.stat()
-    except OSError as exc:
-        raise ConfigError(
-            "member_secret_file",
-            f"{path} cannot be read: {exc.strerror or exc}",
-            origin="" if member_secret_file else f"environment {MEMBER_VARIABLE}",
-        ) from exc
-    return _proving(sockets, path, (found.st_ino, found.st_mtime_ns, found.st_mode))
+    origin = "" if member_secret_file else f"environment {MEMBER_VARIABLE}"
+    return _proving(sockets, _FileNow.of(path, "member_secret_file", origin))
 
 
 def member_secret_path(given: Path | str | None, env: Mapping[str, str]) -> Path | None:
@@ -247,14 +240,8 @@ def _sockets(
         tls, ca_file = trusting(env, tls, ca_file, server_name)
     if tls is False:
         return _TCP
-    if ca_file is None:
-        return _secured(tls, None, server_name, None)
-    path = Path(ca_file).expanduser()
-    try:
-        found = path.stat()
-    except OSError as exc:
-        raise ConfigError("tls_ca_file", f"{path} cannot be read: {exc.strerror or exc}") from exc
-    return _secured(tls, path, server_name, (found.st_ino, found.st_mtime_ns))
+    ca = None if ca_file is None else _FileNow.of(Path(ca_file).expanduser(), "tls_ca_file")
+    return _secured(tls, ca, server_name)
 
 
 def trusting(
@@ -285,18 +272,40 @@ def trusting(
     return True, ca_file or env.get(CA_FILE_VARIABLE) or None  # who names a CA wants its servers
 
 
+class _FileNow(NamedTuple):
+    """A file as it is: another key for the caches below once it has changed."""
+
+    path: Path
+    inode: int
+    changed_ns: int
+    mode: int
+
+    @classmethod
+    def of(cls, path: Path, option: str, origin: str = "") -> _FileNow:
+        """Look at the file that an option names.
+
+        Raises:
+            ConfigError: it cannot be looked at.
+        """
+        try:
+            found = path.stat()
+        except OSError as exc:
+            why = f"{path} cannot be read: {exc.strerror or exc}"
+            raise ConfigError(option, why, origin=origin) from exc
+        return cls(path, found.st_ino, found.st_mtime_ns, found.st_mode)
+
+
 @functools.lru_cache(maxsize=64)
 def _secured(
-    tls: bool | ssl.SSLContext, ca_file: Path | None, server_name: str | None, _version: object
+    tls: bool | ssl.SSLContext, ca: _FileNow | None, server_name: str | None
 ) -> TcpNetwork:
-    """A network; `_version` is another where the CA file has changed."""
+    ca_file = None if ca is None else ca.path
     return TcpNetwork(client_tls=client_tls(tls, ca_file=ca_file, server_name=server_name))
 
 
 @functools.lru_cache(maxsize=64)
-def _proving(sockets: TcpNetwork, secret_file: Path, _version: object) -> MemberNetwork:
-    """A network of a member; `_version` is another where the secret has changed."""
-    return MemberNetwork(sockets, Members(SecretFile(secret_file)))
+def _proving(sockets: TcpNetwork, secret: _FileNow) -> MemberNetwork:
+    return MemberNetwork(sockets, Members(SecretFile(secret.path)))
 
 
 def credentials_of(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from enum import StrEnum
 
 from pocketmq.cluster.errors import ProcessStartError
 from pocketmq.cluster.spec import ClusterOptions, chosen_ports
@@ -11,18 +12,27 @@ from pocketmq.proxy.installed import is_installed
 from pocketmq.runtime.errors import EnvironmentFault, PocketMQError, PortInUseError
 from pocketmq.runtime.ports import check_port_free
 
-NOT_INSTALLED = (
-    "no proxy for RocketMQ 5's SDKs: pip install 'pocketmq[grpc]', or leave out this line by "
-    "--no-proxy"
-)
-WITHOUT_BROKERS = "no proxy for RocketMQ 5's SDKs: there is no broker that it could ask"
-WITHOUT_POP = "no proxy for RocketMQ 5's SDKs: brokers of RocketMQ 4.9 cannot be popped from"
+
+class NoProxy(StrEnum):
+    """Why there is no proxy, as the line that says it."""
+
+    NOT_MISSED = ""
+    """There is one, or none is wanted."""
+    NOT_INSTALLED = (
+        "no proxy for RocketMQ 5's SDKs: pip install 'pocketmq[grpc]', or leave out this line by "
+        "--no-proxy"
+    )
+    WITHOUT_BROKERS = "no proxy for RocketMQ 5's SDKs: there is no broker that it could ask"
+    WITHOUT_POP = "no proxy for RocketMQ 5's SDKs: brokers of RocketMQ 4.9 cannot be popped from"
+
 
 _DEFAULT = "default"
 
 
-def with_proxy(options: ClusterOptions, origins: Mapping[str, str]) -> tuple[ClusterOptions, str]:
-    """The options with a proxy, if they do not speak of it; and a line that says why there is none.
+def with_proxy(
+    options: ClusterOptions, origins: Mapping[str, str]
+) -> tuple[ClusterOptions, NoProxy]:
+    """The options with a proxy, if they do not speak of it; and why there is none.
 
     The proxy's port is 8081, or a free one where that is taken, or another role is to listen there,
     unless a port was chosen.
@@ -30,30 +40,27 @@ def with_proxy(options: ClusterOptions, origins: Mapping[str, str]) -> tuple[Clu
     Args:
         options: As they were loaded.
         origins: Where the value of each came from.
-
-    Returns:
-        The line is empty where there is a proxy, or none is wanted.
     """
     if origins["proxy"] == _DEFAULT:
         if not options.brokers:
-            return options, WITHOUT_BROKERS
+            return options, NoProxy.WITHOUT_BROKERS
         if options.profile == "4.9":
-            return options, WITHOUT_POP
+            return options, NoProxy.WITHOUT_POP
         if not is_installed():
-            return options, NOT_INSTALLED
+            return options, NoProxy.NOT_INSTALLED
         options = replace(options, proxy=True)
     # Only the default port may be replaced: a chosen port that is taken is an error.
     if options.proxy and origins["proxy_port"] == _DEFAULT and not options.any_port:
         # Another role of this cluster will take it, though nothing listens there yet.
         if options.proxy_port in chosen_ports(options):
-            return replace(options, proxy_port=0), ""
+            return replace(options, proxy_port=0), NoProxy.NOT_MISSED
         try:
             check_port_free(options.host, options.proxy_port)
         except PortInUseError:
             options = replace(options, proxy_port=0)
         except EnvironmentFault:
             pass  # the host is no address of this machine: whoever listens first says so
-    return options, ""
+    return options, NoProxy.NOT_MISSED
 
 
 def not_started(reason: PocketMQError) -> str:

@@ -30,7 +30,6 @@ from pocketmq.runtime.process import (  # isort: skip  - first
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -40,11 +39,8 @@ from pocketmq.runtime.configuration.config import load
 from pocketmq.runtime.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pocketmq.operation.events.log import EventLog
-    from pocketmq.operation.faults.rule_book import RuleBook
-    from pocketmq.operation.membership.members import Members
-    from pocketmq.protocol.transport.network import Network
-    from pocketmq.protocol.transport.tls.server_tls import ServerTls
+    from pocketmq.operation.faulty_network.faulty_tcp import FaultyTcp
+    from pocketmq.operation.role_seams import RoleSeams
 
 C = TypeVar("C")
 
@@ -136,58 +132,17 @@ def run_command(
     return run_role(serve, role=role, name=name, options=command.options)
 
 
-@dataclass(frozen=True, slots=True)
-class RoleSeams:
-    """What connects a role's process to others."""
-
-    events: EventLog
-    rules: RuleBook
-    """Faults that somebody told this process to have."""
-    network: Network
-    tls: ServerTls | None
-    """Of the process's ports; None: they take none."""
-    members: Members | None
-    """Who has proven to be a member of the cluster; None: nobody has to."""
-
-
-def seams_of(name: str, role: RoleContext, command: RoleCommand) -> RoleSeams:
-    """Events, rules for faults, and a network that keeps to them, with TLS as the options say.
-
-    Where members must prove who they are, the network does it.
-
-    Args:
-        name: Of the process.
-        role: It is.
-        command: It was started with.
-
-    Raises:
-        ConfigError: the role is to use TLS, or to prove that it is a member, and cannot.
-    """
+def seams_of(name: str, role: RoleContext, command: RoleCommand) -> RoleSeams[FaultyTcp]:
+    """What connects the process of this name to others; raises what `role_seams` does."""
     # Imported here, so that `--help` and a wrong option are answered without loading the network.
-    from pocketmq.operation.control.processor import event_log
-    from pocketmq.operation.faults.rule_book import RuleBook
     from pocketmq.operation.faulty_network.faulty_tcp import FaultyTcp
-    from pocketmq.operation.membership.members import Members
-    from pocketmq.operation.membership.network import MemberNetwork
-    from pocketmq.operation.tls.role_tls import RoleTls
-    from pocketmq.runtime.clock import SystemClock
+    from pocketmq.operation.role_seams import role_seams
 
-    clock = role.clock
-    # Files change in real time. On a manual clock each look would also be a step of every move: a
-    # day took minutes.
-    real = SystemClock()
-    # Read the secret first: if that fails, the start ends before any port is open.
-    secret = command.security.member_secret()
-    events = event_log(name, clock, always=command.options.events)
-    rules = RuleBook(name, clock.time_ms, events)
-    tls = RoleTls(command.security)
-    # Without files there is nothing to look at every half second.
-    if tls.is_watching:
-        role.tasks.start(tls.watch(real), name="watch certificates")
-    # Faults act below membership: a partition cuts proofs off, too.
-    tcp = FaultyTcp(rules, server_tls=tls.server, client_tls=tls.client)
-    if secret is None:
-        return RoleSeams(events, rules, tcp, tls.server, None)
-    members = Members(secret)
-    role.tasks.start(members.watch(real), name="watch member secret")
-    return RoleSeams(events, rules, MemberNetwork(tcp, members), tls.server, members)
+    return role_seams(
+        name,
+        role.clock,
+        command.security,
+        role.tasks,
+        FaultyTcp,
+        all_events=command.options.events,
+    )

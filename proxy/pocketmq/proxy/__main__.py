@@ -87,7 +87,7 @@ def _prepare(command: RoleCommand) -> tuple[str, RoleMain]:
             profile_named(command.options.profile),
             budget=command.budget,
             events=seams.events,
-            tls=seams.tls,
+            tls=seams.sockets.server_tls,
         )
         async with proxy:
             role.ready(

@@ -18,22 +18,21 @@ from typing import Any, Final, Protocol, TypeVar
 from pocketmq.broker.store.disk.disk_worker import DiskWorker
 from pocketmq.broker.store.disk.ruled_disk import RuledDisk
 from pocketmq.cluster.errors import WrongStateError
-from pocketmq.operation.control.processor import event_log
 from pocketmq.operation.faults.rule_book import RuleBook
 from pocketmq.operation.faulty_network.faulty_tcp import FaultyTcp
-from pocketmq.operation.membership.members import Members
-from pocketmq.operation.membership.network import MemberNetwork
 from pocketmq.operation.membership.options import SecurityOptions
-from pocketmq.operation.tls.role_tls import RoleTls
+from pocketmq.operation.role_seams import role_seams
 from pocketmq.protocol.budget import BudgetSource, default_budget
 from pocketmq.protocol.command import VERSION_5_3_3, Encoding
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.signing import Credentials
 from pocketmq.protocol.transport.channel import Channel
-from pocketmq.protocol.transport.network import MakeProtocol, Network, OnChannel
+from pocketmq.protocol.transport.network import MakeProtocol, OnChannel
 from pocketmq.protocol.transport.tcp import TcpListener, TcpStreams
+from pocketmq.protocol.transport.tls.client_tls import ClientTls
+from pocketmq.protocol.transport.tls.server_tls import ServerTls
 from pocketmq.runtime.addresses import address_text
-from pocketmq.runtime.clock import Clock, SystemClock
+from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.loop_thread import LoopThread
 from pocketmq.runtime.tasks import TaskOwner
 from pocketmq.testing.killable_stream import KillableStream
@@ -70,26 +69,16 @@ class RoleSeams:
 
     def __init__(self, name: str, clock: Clock, security: SecurityOptions) -> None:
         self.clock = clock
-        # Always on: the report of a failed test needs events, which roles otherwise record only on
-        # request.
-        self.events = event_log(name, clock, always=True)
-        book = RuleBook(name, clock.time_ms, self.events)
-        tls = RoleTls(security)
-        self.sockets = TrackedNetwork(book, tls)
-        self.members: Members | None = None
-        """Who has proven to be a member of the cluster; None: nobody has to."""
-        self.network: Network = self.sockets
-        secret = security.member_secret()
-        if secret is not None:
-            self.members = Members(secret)
-            self.network = MemberNetwork(self.sockets, self.members)
-        self.disk = KillableDisk(book)
-        # Files change in real time. The tasks end with the role's loop.
+        # The tasks end with the role's loop.
         self._watches = TaskOwner(f"files of {name}")
-        if tls.is_watching:
-            self._watches.start(tls.watch(SystemClock()), name="certificates")
-        if self.members is not None:
-            self._watches.start(self.members.watch(SystemClock()), name="member secret")
+        # All events: the report of a failed test needs those that roles otherwise record only on
+        # request.
+        made = role_seams(name, clock, security, self._watches, TrackedNetwork, all_events=True)
+        self.events = made.events
+        self.sockets = made.sockets
+        self.network = made.network
+        self.members = made.members
+        self.disk = KillableDisk(made.rules)
 
     def cut(self) -> None:
         """Reset every connection, and drop all later writes to the disk."""
@@ -274,8 +263,10 @@ class _Stillness:
 class TrackedNetwork(FaultyTcp):
     """Real sockets with fault rules; all of them can be reset at once."""
 
-    def __init__(self, book: RuleBook, tls: RoleTls) -> None:
-        super().__init__(book, server_tls=tls.server, client_tls=tls.client)
+    def __init__(
+        self, book: RuleBook, *, server_tls: ServerTls | None, client_tls: ClientTls | None
+    ) -> None:
+        super().__init__(book, server_tls=server_tls, client_tls=client_tls)
         self._is_cut = False
         self._channels: set[Channel] = set()
         self._listeners: list[TcpListener] = []

@@ -100,7 +100,7 @@ def assemble_pulling(
                 and clock.monotonic() >= core.role.acted_until + ROUTE_REFRESH_S
             ),
             refuses=profile.slave_rejects_sends,
-            offsets_are_taken=profile.slaves_take_pulled_offsets,
+            slaves_take_offsets=profile.slaves_take_pulled_offsets,
         ),
         reports=reports,
         broadcasts=broadcasts if note_broadcasts else None,

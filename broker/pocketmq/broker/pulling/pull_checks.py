@@ -251,7 +251,7 @@ class Verdict(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlaveReads:
-    """Decides code, offset and suggestion; a master's answers stay as they are."""
+    """What pulls come to on a slave; a master's answers stay as they are."""
 
     role: Leads
     """Of this broker."""
@@ -261,8 +261,13 @@ class SlaveReads:
     """Of a slave: whether a name server knows its master."""
     refuses: bool = True
     """5.x: a slave that may not be read refuses pulls; 4.9 answers them, and names the master."""
-    offsets_are_taken: bool = True
+    slaves_take_offsets: bool = True
     """5.x: a slave commits the offset that a pull carries; 4.9 does not (B-35)."""
+
+    @property
+    def takes_offset(self) -> bool:
+        """Whether the offset that a pull carries is committed here (B-35)."""
+        return self.slaves_take_offsets or self.role.leads
 
     def check(self) -> None:
         """Refuse a pull that must not be read here (B-58).

@@ -121,9 +121,8 @@ class PullReader:
         plan = self._checks.check(header, now_ms)
         group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
         offset = header.queue_offset
-        reads = self._slave_reads
-        takes = reads.offsets_are_taken or reads.role.leads
-        if hold is not None and takes and header.sys_flag & PullSysFlag.COMMIT_OFFSET:
+        carries = hold is not None and header.sys_flag & PullSysFlag.COMMIT_OFFSET
+        if carries and self._slave_reads.takes_offset:
             # Run again after waiting, it would commit an offset from before the wait (B-35).
             self._commit(header, now_ms)
         broadcasts, puller, members = self._broadcasts, None, plan.members

@@ -5,18 +5,19 @@ from __future__ import annotations
 from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.groups.assembly import Groups
 from pocketmq.broker.replies.reply_processor import ReplyProcessor
-from pocketmq.broker.sending.assembly import send_checks
+from pocketmq.broker.sending.send_checks import SendChecks
 from pocketmq.broker.sending.stamp import traced
 from pocketmq.broker.storing.assembly import Storing
 from pocketmq.broker.subject import Subject
-from pocketmq.broker.topics.assembly import Topics
 
 
-def assemble_replies(core: BrokerCore, topics: Topics, groups: Groups, storing: Storing) -> Subject:
+def assemble_replies(
+    core: BrokerCore, groups: Groups, storing: Storing, checks: SendChecks
+) -> Subject:
     """Hands replies to requesters, which are producers of this broker."""
     processor = ReplyProcessor(
         groups.producers,
-        send_checks(core, topics),
+        checks,
         storing.puts,
         core.address,
         core.clock,

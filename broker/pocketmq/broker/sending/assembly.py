@@ -51,10 +51,10 @@ def assemble_sending(
     locks: Locks,
     storing: Storing,
     overload: OverloadGuard,
+    checks: SendChecks,
 ) -> Subject:
     """Listens to `topic_changed`, through the table of topics."""
     config, profile, clock, address = core.config, core.profile.broker, core.clock, core.address
-    checks = send_checks(core, topics)
     stamp = BrokerStamp(
         address,
         config.cluster_name,

@@ -11,12 +11,7 @@ CONTROLLER = "pocketmq.controller"
 BROKER = "pocketmq.broker"
 PROXY = "pocketmq.proxy"
 
-_SEAMS = (
-    "pocketmq.operation.control.processor",
-    "pocketmq.operation.faulty_network.faulty_tcp",
-    "pocketmq.operation.membership.network",
-    "pocketmq.operation.tls.role_tls",
-)
+_SEAMS = ("pocketmq.operation.role_seams",)
 """What `seams_of` imports while a role starts."""
 
 IMPORTS: Mapping[str, tuple[str, ...]] = {

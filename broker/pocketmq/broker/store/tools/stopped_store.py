@@ -148,8 +148,6 @@ class StoppedQueue:
         self.topic = topic
         self.queue_id = queue_id
         self.row = Row(disk, os.path.join(directory, topic, str(queue_id)), mappings)
-        self.first_physical: int | None = None
-        """Where its first right entry leads, once somebody looked (verify_cursors.py)."""
 
     @property
     def first(self) -> int:

@@ -19,7 +19,7 @@ from pocketmq.protocol.messages.message import MessageExt
 from pocketmq.protocol.stored.index_hash import key_hash
 from pocketmq.protocol.stored.record_check import check_record
 
-NEVER = 1 << 63
+_NEVER = 1 << 63
 """Physical offset of no entry."""
 
 _CHUNK_LOW, _CHUNK_HIGH = 16, 4096
@@ -45,6 +45,7 @@ class QueueCursor:
 
     __slots__ = (
         "_chunk",
+        "_first",
         "_queue",
         "_store",
         "entries",
@@ -62,6 +63,7 @@ class QueueCursor:
         self.entries: Iterator[tuple[int, ...]] = iter(())
         """Entries from `next` on, a few."""
         self._chunk = _CHUNK_LOW
+        self._first: int | None = None
         self._queue = queue
         self._store = store
 
@@ -90,13 +92,20 @@ class QueueCursor:
             self.matched += 1
             return Outcome.MATCHED, None
         # The record is older than the queue, whose topic was made again.
-        if self._queue.first == 0 and expected[0] < first_physical(self._store, self._queue):
+        if self._queue.first == 0 and expected[0] < self._first_physical():
             return Outcome.OLDER, None
         if offset >= self._queue.end:
             return Outcome.BEHIND, None
         what = "is missing" if found is None else f"is {_told(found)}"
         what = f"entry {offset} {what}, its record wants {_told(expected)}"
         return Outcome.WRONG, queue_problem(self._queue, offset, what)
+
+    def _first_physical(self) -> int:
+        """Log offset of the queue's first entry that is right; `_NEVER` when there is none."""
+        if self._first is None:
+            # The search reads the log, and the answer is the same for each of its records.
+            self._first = _first_physical(self._store, self._queue, self._queue.end)
+        return self._first
 
 
 def _told(entry: Sequence[int]) -> str:
@@ -111,13 +120,6 @@ def queue_problem(queue: StoppedQueue, offset: int, what: str) -> Problem:
     return Problem(file.path, offset * ENTRY_SIZE - file.start, what)
 
 
-def first_physical(store: StoppedStore, queue: StoppedQueue) -> int:
-    """Log offset of the queue's first entry that is right; `NEVER` when there is none."""
-    if queue.first_physical is None:
-        queue.first_physical = _first_physical(store, queue, queue.end)
-    return queue.first_physical
-
-
 def _first_physical(store: StoppedStore, queue: StoppedQueue, end: int) -> int:
     tried = 0
     low = store.log.files[0].start if store.log.files else 0
@@ -130,7 +132,7 @@ def _first_physical(store: StoppedStore, queue: StoppedQueue, end: int) -> int:
         ):
             # Limit the search in a queue full of garbage.
             if number >= end or tried > _MOST_TRIED:
-                return NEVER
+                return _NEVER
             if size == FILLER_SIZE or physical < low:
                 continue
             tried += 1
@@ -143,7 +145,7 @@ def _first_physical(store: StoppedStore, queue: StoppedQueue, end: int) -> int:
                 and message.queue_offset == number
             ):
                 return physical
-    return NEVER
+    return _NEVER
 
 
 class IndexCursor:
@@ -170,8 +172,8 @@ class IndexCursor:
         """Entries that some record accounted for."""
         self.hashed = self.seconds = self.begin_ms = 0
         """Of the current entry, and the begin of its file."""
-        self.physical = NEVER
-        """Record of the current entry; `NEVER` behind the last."""
+        self.physical = _NEVER
+        """Record of the current entry; `_NEVER` behind the last."""
         self._file = -1
         self.number = 0
         """Of the current entry in its file."""
@@ -213,7 +215,7 @@ class IndexCursor:
         elif self._file + 1 < len(self._files):
             self._open(self._file + 1, 1)
         else:
-            self.physical = NEVER
+            self.physical = _NEVER
 
     def compare(self, message: MessageExt, keys: Sequence[str]) -> tuple[list[Problem], bool]:
         """Compare a record's keys with the entries for it, and go on behind them.

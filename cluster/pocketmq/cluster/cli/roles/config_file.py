@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from pocketmq.cluster.default_proxy import NOT_INSTALLED, with_proxy
+from pocketmq.cluster.default_proxy import NoProxy, with_proxy
 from pocketmq.cluster.spec import ClusterOptions, ProcessSpec, cluster_spec
 from pocketmq.operation.membership.options import SecurityOptions
 from pocketmq.protocol.budget import Budget
@@ -86,7 +86,7 @@ def refuse_unused_by(role: Role, path: Path, broker_conf: Path | None = None) ->
     refuse_unused(path, classes, f"pocketmq {role}")
 
 
-def refuse_unused_by_up(path: Path, options: ClusterOptions, no_proxy: str) -> None:
+def refuse_unused_by_up(path: Path, options: ClusterOptions, no_proxy: NoProxy) -> None:
     """Refuse a file of which `pocketmq up`, and the roles that it starts, do not use all.
 
     Args:
@@ -97,7 +97,7 @@ def refuse_unused_by_up(path: Path, options: ClusterOptions, no_proxy: str) -> N
     Raises:
         ConfigError: A key is used by nobody, or `up` chooses its value itself.
     """
-    if no_proxy == NOT_INSTALLED:
+    if no_proxy is NoProxy.NOT_INSTALLED:
         # Machines share a file, and where gRPC is installed, it is read whole.
         options = replace(options, proxy=True)
     # The folder and the ports do not matter: only the names of each role's flags are used.
