@@ -14,9 +14,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import ConfigError, EnvironmentFault, PortInUseError
 from pocketmq.runtime.ports import check_port_free, listener_pid, told_ip
-from pocketmq.runtime.process import loop_factory, parse_ready_line, ready_line
+from pocketmq.runtime.process import RoleOptions, loop_factory, parse_ready_line, ready_line
 from support.console import until
 from support.eventually import PATIENCE_S
 
@@ -180,6 +181,13 @@ def test_a_failed_task_stops_the_role_in_order_with_status_2(start: Start) -> No
 def test_a_manual_clock_is_one_flag(start: Start) -> None:
     facts = ready(start("--clock", "manual", "--clock-start-ms", "1700000000000"))
     assert facts["clock"] == "ManualClock"
+
+
+def test_a_manual_clock_begins_at_a_whole_second() -> None:
+    now_ms = SystemClock().time_ms()
+    begins_ms = RoleOptions(clock="manual").make_clock().time_ms()
+    assert begins_ms % 1000 == 0
+    assert begins_ms >= now_ms
 
 
 def test_no_orphan_is_left_when_the_parent_is_killed() -> None:

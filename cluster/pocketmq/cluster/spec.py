@@ -99,7 +99,7 @@ class ClusterOptions:
         "real", help="manual: time only moves by `pocketmq clock advance`."
     )
     clock_start_ms: int = option(
-        0, unit="ms", help="Start time of a manual clock, in epoch ms; 0 is the current time."
+        0, unit="ms", help="Start time of a manual clock, in epoch ms; 0 is the next whole second."
     )
     profile: ProfileName = option(
         DEFAULT_PROFILE, help="RocketMQ release whose rules apply where 4.9 and 5.x differ."

@@ -37,6 +37,7 @@ from pocketmq.runtime.errors import ClockMemberError, PeerError, PocketMQError
 from pocketmq.runtime.lifetime import StartStop
 from pocketmq.runtime.manual_time import lock_step
 from pocketmq.runtime.manual_time.clock_members import ClockMember
+from pocketmq.runtime.manual_time.manual_clock import whole_second_ms
 from pocketmq.runtime.ports import hold_port
 
 log = structlog.get_logger()
@@ -77,7 +78,7 @@ class Supervisor(StartStop):
         self.network = as_member(TcpNetwork(client_tls=self.client_tls), spec.member_secret)
         """Connects to its roles as they want it."""
         self.remoting = RemotingClient(self.network, credentials=credentials)
-        self.clock_start_ms = spec.clock_start_ms or SystemClock().time_ms()
+        self.clock_start_ms = spec.clock_start_ms or whole_second_ms()
         """Start time of manual clocks of the first processes, in epoch ms."""
         self._env = dict(env or {})
         self._on_ended = on_ended
@@ -252,17 +253,21 @@ class Supervisor(StartStop):
         """
         if not self.of_role("controller"):
             return
+        is_between = False
         try:
             async with self._clock.timeout(ROUTE_LIMIT_S):
                 while await self.leading_controller() is None:
                     if self.spec.clock == "manual":
                         # An election waits for timers, and nobody else moves the manual clock yet.
                         await self.advance(seconds=_ELECTION_STEP_S)
+                        is_between = not self.spec.clock_start_ms
                     await self._clock.sleep(_LOOK_S)
         except TimeoutError:
             raise PeerError(
                 f"after {ROUTE_LIMIT_S:g} s no controller led; their logs are in {self.spec.logs}"
             ) from None
+        if is_between:  # on to a whole second, at which manual clocks begin
+            await self.advance(seconds=-self._known_ms % 1000 / 1000)
 
     async def leading_controller(self) -> ChildProcess | None:
         """The controller that decides at the moment, if any does."""

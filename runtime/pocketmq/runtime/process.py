@@ -41,7 +41,7 @@ from pocketmq.runtime.configuration.toml_keys import refuse_unused
 from pocketmq.runtime.errors import ConfigError, EnvironmentFault, PocketMQError
 from pocketmq.runtime.files.descriptors import raise_soft_limit
 from pocketmq.runtime.heard_signals import call_on_signal
-from pocketmq.runtime.manual_time.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock, whole_second_ms
 from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName
 from pocketmq.runtime.slow_turns import SlowTurns
 from pocketmq.runtime.tasks import TaskOwner
@@ -90,7 +90,7 @@ class RoleOptions:
         "real", help="manual: protocol time stands still until somebody moves it."
     )
     clock_start_ms: int = option(
-        0, unit="ms", help="Where a manual clock begins, in epoch ms; 0 is the present."
+        0, unit="ms", help="Where a manual clock begins, in epoch ms; 0 is the next whole second."
     )
     profile: ProfileName = option(
         DEFAULT_PROFILE, help="RocketMQ line whose rules apply where 4.9 and 5.x differ."
@@ -111,7 +111,7 @@ class RoleOptions:
         """The clock that these options ask for."""
         if self.clock == "real":
             return SystemClock()
-        return ManualClock(self.clock_start_ms or SystemClock().time_ms())
+        return ManualClock(self.clock_start_ms or whole_second_ms())
 
 
 class RoleContext:

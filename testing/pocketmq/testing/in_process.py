@@ -26,7 +26,7 @@ from pocketmq.protocol.transport.traffic import LoopInbox
 from pocketmq.runtime.addresses import address_text
 from pocketmq.runtime.clock import Clock, SystemClock
 from pocketmq.runtime.manual_time.clock_members import ClockMember, NearMember
-from pocketmq.runtime.manual_time.manual_clock import ManualClock
+from pocketmq.runtime.manual_time.manual_clock import ManualClock, whole_second_ms
 from pocketmq.runtime.ports import free_ports
 from pocketmq.runtime.profile import profile_named
 from pocketmq.testing import role_logs
@@ -52,7 +52,8 @@ class RoleThreads:
         self._broker_access: Mapping[str, Any] = {} if access is None else access.broker_options
         self._proxy_access: Mapping[str, Any] = {} if access is None else access.proxy_options
         self._profile = profile_named(shape.profile)
-        self._known_ms = SystemClock().time_ms()
+        is_manual = shape.clock == "manual"
+        self._known_ms = whole_second_ms() if is_manual else SystemClock().time_ms()
         """Of the start, or where the clocks stood later: a role starts no earlier."""
         self._number = next(_numbers)
         self._grpc_port = 0

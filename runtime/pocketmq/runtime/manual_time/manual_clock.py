@@ -23,7 +23,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import NamedTuple, TypeAlias, TypeVar
 
-from pocketmq.runtime.clock import AtExpiry, ClockTimeout, Latch, Timer, resolve
+from pocketmq.runtime.clock import AtExpiry, ClockTimeout, Latch, SystemClock, Timer, resolve
 from pocketmq.runtime.errors import ClockStuckError
 from pocketmq.runtime.manual_time.loop_calls import calls_ahead, is_idle
 from pocketmq.runtime.manual_time.woken_tasks import WokenTasks
@@ -80,6 +80,15 @@ class _ManualTimer:
 
 Timers: TypeAlias = list[tuple[int, int, _ManualTimer]]
 """A heap, whose first is never cancelled: when each is due, in us, and which was armed first."""
+
+
+def whole_second_ms() -> int:
+    """Where a manual clock begins when nobody says where: the next whole second, in epoch ms.
+
+    Timer messages are due at whole seconds. A clock that begins in the middle of one would deliver
+    a message with `delay_ms=90_000` up to 1 s later than 90 s, by luck.
+    """
+    return -(-SystemClock().time_ms() // 1000) * 1000
 
 
 def _earliest(timers: Timers) -> _ManualTimer | None:
