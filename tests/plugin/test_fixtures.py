@@ -140,7 +140,7 @@ def test_a_wait_beside_a_clock_that_stands_says_so(pocketmq_clock: Cluster) -> N
     with cluster.producer() as producer, cluster.consumer("billing", topic) as consumer:
         cluster.group("billing").assigned(limit_s=PATIENCE_S)
         producer.send(Message(topic, b"later", delay_level=3))
-        stood = r"clock is manual and stood still .*is due in .*: move it with advance"
+        stood = "clock is manual and stood still meanwhile: move it with advance"
         with pytest.raises(NotReachedError, match=stood):
             consumer.receive(limit_s=0)
         with pytest.raises(NotReachedError, match="1 of 2 members connected; .*" + stood):

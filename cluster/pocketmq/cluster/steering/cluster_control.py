@@ -30,7 +30,7 @@ from pocketmq.cluster.steering.errors import TooFarError, WrongClusterError
 from pocketmq.cluster.steering.event_stream import EventStream
 from pocketmq.cluster.steering.faults import ClusterFaults
 from pocketmq.cluster.steering.group_state import GroupState
-from pocketmq.cluster.steering.pending import pending_deliveries, pending_text
+from pocketmq.cluster.steering.pending import held_back, held_back_text
 from pocketmq.cluster.steering.roles import Roles, addresses_of
 from pocketmq.cluster.steering.shape import MAX_ADVANCE_S, ClockKind
 from pocketmq.cluster.steering.snapshots import SnapshotInfo, Snapshots
@@ -497,8 +497,8 @@ class ClusterControl:
     async def pending(self) -> str:
         """The end of a sentence about a failed wait: messages that brokers deliver later."""
         async with self.admin() as admin:
-            found = await pending_deliveries(admin, self.roles.running_brokers, self.time_ms())
-        return pending_text(found, self.time_ms())
+            held = await held_back(admin, self.roles.running_brokers, self.time_ms())
+        return held_back_text(held, self.time_ms())
 
     async def dead_letters(self, group: str) -> list[MessageExt]:
         """The messages in a group's dead letter topic, from the oldest on."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
 
 from pocketmq.cluster.steering.errors import NotReachedError
 from pocketmq.runtime.clock import Clock
@@ -18,6 +19,14 @@ ANSWER_S = 1.0
 
 WAIT_LIMIT_S = 30.0
 """Real seconds that a wait takes at most by default."""
+
+BRINGS_MESSAGES: Final[Mapping[str, str]] = {
+    "PullMessageService.execute_later": "asks its broker for messages again",
+    "ConcurrentConsumeService._submit_later": "hands messages to its listener again",
+    "OrderlyConsumeService._submit_later": "hands messages to its listener again",
+}
+"""Begin of a client's timer's name -> what it does. What brokers deliver, `pending.py` says; all
+other timers look after something, and nobody waits for them."""
 
 Missing = Callable[[], Awaitable[str]]
 """Says what is missing; empty when nothing is."""
@@ -59,10 +68,17 @@ async def until_nothing_is_missing(
 
 
 def standing_clock(now_ms: int, due: Sequence[Deadline]) -> str:
-    """The end of a sentence about a wait that failed beside a clock that nobody moved. Pure."""
+    """The end of a sentence about a wait that failed beside a clock that nobody moved. Pure.
+
+    Args:
+        now_ms: Where the clock stands, in epoch ms.
+        due: The earliest timer of each role and client. Only one that brings messages is named.
+    """
+    brings = (
+        f" ({each.name} {does} in {(each.at_ms - now_ms) / 1000:g} s)"
+        for each in due
+        for timer, does in BRINGS_MESSAGES.items()
+        if each.what.startswith(timer)
+    )
     said = "; the cluster's clock is manual and stood still meanwhile"
-    if due:
-        first = due[0]
-        in_s = (first.at_ms - now_ms) / 1000
-        said += f" ({first.what} of {first.name} is due in {in_s:g} s)"
-    return f"{said}: move it with advance"
+    return f"{said}{next(brings, '')}: move it with advance"
