@@ -82,10 +82,10 @@ async def test_the_java_sdk_does_every_row_of_its_table(tmp_path: Path) -> None:
     assert await said(*words) == [
         "simple one 2 new",
         "sql [two]",
-        "push [one, two]",
+        "push [one, two, zero]",
         "fifo [1, 2, 3, 4]",
-        "delayed [due] true",
-        "transactions [asked, commit]",
-        "retried [bad, bad]",
+        "transactions [asked, commit] [asked, forgotten]",
+        "retried [bad, bad] true",
         "dead [bad]",
+        "delayed [due] true",
     ]

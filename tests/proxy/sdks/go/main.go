@@ -40,7 +40,7 @@ func producing(topic string, options ...rmq.ProducerOption) rmq.Producer {
 	return producer
 }
 
-func tagged(topic string, tag string, body string) *rmq.Message {
+func tagged(topic, tag, body string) *rmq.Message {
 	message := &rmq.Message{Topic: topic, Body: []byte(body)}
 	message.SetTag(tag)
 	return message
@@ -52,7 +52,7 @@ func sent(producer rmq.Producer, message *rmq.Message) *rmq.SendReceipt {
 	return receipts[0]
 }
 
-func consuming(group string, topic string, filter *rmq.FilterExpression) (rmq.SimpleConsumer, error) {
+func consuming(group, topic string, filter *rmq.FilterExpression) (rmq.SimpleConsumer, error) {
 	consumer, err := rmq.NewSimpleConsumer(config(group),
 		rmq.WithSimpleAwaitDuration(5*time.Second),
 		rmq.WithSimpleSubscriptionExpressions(map[string]*rmq.FilterExpression{topic: filter}))
@@ -72,7 +72,7 @@ func some(consumer rmq.SimpleConsumer, count int) (found []*rmq.MessageView) {
 }
 
 // Acknowledges so many messages of a topic, and returns what is in them.
-func consumed(group string, topic string, filter *rmq.FilterExpression, count int) (bodies []string) {
+func consumed(group, topic string, filter *rmq.FilterExpression, count int) (bodies []string) {
 	consumer, err := consuming(group, topic, filter)
 	must(err)
 	for _, message := range some(consumer, count) {
@@ -86,7 +86,9 @@ func consumed(group string, topic string, filter *rmq.FilterExpression, count in
 
 // A consumer that runs until it is stopped. For each message it says what is in it, when it has
 // counted it and before it answers.
-func pushing(group string, topic string, ok func(*rmq.MessageView) bool) (rmq.PushConsumer, chan string) {
+func pushing(
+	group, topic string, ok func(*rmq.MessageView) bool,
+) (rmq.PushConsumer, <-chan string) {
 	seen := make(chan string, 1000)
 	listen := func(message *rmq.MessageView) rmq.ConsumerResult {
 		seen <- body(message)
@@ -104,7 +106,7 @@ func pushing(group string, topic string, ok func(*rmq.MessageView) bool) (rmq.Pu
 	return consumer, seen
 }
 
-func pushed(group string, topic string, count int) (bodies []string) {
+func pushed(group, topic string, count int) (bodies []string) {
 	consumer, seen := pushing(group, topic, func(*rmq.MessageView) bool { return true })
 	for len(bodies) < count {
 		bodies = append(bodies, <-seen)
@@ -157,7 +159,7 @@ func ordered() {
 // Two messages for later, of which the first is taken back; what is returned waits for the other.
 func delayed() func() {
 	producer := producing("later")
-	due := time.Now().Add(10 * time.Second)
+	due := time.Now().Add(20 * time.Second)
 	message := tagged("later", "new", "never")
 	message.SetDelayTimestamp(due)
 	handle := sent(producer, message).RecallHandle

@@ -6,6 +6,8 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ConcurrentSkipListSet;
 import java.util.concurrent.CountDownLatch;
 import java.util.function.Predicate;
 import org.apache.rocketmq.client.apis.ClientConfiguration;
@@ -98,6 +100,7 @@ public class Rows {
 
     static void normal() throws Exception {
         try (Producer producer = producer("orders")) {
+            producer.send(message("orders", "zero").setTag("old").build());
             producer.send(message("orders", "one").addProperty("number", "1").build());
             producer.send(message("orders", "two").addProperty("number", "2").build());
         }
@@ -116,7 +119,7 @@ public class Rows {
         }
         FilterExpression second = new FilterExpression("number = 2", FilterExpressionType.SQL92);
         System.out.println("sql " + consumed("sql", "orders", second, 1));
-        List<String> all = pushed("push", "orders", 2, message -> true);
+        List<String> all = pushed("push", "orders", 3, message -> true);
         Collections.sort(all);
         System.out.println("push " + all);
     }
@@ -130,24 +133,27 @@ public class Rows {
         System.out.println("fifo " + pushed("fifo", "payments", 4, message -> true));
     }
 
-    static void delayed() throws Exception {
+    /** Two messages for later, of which the first is taken back; when the other is due. */
+    static long delayed() throws Exception {
         try (Producer producer = producer("later")) {
-            long due = System.currentTimeMillis() + 1_500;
-            producer.send(message("later", "due").setDeliveryTimestamp(due).build());
-            SendReceipt receipt = producer.send(message("later", "never")
-                    .setDeliveryTimestamp(System.currentTimeMillis() + 3_600_000).build());
+            long due = System.currentTimeMillis() + 20_000;
+            SendReceipt receipt =
+                    producer.send(message("later", "never").setDeliveryTimestamp(due).build());
+            producer.send(message("later", "due").setDeliveryTimestamp(due + 2_000).build());
             producer.recallMessage("later", receipt.getRecallHandle());
-            System.out.println("delayed " + consumed("delayed", "later", FilterExpression.SUB_ALL, 1)
-                    + " " + (System.currentTimeMillis() >= due));
+            return due + 2_000;
         }
     }
 
     static void transactions() throws Exception {
-        ProducerBuilder asked = builder("deals").setTransactionChecker(
-                message -> body(message).equals("asked")
-                        ? TransactionResolution.COMMIT : TransactionResolution.ROLLBACK);
-        try (Producer producer = asked.build()) {
-            for (String each : List.of("rollback", "asked", "commit")) {
+        Set<String> asked = new ConcurrentSkipListSet<>();
+        ProducerBuilder checked = builder("deals").setTransactionChecker(message -> {
+            asked.add(body(message));
+            return body(message).equals("forgotten")
+                    ? TransactionResolution.ROLLBACK : TransactionResolution.COMMIT;
+        });
+        try (Producer producer = checked.build()) {
+            for (String each : List.of("rollback", "forgotten", "asked", "commit")) {
                 Transaction transaction = producer.beginTransaction();
                 producer.send(message("deals", each).build(), transaction);
                 if (each.equals("commit")) {
@@ -156,8 +162,8 @@ public class Rows {
                     transaction.rollback();
                 }
             }
-            System.out.println(
-                    "transactions " + consumed("deals", "deals", FilterExpression.SUB_ALL, 2));
+            System.out.println("transactions "
+                    + consumed("deals", "deals", FilterExpression.SUB_ALL, 2) + " " + asked);
         }
     }
 
@@ -166,12 +172,19 @@ public class Rows {
             producer.send(message("retried", "bad").build());
         }
         List<String> seen = Collections.synchronizedList(new ArrayList<>());
+        CountDownLatch once = new CountDownLatch(1);
         CountDownLatch twice = new CountDownLatch(2);
         // Open until the message is dead: closed before, it may not have said that the second try
         // failed, and nobody else would.
-        try (PushConsumer consumer = pushing("retried", "retried", message -> false, seen, twice)) {
+        try (PushConsumer consumer = pushing("retried", "retried", message -> {
+            once.countDown();
+            return false;
+        }, seen, twice)) {
+            once.await();
+            long since = System.nanoTime();
             twice.await();
-            System.out.println("retried " + seen);
+            long waited = System.nanoTime() - since;
+            System.out.println("retried " + seen + " " + (waited >= 1_000_000_000L));
             System.out.println("dead " + dead());
         }
     }
@@ -190,11 +203,13 @@ public class Rows {
     public static void main(String[] arguments) throws Exception {
         where = ClientConfiguration.newBuilder().setEndpoints(arguments[0])
                 .setRequestTimeout(Duration.ofSeconds(60)).build();
+        long due = delayed();
         normal();
         ordered();
-        delayed();
         transactions();
         failing();
+        System.out.println("delayed " + consumed("delayed", "later", FilterExpression.SUB_ALL, 1)
+                + " " + (System.currentTimeMillis() >= due));
         System.exit(0);
     }
 }

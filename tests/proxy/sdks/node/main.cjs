@@ -99,7 +99,7 @@ async function ordered() {
 // Two messages for later, of which the first is taken back; what is returned waits for the other.
 async function delayed() {
   const producer = await producing('later');
-  const due = Date.now() + 10000;
+  const due = Date.now() + 20000;
   const never = made('later', 'never', { deliveryTimestamp: new Date(due) });
   const { recallHandle } = await producer.send(never);
   await producer.send(made('later', 'due', { deliveryTimestamp: new Date(due + 2000) }));
@@ -135,7 +135,7 @@ async function failing() {
   await producer.shutdown();
   // Open until the message is dead: closed before, nobody may say that the second try failed.
   const { consumer, all } = await pushing('retried', 'retried', 2, () => false);
-  // At once: of the group's backoff this SDK does not know lists, and takes seconds for milliseconds.
+  // At once: this SDK does not know a backoff that is a list, as this group's is.
   console.log('retried', ...await all);
   console.log('dead', ...await dead());
   await consumer.shutdown();
