@@ -12,7 +12,12 @@ from pocketmq.cluster.watch_page.page import exported_page
 from pocketmq.operation.events.groups import Rebalanced
 from pocketmq.operation.events.messages import MessagePulled, MessageStored
 from pocketmq.operation.events.recording import encode_recording, header_of
-from pocketmq.operation.events.roles import BrokerRegistered, RoleStarted, RoleStopped
+from pocketmq.operation.events.roles import (
+    BrokerForgotten,
+    BrokerRegistered,
+    RoleStarted,
+    RoleStopped,
+)
 from support.browser import chromium, seen
 from support.lesson import (
     BEGAN_MS,
@@ -31,6 +36,38 @@ VIEWS = ("cluster", "queues", "files", "offsets", "time", "break")
 MANY = 2000
 FOOTER_PX = 80
 LOW_ROW_PX = 120
+HIDDEN_LINKS = """() => {
+  const boxes = [...document.querySelectorAll('.thing')].map((each) =>
+    ({ id: each.dataset.select, box: each.querySelector('rect.body').getBoundingClientRect() }));
+  const hidden = [];
+  for (const link of document.querySelectorAll('path[data-link]')) {
+    const ends = link.dataset.link.split(' '), length = link.getTotalLength();
+    const picture = link.ownerSVGElement.getBoundingClientRect();
+    for (let part = 0; part <= 50; part += 1) {
+      const at = link.getPointAtLength(length * part / 50);
+      const x = picture.x + at.x, y = picture.y + at.y;
+      const above = boxes.find(({ id, box }) => !ends.includes(id)
+        && x > box.left && x < box.right && y > box.top && y < box.bottom);
+      if (above) { hidden.push(`${link.dataset.link} behind ${above.id}`); break; }
+    }
+  }
+  return hidden;
+}"""
+BROKEN_NAMES = """() => {
+  const broken = [], walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const node = walker.currentNode, range = document.createRange();
+    for (const { index } of node.data.matchAll(/\\w-(?=\\w)/g)) {
+      const top = (at) => {
+        range.setStart(node, at);
+        range.setEnd(node, at + 1);
+        return range.getBoundingClientRect().top;
+      };
+      if (top(index + 2) > top(index) + 4) broken.push(node.data);
+    }
+  }
+  return broken;
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +116,38 @@ def test_nothing_is_wider_than_the_screen_and_the_time_bar_is_low(
         assert tab is not None
         assert tab["x"] >= 0
         assert tab["x"] + tab["width"] <= width
+
+
+@pytest.mark.parametrize("width", [360, 390, 1440])
+def test_no_link_leads_behind_a_box(width: int, browser: Browser, lesson: str) -> None:
+    with seen(browser, width=width, offline=True) as page:
+        page.open(f"{lesson}#t=12.5")
+        assert page.page.locator("path[data-link]").count() > 10
+        assert page.page.evaluate(HIDDEN_LINKS) == []
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_no_line_ends_at_the_hyphen_of_a_name(view: str, browser: Browser, lesson: str) -> None:
+    for width in (390, 430, 1440):
+        with seen(browser, width=width, offline=True) as page:
+            page.open(f"{lesson}#view={view}&t=12.5&select=consumer-1")
+            assert page.page.evaluate(BROKEN_NAMES) == []
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_that_all_nameservers_forgot_a_broker_is_read_in_its_box(
+    width: int, browser: Browser, tmp_path: Path
+) -> None:
+    lesson = begun()
+    lesson.tell(RoleStarted, 2.0, "cluster", role=SERVERS[1])
+    lesson.tell(RoleStopped, 3.0, "cluster", role="broker-a", how="frozen")
+    for server in SERVERS:
+        lesson.tell(BrokerForgotten, 123.0, server, broker="broker-a", nameserver=server,
+                    how="expired")  # fmt: skip
+    with seen(browser, width=width, offline=True) as page:
+        page.open(f"{written(lesson, tmp_path)}#t=124")
+        state = page.page.locator(".thing[data-select=broker-a] text.state").first
+        assert state.text_content() == "frozen · forgotten by 2 nameservers"
 
 
 def test_a_row_of_the_changes_is_low_where_the_screen_is_narrow(

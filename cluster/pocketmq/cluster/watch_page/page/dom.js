@@ -49,6 +49,11 @@ export function items(list) {
   });
 }
 
+/** Text in which no line ends at the hyphen of a name. */
+export function unbroken(text) {
+  return text.split(/( +)/).map((each) => (each.includes("-") && each.length <= SHORT ? el("span", { class: "item" }, each) : each));
+}
+
 /** Text in which `words` between backticks are code. */
 export function withCode(text) {
   return text.split("`").map((each, at) => (at % 2 ? el("code", null, each) : each));

@@ -1,6 +1,6 @@
 /** Beside each view: what is selected, and what happened last. */
 
-import { changed, el, table, update } from "watch/dom.js";
+import { changed, el, items, table, unbroken, update } from "watch/dom.js";
 import { clockTime, count, seconds, short } from "watch/names.js";
 import { atRisk, brokerOf, isStructure, listedAs, queueOf, shortQueue, topicOf } from "watch/state.js";
 import { sentence } from "watch/sentences.js";
@@ -25,7 +25,7 @@ export function eventList(page, most, wanted) {
     const rule = page.rules[event.event];
     rows.push(el("li", null, el("button", { "data-seek": moment, "data-key": `event ${at}`, title: t("told_by", { by: event.by ?? "?" }) },
       el("span", { class: "when number" }, seconds(moment - timeline.began_ms)),
-      el("span", null, sentence(event, page.language), rule && el("span", { class: "rule" }, ` ${rule}`)))));
+      el("span", null, unbroken(sentence(event, page.language)), rule && el("span", { class: "rule" }, ` ${rule}`)))));
   }
   return rows.length ? el("ol", { class: "events", tabindex: 0, "aria-label": t("happened") }, rows) : el("p", { class: "note" }, t("happened_none"));
 }
@@ -50,8 +50,8 @@ function roleFacts(page, id) {
   return [facts([
     [t("kind"), t(`kind_${role.kind}`)], [t("state"), t(`state_${role.state}`) + (role.mastery ? ` · ${role.mastery}` : "")],
     [t("since"), role.since_ms === null ? t("not_known") : clockTime(role.since_ms)],
-    forgot.length > 0 && [t("knowledge"), t("expired_at", { who: forgot.join(", ") })],
-    role.kind === "nameserver" && [t("knows"), state.knows[id] === undefined ? t("not_known") : Object.keys(state.knows[id]).join(", ") || t("nothing")],
+    forgot.length > 0 && [t("knowledge"), items(t("expired_at", { who: forgot.join(", ") }))],
+    role.kind === "nameserver" && [t("knows"), state.knows[id] === undefined ? t("not_known") : items(Object.keys(state.knows[id]).join(", ") || t("nothing"))],
     role.kind === "broker" && [t("queues"), queueButtons(state, id)],
     store && [t("log_end"), count(store.end)], store && [t("flushed_to"), count(store.flushed)],
     store && [t("at_risk"), `${count(atRisk(store))} B`],
@@ -66,7 +66,7 @@ function clientFacts(page, id) {
   return [facts([
     [t("client"), id], [t("kind"), t(`kind_${found.kind}`)], [t("state"), t(`state_${found.state}`)], [t("group"), found.group || "–"],
     found.status && [t("last_answer"), found.status],
-    group && [t("owns"), group.members[id]?.unknown ? t("not_known") : group.members[id]?.queues.map(shortQueue).join(", ") || t("nothing")],
+    group && [t("owns"), group.members[id]?.unknown ? t("not_known") : items(group.members[id]?.queues.map(shortQueue).join(", ") || t("nothing"))],
     allocated && [t("strategy"), allocated.strategy], allocated && [t("arithmetic"), allocated.arithmetic],
   ])];
 }

@@ -1,6 +1,6 @@
 /** Who is there, what travels, and who knows what. */
 
-import { el, items, svg, table, update } from "watch/dom.js";
+import { el, items, svg, table, unbroken, update } from "watch/dom.js";
 import { colour, count, short, UNKNOWN } from "watch/names.js";
 import { troubleWords } from "watch/sentences.js";
 import { counted } from "watch/words.js";
@@ -27,14 +27,15 @@ export function layout(state, width) {
   const lines = Math.min(Math.max(...bands.brokers.map((each) => topicsOf(state, each).length), 1), 2);
   const brokerHeight = 54 + lines * 34;
   const place = (id, x, y, w, h) => { boxes[id] = { x, y, w, h }; };
+  const gap = wide ? 14 : 22;  // where the screen is narrow, links run between the boxes
   const row = (ids, y, w, h) => {
     const fits = Math.max(1, Math.floor((width - 8) / (w + 14)));
     ids.forEach((id, at) => {
       const line = Math.floor(at / fits), here = Math.min(fits, ids.length - line * fits);
-      const left = (width - here * w - (here - 1) * 14) / 2;
-      place(id, left + (at % fits) * (w + 14), y + line * (h + 14), w, h);
+      const left = (width - here * w - (here - 1) * gap) / 2;
+      place(id, left + (at % fits) * (w + gap), y + line * (h + gap), w, h);
     });
-    return ids.length ? y + Math.ceil(ids.length / fits) * (h + 14) + 26 : y;
+    return ids.length ? y + Math.ceil(ids.length / fits) * (h + gap) + 26 : y;
   };
   if (!wide) {
     let y = row(bands.top, 6, Math.min(160, width / 2 - 22), 52);
@@ -103,6 +104,7 @@ function thing(page, id, box, words, extra = []) {
   const { state: lookup } = words;
   const chosen = page.selected === id;
   const shown = id.includes("@") ? id.slice(id.indexOf("@") + 1) : id;
+  const line = begun(words.line, box.w - 22, words.bad ? 7 : 6.2);
   const isShortened = shown !== id || fitted(shown, box.w - 34, 7.6) !== shown;
   return svg("g", {
     class: `thing ${lookup} ${chosen ? "selected" : ""}`, tabindex: 0, role: "button", "aria-pressed": chosen,
@@ -112,7 +114,7 @@ function thing(page, id, box, words, extra = []) {
   svg("rect", { class: "body", width: box.w, height: box.h, rx: 10 }),
   words.colour && svg("rect", { x: 0, y: 8, width: 6, height: box.h - 16, rx: 3, fill: words.colour }),
   svg("text", { x: 16, y: 23, "font-weight": 650 }, fitted(shown, box.w - 34, 7.6)),
-  svg("text", { class: `soft state ${words.bad ? "bad" : ""}`, x: 16, y: 42 }, begun(words.line, box.w - 22, words.bad ? 7 : 6.2)),
+  svg("text", { class: `soft state ${words.bad ? "bad" : ""}`, x: 16, y: 42 }, line, line !== words.line && svg("title", null, words.line)),
   SYMBOL[lookup] && svg("text", { x: box.w - 22, y: 24, class: "bad state" }, SYMBOL[lookup]),
   extra,
   // Drawn above all else of the box while it has the focus or the mouse.
@@ -160,7 +162,7 @@ function brokerWords(page, id) {
   const forgotten = role.kind === "broker" ? forgottenBy(state, id) : [];
   let line = t(`state_${role.state}`);
   if (page.cut?.has(id)) line = cutWords(page, id);
-  if (forgotten.length) line += ` · ${t("expired_at", { who: forgotten.map(short).join(", ") })}`;
+  if (forgotten.length) line += ` · ${forgotten.length > 1 ? t("expired_at_several", { n: forgotten.length }) : t("expired_at", { who: short(forgotten[0]) })}`;
   else if (role.mastery) line += ` · ${role.mastery}`;
   const lookup = role.state === "running" && page.cut?.has(id) ? "cut" : role.state;
   return { kind: t(`kind_${role.kind}`), state: lookup, line, bad: lookup !== "running" || forgotten.length > 0 };
@@ -216,11 +218,63 @@ const isCut = (page, one, other) => page.cuts.some((cut) => [[one, other], [othe
   cut.who === who && (cut.other === "" || cut.other === from || (cut.other === "others" && from in page.state.roles)
   || (cut.other === "clients" && page.state.clients[from]?.state === "running"))));
 
+/** The way of a link, which does not lead behind the boxes that lie between its ends. */
+function way(plan, one, other) {
+  const [from, to] = [plan.boxes[one], plan.boxes[other]];
+  if (!plan.wide) return between(from, to, Object.values(plan.boxes));
+  return plan.bands.top.includes(other) ? aroundPath(one, other, plan) : curve(from, to, true);
+}
+
+const MARGIN = 7;
+/** Px between a link and the box that it passes, at least. */
+
+/** Where the screen is narrow: down or up through the rows between two boxes, where no box stands. */
+function between(from, to, boxes) {
+  if (from.y > to.y) return turned(between(to, from, boxes));
+  const lines = new Map();
+  for (const each of boxes) if (each.y > from.y && each.y < to.y) lines.set(each.y, [...(lines.get(each.y) ?? []), each]);
+  const begin = centre(from).x, goal = centre(to).x;
+  const detour = (x) => Math.abs(x - begin) + Math.abs(x - goal);
+  const stops = [...lines.values()].map((line) => {
+    const free = line.flatMap(({ x, w }) => [x - MARGIN, x + w + MARGIN]).concat(goal)
+      .filter((x) => line.every((each) => x <= each.x - MARGIN || x >= each.x + each.w + MARGIN));
+    const x = free.reduce((best, each) => (detour(each) < detour(best) ? each : best));
+    return { x, top: line[0].y, bottom: line[0].y + line[0].h };
+  }).sort((a, b) => a.top - b.top);
+  if (!stops.length) return curve(from, to, false);
+  const leave = port(from, stops[0].x, from.y + from.h), arrive = port(to, stops.at(-1).x, to.y);
+  const points = [leave, ...stops.flatMap(({ x, top, bottom }) => [{ x, y: top }, { x, y: bottom }]), arrive];
+  return joined(points.slice(1).map((end, at) => {
+    const begin = points[at], half = (end.y - begin.y) / 2;
+    return bezier(begin, begin.aside ? { x: end.x, y: begin.y } : { x: begin.x, y: begin.y + half },
+      end.aside ? { x: begin.x, y: end.y } : { x: end.x, y: end.y - half }, end);
+  }));
+}
+
+/** Where a link leaves a box: below or above it, or at its side if the link runs beside it. */
+function port(box, x, y) {
+  if (x > box.x && x < box.x + box.w) return { x: centre(box).x, y };
+  return { x: x <= box.x ? box.x : box.x + box.w, y: centre(box).y, aside: true };
+}
+
+/** Curves one after the other as one. */
+function joined(parts) {
+  return {
+    path: parts.map(({ path }, at) => (at ? path.slice(path.indexOf("C")) : path)).join(" "),
+    at(s) {
+      const part = Math.min(Math.floor(s * parts.length), parts.length - 1);
+      return parts[part].at(s * parts.length - part);
+    },
+  };
+}
+
+const turned = ({ path, at }) => ({ path, at: (s) => at(1 - s) });
+
 /** From a broker's side up to a nameserver, around the brokers above it. */
 function aroundPath(broker, nameserver, plan) {
   const [from, to] = [plan.boxes[broker], plan.boxes[nameserver]];
   const others = plan.bands.brokers.map((each) => plan.boxes[each]);
-  if (!plan.wide || others.every((each) => each.y >= from.y)) return curve(from, to, plan.wide);
+  if (others.every((each) => each.y >= from.y)) return curve(from, to, true);
   const goal = centre(to);
   const left = goal.x <= from.x + from.w / 2;
   const x = left ? from.x : from.x + from.w, out = left ? -46 : 46;
@@ -236,22 +290,23 @@ const isDead = (state, id) => ["ended", "gone"].includes((state.roles[id] ?? sta
 
 function edges(page, plan) {
   const { state } = page;
-  const { boxes, bands, wide } = plan;
+  const { boxes, bands } = plan;
   const lines = [];
-  const joined = new Set();
-  const join = (one, other, style, way = curve(boxes[one], boxes[other], wide)) => {
-    joined.add(`${one} ${other}`).add(`${other} ${one}`);
+  const drawn = new Set();
+  const join = (one, other, style) => {
+    const line = way(plan, one, other);
+    drawn.add(`${one} ${other}`).add(`${other} ${one}`);
     const cut = isCut(page, one, other);
-    lines.push(svg("path", { class: `edge ${cut ? "cut" : isDead(state, one) || isDead(state, other) ? "dead" : style}`, d: way.path, "data-link": `${one} ${other}` }));
+    lines.push(svg("path", { class: `edge ${cut ? "cut" : isDead(state, one) || isDead(state, other) ? "dead" : style}`, d: line.path, "data-link": `${one} ${other}` }));
     if (!cut) return;
-    const { x, y } = way.at(0.5);
+    const { x, y } = line.at(0.5);
     lines.push(svg("text", { class: "bad cut", x: x.toFixed(1), y: (y + 6).toFixed(1), "text-anchor": "middle" }, SYMBOL.cut));
   };
   for (const nameserver of bands.top) {
     for (const broker of bands.brokers) {
       const listed = listedAs(state, broker);
       const style = state.knows[nameserver]?.[listed] ? "" : state.forgot[nameserver]?.[listed] ? "lost" : null;
-      if (style !== null) join(broker, nameserver, style, aroundPath(broker, nameserver, plan));
+      if (style !== null) join(broker, nameserver, style);
     }
   }
   for (const proxy of bands.proxies) {
@@ -277,7 +332,7 @@ function edges(page, plan) {
       join(broker, consumer, owned ? "strong" : "");
     }
   }
-  for (const { who, other } of page.cuts) if (boxes[who] && boxes[other] && !joined.has(`${who} ${other}`)) join(who, other, "");
+  for (const { who, other } of page.cuts) if (boxes[who] && boxes[other] && !drawn.has(`${who} ${other}`)) join(who, other, "");
   return lines;
 }
 
@@ -305,7 +360,7 @@ function marks(page, plan, layer) {
   for (const { event, moment } of events) {
     const { from, to, kind } = journey(event, state);
     if (!plan.boxes[from] || !plan.boxes[to]) continue;
-    drawn.push(mark(kind, curve(plan.boxes[from], plan.boxes[to], plan.wide).at((player.at_ms - moment) / travel)));
+    drawn.push(mark(kind, way(plan, from, to).at((player.at_ms - moment) / travel)));
   }
   layer.replaceChildren(...drawn);
   return each;
@@ -393,8 +448,8 @@ export function draw(place, page) {
     things.push(...[...bands.producers, ...bands.consumers].map((id) => thing(page, id, boxes[id], clientWords(page, id))));
     const disputed = Object.entries(state.groups).flatMap(([group, each]) => {
       const { nobody, several } = conflicts(each);
-      return [nobody.length > 0 && el("p", { class: "warning" }, `${group}: ${t("some_unowned", { queues: byTopic(nobody) })}`),
-        several.length > 0 && el("p", { class: "warning" }, `${group}: ${t("some_several", { queues: byTopic(several) })}`)];
+      return [nobody.length > 0 && el("p", { class: "warning" }, unbroken(`${group}: ${t("some_unowned", { queues: byTopic(nobody) })}`)),
+        several.length > 0 && el("p", { class: "warning" }, unbroken(`${group}: ${t("some_several", { queues: byTopic(several) })}`))];
     });
     update(place,
       el("section", { class: "card" },

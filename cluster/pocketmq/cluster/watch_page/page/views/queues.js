@@ -1,6 +1,6 @@
 /** Queues × members over time: who owned which queue from when to when, why, and by which arithmetic. */
 
-import { el, items, update, svg, table } from "watch/dom.js";
+import { el, items, svg, table, unbroken, update } from "watch/dom.js";
 import { colour, seconds, short } from "watch/names.js";
 import { causeWords } from "watch/sentences.js";
 import { conflicts, shortQueue, topicOf } from "watch/state.js";
@@ -29,7 +29,7 @@ function picture(page, group, width) {
     const y = line * ROW;
     const text = topics.size > 1 ? `${topicOf(queue)} ${shortQueue(queue)}` : shortQueue(queue);
     return [
-      svg("text", { class: "soft label", x: 0, y: y + 16, tabindex: 0, role: "button", "data-select": queue, "data-key": `lane ${group} ${queue}`, "aria-label": `${t("queue")} ${queue}` }, text.length > 18 ? `${text.slice(0, 5)}…${text.slice(-12)}` : text),
+      svg("text", { class: "soft label", x: 0, y: y + 16, tabindex: 0, role: "button", "data-select": queue, "data-key": `lane ${group} ${queue}`, "aria-label": `${t("queue")} ${queue}` }, text.length > 17 ? `${text.slice(0, 4)}…${text.slice(-12)}` : text),
       lanes[queue].map((span) => {
         const from = x(span.from_ms), to = x(span.to_ms ?? timeline.ended_ms);
         const owners = span.owners;
@@ -80,7 +80,7 @@ function changes(page, group) {
   const list = (queues) => (queues?.length ? items(byTopic(queues)) : "–");
   return table(t("changes"), [t("when"), t("cause"), t("member"), t("gained"), t("lost_queues"), t("arithmetic")], all.map((each) => [
     el("button", { class: "button number", "data-seek": each.moment, "data-key": `seek ${each.moment} ${each.client_id}` }, `${seconds(each.moment - timeline.began_ms)} s`),
-    causeWords(each.cause, t), chip(each.client_id), list(each.gained), list(each.lost),
+    unbroken(causeWords(each.cause, t)), chip(each.client_id), list(each.gained), list(each.lost),
     each.arithmetic ? el("span", { class: "sum" }, each.arithmetic.startsWith(each.strategy) ? each.arithmetic : `${each.strategy}: ${each.arithmetic}`) : "–"]));
 }
 
@@ -128,8 +128,8 @@ export function draw(place, page) {
           el("section", { class: "card" },
             el("h2", null, t("group_title", { group })),
             el("p", null, Object.keys(state.groups[group].members).sort().map((each) => chip(each))),
-            nobody.length > 0 && el("p", { class: "warning" }, t("some_unowned", { queues: byTopic(nobody) })),
-            several.length > 0 && el("p", { class: "warning" }, t("some_several", { queues: byTopic(several) })),
+            nobody.length > 0 && el("p", { class: "warning" }, unbroken(t("some_unowned", { queues: byTopic(nobody) }))),
+            several.length > 0 && el("p", { class: "warning" }, unbroken(t("some_several", { queues: byTopic(several) }))),
             unknown && el("p", { class: "note" }, t("owners_not_known")),
             nobody.length + several.length === 0 && !unknown && el("p", { class: "note" }, `✓ ${t(state.groups[group].broadcasting ? "broadcasting" : "all_owned")}`),
             picture(page, group, width), left > 0 && el("p", { class: "note" }, t("more_queues", { n: left })), changes(page, group)),
