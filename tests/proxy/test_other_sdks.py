@@ -45,6 +45,13 @@ async def said(*words: str | Path) -> list[str]:
         return (await asyncio.to_thread(run, *words, where)).splitlines()
 
 
+async def said_of_priorities(*words: str | Path) -> list[str]:
+    """What it prints of a topic whose messages have priorities, which came with 5.4."""
+    async with sdk_world("--profile", "5.5") as (where, admin):
+        await admin.create_topic("urgent", message_type="PRIORITY")
+        return (await asyncio.to_thread(run, *words, where, "priority")).splitlines()
+
+
 @pytest.mark.go
 async def test_the_go_sdk_does_every_row_of_its_table(tmp_path: Path) -> None:
     words = await asyncio.to_thread(go_command, SDKS / "go" / "main.go", tmp_path)
@@ -58,6 +65,7 @@ async def test_the_go_sdk_does_every_row_of_its_table(tmp_path: Path) -> None:
         "dead [bad]",
         "delayed [due] true",
     ]
+    assert await said_of_priorities(*words) == ["priority 3 2 1"]
 
 
 @pytest.mark.skipif(shutil.which("npm") is None, reason="npm is missing")
@@ -74,6 +82,7 @@ async def test_the_node_sdk_does_every_row_of_its_table() -> None:
         "dead bad",
         "delayed due true",
     ]
+    assert await said_of_priorities(*words) == ["priority 3 2 1"]
 
 
 @pytest.mark.java
@@ -89,3 +98,4 @@ async def test_the_java_sdk_does_every_row_of_its_table(tmp_path: Path) -> None:
         "dead [bad]",
         "delayed [due] true",
     ]
+    assert await said_of_priorities(*words) == ["priority [3, 2, 1]"]

@@ -167,6 +167,26 @@ print([deals, sorted(asked), later, on_time])
         ) == [["asked", "commit"], ["asked", "forgotten"], ["due"], True]
 
 
+async def test_a_message_of_a_higher_priority_comes_first() -> None:
+    async with sdk_world("--profile", "5.5") as (where, admin):
+        await admin.create_topic("urgent", message_type="PRIORITY")
+        assert await printed(
+            where,
+            """
+producer = Producer(where, ("urgent",))
+producer.startup()
+for priority in (1, 3, 2):
+    message = Message()
+    message.topic, message.body, message.priority = "urgent", b"%d" % priority, priority
+    producer.send(message)
+producer.shutdown()
+consumer = simple("billing", "urgent")
+print([each.body for each in some(consumer, 3)])
+consumer.shutdown()
+""",
+        ) == [b"3", b"2", b"1"]
+
+
 async def test_it_reads_what_a_remoting_producer_compressed() -> None:
     async with sdk_world() as (where, admin):
         await admin.create_topic("orders")

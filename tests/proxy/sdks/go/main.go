@@ -1,5 +1,5 @@
-// RocketMQ's official Go SDK through a proxy: every row of its own table of features but priority
-// and lite topics, which RocketMQ 5.3.3 does not have. `go run . 127.0.0.1:8081`
+// RocketMQ's official Go SDK through a proxy: every row of its own table of features but lite
+// topics. `go run . 127.0.0.1:8081`; and with `priority`, the row that needs brokers like 5.5.
 package main
 
 import (
@@ -226,7 +226,26 @@ func failing() {
 	must(consumer.GracefulStop())
 }
 
+func priority() {
+	producer := producing("urgent")
+	for _, value := range []int32{1, 3, 2} {
+		message := tagged("urgent", "new", fmt.Sprint(value))
+		must(message.SetPriority(value))
+		sent(producer, message)
+	}
+	must(producer.GracefulStop())
+	consumer, err := consuming("urgent", "urgent", rmq.SUB_ALL)
+	must(err)
+	found := some(consumer, 3)
+	fmt.Println("priority", body(found[0]), body(found[1]), body(found[2]))
+	must(consumer.GracefulStop())
+}
+
 func main() {
+	if len(os.Args) > 2 {
+		priority()
+		return
+	}
 	later := delayed()
 	normal()
 	ordered()

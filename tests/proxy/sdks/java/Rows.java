@@ -1,5 +1,6 @@
-// RocketMQ's official Java SDK through a proxy: every row of its own table of features but priority
-// and lite topics, which RocketMQ 5.3.3 does not have. `java -cp JAR Rows.java 127.0.0.1:8081`
+// RocketMQ's official Java SDK through a proxy: every row of its own table of features but lite
+// topics. `java -cp JAR Rows.java 127.0.0.1:8081`; and with `priority`, the row that needs brokers
+// like 5.5.
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -200,9 +201,24 @@ public class Rows {
         }
     }
 
+    static void priority() throws Exception {
+        try (Producer producer = producer("urgent")) {
+            for (int value : List.of(1, 3, 2)) {
+                producer.send(message("urgent", "" + value).setPriority(value).build());
+            }
+        }
+        try (SimpleConsumer consumer = simple("urgent", "urgent", FilterExpression.SUB_ALL)) {
+            System.out.println("priority " + some(consumer, 3).stream().map(Rows::body).toList());
+        }
+    }
+
     public static void main(String[] arguments) throws Exception {
         where = ClientConfiguration.newBuilder().setEndpoints(arguments[0])
                 .setRequestTimeout(Duration.ofSeconds(60)).build();
+        if (arguments.length > 1) {
+            priority();
+            System.exit(0);
+        }
         long due = delayed();
         normal();
         ordered();
