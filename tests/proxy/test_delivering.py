@@ -110,6 +110,16 @@ def test_properties_become_fields_and_the_users_own_stay() -> None:
     assert not system.HasField("delivery_timestamp")
 
 
+@pytest.mark.parametrize(
+    ("value", "priority"), [("0", 0), ("7", 7), ("-1", None), ("high", None), (None, None)]
+)
+def test_a_priority_becomes_a_field(value: str | None, priority: int | None) -> None:
+    message = delivered(popped({} if value is None else {names.PRIORITY: value}), NOW, None)
+    system = message.system_properties
+    assert (system.priority if system.HasField("priority") else None) == priority
+    assert not message.user_properties
+
+
 def test_a_message_without_an_id_of_its_own_has_that_of_its_place() -> None:
     message = delivered(popped(), NOW, None)
     assert message.system_properties.message_id == "0A01020400002A9F00000000000D8000"
@@ -125,7 +135,8 @@ def test_a_message_without_an_id_of_its_own_has_that_of_its_place() -> None:
         ({names.TIMER_DELIVER_MS: "1"}, MessageType.DELAY),
         ({names.TIMER_DELAY_SEC: "1"}, MessageType.DELAY),
         ({names.TIMER_DELAY_MS: "1"}, MessageType.NORMAL),  # as the real one, which forgot it
-        ({names.SHARDING_KEY: "g"}, MessageType.FIFO),
+        ({names.SHARDING_KEY: "g", names.PRIORITY: "1"}, MessageType.FIFO),
+        ({names.PRIORITY: "1"}, MessageType.PRIORITY),
     ],
 )
 def test_the_kind_of_a_message_is_seen_by_its_properties(

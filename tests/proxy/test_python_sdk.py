@@ -181,10 +181,10 @@ for priority in (1, 3, 2):
     producer.send(message)
 producer.shutdown()
 consumer = simple("billing", "urgent")
-print([each.body for each in some(consumer, 3)])
+print([(each.body, each.priority, dict(each.properties)) for each in some(consumer, 3)])
 consumer.shutdown()
 """,
-        ) == [b"3", b"2", b"1"]
+        ) == [(b"3", 3, {}), (b"2", 2, {}), (b"1", 1, {})]
 
 
 async def test_it_reads_what_a_remoting_producer_compressed() -> None:

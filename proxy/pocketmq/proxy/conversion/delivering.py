@@ -32,11 +32,12 @@ HIDDEN: Final = frozenset(
         names.TIMER_DELIVER_MS, names.TIMER_ENQUEUE_MS, names.TIMER_DEQUEUE_MS,
         names.TIMER_ROLL_TIMES, names.TIMER_OUT_MS, names.TIMER_DEL_UNIQKEY,
         names.TIMER_DELAY_LEVEL, names.BORN_HOST, names.BORN_TIMESTAMP, names.DLQ_ORIGIN_TOPIC,
-        names.DLQ_ORIGIN_MESSAGE_ID, names.CRC32,
+        names.DLQ_ORIGIN_MESSAGE_ID, names.CRC32, names.PRIORITY,
     }
 )  # fmt: skip
-"""Properties that no SDK shows among the user's: 5.3.3's `MessageConst.STRING_HASH_SET`. The group
-of a FIFO message is not one of them, so it stands in both places."""
+"""Properties that no SDK shows among the user's: 5.3.3's `MessageConst.STRING_HASH_SET`, and the
+priority, which 5.5's has too. The group of a FIFO message is not one of them, so it stands in both
+places."""
 
 _END_OF_TIME_MS: Final = 253_402_300_800_000
 """The year 10000, which a proto's timestamp cannot express."""
@@ -96,6 +97,9 @@ def _set_optional(
     due_ms = _delivery_ms(properties, now_ms)
     if due_ms is not None:
         _set_time(system.delivery_timestamp, due_ms)
+    priority = names.priority_of(properties)
+    if priority >= 0:
+        system.priority = priority
     topic = properties.get(names.DLQ_ORIGIN_TOPIC)
     message_id = properties.get(names.DLQ_ORIGIN_MESSAGE_ID)
     if topic is not None and message_id is not None:
@@ -113,7 +117,10 @@ def type_of(properties: Mapping[str, str]) -> MessageType:
         or names.TIMER_DELAY_SEC in properties
     ):
         return MessageType.DELAY
-    return MessageType.FIFO if names.SHARDING_KEY in properties else MessageType.NORMAL
+    if names.SHARDING_KEY in properties:
+        return MessageType.FIFO
+    # Priorities came with 5.4; older proxies take their messages for NORMAL ones.
+    return MessageType.PRIORITY if names.PRIORITY in properties else MessageType.NORMAL
 
 
 def split_namespace(topic: str) -> tuple[str, str]:
