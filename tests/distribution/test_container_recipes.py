@@ -6,6 +6,7 @@ Not run: the engine itself, its networks and its port mapping, and Compose, whos
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -29,7 +30,8 @@ SERVICES: dict[str, Any] = yaml.safe_load((RECIPES / "compose" / "compose.yaml")
     "services"
 ]
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]  # making the image is a part
+LIMIT_S = 900.0  # a first run of Maven or Go downloads what it needs
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(LIMIT_S)]  # making the image is a part
 
 
 @pytest.fixture
@@ -48,6 +50,39 @@ def test_the_recipe_of_testcontainers_passes(image: Image, tmp_path: Path) -> No
         said = run(pytest_command(project, python=python), project, env)
         assert daemon.container is None, "the test ends it"
     assert "1 passed" in said
+
+
+def run_in_container(
+    name: str, command: list[str], image: Image, tmp_path: Path, **more: str
+) -> str:
+    """What the test of a recipe prints, whose container is a process of the stand-in."""
+    project = Path(shutil.copytree(RECIPES / name, tmp_path / name))
+    (tmp_path / "data").mkdir()
+    with container_daemon(image, tmp_path / "data") as daemon:
+        env = dict(os.environ, DOCKER_HOST=daemon.docker_host, TESTCONTAINERS_RYUK_DISABLED="true")
+        done = subprocess.run(
+            command, cwd=project, env=env | more,
+            capture_output=True, text=True, timeout=LIMIT_S,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert daemon.container is None, "the test ends it"
+    return done.stdout
+
+
+@pytest.mark.nightly
+@pytest.mark.java
+def test_the_recipe_of_testcontainers_for_java_passes(image: Image, tmp_path: Path) -> None:
+    maven = ["mvn", "-B", "-ntp", "test"]
+    said = run_in_container("testcontainers-java", maven, image, tmp_path)
+    assert "Tests run: 1, Failures: 0, Errors: 0, Skipped: 0" in said
+
+
+@pytest.mark.nightly
+@pytest.mark.go
+def test_the_recipe_of_testcontainers_for_go_passes(image: Image, tmp_path: Path) -> None:
+    go = ["go", "test", "-count=1", "-vet=off", "./..."]
+    said = run_in_container("testcontainers-go", go, image, tmp_path, CGO_ENABLED="0")
+    assert re.match(r"ok\s+example/orders", said)
 
 
 def words_of(service: str) -> list[str]:

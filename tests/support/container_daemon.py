@@ -26,6 +26,8 @@ LISTENS_BY = {
     "9870/tcp": "POCKETMQ_CLUSTER_CONTROL_PORT",
 }
 """Ports that may be mapped to another number, and the variable that has each."""
+ID = "c1" * 32
+"""The container's, as long as Docker's."""
 STOP_LIMIT_S = 200
 
 
@@ -38,12 +40,13 @@ class _Container:
     folder: Path
     process: subprocess.Popen[bytes] | None = None
     ports: dict[str, int] = field(default_factory=dict)
+    has_been_healthy: bool = False
 
     def start(self) -> None:
         given = dict(each.split("=", 1) for each in self.asked["Env"])
         for port, bindings in self.asked["HostConfig"]["PortBindings"].items():
             (binding,) = bindings
-            if binding["HostPort"]:
+            if binding["HostPort"] not in ("", "0"):
                 assert binding["HostPort"] == port.removesuffix("/tcp"), "the broker's own number"
                 self.ports[port] = int(binding["HostPort"])
             else:
@@ -58,6 +61,12 @@ class _Container:
         )  # fmt: skip
 
     def is_healthy(self) -> bool:
+        """Checked until it is: an engine, too, checks from time to time and not at each request."""
+        if not self.has_been_healthy:
+            self.has_been_healthy = self._passes_its_check()
+        return self.has_been_healthy
+
+    def _passes_its_check(self) -> bool:
         words = [str(self.image.bin / self.image.healthcheck[0]), *self.image.healthcheck[1:-1]]
         check = subprocess.run(
             [*words, str(self.folder)], env=self.image.environment(), capture_output=True
@@ -68,16 +77,22 @@ class _Container:
         if self.process is not None:
             self.process.send_signal(getattr(signal, self.image.stopsignal))
             self.process.wait(STOP_LIMIT_S)
+            self.process = None
 
     def seen(self) -> dict[str, Any]:
         """What `docker inspect` shows."""
         runs = self.process is not None and self.process.poll() is None
         health = "healthy" if runs and self.is_healthy() else "starting"
         return {
-            "Id": "c1",
+            "Id": ID,
+            "Name": "/pocketmq",
             "Config": {"Image": "pocketmq", "Labels": {}},
             "HostConfig": {"NetworkMode": "default"},
-            "State": {"Status": "running" if runs else "exited", "Health": {"Status": health}},
+            "State": {
+                "Status": "running" if runs else "exited",
+                "Running": runs,
+                "Health": {"Status": health},
+            },
             "NetworkSettings": {
                 "Ports": {
                     port: [{"HostIp": "0.0.0.0", "HostPort": str(number)}]
@@ -104,22 +119,39 @@ class Daemon(ThreadingHTTPServer):
     def answer(self, asked: str, body: Any) -> Any:
         """What a request gets; None: nothing has to be said."""
         path = re.sub(r"^(\w+) /v[\d.]+", r"\1 ", asked).partition("?")[0]
+        if path in ("GET /_ping", "HEAD /_ping"):
+            return "OK"
         if path == "GET /version":
-            return {"ApiVersion": "1.44", "Version": "28.0"}
-        if path == "GET /networks":  # asked where Testcontainers itself runs in a container
-            return []
-        if path == "GET /images/pocketmq/json":
+            return {"ApiVersion": "1.44", "Version": "28.0", "Os": "linux", "Arch": "amd64"}
+        if path == "GET /info":
+            return {
+                "ID": "stand-in",
+                "ServerVersion": "28.0",
+                "OSType": "linux",
+                "MemTotal": 8 << 30,
+            }
+        if path == "GET /networks":  # with filters: where Testcontainers itself runs in a container
+            return [] if "?" in asked else [{"Name": "bridge", "Id": "n1", "Driver": "bridge"}]
+        if path == "GET /images/json":
+            return [{"Id": "pocketmq", "RepoTags": ["pocketmq:latest"]}]
+        if re.fullmatch("GET /images/pocketmq(:latest)?/json", path):
             return {"Id": "pocketmq", "Config": {}}
+        if path == "GET /containers/json":
+            return [] if self.container is None else [{"Id": ID}]
         if path == "POST /containers/create":
             assert self.container is None
             self.container = _Container(self.image, body, self.folder)
-            return {"Id": "c1", "Warnings": []}
+            return {"Id": ID, "Warnings": []}
+        if path in (f"POST /{each}/prune" for each in ("networks", "volumes", "images")):
+            return {}
         assert self.container is not None, asked
-        if path == "GET /containers/c1/json":
+        if path == f"GET /containers/{ID}/json":
             return self.container.seen()
-        if path == "POST /containers/c1/start":
+        if path == f"POST /containers/{ID}/start":
             return self.container.start()
-        assert path == "DELETE /containers/c1", asked
+        if path in (f"POST /containers/{ID}/stop", f"POST /containers/{ID}/kill"):
+            return self.container.stop()
+        assert path == f"DELETE /containers/{ID}", asked
         self.container.stop()
         self.container = None
         return None
@@ -129,8 +161,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: Daemon
 
     def _answer(self) -> None:
-        length = int(self.headers.get("Content-Length") or 0)
-        body = json.loads(self.rfile.read(length) or "null")
+        body = json.loads(self._body() or "null")
         found = self.server.answer(f"{self.command} {self.path}", body)
         data = b"" if found is None else json.dumps(found).encode()
         self.send_response(201 if self.path.partition("?")[0].endswith("/create") else
@@ -138,9 +169,19 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
-        self.wfile.write(data)
+        if self.command != "HEAD":
+            self.wfile.write(data)
 
-    do_GET = do_POST = do_DELETE = _answer
+    def _body(self) -> bytes:
+        if self.headers.get("Transfer-Encoding") != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        parts = []
+        while length := int(self.rfile.readline(), 16):
+            parts.append(self.rfile.read(length + 2)[:-2])
+        self.rfile.readline()
+        return b"".join(parts)
+
+    do_GET = do_HEAD = do_POST = do_DELETE = _answer
 
     def log_message(self, *_: object) -> None:
         """Nothing."""

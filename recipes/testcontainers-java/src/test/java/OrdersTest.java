@@ -29,7 +29,7 @@ class OrdersTest {
             shop.start();
             var order = new Message("orders", "order 17".getBytes());
             order.setDelayTimeLevel(16);  // in half an hour
-            shop.send(order);
+            shop.send(order, 30_000);  // ms: the first message to a new container may take long
             shop.shutdown();
             for (var deed : List.of("kill", "restart")) ask(cluster, "/roles/broker-a/" + deed, "");  // as kill -9 does
             ask(cluster, "/clock/advance", "{\"seconds\": 1860}");
