@@ -7,6 +7,8 @@ who waits for something real waits a minute or more.
 from __future__ import annotations
 
 import ast
+import re
+import textwrap
 from collections.abc import Container, Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -29,12 +31,19 @@ TRIES = {"send_timeout_ms", "api_timeout_ms"}
 """What a client gives its requests: 3 s, unless it is told otherwise."""
 POSITIONAL = {"timeout": 0, "wait_for": 1}
 """Of asyncio. `timeout=` is looked at whatever is called."""
+METHODS = ("settimeout", "wait", "join", "result")
+"""Of sockets, events, threads, processes and futures, where they are given one number."""
+PACE_S = 1
+"""What a loop gives them below that says how often it looks."""
+NAMED = ("timeout", "request_timeout")
+"""Parameters that are limits, whatever is called; the second is of RocketMQ's Python SDK."""
 PROCESSES = (
     "cluster", "console", "control_address", "interop", "parity", "plugin", "recipes", "watching",
 )  # fmt: skip
 """Where what is waited for is real: elsewhere networks are in memory, and clocks are moved."""
 TICKS = {"support/ticking.py": "when a machine stands still is a matter of its clock"}
 TESTED = {
+    "architecture/test_no_absolute_times.py": "these rules, on examples",
     "cluster/test_failures.py": "how long nothing happens while a broker is frozen",
     "cluster/histories/test_tap.py": "that nothing comes through",
     "operation/test_membership.py": "that a look does not end before another one",
@@ -130,21 +139,69 @@ def compared(tree: ast.Module) -> Iterator[int]:
 
 
 def short_limits(tree: ast.Module) -> Iterator[int]:
-    """Lines that wait for something real for less than a minute."""
+    """Lines that wait for something real for less than a minute, also in programs in strings."""
     constants = _constants(tree)
+    loops = [each for each in ast.walk(tree) if isinstance(each, (ast.For, ast.While))]
+    in_loops = {id(each) for loop in loops for each in ast.walk(loop)}
     for each in ast.walk(tree):
+        match each:
+            case ast.Constant(value=str() as text) if "\n" in text and any(
+                f"{name}{mark}" in text for name in WORDS for mark in "(="
+            ):
+                yield from (each.lineno + line - 1 for line in short_limits(_program(text)))
         if not isinstance(each, ast.Call):
             continue
         name = _called(each)
         given = {keyword.arg: keyword.value for keyword in each.keywords}
-        limit = given.get("timeout") or given.get(LIMITS.get(name, ""))
+        limits = (given[name] for name in (*NAMED, LIMITS.get(name, "")) if name in given)
+        limit = next(limits, None)
         match each.func:
             case ast.Attribute(value=ast.Name(id="asyncio")) if name in POSITIONAL:
                 limit = limit or next(iter(each.args[POSITIONAL[name] :]), None)
+            case ast.Attribute() if name in METHODS and limit is None and len(each.args) == 1:
+                given_s = _number(each.args[0], constants)
+                if given_s is not None and (given_s >= PACE_S or id(each) not in in_loops):
+                    limit = each.args[0]
         number = _number(limit, constants)
         least = LEAST_S * 1000 if LIMITS.get(name, "").endswith("_ms") else LEAST_S
         if number is not None and number < least:
             yield each.lineno
+
+
+WORDS = {*LIMITS, *POSITIONAL, *METHODS, *NAMED}
+
+
+def _program(text: str) -> ast.Module:
+    """A string as a program; as an empty one if it is none."""
+    try:
+        return ast.parse(textwrap.dedent(text))
+    except SyntaxError:
+        return ast.Module([], [])
+
+
+OTHER_LIMITS = (
+    (re.compile(r"\b(?!get)\w*[tT]imeout\w*\(\s*([\d_]+)L?\)"), 1),
+    (re.compile(r"[tT]imeout: ([\d_]+)"), 1),
+    (re.compile(r"^\s*\}, ([\d_]+)L?\);"), 1),
+    (re.compile(r"\((?:\w+, )?([\d_]+)L?, (?:TimeUnit\.)?MILLISECONDS\)"), 1),
+    (re.compile(r"\((?:\w+, )?([\d_]+)L?, (?:TimeUnit\.)?SECONDS\)"), 1000),
+    (re.compile(r"[tT]imeout\w*\(Duration\.ofSeconds\(([\d_]+)L?\)"), 1000),
+)
+"""What is given a limit, and its unit in ms: setters, options, callbacks, latches, futures."""
+
+
+def short_other_limits(source: str) -> Iterator[int]:
+    """Lines of a program in Java or JavaScript that wait for less than a minute.
+
+    `== null` expects that nothing comes, which may be short.
+    """
+    for number, line in enumerate(source.split("\n"), 1):
+        if "== null" in line:
+            continue
+        for limit, unit_ms in OTHER_LIMITS:
+            if any(int(each) * unit_ms < LEAST_S * 1000 for each in limit.findall(line)):
+                yield number
+                break
 
 
 def default_tries(tree: ast.Module) -> Iterator[int]:
@@ -185,8 +242,18 @@ def test_what_was_measured_is_compared_with_what_was_measured_too() -> None:
 
 
 def test_who_waits_for_something_real_waits_a_minute_or_more() -> None:
-    found = _found(short_limits, {*LIMITS, *POSITIONAL}, but=TESTED)
+    found = _found(short_limits, WORDS, but=TESTED)
     assert found == [], "take PATIENCE_S (tests/support/eventually.py)"
+
+
+def test_so_do_the_programs_in_other_languages() -> None:
+    found = [
+        f"tests/{name}:{line}"
+        for path in sorted([*TESTS.rglob("*.java"), *TESTS.rglob("*.cjs")])
+        if (name := path.relative_to(TESTS).as_posix()) not in TESTED
+        for line in short_other_limits(path.read_text(encoding="utf-8"))
+    ]
+    assert found == [], "60 s or more"
 
 
 def test_sends_to_processes_have_more_than_the_usual_three_seconds() -> None:
@@ -212,8 +279,32 @@ def test_sends_to_processes_have_more_than_the_usual_three_seconds() -> None:
         (default_tries, "client.Producer('p')", "Producer('p', send_timeout_ms=60_000)"),
         (default_tries, "Admin(nameservers=n)", "Admin(nameservers=n, api_timeout_ms=60_000)"),
         (short_limits, "ask('127.0.0.1:1', 105, timeout_s=5.0)", "ask('127.0.0.1:1', 105)"),
+        (short_limits, "process.wait(30)", "process.wait(LIMIT_S)"),
+        (short_limits, "asker.settimeout(10)", "asker.settimeout(60)"),
+        (short_limits, "thread.join(10)", "', '.join(texts)"),
+        (short_limits, "future.result(5)", "future.result()"),
+        (short_limits, "assert seen.wait(0.5)", "while 1: seen.wait(0.5)"),
+        (short_limits, "Configuration(where, request_timeout=10)", "request_timeout = 10"),
+        (short_limits, "run('''\nwait(b, timeout=5)''')", "run('''\nno program wait(5)''')"),
     ],
 )
 def test_the_rules_find_what_they_are_for(rule: object, bad: str, good: str) -> None:
     assert [*rule(ast.parse(bad))] == [len(bad.split("\n"))]  # type: ignore[operator]
     assert [*rule(ast.parse(good))] == []  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("bad", "good"),
+    [
+        ("producer.setSendMsgTimeout(30_000);", "producer.setSendMsgTimeout(60_000);"),
+        ("}, 10_000);", "}, 60_000);"),
+        ("{ requestTimeout: 10000 }", "{ requestTimeout: 60000 }"),
+        ("latch.await(40, TimeUnit.SECONDS)", "latch.await(60, TimeUnit.SECONDS)"),
+        ("answer.get(500, MILLISECONDS)", "answer.get(LIMIT_S, TimeUnit.SECONDS)"),
+        ("setRequestTimeout(Duration.ofSeconds(10))", "setAwaitDuration(Duration.ofSeconds(5))"),
+        ("expect(queue.poll(3, SECONDS) != null)", "expect(queue.poll(3, SECONDS) == null)"),
+    ],
+)
+def test_the_rule_for_other_languages_finds_what_it_is_for(bad: str, good: str) -> None:
+    assert [*short_other_limits(f"// a\n{bad}\n")] == [2]
+    assert [*short_other_limits(f"// a\n{good}\n")] == []

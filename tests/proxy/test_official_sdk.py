@@ -37,7 +37,7 @@ def message(topic):
     made.add_property("color", "red")
     return made
 
-where = ClientConfiguration(sys.argv[1], Credentials(), request_timeout=10)
+where = ClientConfiguration(sys.argv[1], Credentials(), request_timeout=60)
 producer = Producer(where, ("normal", "fifo", "delay"))
 producer.startup()
 sent = {"normal": producer.send(message("normal")).message_id}
@@ -67,7 +67,7 @@ RECEIVES = """
 import sys
 from rocketmq import ClientConfiguration, Credentials, FilterExpression, SimpleConsumer
 
-where = ClientConfiguration(sys.argv[1], Credentials(), request_timeout=10)
+where = ClientConfiguration(sys.argv[1], Credentials(), request_timeout=60)
 consumer = SimpleConsumer(where, "billing", {"normal": FilterExpression("t")}, 10)
 consumer.startup()
 while not (received := consumer.receive(1, 30)):

@@ -31,7 +31,7 @@ SENDS: Final = """
 import json
 told = []
 for user, secret, topic in json.loads(sys.argv[2]):
-    where = ClientConfiguration(sys.argv[1], Credentials(user, secret), request_timeout=10)
+    where = ClientConfiguration(sys.argv[1], Credentials(user, secret), request_timeout=60)
     producer = Producer(where, (topic,))
     producer.startup()
     message = Message()
@@ -45,7 +45,7 @@ for user, secret, topic in json.loads(sys.argv[2]):
 print(told)
 """
 RECEIVES: Final = """
-where = ClientConfiguration(sys.argv[1], Credentials(*sys.argv[2:4]), request_timeout=10)
+where = ClientConfiguration(sys.argv[1], Credentials(*sys.argv[2:4]), request_timeout=60)
 consumer = simple("billing", "orders")
 try:
     [message] = some(consumer, 1)

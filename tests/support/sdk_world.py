@@ -46,7 +46,7 @@ START: Final = """
 import sys, threading, time
 from rocketmq import (ClientConfiguration, ConsumeResult, Credentials, FilterExpression, Message,
                       MessageListener, Producer, PushConsumer, SimpleConsumer)
-where = ClientConfiguration(sys.argv[1], Credentials(), request_timeout=10)
+where = ClientConfiguration(sys.argv[1], Credentials(), request_timeout=60)
 
 def send(topic, *bodies, group=None, tag=None, properties=()):
     producer = Producer(where, (topic,))

@@ -196,15 +196,15 @@ public final class Conversation {
             public void onException(Throwable cause) {
                 System.err.println("request failed: " + cause);
             }
-        }, 10_000);
+        }, 60_000);
         await(replied, "reply");
         consumer.shutdown();
         producer.shutdown();
     }
 
     private static void await(CountDownLatch latch, String what) throws InterruptedException {
-        if (!latch.await(40, TimeUnit.SECONDS)) {
-            throw new IllegalStateException("no " + what + " within 40 s");
+        if (!latch.await(90, TimeUnit.SECONDS)) {
+            throw new IllegalStateException("no " + what + " within 90 s");
         }
     }
 }

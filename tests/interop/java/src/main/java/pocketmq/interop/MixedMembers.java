@@ -41,7 +41,7 @@ public final class MixedMembers {
         start(replies, namesrv);
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer("java-repliers");
         consumer.setNamesrvAddr(namesrv);
-        consumer.setMqClientApiTimeout(30_000);
+        consumer.setMqClientApiTimeout(60_000);
         consumer.setInstanceName("java-repliers");
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.subscribe("AskJava", "*");
@@ -131,8 +131,8 @@ public final class MixedMembers {
     private static void start(DefaultMQProducer producer, String namesrv) throws Exception {
         producer.setNamesrvAddr(namesrv);
         producer.setInstanceName(producer.getProducerGroup());
-        producer.setSendMsgTimeout(30_000);
-        producer.setMqClientApiTimeout(30_000);
+        producer.setSendMsgTimeout(60_000);
+        producer.setMqClientApiTimeout(60_000);
         producer.start();
     }
 
