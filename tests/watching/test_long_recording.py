@@ -46,6 +46,12 @@ def test_a_long_recording_is_opened_by_its_index(url: str) -> None:
         page.until("pocketmqWatch.large !== null")
         loaded = page.page.evaluate("pocketmqWatch.timeline.events.length")
         assert 100 < loaded < 20_000  # of 70,000
+        # The index counts what was stored; it does not tell from which offset, nor what of it was
+        # dispatched.
+        queues = page.page.evaluate("pocketmqWatch.timeline.newest.queues")
+        assert queues["orders broker-a/0"]["least"]
+        assert {each["dispatched"] for each in queues.values()} == {None}
+        assert not [name for name in queues if "producer" in name]
         page.page.evaluate("pocketmqWatch.player.seek(pocketmqWatch.timeline.began_ms + 507_500)")
         page.until("document.querySelectorAll('.marks .dot').length > 3")
         page.shows(

@@ -5,6 +5,7 @@ A picture that shows "unknown" as zero is wrong in the worst way: nobody doubts 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from playwright.sync_api import Browser
 from pocketmq.client import Message
 from pocketmq.cluster.watch_page.page import exported_page
 from pocketmq.operation.events import Event
-from pocketmq.operation.events.groups import MemberJoined
+from pocketmq.operation.events.groups import Allocated, MemberJoined, Rebalanced
 from pocketmq.operation.events.messages import (
     MessageConsumed,
     MessagePulled,
@@ -22,7 +23,7 @@ from pocketmq.operation.events.messages import (
     OffsetCommitted,
     StoreFlushed,
 )
-from pocketmq.operation.events.recording import encode_recording, header_of
+from pocketmq.operation.events.recording import encode_line, encode_recording, header_of
 from pocketmq.operation.events.roles import (
     BrokerRegistered,
     EventsCounted,
@@ -75,6 +76,20 @@ def lists_nothing(page: Seen) -> None:
     assert news <= {"route-learned"}  # clients tell their routes when somebody begins to watch
 
 
+def drawn_cells(page: Seen, section: int = 0) -> dict[str, int]:
+    """How many offsets of each kind the picture of a group's first queue has."""
+    found: dict[str, int] = (
+        page.page.locator("#view section")
+        .nth(section)
+        .locator("tbody tr svg")
+        .first.evaluate(
+            "(svg) => Object.fromEntries([...svg.querySelectorAll('[data-cells]')]"
+            ".map((each) => [each.dataset.cells, each.getAttribute('d').split('M').length - 1]))"
+        )
+    )
+    return found
+
+
 def test_a_log_that_was_written_before_is_read(page: Seen, cluster: Cluster) -> None:
     page.open(f"{cluster.control_url}/watch#view=files")
     page.until(f"{STORES}['broker-a']?.end > 0")
@@ -125,6 +140,8 @@ def test_offsets_from_before_are_read(page: Seen, cluster: Cluster) -> None:
     committed, lag = row.locator("td").nth(2), row.locator("td").nth(8)  # the queue is a heading
     assert committed.inner_text() == "3"
     assert lag.inner_text() == str(stored - 3)
+    # Whether what lies behind it was pulled, the client alone knows.
+    assert drawn_cells(page) == {"committed": 3, "unknown": stored - 3}
 
 
 def test_a_broker_that_does_not_answer_has_an_unknown_log(page: Seen) -> None:
@@ -225,8 +242,96 @@ def test_what_was_pulled_before_anybody_watched_is_not_known_until_it_is_committ
     opened(page, tmp_path, run.events, "offsets")
     cells = page.page.locator("#view section").nth(1).locator("tbody tr td, tbody tr th")
     assert cells.all_inner_texts()[3:] == ["40", "≥ 40", "?", "?", "60", "≥ 60", "≥ 20"]
+    assert drawn_cells(page, 1) == {"committed": 4, "unknown": 20}
     cells = page.page.locator("#view section").nth(0).locator("tbody tr td, tbody tr th")
     assert cells.all_inner_texts()[3:] == ["50", "50", "0", "10", "60", "≥ 60", "≥ 10"]
+    assert drawn_cells(page, 0) == {"committed": 4, "process": 10}
+    page.page.locator("[data-select='orders broker-a/0']").first.click()
+    page.shows(
+        "committed 40 · committable ≥ 40 · pulled 60", "committed 50 · committable 50 · pulled 60"
+    )
+
+
+def test_a_pull_without_a_commit_says_nothing_of_what_came_before_it(
+    page: Seen, tmp_path: Path
+) -> None:
+    run = Lesson()
+    place = {"topic": TOPIC, "broker": "broker-a", "queue": 0}
+    queues = [f"{TOPIC} broker-a/0"]
+    run.tell(
+        Rebalanced, 0.1, consumer(2), group="whole", client_id=consumer(2), queues=queues,
+        gained=queues,
+    )  # fmt: skip
+    for number, group in enumerate(("later", "whole"), 1):
+        run.tell(
+            MessagePulled, 0.2, "broker-a", **place, offset=50, end=60, count=10, size=999,
+            group=group, client_id=consumer(number),
+        )  # fmt: skip
+    opened(page, tmp_path, run.events, "offsets")
+    cells = page.page.locator("#view section").nth(0).locator("tbody tr td, tbody tr th")
+    assert cells.all_inner_texts()[3:] == ["?", "?", "?", "?", "60", "≥ 60", "?"]
+    cells = page.page.locator("#view section").nth(1).locator("tbody tr td, tbody tr th")
+    assert cells.all_inner_texts()[3:] == ["?", "50", "0", "10", "60", "≥ 60", "?"]
+
+
+def test_a_lag_that_becomes_known_does_not_grow(page: Seen, tmp_path: Path) -> None:
+    run = Lesson()
+    place = {"topic": TOPIC, "broker": "broker-a", "queue": 0, "group": "billing"}
+    for step in range(8):
+        run.tell(
+            MessageConsumed, 0.5 * step, consumer(1), **place, offset=90 + step,
+            client_id=consumer(1), status="success",
+        )  # fmt: skip
+    run.tell(OffsetCommitted, 3.0, "broker-a", **place, offset=90)
+    run.tell(StoreFlushed, 6.0, "broker-a", broker="broker-a", physical_from=0, physical_to=1)
+    opened(page, tmp_path, sorted(run.events, key=lambda each: each.real_us), "offsets")
+    for step in range(20):
+        page.page.evaluate(
+            f"pocketmqWatch.player.seek(pocketmqWatch.timeline.began_ms + {step * 300})"
+        )
+        assert "↑" not in page.drawn().page.inner_text("#view")
+
+
+def test_a_queue_of_a_member_that_has_not_told_its_queues_has_an_unknown_owner(
+    page: Seen, tmp_path: Path
+) -> None:
+    queue = f"{TOPIC} broker-a/0"
+    run = Lesson()
+    stored(run, 0.1, 0, 0)
+    opened(page, tmp_path, run.events, f"cluster&select={queue}")
+    page.shows("no owner")
+    run.tell(MemberJoined, 0.2, "broker-a", group="g", client_id=consumer(1), broker="broker-a")
+    run.tell(
+        Allocated, 0.3, consumer(2), group="g", client_id=consumer(2), topic=TOPIC,
+        strategy="AVG", queues=["broker-a/0"], members=[consumer(1), consumer(2)], own=[],
+        arithmetic="",
+    )  # fmt: skip
+    page.page.evaluate(
+        "([joined, allocated]) => { pocketmqWatch.more([joined], true);"
+        " pocketmqWatch.more([allocated]);"
+        " pocketmqWatch.player.seek(pocketmqWatch.timeline.ended_ms); }",
+        [json.loads(encode_line(each)) for each in run.events[1:]],
+    )
+    assert "no owner" not in page.text()
+    page.page.keyboard.press("2")
+    page.shows("Group g")
+    assert "no owner" not in page.text()
+
+
+def test_who_told_a_part_is_not_said_to_miss_the_rest(page: Seen, tmp_path: Path) -> None:
+    run = Lesson()
+    for server, brokers in (("nameserver-1", "ab"), ("nameserver-2", "a")):
+        for each in brokers:
+            run.tell(BrokerRegistered, 0.1, server, broker=f"broker-{each}", nameserver=server)
+    for broker, members in (("broker-a", (1, 2)), ("broker-b", (2,))):
+        for number in members:
+            run.tell(
+                MemberJoined, 0.2, broker, group="g", client_id=consumer(number), broker=broker,
+                model="CLUSTERING",
+            )  # fmt: skip
+    opened(page, tmp_path, run.events, "cluster")
+    page.shows("Members that each broker knows")
+    assert "missing" not in page.text()
 
 
 def test_a_queue_of_which_only_numbers_of_messages_came_has_at_least_so_many(

@@ -1,6 +1,6 @@
 /** Who owned each queue of each group from when to when, and why that changed. Pure. */
 
-import { topicOf } from "watch/state.js";
+import { conflicts, topicOf } from "watch/state.js";
 
 const CAUSES = {
   "member-joined": () => "joined",
@@ -10,7 +10,7 @@ const CAUSES = {
 
 export class Lanes {
   constructor() {
-    /** group -> queue -> [{from_ms, to_ms, owners, cause}], in moments; the last of each has no end. */
+    /** group -> queue -> [{from_ms, to_ms, owners, unknown, cause}], in moments; the last of each has no end. `unknown`: a member that has told nothing may own it. */
     this.groups = {};
     /** group -> [{moment, client_id, cause, gained, lost, strategy, arithmetic}] */
     this.changes = {};
@@ -55,13 +55,15 @@ export class Lanes {
 
   #owners(group, moment, state) {
     const lanes = (this.groups[group] ??= {});
+    const isPart = conflicts(state.groups[group]).unknown;
     for (const [queue, owners] of Object.entries(state.groups[group].queues)) {
       const spans = (lanes[queue] ??= []);
       const last = spans.at(-1);
-      if (last ? last.owners.join() === owners.join() : owners.length === 0 && spans.length > 0) continue;
+      const unknown = isPart && owners.length === 0;
+      if (last && last.owners.join() === owners.join() && last.unknown === unknown) continue;
       if (last) last.to_ms = moment;
       if (last && last.from_ms === moment) spans.pop();
-      spans.push({ from_ms: moment, to_ms: null, owners: [...owners], cause: this.causes_of[group]?.at(-1) ?? null });
+      spans.push({ from_ms: moment, to_ms: null, owners: [...owners], unknown, cause: this.causes_of[group]?.at(-1) ?? null });
       this.version += 1;
     }
   }

@@ -2,7 +2,7 @@
 
 import { changed, el, items, table, unbroken, update } from "watch/dom.js";
 import { clockTime, count, seconds, short } from "watch/names.js";
-import { atRisk, brokerOf, isStructure, listedAs, queueOf, shortQueue, topicOf } from "watch/state.js";
+import { atRisk, brokerOf, isStructure, isWhole, listedAs, ownersOf, queueOf, shortQueue, topicOf } from "watch/state.js";
 import { sentence } from "watch/sentences.js";
 import { byNumber, chip, own, queuesOf } from "watch/views/cluster.js";
 import { faultButtons } from "watch/views/break.js";
@@ -74,13 +74,14 @@ function clientFacts(page, id) {
 function queueFacts(page, queue) {
   const { state, t } = page;
   const rows = Object.entries(state.offsets).filter(([, queues]) => queues[queue]).map(([group, queues]) => {
-    const { committed, next, pulled } = queues[queue];
-    return [group, `${t("committed")} ${count(committed)} · ${t("committable")} ${count(next)} · ${t("pulled")} ${count(pulled)}`];
+    const progress = queues[queue], { committed, next, pulled, seen } = progress;
+    const whole = isWhole(progress);
+    return [group, `${t("committed")} ${count(committed)} · ${t("committable")} ${count(whole ? next : committed, !whole)} · ${t("pulled")} ${count(pulled, seen === null)}`];
   });
-  const owners = Object.entries(state.groups).flatMap(([, group]) => group.queues[queue] ?? []);
+  const owners = ownersOf(state, queue);
   return [facts([
     [t("queue"), queue], [t("address_of"), brokerOf(queue)], [t("stored"), count(state.queues[queue]?.stored, state.queues[queue]?.least)],
-    [t("dispatched"), count(state.queues[queue]?.dispatched)], [t("owner"), owners.length ? owners.map((each) => chip(each)) : t("no_owner")], ...rows,
+    [t("dispatched"), count(state.queues[queue]?.dispatched)], [t("owner"), owners === null ? t("not_known") : owners.length ? owners.map((each) => chip(each)) : t("no_owner")], ...rows,
   ])];
 }
 

@@ -23,11 +23,12 @@ export function empty() {
     knows: {},    // nameserver -> {broker: since_ms}
     forgot: {},   // nameserver -> {broker: {at_ms, how}}
     seen: {},     // broker -> {group: {client: true}}
+    whole: {},    // nameserver or broker -> true: all that it knows was told, so what it did not tell it does not know
     routes: {},   // client -> {topic: [broker/queue]}
     groups: {},   // group -> {members: {client: {queues}}, queues: {queue: [client]}, allocated, locks, broadcasting}
     // Of these, null is what nothing has told yet: it is drawn as not known, and never as 0.
     queues: {},   // "topic broker/queue" -> {stored, dispatched, least}; least: there may be more
-    offsets: {},  // group -> {queue: {pulled, next, committed, out, begun, seen}}
+    offsets: {},  // group -> {queue: {pulled, next, committed, out, begun, seen, anew}}
     held: {},     // "group queue" -> since_ms
     stores: {},   // broker -> {end, dispatched, flushed, records: []}
     faults: {},   // rule id -> {do, role, other, fired, fired_ms, holds}; fired_ms is a moment
@@ -140,11 +141,21 @@ function moreStored(queue, messages) {
 /** A group's progress in a queue. */
 export function progressOf(state, group, queue) {
   const table = (state.offsets[group] ??= {});
-  return (table[queue] ??= { pulled: null, next: null, committed: null, out: [], begun: false, seen: null });
+  return (table[queue] ??= { pulled: null, next: null, committed: null, out: [], begun: false, seen: null, anew: false });
 }
 
-/** Whether all that a group has of a queue came while this page looked: no earlier pull is in process any more. */
-export const isWhole = ({ seen, committed }) => seen !== null && (committed === null || committed >= seen);
+/**
+ * Whether all that a group has of a queue came while this page looked: no earlier pull is in process any more.
+ * `seen` is the first offset that was pulled before its eyes; `anew`: its owner began with nothing before its eyes.
+ */
+export const isWhole = ({ seen, committed, anew }) => seen !== null && (anew || seen === 0 || (committed !== null && committed >= seen));
+
+/** Who owns a queue, of all groups; null where a member has not told which queues it owns. */
+export function ownersOf(state, queue) {
+  const groups = Object.values(state.groups);
+  const owners = groups.flatMap((group) => group.queues[queue] ?? []);
+  return owners.length === 0 && groups.some((group) => conflicts(group).unknown) ? null : owners;
+}
 
 function begin(progress, offset) {
   if (progress.begun) return;
@@ -190,7 +201,9 @@ const REDUCERS = {
     }
     const found = Object.assign(roleOf(state, event.role, event.at_ms), { state: "running", since_ms: since(event) });
     if (event.kind) found.kind = event.kind;
-    if (found.kind === "nameserver" && !event.loaded) state.knows[event.role] ??= {};  // it begins with nothing
+    if (event.loaded) return;
+    state.whole[event.role] = true;  // it begins with nothing
+    if (found.kind === "nameserver") state.knows[event.role] ??= {};
   },
   "role-stopped"(state, event) {
     if (isClient(event.role)) {
@@ -211,6 +224,7 @@ const REDUCERS = {
   "broker-registered"(state, event) {
     if (!event.broker_id && !state.masters[event.broker]) roleOf(state, event.broker, event.at_ms);
     roleOf(state, event.nameserver, event.at_ms).kind = "nameserver";
+    if (event.loaded) state.whole[event.nameserver] = true;  // it was asked for all
     (state.knows[event.nameserver] ??= {})[replica(event)] = event.at_ms;
     delete state.forgot[event.nameserver]?.[replica(event)];
   },
@@ -238,7 +252,10 @@ const REDUCERS = {
     memberOf(state, event);
     groupOf(state, event.group).broadcasting = event.model === "BROADCASTING";
     Object.assign(state.clients[event.client_id], { state: "running" });
-    if (event.broker) ((state.seen[teller(state, event)] ??= {})[event.group] ??= {})[event.client_id] = true;
+    if (!event.broker) return;
+    const broker = teller(state, event);
+    if (event.loaded) state.whole[broker] = true;
+    ((state.seen[broker] ??= {})[event.group] ??= {})[event.client_id] = true;
   },
   "member-left"(state, event) {
     if (event.broker) delete state.seen[teller(state, event)]?.[event.group]?.[event.client_id];
@@ -279,7 +296,7 @@ const REDUCERS = {
     settle(groupOf(state, event.group));
     for (const queue of event.gained ?? []) {
       const progress = progressOf(state, event.group, queue);  // its process queue is empty
-      Object.assign(progress, { pulled: progress.committed, next: progress.committed, out: [], begun: false });
+      Object.assign(progress, { pulled: progress.committed, next: progress.committed, out: [], begun: false, anew: true });
     }
   },
   "queues-locked"(state, event) {
@@ -406,11 +423,10 @@ const REDUCERS = {
       const number = Object.values(places).reduce((sum, each) => sum + each, 0);
       if (TOTALS[kind]) state.totals[TOTALS[kind]] += number;
       for (const [place, each] of Object.entries(places)) {
-        const found = /^(\S+) (.+)\/(\d+)$/.exec(place);
+        const found = kind === "message-stored" && /^(\S+) (.+)\/(\d+)$/.exec(place);
         if (!found) continue;
-        const queue = queueState(state, `${found[2]} ${found[1]}/${found[3]}`);
-        if (kind === "message-stored") moreStored(queue, each);
-        if (kind === "message-stored") queue.dispatched = queue.stored;
+        // What of them is dispatched, nothing tells: events are counted here, and one may be about many messages.
+        moreStored(queueState(state, `${found[2]} ${brokerNameOf(state, found[1])}/${found[3]}`), each);
       }
     }
   },

@@ -4,7 +4,7 @@ import { el, items, svg, table, unbroken, update } from "watch/dom.js";
 import { colour, count, short, UNKNOWN } from "watch/names.js";
 import { troubleWords } from "watch/sentences.js";
 import { counted } from "watch/words.js";
-import { brokerNameOf, brokerOf, conflicts, journey, listedAs, shortQueue, topicOf, troublesAt } from "watch/state.js";
+import { brokerNameOf, brokerOf, conflicts, journey, listedAs, ownersOf, shortQueue, topicOf, troublesAt } from "watch/state.js";
 
 const MOST_MARKS = 160;
 const TRAVEL_MS = 620;
@@ -199,8 +199,8 @@ function cells(page, broker, box) {
     found.push(svg("text", { class: "soft", x: 16, y: y + 15 }, fitted(topic, 66, 6.2)));
     all.slice(0, fits).forEach((queue, at) => {
       const groups = Object.values(state.groups).filter((group) => group.queues[queue]);
-      const owners = groups.flatMap((group) => group.queues[queue]);  // each group has its own
-      const title = `${queue}: ${count(state.queues[queue]?.stored, state.queues[queue]?.least)} · ${owners.map(short).join(", ") || t("no_owner")}`;
+      const told = ownersOf(state, queue), owners = told ?? [];  // each group has its own
+      const title = `${queue}: ${count(state.queues[queue]?.stored, state.queues[queue]?.least)} · ${told === null ? UNKNOWN : owners.map(short).join(", ") || t("no_owner")}`;
       found.push(svg("g", { class: "lane", "data-select": queue },
         svg("title", null, title),
         svg("rect", { x: 84 + at * 30, y, width: 27, height: 22, rx: 4, class: groups.some((group) => conflicts(group).several.includes(queue)) ? "several" : "",
@@ -372,13 +372,14 @@ function knowledge(page) {
   const servers = roles.filter((each) => state.roles[each].kind === "nameserver").sort();
   const brokers = [...new Set([...Object.values(state.knows), ...Object.values(state.forgot)].flatMap(Object.keys))].sort();
   const parts = [];
+  const unknown = () => el("span", { class: "note", title: t("not_known") }, UNKNOWN);
   if (brokers.length) {
     parts.push(table(t("table_nameserver"), [t("broker"), ...servers], brokers.map((broker) => {
       const known = servers.filter((each) => state.knows[each]?.[broker]).length;
       return [broker, ...servers.map((each) => {
-        if (state.knows[each] === undefined && !state.forgot[each]?.[broker]) return el("span", { class: "note", title: t("not_known") }, UNKNOWN);
         if (state.knows[each]?.[broker]) return `✓ ${known < servers.length ? t("knows") : ""}`;
         const forgot = state.forgot[each]?.[broker];
+        if (!forgot && !state.whole[each]) return unknown();
         return el("span", { class: "missing" }, forgot ? `✕ ${t("forgotten", { how: forgot.how })}` : `✕ ${t("missing")}`);
       })];
     })));
@@ -389,7 +390,7 @@ function knowledge(page) {
     parts.push(table(t("table_broker"), [`${t("group")} / ${t("member")}`, ...seers], groups.flatMap((group) => {
       const everyone = [...new Set(seers.flatMap((each) => Object.keys(state.seen[each][group] ?? {})))].sort();
       return everyone.map((id) => [chip(id, `${group} · `), ...seers.map((each) => (state.seen[each][group]?.[id] ? "✓"
-        : el("span", { class: "missing" }, `✕ ${t("missing")}`)))]);
+        : !state.whole[each] ? unknown() : el("span", { class: "missing" }, `✕ ${t("missing")}`)))]);
     })));
   }
   const telling = Object.keys(state.routes).filter((id) => state.clients[id]?.state === "running").sort();

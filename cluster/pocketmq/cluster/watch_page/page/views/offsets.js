@@ -14,6 +14,7 @@ const LOOKED_BACK_MS = 6000;
 
 /** Whether a lag grows: all of the last half of some seconds is above all of the half before. */
 function grows(page, key, lag) {
+  if (lag === null) return false;
   const now = page.player.at_ms;
   let seen = page.lags.get(key) ?? [];
   if (seen.length && seen.at(-1).at > now) seen = [];  // somebody went back in time
@@ -39,19 +40,19 @@ export const name = "offsets";
 
 const CELL = 11;
 const STYLES = { committed: { fill: "var(--c2)" }, consumed: { fill: "var(--c0)" }, out: { fill: "var(--c1)" },
-  process: { fill: "var(--panel)", "stroke-dasharray": "2 2" }, waiting: { fill: "var(--ground)", opacity: 0.75 } };
-const INNER = { committed: "m2.5 9l2 3l3.5 -6", consumed: "m2.5 9h5", out: "m5 5.5v7m-3 -3.5h6" };
+  process: { fill: "var(--panel)", "stroke-dasharray": "2 2" }, waiting: { fill: "var(--ground)", opacity: 0.75 }, unknown: { fill: "none", "stroke-dasharray": "1 3" } };
+const INNER = { committed: "m2.5 9l2 3l3.5 -6", consumed: "m2.5 9h5", out: "m5 5.5v7m-3 -3.5h6", unknown: "m3 7a2 2 0 1 1 2 2.2v1.8m0 2v1" };
 
 /** Cells of one kind at some places, as one shape: the view is drawn anew in each frame of a scrub. */
 function cells(kind, places) {
   const at = (inner) => places.map((x) => `M${x} 4${inner}`).join("");
-  return [svg("path", { d: at("h10v18h-10z"), stroke: "var(--edge)", ...STYLES[kind] }),
-    INNER[kind] && svg("path", { d: at(INNER[kind]), stroke: "#111", fill: "none", "stroke-width": 1.3 })];
+  return [svg("path", { d: at("h10v18h-10z"), stroke: "var(--edge)", "data-cells": kind, ...STYLES[kind] }),
+    INNER[kind] && svg("path", { d: at(INNER[kind]), stroke: kind === "unknown" ? "var(--soft)" : "#111", fill: "none", "stroke-width": 1.3 })];
 }
 
 /** The offsets around where a queue is consumed, one cell for each message. */
 function strip(progress, stored, t, queue) {
-  const { committed, pulled, out } = progress;
+  const { committed, pulled, out, seen } = progress;
   const whole = isWhole(progress);
   const next = whole ? progress.next : committed;
   const known = [committed, next].filter((each) => each !== null);
@@ -59,15 +60,15 @@ function strip(progress, stored, t, queue) {
   const end = known.length || pulled !== null ? Math.min(from + CELLS, Math.max(stored, pulled, next)) : from;
   const kind = (offset) => {
     if (offset < committed) return "committed";
-    if (!whole) return offset < pulled ? null : "waiting";  // consumed or in process: nobody told which
+    // Nobody told which is consumed and which in process; nor, before a first pull was seen, what is pulled.
+    if (!whole) return seen === null || offset < pulled ? "unknown" : "waiting";
     if (offset < next) return "consumed";
     if (out.includes(offset)) return "out";
     return offset < pulled ? "process" : "waiting";
   };
   const places = {};
   for (let offset = from; offset < end; offset += 1) {
-    const each = kind(offset);
-    if (each !== null) (places[each] ??= []).push(1 + (offset - from) * CELL);
+    (places[kind(offset)] ??= []).push(1 + (offset - from) * CELL);
   }
   const label = t("offset_picture", { queue: shortQueue(queue), committed: committed ?? UNKNOWN, next: next ?? UNKNOWN, pulled: pulled ?? UNKNOWN, stored: stored ?? UNKNOWN });
   return svg("svg", { width: CELLS * CELL + 2, height: 26, viewBox: `0 0 ${CELLS * CELL + 2} 26`, role: "img", "aria-label": label },
@@ -75,12 +76,12 @@ function strip(progress, stored, t, queue) {
 }
 
 const legend = (t) => el("ul", { class: "legend" }, [["committed", "legend_committed_part"], ["consumed", "legend_consumed"], ["out", "legend_out"],
-  ["process", "legend_process"], ["waiting", "legend_waiting"]].map(([kind, key]) => el("li", null,
+  ["process", "legend_process"], ["waiting", "legend_waiting"], ["unknown", "not_known"]].map(([kind, key]) => el("li", null,
   svg("svg", { width: 12, height: 22, viewBox: "0 2 12 22", "aria-hidden": true }, cells(kind, [1])), t(key))));
 
 /** A lag; one that grows is marked, and not by its colour alone. */
 function lagging(page, key, lag, least) {
-  const isGrowing = grows(page, key, lag ?? 0) && lag > 0;
+  const isGrowing = grows(page, key, lag) && lag > 0;
   return el("span", { class: isGrowing ? "number missing" : "number", title: isGrowing ? page.t("grows") : null }, `${count(lag, least)}${isGrowing ? " ↑" : ""}`);
 }
 

@@ -1,7 +1,7 @@
 /** Queues × members over time: who owned which queue from when to when, why, and by which arithmetic. */
 
 import { el, items, svg, table, unbroken, update } from "watch/dom.js";
-import { colour, seconds, short } from "watch/names.js";
+import { colour, seconds, short, UNKNOWN } from "watch/names.js";
 import { causeWords } from "watch/sentences.js";
 import { conflicts, shortQueue, topicOf } from "watch/state.js";
 import { points } from "watch/ring.js";
@@ -33,7 +33,7 @@ function picture(page, group, width) {
       lanes[queue].map((span) => {
         const from = x(span.from_ms), to = x(span.to_ms ?? timeline.ended_ms);
         const owners = span.owners;
-        const words = owners.length === 0 ? t("no_owner") : owners.length === 1 ? short(owners[0])
+        const words = span.unknown ? UNKNOWN : owners.length === 0 ? t("no_owner") : owners.length === 1 ? short(owners[0])
           : `${t("owners_two", { n: owners.length })}: ${owners.map(short).join(", ")}`;
         const title = t("lane_label", { queue: shortQueue(queue), owner: words, from: seconds(span.from_ms - began),
           to: span.to_ms === null ? t("until_now") : seconds(span.to_ms - began) });
@@ -42,7 +42,7 @@ function picture(page, group, width) {
         return svg("g", { class: "lane", "data-select": queue, "data-moment": span.from_ms },
           svg("title", null, `${title}${span.cause ? ` · ${causeWords(span.cause, t)}` : ""}`),
           owners.length < 2
-            ? svg("rect", { class: `lane ${owners.length ? "" : "none"}`, x: from, y: y + 2, width: w, height: ROW - 4, rx: 3, fill: owners.length ? colour(owners[0]) : null })
+            ? svg("rect", { class: `lane ${owners.length ? "" : span.unknown ? "unknown" : "none"}`, x: from, y: y + 2, width: w, height: ROW - 4, rx: 3, fill: owners.length ? colour(owners[0]) : null })
             : owners.map((owner, at) => svg("rect", { class: `lane ${several}`, x: from, y: y + 2 + at * ((ROW - 4) / owners.length), width: w,
               height: (ROW - 4) / owners.length, fill: colour(owner) })),
           fits && svg("text", { class: owners.length ? "dark" : "soft", x: from + 5, y: y + 16 }, words));
