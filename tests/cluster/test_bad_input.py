@@ -145,7 +145,25 @@ WHAT_CANNOT_BE_DONE = [
         "fault-proxy --to http://127.0.0.1:1 --rules {rules}",
         "to or listen: 'http://127.0.0.1:1' is no address of the form host:port; write 127",
     ),
-    ("ps --control 127.0.0.1:9870", "'127.0.0.1:9870' is no control address; write http://"),
+    (
+        "ps --control 127.0.0.1:9870",
+        "'127.0.0.1:9870' is no control address; write http://127.0.0.1:9870",
+    ),
+    (
+        "ps --control http://::1:99",
+        "'http://::1:99' is no control address; write http://[::1]:99",
+    ),
+    ("ps --control https://x:1", "'https://x:1' is no control address; write http://x:1"),
+    (
+        "topic list -n 127.0.0.1",
+        "nameservers: '127.0.0.1' is no address of the form host:port: it has no port; write "
+        "127.0.0.1:PORT",
+    ),
+    (
+        "topic list -n https://x",
+        "nameservers: 'https://x' is no address of the form host:port; write x:PORT, without ht",
+    ),
+    ("topic list -n ::1:1", "no name server: none of [::1]:1 answers"),
     ("clock show", "no name server: none of 127.0.0.1:1 answers"),
     ("fault add explode", "no fault is called 'explode'; choose from fail, delay, drop, lose"),
     ("watch --seconds 3", "--seconds says how long to record; give it with --record FILE or"),

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from pocketmq.runtime.addresses import address_text, host_of, in_brackets, split_address
+from pocketmq.runtime.addresses import (
+    address_text,
+    as_written,
+    host_of,
+    in_brackets,
+    split_address,
+)
 
 
 @pytest.mark.parametrize(
@@ -25,6 +33,8 @@ def test_an_address_is_a_host_and_a_port(address: str, parts: tuple[str, int]) -
 
 def test_an_address_of_ipv6_may_lack_its_brackets_as_at_rocketmqs_brokers() -> None:
     assert split_address("::1:9876") == ("::1", 9876)
+    assert as_written("::1:9876") == "[::1]:9876"
+    assert as_written("name:1") == "name:1"
     assert address_text("[::1]", 9876) == "[::1]:9876"
     assert in_brackets("name") == "name"
 
@@ -48,6 +58,26 @@ def test_an_address_of_ipv6_may_lack_its_brackets_as_at_rocketmqs_brokers() -> N
 )
 def test_what_is_no_address_is_refused(address: str) -> None:
     with pytest.raises(ValueError, match="host:port"):
+        split_address(address)
+
+
+@pytest.mark.parametrize(
+    ("address", "advice"),
+    [
+        ("127.0.0.1", "it has no port; write 127.0.0.1:PORT"),
+        ("name", "it has no port; write name:PORT"),
+        ("::1", "it has no port; write [::1]:PORT"),
+        ("[2001:db8::5]", "it has no port; write [2001:db8::5]:PORT"),
+        ("https://x", "write x:PORT, without https://"),
+        ("http://127.0.0.1:9876/", "write 127.0.0.1:9876, without http://"),
+        ("http://::1:9876", "write [::1]:9876, without http://"),
+        ("https://", "write host:port, without https://"),
+        ("h:x", "write host:port"),
+        ("a b", "write host:port"),
+    ],
+)
+def test_what_is_refused_says_what_to_type(address: str, advice: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(advice) + "$"):
         split_address(address)
 
 

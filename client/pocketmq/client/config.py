@@ -25,7 +25,7 @@ from pocketmq.protocol.errors import ConnectError
 from pocketmq.protocol.signing import Credentials
 from pocketmq.protocol.transport.network import Network
 from pocketmq.protocol.transport.tcp import TcpNetwork
-from pocketmq.runtime.addresses import split_address
+from pocketmq.runtime.addresses import as_written, split_address
 from pocketmq.runtime.clock import Clock, SystemClock
 from pocketmq.runtime.configuration.option_types import as_type
 from pocketmq.runtime.errors import ConfigError
@@ -140,12 +140,13 @@ class ClientConfig:
         given = {name: value for name, value in options.items() if value is not None}
         _check_names("this client", given, ClientOptions.__annotations__.keys())
         text = options.get("nameservers")
-        nameservers = parse_addresses(env.get(NAMESRV_ADDR) if text is None else text)
-        for address in nameservers:
-            try:
-                split_address(address)
-            except ValueError as exc:
-                raise ConfigError("nameservers", str(exc)) from exc
+        try:
+            nameservers = tuple(
+                as_written(address)
+                for address in parse_addresses(env.get(NAMESRV_ADDR) if text is None else text)
+            )
+        except ValueError as exc:
+            raise ConfigError("nameservers", str(exc)) from exc
         given["nameservers"] = nameservers
         given.setdefault("clock", clock_for(nameservers))
         profile = options.get("profile")

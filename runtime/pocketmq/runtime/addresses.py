@@ -29,6 +29,15 @@ def without_brackets(host: str) -> str:
     return host[1:-1] if host.startswith("[") and host.endswith("]") else host
 
 
+def as_written(address: str) -> str:
+    """An address as this module writes it, with brackets: of `::1:9876` `[::1]:9876`.
+
+    Raises:
+        ValueError: as `split_address`.
+    """
+    return address_text(*split_address(address))
+
+
 def split_address(address: str) -> tuple[str, int]:
     """`host:port` or `[v6]:port` as its two parts; the host without brackets.
 
@@ -36,33 +45,52 @@ def split_address(address: str) -> tuple[str, int]:
     `brokerIP1` was typed without brackets, is read as RocketMQ's clients read it.
 
     Raises:
-        ValueError: it is neither, or the port is above 65535.
+        ValueError: it is neither, or the port is above 65535; it says what to write instead.
     """
-    # A URL is a common mistake: say what to write instead.
-    scheme, mark, rest = address.partition("://")
-    if mark:
-        bare = rest.partition("/")[0] or "host:port"
-        raise ValueError(
-            f"{address!r} is no address of the form host:port; write {bare}, without {scheme}://"
-        )
-    host, _, port = address.rpartition(":")
-    # `isdigit` alone takes digits of other scripts.
-    is_port = port.isascii() and port.isdigit()
-    bare = without_brackets(host)
-    if not bare or not is_port or any(each in "/ \t@[]" for each in bare) or _half_of_ipv6(bare):
-        raise ValueError(f"{address!r} is no address of the form host:port")
+    parts = _parts(address)
+    if parts is None:
+        raise ValueError(f"{address!r} is no address of the form host:port{_advice(address)}")
+    host, port = parts
     # The length first: `int` is slow for very many digits, and refuses thousands.
     if len(port) > 5 or int(port) > MAX_PORT:
         raise ValueError(f"{address!r} has no port; ports end at {MAX_PORT}")
-    return bare, int(port)
+    return host, int(port)
 
 
-def _half_of_ipv6(host: str) -> bool:
-    """Whether a host has colons and is no address: the port was left out behind a whole one."""
+def _parts(address: str) -> tuple[str, str] | None:
+    """Host and digits of an address; None of a text that is none."""
+    host, _, port = address.rpartition(":")
+    bare = without_brackets(host)
+    # `isdigit` alone takes digits of other scripts.
+    is_port = port.isascii() and port.isdigit()
+    return (bare, port) if is_port and _is_host(bare) else None
+
+
+def _is_host(text: str) -> bool:
+    """Whether a text is a name or an address, and not half of one whose port was left out."""
+    if not text or any(each in "/ \t@[]" for each in text):
+        return False
     try:
-        return ":" in host and not IPv6Address(host)
+        return ":" not in text or bool(IPv6Address(text))
     except AddressValueError:
-        return True
+        return False
+
+
+def _advice(address: str) -> str:
+    """What to write instead of a text that is no address, as the end of a sentence."""
+    # URLs and addresses without a port are common mistakes.
+    scheme, mark, rest = address.partition("://")
+    text = rest.partition("/")[0] if mark else address
+    host = without_brackets(text)
+    parts = _parts(text)
+    meant = "host:port"
+    if parts is not None:
+        meant = f"{in_brackets(parts[0])}:{parts[1]}"
+    elif _is_host(host):
+        meant = f"{in_brackets(host)}:PORT"
+    if mark:
+        return f"; write {meant}, without {scheme}://"
+    return f": it has no port; write {meant}" if _is_host(host) else f"; write {meant}"
 
 
 def has_port(text: str) -> bool:

@@ -20,6 +20,7 @@ import msgspec
 
 from pocketmq.cluster.folder import USER_FILE
 from pocketmq.cluster.http_server.problem import TOKEN_COOKIE, Problem
+from pocketmq.runtime.addresses import as_written
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import CallerError, PeerError
 
@@ -55,6 +56,14 @@ class ControlRefusedError(CallerError):
         super().__init__(reason)
 
 
+def _no_control_address(url: str) -> str:
+    try:
+        meant = as_written(url.rpartition("://")[2].partition("/")[0])
+    except ValueError:
+        meant = "host:port"
+    return f"{url!r} is no control address; write http://{meant}"
+
+
 class ControlClient:
     """Sends requests to one control address.
 
@@ -77,11 +86,9 @@ class ControlClient:
             parts = urlsplit(url)
             host, port = parts.hostname, parts.port
         except ValueError as exc:
-            raise CallerError(
-                f"{url!r} is no control address: {exc}; write http://host:port"
-            ) from exc
+            raise CallerError(_no_control_address(url)) from exc
         if parts.scheme != "http" or not host:
-            raise CallerError(f"{url!r} is no control address; write http://host:port")
+            raise CallerError(_no_control_address(url))
         self.url = url.rstrip("/")
         self._host = host
         self._port = port or 80

@@ -15,7 +15,7 @@ from pocketmq.pipeline.topics.patience import Patience
 from pocketmq.pipeline.topics.pull_range import PullOptions
 from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.protocol.messages.subscription import SUB_ALL
-from pocketmq.runtime.addresses import has_port, split_address
+from pocketmq.runtime.addresses import as_written, has_port
 from pocketmq.runtime.errors import ConfigError
 
 NAME: Final = "pocketmq"
@@ -177,12 +177,11 @@ def access_of(options: Options, *, is_patient: bool = False) -> Access:
     """
     # Read on the driver: executors have another environment, and use what was found here.
     text = options.text("nameServer") or os.environ.get(NAMESRV_ADDR, "") or NAME_SERVER
-    addresses = tuple(part.strip() for part in text.replace(",", ";").split(";") if part.strip())
-    for address in addresses:
-        try:
-            split_address(address)
-        except ValueError:
-            raise options.error("nameServer", f"{address!r} is not written as host:port") from None
+    parts = (part.strip() for part in text.replace(",", ";").split(";"))
+    try:
+        addresses = tuple(as_written(part) for part in parts if part)
+    except ValueError as exc:
+        raise options.error("nameServer", str(exc)) from None
     advertised: list[tuple[str, str]] = []
     for pair in options.words("advertise"):
         told, sign, reached = pair.partition("=")

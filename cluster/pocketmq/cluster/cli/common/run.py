@@ -17,7 +17,7 @@ import typer
 
 from pocketmq.client.config import credentials_of, network_of
 from pocketmq.protocol.transport.remoting import RemotingClient
-from pocketmq.runtime.addresses import split_address
+from pocketmq.runtime.addresses import as_written
 from pocketmq.runtime.errors import ConfigError, PocketMQError
 from pocketmq.runtime.logs import go_nowhere
 from pocketmq.runtime.process import loop_factory
@@ -143,12 +143,10 @@ def addresses(text: str, option: str = "nameservers") -> list[str]:
     found = [part.strip() for part in text.replace(",", ";").split(";") if part.strip()]
     if not found:
         raise ConfigError(option, "names no address", advice="write host:port;host:port")
-    for address in found:
-        try:
-            split_address(address)
-        except ValueError as exc:
-            raise ConfigError(option, str(exc)) from exc
-    return found
+    try:
+        return [as_written(address) for address in found]
+    except ValueError as exc:
+        raise ConfigError(option, str(exc)) from exc
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
