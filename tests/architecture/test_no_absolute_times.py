@@ -13,8 +13,10 @@ from collections.abc import Container, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
+import hypothesis
 import pytest
 
+SUPPRESSED = re.compile(r"suppress_health_check=(list\(HealthCheck\)|\[[^\]]*\])")
 TESTS = Path(__file__).parents[1]
 CLOCKS = {"perf_counter", "process_time", "thread_time", "monotonic", "time"}
 """Of the module `time`; a `Clock` may be one that a test moves."""
@@ -259,6 +261,19 @@ def test_so_do_the_programs_in_other_languages() -> None:
 def test_sends_to_processes_have_more_than_the_usual_three_seconds() -> None:
     found = _found(default_tries, ["Producer", "Admin"], PROCESSES, DEFAULT_TRIES)
     assert found == [], "send_timeout_ms=PATIENCE_MS (tests/support/eventually.py)"
+
+
+def test_drawn_examples_may_take_any_time() -> None:
+    drawn = hypothesis.settings()
+    assert drawn.deadline is None
+    assert hypothesis.HealthCheck.too_slow in drawn.suppress_health_check
+    found = [
+        f"tests/{path.relative_to(TESTS).as_posix()}: {given}"
+        for path in sorted(TESTS.rglob("test_*.py"))
+        for given in SUPPRESSED.findall(path.read_text(encoding="utf-8"))
+        if "too_slow" not in given and "list(HealthCheck)" not in given
+    ]
+    assert found == [], "a list of one's own takes the place of the one in tests/conftest.py"
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,10 @@ def test_a_log_without_queues_is_walked_by_itself(
 
 
 @given(parts=st.integers(1, 40), part_bytes=st.integers(1_000, 200_000))
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=15,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 def test_any_split_gives_each_row_once(
     store: Path, expected: list[dict[str, Any]], parts: int, part_bytes: int
 ) -> None:

@@ -238,7 +238,7 @@ somebody = st.sampled_from(list(Encoding)).flatmap(
 
 
 @given(data=st.binary(max_size=300) | mutated(somebody) | st.lists(somebody).map(b"".join))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 async def test_whatever_a_peer_sends_the_next_one_is_answered(data: bytes) -> None:
     network = MemoryNetwork()
     async with served(network, Echo().dispatcher) as (_, address):
