@@ -204,8 +204,9 @@ def consume(
         typer.Option("--from", help="Where a group without offsets begins."),
     ] = "first",
     count: Annotated[
-        int, typer.Option(min=0, help="Stop after this many messages.", show_default="never")
-    ] = 0,
+        int | None,
+        typer.Option(min=1, help="Stop after this many messages.", show_default="never"),
+    ] = None,
     strategy: Annotated[
         str, typer.Option(help=f"Allocation strategy: {', '.join(STRATEGIES)}, or module:Class.")
     ] = "averagely",

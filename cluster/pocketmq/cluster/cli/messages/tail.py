@@ -146,8 +146,9 @@ def tail(
         ),
     ] = None,
     count: Annotated[
-        int, typer.Option("--count", "-c", min=0, help="Stop after so many.", show_default="never")
-    ] = 0,
+        int | None,
+        typer.Option("--count", "-c", min=1, help="Stop after so many.", show_default="never"),
+    ] = None,
     wait: Annotated[
         bool, typer.Option("--follow/--no-follow", help="Wait for more at the end.")
     ] = True,

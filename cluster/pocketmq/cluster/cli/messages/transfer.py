@@ -202,8 +202,9 @@ def resend(
     start: From = "start",
     until: Until = "end",
     count: Annotated[
-        int, typer.Option("--count", "-c", min=0, help="At most so many.", show_default="all")
-    ] = 0,
+        int | None,
+        typer.Option("--count", "-c", min=1, help="At most so many.", show_default="all"),
+    ] = None,
     to: Annotated[
         str | None,
         typer.Option(metavar="TOPIC", help="Send to this topic.", show_default="each one's origin"),
@@ -226,7 +227,7 @@ def resend(
             letters = await dead_letters(
                 admin, group, begin, end, ids or (), await present_ms(where)
             )
-            letters = letters[: count or None]
+            letters = letters[:count]
             messages = [resent(letter, to) for letter in letters]  # all of them, or none is sent
             with counting(f"resend {group}", len(letters)) as tell:
                 for letter, message in zip(letters, messages, strict=True):
