@@ -38,11 +38,39 @@ class PooledThreads:
     def run(self, function: Callable[[], T]) -> Awaitable[T]:
         if self._executor is None:
             self._executor = ThreadPoolExecutor(self._max_threads, thread_name_prefix=self._name)
-        return asyncio.get_running_loop().run_in_executor(self._executor, function)
+        ended = asyncio.get_running_loop().run_in_executor(self._executor, _outcome, function)
+        return _value_or_error(ended)
 
     def close(self) -> None:
         if self._executor is not None:
             self._executor.shutdown(wait=False, cancel_futures=True)
+
+
+class _Raised:
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+def _outcome(function: Callable[[], T]) -> T | _Raised:
+    try:
+        return function()
+    except Exception as exc:  # noqa: BLE001 - handed to whoever awaits
+        return _Raised(exc)
+
+
+async def _value_or_error(ended: Awaitable[T | _Raised]) -> T:
+    """What a function in a thread came to.
+
+    Its error is handed over as a value: Python 3.11 makes a new `TimeoutError` of one that a
+    thread raised, without the traceback.
+    """
+    outcome = await ended
+    if not isinstance(outcome, _Raised):
+        return outcome
+    try:
+        raise outcome.error
+    finally:
+        del outcome  # the traceback would keep it, and it the error, until the next collection
 
 
 class InlineThreads:

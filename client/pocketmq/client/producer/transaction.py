@@ -42,7 +42,7 @@ from pocketmq.protocol.messages.ids import offset_of_msg_id
 from pocketmq.protocol.messages.message import Message, MessageExt, MessageQueue
 from pocketmq.protocol.messages.validation import is_delayed
 from pocketmq.protocol.scalars import MessageSysFlag
-from pocketmq.runtime.errors import PocketMQError
+from pocketmq.runtime.errors import CallerError, PocketMQError
 
 log = structlog.get_logger()
 
@@ -51,6 +51,10 @@ MAX_CHECKS: Final = 2_000
 
 MAX_THREADS: Final = 4
 """In which plain functions of a listener run."""
+
+
+LISTENER_METHODS: Final = ("execute_local_transaction", "check_local_transaction")
+"""Of a `TransactionListener`."""
 
 
 @unique
@@ -111,6 +115,9 @@ class TransactionProducer(Producer):
         listener: Runs and checks local transactions.
         threads: Where plain functions of the listener run; a small pool by default.
         options: See `Producer`.
+
+    Raises:
+        CallerError: The listener lacks one of its two methods.
     """
 
     def __init__(
@@ -121,6 +128,13 @@ class TransactionProducer(Producer):
         threads: ListenerThreads | None = None,
         **options: Unpack[ProducerOptions],
     ) -> None:
+        # Before anything is made of it: usually the group's name was passed in its place.
+        lacks = [each for each in LISTENER_METHODS if not callable(getattr(listener, each, None))]
+        if lacks:
+            raise CallerError(
+                f"listener is {listener!r:.80}, which has no {' and no '.join(lacks)}; pass an "
+                f"object with the methods {' and '.join(LISTENER_METHODS)}"
+            )
         super().__init__(group, **options)
         self._execute = _Asked("transaction.local_part_failed", listener.execute_local_transaction)
         self._check_state = _Asked("transaction.check_failed", listener.check_local_transaction)
