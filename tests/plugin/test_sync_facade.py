@@ -6,13 +6,15 @@ import logging
 import re
 import shutil
 import threading
-from collections.abc import Iterator
+import traceback
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 import structlog
 
-from pocketmq.client import Message, MessageExt, TransactionState
+from pocketmq.client import Message, MessageExt, TransactionListener, TransactionState
 from pocketmq.client.sync import PushConsumer, SimpleConsumer
 from pocketmq.cluster.steering.shape import Mode
 from pocketmq.runtime.errors import CallerError
@@ -252,6 +254,31 @@ def test_a_timer_is_named_by_what_it_brings(pocketmq_clock: Cluster) -> None:
         assert re.search(named, consumed(cluster))
 
 
+def test_a_wrong_keyword_is_refused_with_the_right_one(pocketmq: Cluster) -> None:
+    cluster = pocketmq.sync
+    consumer = cluster.consumer(cluster.group_name("g"), cluster.topic_name("t"))
+    calls: list[tuple[Callable[..., object], str, str]] = [
+        (consumer.receive, "timeout", "receive has no option timeout; did you mean limit_s?"),
+        (cluster.advance, "second", "advance has no option second; did you mean seconds?"),
+        (cluster.advance, "days", "advance has no option days; it has hours, minutes, seconds"),
+        (pocketmq.advance, "hour", "advance has no option hour; did you mean hours?"),
+        (cluster.group("g").assigned, "limit", "did you mean limit_s?"),
+        (start_cluster, "broker", "start_cluster has no option broker; did you mean brokers?"),
+    ]
+    for call, slip, said in calls:
+        with pytest.raises(TypeError, match=re.escape(said)):
+            call(**{slip: 1})
+
+
+def test_a_producer_of_transactions_says_what_its_listener_has(pocketmq: Cluster) -> None:
+    said = (
+        "listener is 'bookings', which has no execute_local_transaction and no "
+        "check_local_transaction; pass an object with the methods"
+    )
+    with pytest.raises(CallerError, match=said):
+        pocketmq.sync.transaction_producer(cast("TransactionListener", "bookings"))
+
+
 def consumed(cluster: SyncCluster) -> str:
     """Why the group has not consumed all."""
     with pytest.raises(NotReachedError) as raised:
@@ -276,14 +303,18 @@ def test_a_condition_in_vain_says_it_too(pocketmq_clock: Cluster) -> None:
 
 
 @pytest.mark.usefixtures("logs_of_a_project")
+@pytest.mark.parametrize("kind", [RuntimeError, TimeoutError])
 def test_a_failing_listener_is_one_record_that_people_read(
-    pocketmq: Cluster, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+    pocketmq: Cluster,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+    kind: type[Exception],
 ) -> None:
     failed = threading.Event()
 
     def fails(message: MessageExt) -> None:
         failed.set()
-        raise RuntimeError("no such customer")
+        raise kind("no such customer")
 
     cluster = pocketmq.sync
     topic, group = cluster.create_topic("orders"), cluster.group_name("billing")
@@ -295,6 +326,8 @@ def test_a_failing_listener_is_one_record_that_people_read(
     assert "listener" in record.getMessage()
     assert group in record.getMessage()
     assert "no such customer" in caplog.text
+    assert record.exc_info is not None
+    assert traceback.extract_tb(record.exc_info[2])[-1].name == "fails"
     assert "{" not in capfd.readouterr().err
 
 

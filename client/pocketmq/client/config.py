@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import itertools
 import os
 import ssl
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Final, NamedTuple, TypedDict, TypeVar
@@ -26,6 +25,7 @@ from pocketmq.protocol.signing import Credentials
 from pocketmq.protocol.transport.network import Network
 from pocketmq.protocol.transport.tcp import TcpNetwork
 from pocketmq.runtime.addresses import as_written, split_address
+from pocketmq.runtime.arguments import check_names
 from pocketmq.runtime.clock import Clock, SystemClock
 from pocketmq.runtime.configuration.option_types import as_type
 from pocketmq.runtime.errors import ConfigError
@@ -138,7 +138,7 @@ class ClientConfig:
             TypeError: there is no such option.
         """
         given = {name: value for name, value in options.items() if value is not None}
-        _check_names("this client", given, ClientOptions.__annotations__.keys())
+        check_names("this client", given, ClientOptions.__annotations__.keys())
         text = options.get("nameservers")
         try:
             nameservers = tuple(
@@ -343,18 +343,10 @@ def settings_of(kind: type[S], options: Mapping[str, object]) -> tuple[S, Client
         TypeError: there is no such option.
     """
     own = {each.name for each in fields(kind)}  # type: ignore[arg-type]  # a dataclass
-    _check_names(kind.__name__, options, own | ClientOptions.__annotations__.keys())
+    check_names(kind.__name__, options, own | ClientOptions.__annotations__.keys())
     mine = {name: value for name, value in options.items() if name in own}
     rest = {name: value for name, value in options.items() if name not in own}
     return kind(**mine), rest  # type: ignore[return-value]  # the caller's TypedDict typed them
-
-
-def _check_names(who: str, options: Iterable[str], known: Set[str]) -> None:
-    for name in options:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, 1, 0.4)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise TypeError(f"{who} has no option {name}{hint}")
 
 
 async def local_ip(config: ClientConfig) -> str:

@@ -75,6 +75,7 @@ from pocketmq.operation.faults.rule import Deed, FaultRule, Firing, WrongFaultEr
 from pocketmq.protocol.scalars import MessageType
 from pocketmq.protocol.signing import Credentials
 from pocketmq.runtime.addresses import host_of
+from pocketmq.runtime.arguments import names_checked
 from pocketmq.runtime.errors import CallerError, ConfigError, DiskError, PocketMQError
 from pocketmq.runtime.loop_thread import LoopThread
 from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName
@@ -210,6 +211,7 @@ class Cluster:
 
     # -- topics and groups ------------------------------------------------------------------
 
+    @names_checked
     async def create_topic(
         self, name: str, *, queues: int = 4, message_type: MessageType | None = None
     ) -> str:
@@ -235,6 +237,7 @@ class Cluster:
         await self.thread.run(self.control.create_topic(topic, queues, message_type))
         return topic
 
+    @names_checked
     async def create_group(
         self,
         name: str,
@@ -282,6 +285,7 @@ class Cluster:
         """The cluster's time in epoch ms."""
         return self.control.time_ms()
 
+    @names_checked
     async def advance(
         self, seconds: float | str = 0, *, minutes: float = 0, hours: float = 0
     ) -> None:
@@ -302,6 +306,7 @@ class Cluster:
         await self._warn_of_real_time()
         await self.thread.run(self.control.advance(by_s))
 
+    @names_checked
     async def advance_until(self, condition: Condition, *, limit_s: float = 3600.0) -> float:
         """Move time from deadline to deadline until a condition holds.
 
@@ -452,6 +457,7 @@ class Group:
         self.name = name
         self._cluster = cluster
 
+    @names_checked
     async def assigned(self, *, members: int | None = None, limit_s: float = WAIT_LIMIT_S) -> None:
         """Wait until each queue of the group's topics has an owner.
 
@@ -465,6 +471,7 @@ class Group:
         control, limit = self._cluster.control, as_number("limit_s", limit_s)
         await self._cluster.thread.run(control.assigned(self.name, members, limit))
 
+    @names_checked
     async def consumed_all(self, *, limit_s: float = WAIT_LIMIT_S) -> None:
         """Wait until the group has consumed all messages in its topics.
 
@@ -476,6 +483,7 @@ class Group:
         control, limit = self._cluster.control, as_number("limit_s", limit_s)
         await self._cluster.thread.run(control.consumed_all(self.name, limit))
 
+    @names_checked
     async def reset(self, topic: str, *, time_ms: int = 0) -> None:
         """Have the group consume a topic again; its members may be running.
 
@@ -587,6 +595,7 @@ class SyncCluster:
 
     # -- control ----------------------------------------------------------------------------
 
+    @names_checked
     def create_topic(
         self, name: str, *, queues: int = 4, message_type: MessageType | None = None
     ) -> str:
@@ -595,6 +604,7 @@ class SyncCluster:
             self._cluster.create_topic(name, queues=queues, message_type=message_type)
         )
 
+    @names_checked
     def create_group(
         self,
         name: str,
@@ -623,6 +633,7 @@ class SyncCluster:
         """A consumer group, to wait for."""
         return SyncGroup(self._cluster, self._thread, name)
 
+    @names_checked
     def advance(self, seconds: float | str = 0, *, minutes: float = 0, hours: float = 0) -> None:
         """Move the clocks of all roles and clients; `"2h"` is a duration too.
 
@@ -633,6 +644,7 @@ class SyncCluster:
         _check_no_client_waits("advance")
         self._thread.result(self._cluster.advance(seconds, minutes=minutes, hours=hours))
 
+    @names_checked
     def advance_until(self, condition: Callable[[], bool], *, limit_s: float = 3600.0) -> float:
         """Move time from deadline to deadline until a condition holds.
 
@@ -790,16 +802,19 @@ class SyncGroup:
         self._group = cluster.group(name)
         self._thread = thread
 
+    @names_checked
     def assigned(self, *, members: int | None = None, limit_s: float = WAIT_LIMIT_S) -> None:
         """Wait until each queue has an owner."""
         _check_no_client_waits("group(...).assigned")
         self._thread.result(self._group.assigned(members=members, limit_s=limit_s))
 
+    @names_checked
     def consumed_all(self, *, limit_s: float = WAIT_LIMIT_S) -> None:
         """Wait until the group has consumed all messages in its topics."""
         _check_no_client_waits("group(...).consumed_all")
         self._thread.result(self._group.consumed_all(limit_s=limit_s))
 
+    @names_checked
     def reset(self, topic: str, *, time_ms: int = 0) -> None:
         """Have the group consume a topic again; see `Group.reset`."""
         self._thread.result(self._group.reset(topic, time_ms=time_ms))
@@ -823,6 +838,7 @@ def _check_no_client_waits(call: str) -> None:
         )
 
 
+@names_checked
 @contextmanager
 def start_cluster(
     *,

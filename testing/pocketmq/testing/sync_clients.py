@@ -16,6 +16,7 @@ from pocketmq.cluster.durations import as_number
 from pocketmq.cluster.steering.errors import NotReachedError
 from pocketmq.cluster.steering.waiting import WAIT_LIMIT_S, Missing
 from pocketmq.protocol.errors import ClientError
+from pocketmq.runtime.arguments import names_checked
 from pocketmq.runtime.loop_thread import LoopThread
 
 
@@ -63,6 +64,7 @@ class SyncConsumer(sync.PushConsumer):
         self._messages: sync.MessageIterator | None = None
         self.subscribe(topic, expression)
 
+    @names_checked
     def receive(self, *, limit_s: float = WAIT_LIMIT_S) -> MessageExt:
         """Wait for the next message; the one before counts as consumed.
 
