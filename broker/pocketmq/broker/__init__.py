@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pocketmq.broker.server import Broker as Broker
     from pocketmq.broker.store.config import StoreConfig as StoreConfig
 else:
-    __all__, __getattr__ = on_first_use(
+    __all__, __dir__, __getattr__ = on_first_use(
         __name__,
         {
             "pocketmq.broker.config": ["BrokerConfig"],

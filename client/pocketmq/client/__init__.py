@@ -93,7 +93,7 @@ if TYPE_CHECKING:
     from pocketmq.protocol.messages.message import MessageQueue as MessageQueue
     from pocketmq.protocol.signing import Credentials as Credentials
 else:
-    __all__, __getattr__ = on_first_use(
+    __all__, __dir__, __getattr__ = on_first_use(
         __name__,
         {
             "pocketmq.client.admin.admin": ["Admin"],

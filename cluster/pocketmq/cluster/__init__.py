@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pocketmq.cluster.local import local_cluster as local_cluster
     from pocketmq.cluster.supervisor import Supervisor as Supervisor
 else:
-    __all__, __getattr__ = on_first_use(
+    __all__, __dir__, __getattr__ = on_first_use(
         __name__,
         {
             "pocketmq.cluster.local": ["local_cluster"],

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pocketmq.controller.server import Controller as Controller
     from pocketmq.controller.server import ControllerSeams as ControllerSeams
 else:
-    __all__, __getattr__ = on_first_use(
+    __all__, __dir__, __getattr__ = on_first_use(
         __name__,
         {
             "pocketmq.controller.config": ["ControllerConfig"],

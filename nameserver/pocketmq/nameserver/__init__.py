@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pocketmq.nameserver.config import NameServerConfig as NameServerConfig
     from pocketmq.nameserver.server import NameServer as NameServer
 else:
-    __all__, __getattr__ = on_first_use(
+    __all__, __dir__, __getattr__ = on_first_use(
         __name__,
         {
             "pocketmq.nameserver.config": ["NameServerConfig"],

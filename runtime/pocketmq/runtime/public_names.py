@@ -6,7 +6,9 @@ tests/architecture/test_public_names.py holds both together:
     if TYPE_CHECKING:
         from pocketmq.client.admin.admin import Admin as Admin
     else:
-        __all__, __getattr__ = on_first_use(__name__, {"pocketmq.client.admin.admin": ["Admin"]})
+        __all__, __dir__, __getattr__ = on_first_use(
+            __name__, {"pocketmq.client.admin.admin": ["Admin"]}
+        )
 
 It imports little: a role's process passes through here before its logs are set up.
 """
@@ -20,8 +22,8 @@ from importlib import import_module
 
 def on_first_use(
     package: str, names: Mapping[str, Sequence[str]]
-) -> tuple[list[str], Callable[[str], object]]:
-    """The package's `__all__` and `__getattr__`.
+) -> tuple[list[str], Callable[[], list[str]], Callable[[str], object]]:
+    """The package's `__all__`, `__dir__` and `__getattr__`.
 
     Args:
         package: Its `__name__`.
@@ -37,4 +39,4 @@ def on_first_use(
         setattr(sys.modules[package], name, found)  # the next use finds it there
         return found
 
-    return sorted(homes), find
+    return sorted(homes), lambda: sorted(homes), find

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pocketmq.testing.sync_clients import SyncConsumer as SyncConsumer
     from pocketmq.testing.sync_clients import SyncProducer as SyncProducer
 else:
-    __all__, __getattr__ = on_first_use(
+    __all__, __dir__, __getattr__ = on_first_use(
         __name__,
         {
             "pocketmq.cluster.steering.errors": [

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pocketmq.pipeline.spark.package import Packed as Packed
     from pocketmq.pipeline.spark.package import package as package
 else:
-    __all__, __getattr__ = on_first_use(
+    __all__, __dir__, __getattr__ = on_first_use(
         __name__,
         {
             "pocketmq.pipeline.jobs.audit_job": ["Audit", "Finding", "audit"],
