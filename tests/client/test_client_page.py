@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import codeop
 import contextlib
 import inspect
 import re
@@ -17,6 +18,8 @@ from pocketmq.testing import Cluster, start_cluster
 
 PAGE = Path(__file__).parents[2] / "docs" / "client.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+LONGEST_ECHO = 1_000
+"""Characters that a pasted line may make the interpreter show."""
 PRINTS = re.compile(r"print\(.*\)  # (.*)$", re.MULTILINE)
 
 
@@ -31,23 +34,56 @@ async def keep_time_going(cluster: Cluster) -> None:
         await asyncio.sleep(0.025)  # noqa: TID251 - the pace is what is wanted
 
 
-async def run(block: str, session: dict[str, Any]) -> list[str]:
-    """Paste a block into `python -m asyncio`; the lines that it prints."""
-    code = compile(block, str(PAGE), "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+def statements(block: str) -> list[types.CodeType]:
+    """What `python -m asyncio` makes of a block that is pasted, line by line.
+
+    A blank line ends a statement there, also one whose indented lines go on behind it.
+    """
+    compiler = codeop.CommandCompiler()
+    compiler.compiler.flags |= ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    found: list[types.CodeType] = []
+    lines: list[str] = []
+    for line in [*block.splitlines(), ""]:
+        lines.append(line)
+        code = compiler("\n".join(lines), str(PAGE), "single")
+        if code is not None:
+            found.append(code)
+            lines.clear()
+    assert not lines, f"unfinished: {lines}"
+    return found
+
+
+async def run(block: str, session: dict[str, Any], echoed: list[str]) -> list[str]:
+    """Paste a block into `python -m asyncio`; the lines that it prints.
+
+    Args:
+        block: An example.
+        session: Its variables.
+        echoed: Gets what calls return, as the interpreter shows it.
+    """
     printed: list[str] = []
     session["print"] = lambda *values: printed.append(" ".join(map(str, values)))
-    found = types.FunctionType(code, session)()
-    if inspect.isawaitable(found):
-        await found
+
+    def show(value: object) -> None:
+        if value is not None:
+            echoed.append(repr(value))
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("sys.displayhook", show)
+        for code in statements(block):
+            found = types.FunctionType(code, session)()
+            if inspect.isawaitable(found):
+                await found
     return printed
 
 
-def in_a_loop(block: str, session: dict[str, Any]) -> list[str]:
-    return asyncio.run(run(block, session))
+def in_a_loop(block: str, session: dict[str, Any], echoed: list[str]) -> list[str]:
+    return asyncio.run(run(block, session, echoed))
 
 
 async def test_every_example_prints_what_its_comments_say() -> None:
     assert len(BLOCKS) == 9
+    echoed: list[str] = []
     with start_cluster(clock="manual") as cluster:
         session: dict[str, Any] = {"__name__": "__main__"}
         for block in BLOCKS:
@@ -55,9 +91,11 @@ async def test_every_example_prints_what_its_comments_say() -> None:
             time = asyncio.create_task(keep_time_going(cluster))
             try:
                 if "pocketmq.client.sync import" in block:  # it blocks its loop, as scripts do
-                    example = asyncio.create_task(asyncio.to_thread(in_a_loop, typed, session))
+                    example = asyncio.create_task(
+                        asyncio.to_thread(in_a_loop, typed, session, echoed)
+                    )
                 else:
-                    example = asyncio.create_task(run(typed, session))
+                    example = asyncio.create_task(run(typed, session, echoed))
                 await asyncio.wait({example, time}, return_when=asyncio.FIRST_COMPLETED)
                 if time.done():
                     await time  # it has failed, and the example would wait for ever
@@ -67,6 +105,12 @@ async def test_every_example_prints_what_its_comments_say() -> None:
                 time.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await time
+    assert max(map(len, echoed)) < LONGEST_ECHO
+
+
+@pytest.mark.parametrize("number", range(len(BLOCKS)))
+def test_every_example_can_be_pasted(number: int) -> None:
+    assert statements(BLOCKS[number])
 
 
 def test_the_page_is_short_enough_to_be_read() -> None:
