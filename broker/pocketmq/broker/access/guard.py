@@ -12,27 +12,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from pocketmq.broker.access.needs import needs_of
 from pocketmq.broker.access.users import Accounts, AuthError
 from pocketmq.operation.access.decisions import (
     FAILED,
-    WRONG_SIGNATURE,
     AccessDeniedError,
     admitted,
     require,
 )
 from pocketmq.operation.access.denials import Denials
+from pocketmq.operation.access.own_requests import (
+    OWN_CODES,
+    check_signature,
+    named_by,
+    require_super,
+)
 from pocketmq.operation.access.users import UserType
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Addressed
 from pocketmq.protocol.errors import BadRequestError
 from pocketmq.protocol.header import to_text_value
-from pocketmq.protocol.signing import ACCESS_KEY, is_signed
-
-OWN_CODES: Final = range(30_000, 40_000)
-"""PocketMQ's own requests."""
+from pocketmq.protocol.signing import ACCESS_KEY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,20 +71,19 @@ class AccessGuard:
         rules, fields = self._rules, request.fields
         try:
             if rules.authentication and request.code not in rules.unauthenticated_codes:
-                self._authenticate(request, fields)
+                self._authenticate(request)
             if rules.authorization and request.code not in rules.unauthorized_codes:
                 self._authorize(peer, request, fields)
         except AccessDeniedError as exc:
             self._denials.tell(peer.address, request.code, str(request), str(exc))
             raise AuthError(str(exc)) from exc
 
-    def _authenticate(self, request: Command, fields: Mapping[str, object]) -> None:
-        name = to_text_value(fields.get(ACCESS_KEY) or "")
+    def _authenticate(self, request: Command) -> None:
+        name = named_by(request)
         user = admitted(name, self._accounts.users.get(name))
-        if not is_signed(fields, request.body_view, user.password, request.version):
-            raise AccessDeniedError(WRONG_SIGNATURE)
-        if request.code in OWN_CODES and user.type is not UserType.SUPER:
-            raise AccessDeniedError(f"User:{name} is no super user, which {request.code} needs.")
+        check_signature(request, user)
+        if request.code in OWN_CODES:
+            require_super(request, user)
 
     def _authorize(self, peer: Addressed, request: Command, fields: Mapping[str, object]) -> None:
         if not fields:

@@ -5,21 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
-from pocketmq.operation.access.options import inner_credentials, read_json
+from pocketmq.operation.access.options import InitialUserOptions, inner_credentials
 from pocketmq.protocol.signing import Credentials
 from pocketmq.runtime.configuration.options import option
 from pocketmq.runtime.errors import ConfigError
 
 
-class _InitialUser(msgspec.Struct):
-    username: str
-    password: str
-
-
 @dataclass(frozen=True, kw_only=True)
-class AccessOptions:
+class AccessOptions(InitialUserOptions):
     """RocketMQ's ACL 2.0 and 1.0 (docs/security.md)."""
 
     authentication_enabled: bool = option(
@@ -33,12 +26,6 @@ class AccessOptions:
     )
     authorization_whitelist: str = option(
         "", help="Request codes that need no right, separated by ','.", rule="Y-40"
-    )
-    init_authentication_user: str = option(
-        "",
-        help='Super user to make at the start: {"username":"...","password":"..."}.',
-        rule="Y-40",
-        secret=True,
     )
     inner_client_authentication_credentials: str = option(
         "",
@@ -70,16 +57,6 @@ class AccessOptions:
             ConfigError: the option cannot be read.
         """
         return inner_credentials(self.inner_client_authentication_credentials)
-
-    @property
-    def initial_user(self) -> tuple[str, str] | None:
-        """Name and password of the super user to make.
-
-        Raises:
-            ConfigError: the option cannot be read.
-        """
-        found = read_json("initAuthenticationUser", self.init_authentication_user, _InitialUser)
-        return None if found is None else (found.username, found.password)
 
     def white_codes(self, name: str) -> frozenset[int]:
         """The request codes of a list.

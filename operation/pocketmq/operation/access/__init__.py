@@ -1,1 +1,1 @@
-"""Users, rules, and which rule decides: what brokers and gRPC proxies share of ACL 2.0."""
+"""Users, rules, and which rule decides: what roles share of ACL 2.0."""

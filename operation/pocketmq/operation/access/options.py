@@ -1,12 +1,16 @@
-"""Options whose value is a user's name and secret, as JSON."""
+"""Options of access control that several roles have; users and secrets are JSON."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TypeVar
 
 import msgspec
 
+from pocketmq.operation.access.users import User, UserType
 from pocketmq.protocol.signing import Credentials
+from pocketmq.runtime.configuration.options import option
 from pocketmq.runtime.errors import ConfigError
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -15,6 +19,80 @@ T = TypeVar("T", bound=msgspec.Struct)
 class _InnerClient(msgspec.Struct, rename="camel"):
     access_key: str
     secret_key: str
+
+
+class _InitialUser(msgspec.Struct):
+    username: str
+    password: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class InitialUserOptions:
+    """The super user that a role knows from its start on."""
+
+    init_authentication_user: str = option(
+        "",
+        help='Super user from the start on: {"username":"...","password":"..."}.',
+        rule="Y-40",
+        secret=True,
+    )
+
+    @property
+    def initial_user(self) -> tuple[str, str] | None:
+        """Its name and password.
+
+        Raises:
+            ConfigError: the option cannot be read.
+        """
+        found = read_json("initAuthenticationUser", self.init_authentication_user, _InitialUser)
+        return None if found is None else (found.username, found.password)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnRequestOptions(InitialUserOptions):
+    """Of a role without accounts: who may send it PocketMQ's own requests.
+
+    Raises:
+        ConfigError: one cannot be read, or nobody could send any.
+    """
+
+    authentication_enabled: bool = option(
+        False,
+        help="Take PocketMQ's own requests (clock, faults, status) only if a super user has signed "
+        "them: that of init_authentication_user, or one of super_users.",
+    )
+    super_users: str = option("", help='More super users: {"name":"password"}.', secret=True)
+
+    def __post_init__(self) -> None:
+        # Controllers could not even talk to each other.
+        if self.authentication_enabled and self.initial_user is None:
+            raise ConfigError(
+                "authentication_enabled",
+                "no super user is named, so nobody could steer this role",
+                advice="set initAuthenticationUser, as brokers have it",
+            )
+        _ = self.own_users
+
+    @property
+    def own_users(self) -> Mapping[str, User]:
+        """All that it knows, by name.
+
+        Raises:
+            ConfigError: an option cannot be read.
+        """
+        found = {**_read_texts("superUsers", self.super_users)}
+        if self.initial_user is not None:
+            found |= dict([self.initial_user])
+        return {name: User(name, password, UserType.SUPER) for name, password in found.items()}
+
+    @property
+    def own_credentials(self) -> Credentials | None:
+        """What signs the role's requests of PocketMQ's own to others of its kind.
+
+        Raises:
+            ConfigError: the option cannot be read.
+        """
+        return None if self.initial_user is None else Credentials(*self.initial_user)
 
 
 def inner_credentials(text: str) -> Credentials | None:
@@ -44,4 +122,17 @@ def read_json(name: str, text: str, cls: type[T]) -> T | None:
     if found is None or not all(msgspec.structs.astuple(found)):
         keys = ", ".join(f'"{key}"' for key in cls.__struct_encode_fields__)
         raise ConfigError(name, f"this is no JSON object with texts for {keys}")
+    return found
+
+
+def _read_texts(name: str, text: str) -> dict[str, str]:
+    """An object of JSON whose names and values are texts, none of them empty."""
+    if not text.strip():
+        return {}
+    try:
+        found = msgspec.json.decode(text, type=dict[str, str])
+    except msgspec.MsgspecError:
+        found = {"": ""}
+    if not all(each for item in found.items() for each in item):
+        raise ConfigError(name, "this is no JSON object of names and passwords")
     return found

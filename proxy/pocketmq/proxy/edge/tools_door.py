@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from pocketmq.operation.access.decisions import WRONG_SIGNATURE, AccessDeniedError, admitted
+from pocketmq.operation.access.decisions import AccessDeniedError, admitted
 from pocketmq.operation.access.denials import Denials
+from pocketmq.operation.access.own_requests import check_signature, named_by, require_super
 from pocketmq.operation.access.users import User, UserType
 from pocketmq.operation.membership.doors import PROOF
 from pocketmq.protocol.budget import BudgetSource
@@ -19,9 +20,8 @@ from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Dispatcher, Peer, Reply, error_reply
 from pocketmq.protocol.errors import BadRequestError
-from pocketmq.protocol.header import to_text_value
 from pocketmq.protocol.releases import Knows
-from pocketmq.protocol.signing import ACCESS_KEY, Credentials, is_signed
+from pocketmq.protocol.signing import Credentials
 from pocketmq.proxy.edge.accounts import Accounts
 from pocketmq.runtime.errors import PocketMQError
 from pocketmq.runtime.tasks import TaskOwner
@@ -53,7 +53,7 @@ class ToolsDoor(Dispatcher):
     ) -> None:
         super().__init__(budget, knows)
         self._accounts = accounts
-        self._own = own
+        self._own = None if own is None else User(own.access_key, own.secret_key, UserType.SUPER)
         self._tasks = tasks
         self._asked: Counter[Peer] = Counter()
         """For whose requests brokers are asked now; nobody else is in it."""
@@ -64,10 +64,10 @@ class ToolsDoor(Dispatcher):
         if request.code in PROOF:
             return super().process(peer, request)
         try:
-            name = to_text_value(request.fields.get(ACCESS_KEY) or "")
+            name = named_by(request)
             # The cluster controls its proxies even while no broker can be asked.
-            if self._own is not None and name == self._own.access_key:
-                _check_signature(request, self._own.secret_key)
+            if self._own is not None and name == self._own.username:
+                check_signature(request, self._own)
                 return super().process(peer, request)
             # A nameless request costs brokers nothing.
             if not name:
@@ -114,11 +114,5 @@ class ToolsDoor(Dispatcher):
 
 def _check(request: Command, name: str, found: User | None) -> None:
     user = admitted(name, found)
-    _check_signature(request, user.password)
-    if user.type is not UserType.SUPER:
-        raise AccessDeniedError(f"User:{name} is no super user, which {request.code} needs.")
-
-
-def _check_signature(request: Command, secret_key: str) -> None:
-    if not is_signed(request.fields, request.body_view, secret_key, request.version):
-        raise AccessDeniedError(WRONG_SIGNATURE)
+    check_signature(request, user)
+    require_super(request, user)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from pocketmq.broker.access.guard import OWN_CODES
 from pocketmq.broker.access.plain.accounts import (
     ACCOUNT_CODES,
     TRACE_TOPIC,
@@ -18,6 +17,7 @@ from pocketmq.broker.access.plain.accounts import (
 from pocketmq.broker.access.plain.needs import plain_needs
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.operation.access.denials import Denials
+from pocketmq.operation.access.own_requests import OWN_CODES
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Addressed
