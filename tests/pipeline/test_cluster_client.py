@@ -90,7 +90,7 @@ async def test_a_cluster_for_members_is_read_with_its_secret(
     secret.touch(0o600)
     secret.write_text("a secret of a cluster, of 32 bytes at least")
     members = Members(SecretFile(secret))
-    dispatcher = guarded(members, PROOF, Budget)
+    dispatcher = guarded(members, PROOF, None, Budget)
     dispatcher.register(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, topics_of_a_name_server)
     async with served(MemberNetwork(tcp_over_tls(), members), dispatcher) as (_, address):
         told = {"nameServer": address, "topic": "T", "retries": "0", "tls": "true"}

@@ -14,7 +14,17 @@ from pocketmq.client import Admin, Message
 from pocketmq.client.producer.send_tries import SendFailedError
 from pocketmq.cluster.local import local_cluster
 from pocketmq.cluster.steering.access import ClusterAccess
+from pocketmq.operation.control.requests import (
+    GetClockRequestHeader,
+    GetEventsRequestHeader,
+    MoveClockRequestHeader,
+    RoleStatusRequestHeader,
+)
+from pocketmq.operation.faults.requests import GetFaultsRequestHeader, SetFaultsRequestHeader
+from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import BrokerError
+from pocketmq.protocol.signing import Credentials
+from pocketmq.protocol.transport.remoting import RemotingClient
 from pocketmq.runtime.errors import ConfigError
 from pocketmq.testing import Cluster, start_cluster
 from support.eventually import PATIENCE_MS, PATIENCE_S
@@ -206,3 +216,88 @@ def test_a_file_of_users_that_makes_no_sense_is_refused(
         ClusterAccess.read(path)
     with pytest.raises(ConfigError, match="No such file"):
         ClusterAccess.read(tmp_path / "none.toml")
+
+
+AT_EVERY_ROLE = [
+    GetClockRequestHeader(),
+    RoleStatusRequestHeader(),
+    GetEventsRequestHeader(),
+    SetFaultsRequestHeader(),
+    GetFaultsRequestHeader(),
+]
+
+
+def own_requests(cluster: Cluster, who: Credentials | None) -> dict[str, set[int]]:
+    """The codes of answers to requests of PocketMQ's own, of each role."""
+
+    async def ask() -> dict[str, set[int]]:
+        remoting = RemotingClient(cluster.control.roles.network, credentials=who)
+        now_ms = cluster.control.roles.time_ms()
+        try:
+            return {
+                name: {
+                    (await remoting.call(address, header, timeout_s=PATIENCE_S)).code
+                    for header in (*AT_EVERY_ROLE, MoveClockRequestHeader(time_ms=now_ms + 1))
+                }
+                for name, address in cluster.control.roles.addresses.items()
+            }
+        finally:
+            await remoting.close()
+
+    return cluster.thread.result(ask())
+
+
+@pytest.mark.parametrize(
+    "mode", ["in-process", pytest.param("processes", marks=pytest.mark.cluster)]
+)
+def test_own_requests_need_a_super_user_at_every_role(mode: Any) -> None:
+    with start_cluster(
+        users=dict([SHOP]), super_users={"admin": "x"}, clock="manual", mode=mode
+    ) as cluster:
+        assert set(cluster.control.roles.addresses) == {"nameserver-1", "broker-a"}
+        before = cluster.sync.time_ms
+        wrong = Credentials("pocketmq", "wrong")
+        for who in (None, Credentials(*SHOP), wrong, Credentials("admin", "wrong")):
+            answered = own_requests(cluster, who)
+            assert all(codes == {ResponseCode.NO_PERMISSION} for codes in answered.values()), who
+        assert cluster.sync.time_ms == before
+        for who in (cluster.super_user, Credentials("admin", "x")):
+            answered = own_requests(cluster, who)
+            assert not [name for name, codes in answered.items() if 16 in codes], who
+        # Steering goes on, through and after a restart.
+        cluster.sync.kill("nameserver-1")
+        cluster.sync.restart("nameserver-1")
+        cluster.faults.add("fail", code="SEND_MESSAGE", with_code="SYSTEM_BUSY", nth=1)
+        cluster.faults.clear()
+        cluster.sync.advance(seconds=1)  # from where those requests have moved the clocks
+        at_ms = cluster.sync.time_ms
+        cluster.sync.advance(seconds=60)
+        assert cluster.sync.time_ms - at_ms == 60_000
+
+
+@pytest.mark.cluster
+async def test_own_requests_need_a_super_user_at_controllers(tmp_path: Path) -> None:
+    (tmp_path / "users.toml").write_text(FILE)
+    async with local_cluster(
+        controllers=3, replicas=2, users=tmp_path / "users.toml", clock="manual"
+    ) as cluster:
+        await cluster.advance(seconds=5)
+        for who, is_let_in in (
+            (None, False),
+            (Credentials(*SHOP), False),
+            (Credentials("admin", "wrong"), False),
+            (Credentials("admin", "0ther"), True),
+        ):
+            remoting = RemotingClient(cluster.network, credentials=who)
+            for process in cluster.processes:
+                for header in AT_EVERY_ROLE:
+                    reply = await remoting.call(process.address, header, timeout_s=PATIENCE_S)
+                    refused = reply.code == ResponseCode.NO_PERMISSION
+                    assert refused != is_let_in, (process.name, who, header)
+            await remoting.close()
+        [status] = [
+            await cluster.control(each.name).status()
+            for each in cluster.of_role("controller")
+            if (await cluster.control(each.name).status())["raftRole"] == "leader"
+        ]
+        assert status["serves"] == "true"

@@ -92,7 +92,8 @@ class ClusterOptions:
     )
     users: Path | None = option(
         None,
-        help="TOML or JSON file with users and rules; brokers then check every request.",
+        help="TOML or JSON file with users and rules; brokers then check every request, "
+        "nameservers and controllers PocketMQ's own.",
         rule="Y-40",
     )
     clock: Literal["real", "manual"] = option(

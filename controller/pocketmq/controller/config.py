@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final
 
+from pocketmq.operation.access.options import OwnRequestOptions
 from pocketmq.runtime.addresses import address_text, split_address
 from pocketmq.runtime.configuration.options import option
 from pocketmq.runtime.errors import ConfigError
@@ -13,16 +14,21 @@ from pocketmq.runtime.errors import ConfigError
 DEFAULT_PORT: Final = 9877
 
 PROTECTED_OPTIONS: Final = frozenset(
-    {"configBlackList", "configStorePath", "controllerStorePath", "rocketmqHome"}
+    {
+        "authenticationEnabled",
+        "configBlackList",
+        "configStorePath",
+        "controllerStorePath",
+        "rocketmqHome",
+    }
 )
-"""Those that it may not change: they say which files are written."""
+"""Those that no request may change: the first lets strangers in, the others say which files are
+written."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class ControllerConfig:
-    """What a controller can be told; RocketMQ's names and defaults where it has them."""
-
-    section: ClassVar[str] = "controller"
+class ControllerOptions:
+    """Who it is, where it keeps what, and how it elects."""
 
     name: str = option("controller", help="Name in the ready line and in logs.")
     host: str = option("127.0.0.1", help="Address of a controller without peers.")
@@ -93,9 +99,6 @@ class ControllerConfig:
         rule="W-11",
     )
 
-    def __post_init__(self) -> None:
-        self.members()
-
     def members(self) -> dict[str, str]:
         """Id -> `host:port` of all controllers of the group.
 
@@ -136,3 +139,14 @@ class ControllerConfig:
     def options_file(self) -> Path:
         """`config_store_path`, or `controller.properties` in the store."""
         return (self.config_store_path or self.store_path / "controller.properties").expanduser()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ControllerConfig(OwnRequestOptions, ControllerOptions):
+    """What a controller can be told; RocketMQ's names and defaults where it has them."""
+
+    section: ClassVar[str] = "controller"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.members()

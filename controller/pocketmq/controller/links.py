@@ -15,6 +15,7 @@ from pocketmq.protocol.headers.controller import (
     NotifyBrokerRoleChangedRequestHeader,
     RaftMessageRequestHeader,
 )
+from pocketmq.protocol.signing import Credentials
 from pocketmq.protocol.transport.network import Network
 from pocketmq.protocol.transport.remoting import RemotingClient
 from pocketmq.runtime.tasks import TaskOwner
@@ -33,12 +34,20 @@ class ControllerLinks:
         group: Named in each message, so that two groups do not mix.
         own_id: Of the sender.
         members: Id -> address.
+        credentials: Sign the messages.
     """
 
-    def __init__(self, network: Network, group: str, own_id: str, members: dict[str, str]) -> None:
+    def __init__(
+        self,
+        network: Network,
+        group: str,
+        own_id: str,
+        members: dict[str, str],
+        credentials: Credentials | None = None,
+    ) -> None:
         self._header = RaftMessageRequestHeader(group=group, sender=own_id)
         self._members = members
-        self._client = RemotingClient(network, connect_timeout_s=1.0)
+        self._client = RemotingClient(network, connect_timeout_s=1.0, credentials=credentials)
         self._tasks = TaskOwner("links")
         self._waiting: dict[str, list[Message]] = {}
         """For members to whom a connection is being opened."""

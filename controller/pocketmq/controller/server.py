@@ -23,6 +23,7 @@ from pocketmq.controller.processors.brokers import BrokerProcessor
 from pocketmq.controller.processors.raft import RaftProcessor
 from pocketmq.controller.raft.group import Group
 from pocketmq.controller.replicas import Outcome
+from pocketmq.operation.access.own_requests import OwnRequestsDoor
 from pocketmq.operation.control.processor import ControlProcessor
 from pocketmq.operation.events.roles import LeaderElected, MasterElected
 from pocketmq.operation.events.sink import NO_EVENTS, EventSink
@@ -99,7 +100,15 @@ class Controller:
         self._options_writer = options_writer(self.options, saved_options)
         self.live = LiveBrokers(config.broker_close_grace / 1000)
         election_s = config.election_timeout / 1000
-        self._links = ControllerLinks(seams.network, config.group, config.self_id, self.members)
+        self._links = ControllerLinks(
+            seams.network,
+            config.group,
+            config.self_id,
+            self.members,
+            # Also while nobody checks: the check is then turned on at one controller after the
+            # other.
+            config.own_credentials,
+        )
         self._notices = RoleNotices(seams.network)
         self.consensus = Consensus(
             Group(config.self_id, tuple(self.members), election_s * HEARTBEAT_SHARE, election_s),
@@ -121,8 +130,9 @@ class Controller:
         )
         self._control = ControlProcessor(clock, self.status, events)
         self._events = events
+        own = OwnRequestsDoor(config.own_users) if config.authentication_enabled else None
         self.dispatcher = guarded(
-            seams.members, CONTROLLER_OPEN, lambda: self.options.current(Budget)
+            seams.members, CONTROLLER_OPEN, own, lambda: self.options.current(Budget)
         )
 
     @property

@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final
 
+from pocketmq.operation.access.options import OwnRequestOptions
 from pocketmq.runtime.configuration.options import option
 
 PROTECTED_OPTIONS: Final = frozenset(
-    {"configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome"}
+    {"authenticationEnabled", "configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome"}
 )
-"""Those that it may not change: they say which files are written (O-4, O-8)."""
+"""Those that no request may change: the first lets strangers in, the others say which files are
+written (O-4, O-8)."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class NameServerConfig:
-    """What a nameserver can be told; RocketMQ's names and defaults."""
-
-    section: ClassVar[str] = "nameserver"
+class NameServerOptions:
+    """Those of RocketMQ's, and who may read routes."""
 
     name: str = option("nameserver", help="Name in the ready line and in logs.")
     host: str = option("127.0.0.1", help="Address to listen on.", rocketmq_name="bindAddress")
@@ -102,3 +102,10 @@ class NameServerConfig:
         """`config_store_path`, or `namesrv.properties` beside the KV configuration."""
         path = self.config_store_path or self.kv_config_path.with_name("namesrv.properties")
         return path.expanduser()
+
+
+@dataclass(frozen=True, kw_only=True)
+class NameServerConfig(OwnRequestOptions, NameServerOptions):
+    """What a nameserver can be told; RocketMQ's names and defaults where it has them."""
+
+    section: ClassVar[str] = "nameserver"

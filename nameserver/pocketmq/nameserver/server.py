@@ -25,6 +25,7 @@ from pocketmq.nameserver.processors.route import RouteProcessor
 from pocketmq.nameserver.processors.settings import SettingsProcessor
 from pocketmq.nameserver.proxies import KnownProxies
 from pocketmq.nameserver.route_table import RouteTable
+from pocketmq.operation.access.own_requests import OwnRequestsDoor
 from pocketmq.operation.control.processor import ControlProcessor
 from pocketmq.operation.events.roles import BrokerForgotten, BrokerRegistered, Forgotten
 from pocketmq.operation.events.sink import NO_EVENTS, EventSink
@@ -124,7 +125,8 @@ class NameServer:
         )
         knows = known_in(profile.release)
         is_open = nameserver_open(strangers_read_routes=config.strangers_read_routes)
-        self.dispatcher = guarded(members, is_open, self._budget, knows)
+        own = OwnRequestsDoor(config.own_users) if config.authentication_enabled else None
+        self.dispatcher = guarded(members, is_open, own, self._budget, knows)
         self.proxies = KnownProxies()
         self._grpc_door = GrpcDoor("nameserver", network, self._known_proxies)
         self.dispatcher.http2 = self._grpc_door

@@ -49,6 +49,9 @@ class RoleThreads:
         self._shape = shape
         access = shape.access
         self.credentials = None if access is None else access.steering
+        self._nameserver_access: Mapping[str, Any] = (
+            {} if access is None else access.nameserver_options
+        )
         self._broker_access: Mapping[str, Any] = {} if access is None else access.broker_options
         self._proxy_access: Mapping[str, Any] = {} if access is None else access.proxy_options
         self._profile = profile_named(shape.profile)
@@ -240,6 +243,7 @@ class RoleThreads:
             port=port,
             kv_config_path=self.data / name / "kvConfig.json",
             strangers_read_routes=self._shape.strangers_read_routes,
+            **self._nameserver_access,
         )
         return NameServer(
             config,

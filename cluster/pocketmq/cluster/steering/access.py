@@ -158,12 +158,7 @@ class ClusterAccess:
     @property
     def broker_options(self) -> dict[str, str | bool]:
         """The options of each broker, which then checks requests from its start on."""
-        user = self.steering
-        return self.proxy_options | {
-            "init_authentication_user": json.dumps(
-                {"username": user.access_key, "password": user.secret_key}
-            )
-        }
+        return self.proxy_options | {"init_authentication_user": _initial(self.steering)}
 
     @property
     def proxy_options(self) -> dict[str, str | bool]:
@@ -178,11 +173,29 @@ class ClusterAccess:
         }
 
     @property
+    def nameserver_options(self) -> dict[str, str | bool]:
+        """The options of each nameserver and controller, which then checks PocketMQ's own requests.
+
+        It has no accounts, so it gets all super users that there are at the start.
+        """
+        return {
+            "authentication_enabled": True,
+            "init_authentication_user": _initial(self.steering),
+            "super_users": json.dumps(dict(self.super_users)),
+        }
+
+    @property
     def environment(self) -> dict[str, str]:
-        """Both as variables: a command line can be read by everybody on the machine."""
+        """All of them as variables: a command line can be read by everybody on the machine."""
+        of_roles = {
+            "NAMESERVER": self.nameserver_options,
+            "CONTROLLER": self.nameserver_options,
+            "BROKER": self.broker_options,
+            "PROXY": self.proxy_options,
+        }
         return {
             f"POCKETMQ_{role}_{name.upper()}": str(value).lower() if value is True else str(value)
-            for role, options in (("BROKER", self.broker_options), ("PROXY", self.proxy_options))
+            for role, options in of_roles.items()
             for name, value in options.items()
             # Without its variable an option has its default, which is false.
             if value is not False
@@ -253,6 +266,11 @@ class ClusterAccess:
         except OSError as exc:
             reason = exc.strerror or str(exc)
             raise DiskError(path, reason, advice="choose another folder") from exc
+
+
+def _initial(user: Credentials) -> str:
+    """The value of `initAuthenticationUser`."""
+    return json.dumps({"username": user.access_key, "password": user.secret_key})
 
 
 async def _ruled(remoting: RemotingClient, address: str, user: str) -> set[str | None]:

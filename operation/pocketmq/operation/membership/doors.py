@@ -8,6 +8,9 @@ controller    nothing                             everything
 broker        what its users and rules allow      also what controllers, nameservers and other
                                                   replicas tell it, which nobody else may
 replication   nothing                             the log (`protocol/transport/member_streams.py`)
+
+Where users are on, PocketMQ's own requests need a super user's signature beside the proof
+(`access/own_requests.py`).
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from typing import Final
 import structlog
 
 from pocketmq.operation.access.denials import FirstOfKind
+from pocketmq.operation.access.own_requests import OwnRequestsDoor
 from pocketmq.operation.membership.members import Members
 from pocketmq.protocol.budget import BudgetSource
 from pocketmq.protocol.codes import RequestCode, ResponseCode, request_name
@@ -136,6 +140,7 @@ class BrokerDoor:
 def guarded(
     members: Members | None,
     is_open: frozenset[int],
+    own_requests: OwnRequestsDoor | None,
     budget: BudgetSource,
     knows: Knows = everything,
 ) -> Dispatcher:
@@ -144,10 +149,30 @@ def guarded(
     Args:
         members: None: everybody is taken for one.
         is_open: Codes that strangers may send.
+        own_requests: Checks PocketMQ's own requests; None: nobody has to sign them.
         budget: As `Dispatcher`.
         knows: As `Dispatcher`.
     """
-    if members is None:
+    doors: list[Guard] = []
+    if members is not None:
+        doors.append(MemberDoor(members, is_open.__contains__))
+    # Second: a stranger is not told which users there are.
+    if own_requests is not None:
+        doors.append(own_requests)
+    if not doors:
         # A plain dispatcher saves a check for each request.
         return Dispatcher(budget, knows)
-    return GuardedDispatcher(MemberDoor(members, is_open.__contains__), budget, knows)
+    [first, *rest] = doors
+    return GuardedDispatcher(_Both(first, rest[0]) if rest else first, budget, knows)
+
+
+class _Both:
+    """Asks one guard after the other."""
+
+    def __init__(self, first: Guard, second: Guard) -> None:
+        self._first = first
+        self._second = second
+
+    def check(self, peer: Peer, request: Command) -> None:
+        self._first.check(peer, request)
+        self._second.check(peer, request)

@@ -290,9 +290,11 @@ class Proxy(StartStop):
         self._refused_by.add(nameserver)
         log.warning(
             "proxy.not_announced", nameserver=nameserver, reason=str(exc),
-            advice="it gets no routes, unless strangers may read them, and nobody passes SDKs on to"
-            " it: start the proxy with --members-must-prove, --member-secret-file and --tls-enable"
-            " (docs/members.md)",
+            advice="nobody passes SDKs on to it. Where members must prove who they are, it gets no"
+            " routes either, unless strangers may read them: start the proxy with"
+            " --members-must-prove, --member-secret-file and --tls-enable (docs/members.md). Where"
+            " users are on, give it innerClientAuthenticationCredentials of a super user that"
+            " nameservers know (docs/security.md)",
         )  # fmt: skip
 
     def _ended(self, client: Client) -> None:
