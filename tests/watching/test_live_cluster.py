@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import urllib.request
@@ -229,12 +230,16 @@ def test_a_link_is_cut_a_disk_slowed_and_a_notification_lost_by_clicks(page: See
 
 def test_what_happens_is_recorded_and_exported(url: str, tmp_path: Path, page: Seen) -> None:
     recording, lesson = tmp_path / "live.jsonl", tmp_path / "live.html"
-    ran = subprocess.run(
-        [*POCKETMQ, "watch", "--control", url.removesuffix("/watch"), "--record", str(recording),
-         "--seconds", "5", "--export", str(lesson)],
-        capture_output=True, text=True, timeout=200, check=False,
-    )  # fmt: skip
-    assert (ran.returncode, ran.stderr) == (0, "")
+    command = [*POCKETMQ, "watch", "--control", url.removesuffix("/watch"),
+               "--record", str(recording), "--export", str(lesson)]  # fmt: skip
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as ran:
+        wanted = (b'"message-sent"', b'"message-stored"')
+        while not recording.is_file() or any(w not in recording.read_bytes() for w in wanted):
+            assert ran.poll() is None
+            page.drawn()
+        ran.send_signal(signal.SIGINT)
+        _, complaint = ran.communicate(timeout=200)
+    assert (ran.returncode, complaint) == (0, b"")
     found = open_recording(recording)
     assert found.problems == []
     names = {event.name() for event in found.events}
