@@ -1,4 +1,4 @@
-"""RocketMQ's official Go, Node and Java SDKs through the proxy, as they are published."""
+"""RocketMQ's official Go, Node, Java and Rust SDKs through the proxy, as they are published."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
 from pocketmq.protocol.scalars import MessageType
-from support.sdk_programs import go_command, java_command, node_command, run
+from support.sdk_programs import go_command, java_command, node_command, run, rust_command
 from support.sdk_world import ASKING_SOON, RETRIED_SOON, sdk_world
 
 SDKS: Final = Path(__file__).with_name("sdks")
@@ -99,3 +99,16 @@ async def test_the_java_sdk_does_every_row_of_its_table(tmp_path: Path) -> None:
         "delayed [due] true",
     ]
     assert await said_of_priorities(*words) == ["priority [3, 2, 1]"]
+
+
+@pytest.mark.nightly  # to build it takes minutes
+@pytest.mark.skipif(shutil.which("cargo") is None, reason="cargo is missing")
+async def test_the_rust_sdk_does_every_row_that_it_has() -> None:
+    words = await asyncio.to_thread(rust_command, SDKS / "rust" / "main.rs")
+    assert await said(*words) == [
+        'tag ["one", "two"]',
+        'sql ["two"]',
+        'fifo ["1", "2", "3", "4"]',
+        'delayed ["due"] true',
+        'transactions ["asked", "commit"] {"asked", "forgotten"}',
+    ]
