@@ -316,7 +316,7 @@ async def test_a_one_way_send_wants_no_answer() -> None:  # P-47
 
 
 async def test_start_sends_no_heartbeat_to_unknown_brokers_but_later_ones_do() -> None:  # P-8, P-70
-    async with client_rig() as rig, rig.producer() as producer:
+    async with client_rig() as rig, rig.producer(profile="4.9") as producer:
         await producer.send(Message("T", b"x"))
         assert rig.brokers[0].count(RequestCode.HEART_BEAT) == 0
         await rig.advance(1)  # P-4: the first one comes after 1 s

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from pocketmq.client import Message, MessageQueue, SendStatus
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.headers.send import SendMessageResponseHeader
@@ -33,6 +35,22 @@ async def test_brokers_know_who_asks_before_the_first_request_is_stored() -> Non
         for each in asking:
             each.cancel()
         await asyncio.gather(*asking, return_exceptions=True)
+
+
+@pytest.mark.parametrize(("profile", "beats"), [("5.x", 1), ("4.9", 0)])
+async def test_a_broker_knows_a_producer_as_soon_as_it_is_connected(
+    profile: str, beats: int
+) -> None:  # P-8: it asks producers how transactions ended
+    async with client_rig() as rig, rig.producer(profile=profile) as producer:
+        broker = rig.brokers[0]
+        await producer.send(Message("T", b"x"))
+        await eventually(lambda: broker.count(RequestCode.HEART_BEAT) == beats, "known")
+        await broker.stop()
+        broker.clients.clear()
+        await broker.start(rig.network)
+        await producer.send(Message("T", b"x"))
+        await eventually(lambda: len(broker.clients) == beats, "known again")
+        assert broker.count(RequestCode.HEART_BEAT) == 2 * beats
 
 
 async def test_a_second_producer_is_announced_at_brokers_that_the_first_has_found() -> None:  # P-70

@@ -177,6 +177,8 @@ class ClientInstance:
         )
         self.dispatcher.require(COMMANDS)
         self._heartbeats: dict[str, asyncio.Task[bool]] = {}
+        self._to_tell: dict[str, HeartbeatData] = {}
+        """What the heartbeats under way say; another one says what has come up meanwhile."""
         self._timers = [
             self._timer("routes", config.poll_name_server_interval_ms, 10, self.refresh_routes),
             self._timer("heartbeat", config.heartbeat_broker_interval_ms, 1_000, self._beat),
@@ -280,11 +282,7 @@ class ClientInstance:
         if data is None:
             return False
         brokers = heartbeat_addresses(self.routes, has_consumers=bool(self.consumers))
-        beats = [
-            # At most one heartbeat per broker is under way: a silent broker collects no tasks.
-            self._heartbeats.get(address) or self._start_heartbeat(name, address, data)
-            for name, _, address in brokers
-        ]
+        beats = [self._start_heartbeat(name, address, data) for name, _, address in brokers]
         if not beats:
             return False
         # `wait` and not `wait_for`: late heartbeats go on and may still be answered.
@@ -294,33 +292,45 @@ class ClientInstance:
     def _start_heartbeat(
         self, broker_name: str, address: str, data: HeartbeatData
     ) -> asyncio.Task[bool]:
+        self._to_tell[address] = data
+        # At most one heartbeat per broker is under way: a silent broker collects no tasks.
+        if under_way := self._heartbeats.get(address):
+            return under_way
+
         async def beat() -> bool:
+            told: HeartbeatData | None = None
             try:
-                await self.api.heartbeat(address, data)
+                while (news := self._to_tell[address]) != told:
+                    told = news
+                    await self.api.heartbeat(address, news)
             except (BrokerError, RemotingError) as exc:
                 self.log.info(
                     "heartbeat.failed", broker=broker_name, address=address, reason=str(exc)
                 )
                 return False
+            finally:
+                self._heartbeats.pop(address, None)
+                self._to_tell.pop(address, None)
             return True
 
         task = self.tasks.start(beat(), name=f"heartbeat {address}")
         self._heartbeats[address] = task
-        task.add_done_callback(lambda _: self._heartbeats.pop(address, None))
         return task
 
     def _introduce_ourselves(self, address: str) -> None:
-        """A broker that we just connected to may have forgotten us (C-21): it was restarted."""
-        # For a producer the next heartbeat is soon enough; a consumer that its broker does not know
-        # is left out of the members, and others take its queues.
-        if not self.consumers or address in self._heartbeats:
+        """A broker that we just connected to does not know us, or no more (C-21): it was restarted.
+
+        A consumer that its broker does not know is left out of the members, and others take its
+        queues; a producer is not asked how its transactions ended.
+        """
+        if address in self._heartbeats:
             return
         names = {each: name for name, _, each in self.routes.addresses()}
         data = heartbeat_data(self.client_id, self.producers, self.consumers.values())
         if address in names and data is not None:
 
             def rebalance_if_taken(beat: asyncio.Task[bool]) -> None:
-                if not beat.cancelled() and beat.result():
+                if self.consumers and not beat.cancelled() and beat.result():
                     self.rebalance_service.wakeup()
 
             beat = self._start_heartbeat(names[address], address, data)
