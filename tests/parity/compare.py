@@ -135,11 +135,12 @@ def differences(code: str, step: int, ours: Any, theirs: Any, pair: Pair) -> lis
         for first in ("end", "code"):
             if left.get(first) != right.get(first):
                 return [Difference(code, first, str(left.get(first)), str(right.get(first)), step)]
-    found = (Difference(code, path, a, b, step) for path, a, b in _walk("", left, right))
+    found = (Difference(code, path, a, b, step) for path, a, b in walk("", left, right))
     return list(dict.fromkeys(found))
 
 
-def _walk(path: str, left: Any, right: Any) -> Iterator[tuple[str, str, str]]:
+def walk(path: str, left: Any, right: Any) -> Iterator[tuple[str, str, str]]:
+    """Each place at which two trees differ: its path, and both values as text."""
     if path == "body.options" and isinstance(left, dict) and isinstance(right, dict):
         # PocketMQ has options of its own; what it has not of RocketMQ's is one difference.
         if lacking := sorted(set(right) - set(left)):
@@ -149,10 +150,10 @@ def _walk(path: str, left: Any, right: Any) -> Iterator[tuple[str, str, str]]:
     if isinstance(left, dict) and isinstance(right, dict):
         for key in sorted(set(left) | set(right)):
             name = f"{path}.{_general(key)}" if path else _general(key)
-            yield from _walk(name, left.get(key, ABSENT), right.get(key, ABSENT))
+            yield from walk(name, left.get(key, ABSENT), right.get(key, ABSENT))
     elif isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
         for a, b in zip(left, right, strict=True):
-            yield from _walk(f"{path}[]", a, b)
+            yield from walk(f"{path}[]", a, b)
     elif isinstance(left, list) and isinstance(right, list):
         yield f"{path}[]", _short(left), _short(right)
     elif left != right or type(left) is not type(right):

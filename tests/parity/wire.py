@@ -74,6 +74,26 @@ def encode(
     return struct.pack(">iI", 4 + len(header) + len(body), word) + header + body
 
 
+def frame_of(
+    code: int,
+    fields: Mapping[str, str],
+    body: bytes,
+    opaque: int,
+    *,
+    flag: int,
+    remark: str | None = None,
+) -> bytes:
+    """A frame in JSON of a server: an answer (flag 1), or a oneway request (flag 2)."""
+    told = {
+        "code": code, "language": "JAVA", "version": VERSION_5_3_3, "opaque": opaque, "flag": flag,
+        "extFields": dict(fields), "serializeTypeCurrentRPC": "JSON",
+    }  # fmt: skip
+    if remark is not None:
+        told["remark"] = remark
+    header = json.dumps(told).encode()
+    return struct.pack(">iI", 4 + len(header) + len(body), len(header)) + header + body
+
+
 def decode(frame: bytes) -> Answer:
     """A whole frame, length word included."""
     (word,) = struct.unpack_from(">I", frame, 4)

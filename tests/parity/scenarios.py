@@ -1,0 +1,265 @@
+"""What is played with both clients: a start, sends, consumption, and what goes wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from parity.peer import BUSY, Condition, Peer, asked
+from parity.plays import Act, Play, Side, quietly, tells
+
+T, GROUP = "Orders", "billing"
+RETRY = f"%RETRY%{GROUP}"
+TBW102 = "TBW102"
+LEFT = asked("UNREGISTER_CLIENT")
+"""A client has gone."""
+A, B = "broker-a", "broker-b"
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One of them.
+
+    Attributes:
+        brokers: whom the peer plays.
+        prepare: sets the peer's world up.
+        play: the phases.
+        sample: whether CI plays it.
+    """
+
+    play: Callable[[Play], Awaitable[None]]
+    brokers: tuple[str, ...] = (A,)
+    prepare: Callable[[Peer], None] = lambda peer: _topic(peer, 2)
+    sample: bool = False
+
+
+def _topic(peer: Peer, queues: int, *brokers: str) -> None:
+    peer.world.topics[T] = dict.fromkeys(brokers or (A,), queues)
+
+
+def _pulls(count: int) -> list[Condition]:
+    return [asked("PULL_MESSAGE", topic=T, queueId=str(queue)) for queue in range(count)]
+
+
+async def sends(play: Play) -> None:
+    """A producer starts, sends in each way and stops."""
+    await play.phase("start", tells("producer", "p", group="makers"))
+    sent = asked("SEND_MESSAGE_V2")
+    await play.phase("send", tells("send", "p", topic=T, body="one"), sent)
+    more = {"topic": T, "body": "two", "tags": "new", "keys": "k1 k2"}
+    await play.phase("with tag and keys", tells("send", "p", **more), sent)
+    await play.phase("delayed", tells("send", "p", topic=T, body="late", level="3"), sent)
+    await play.phase("large", tells("send", "p", topic=T, body="x" * 5000), sent)
+    await play.phase(
+        "to a queue", tells("send", "p", topic=T, body="q", how="queue", broker=A), sent
+    )
+    await play.phase("oneway", tells("send", "p", topic=T, body="away", how="oneway"), sent)
+    await play.phase(
+        "batch", tells("send", "p", topic=T, body="many", how="batch"), asked("SEND_BATCH_MESSAGE")
+    )
+    await play.phase("stop", tells("stop", "p"), LEFT)
+
+
+async def unknown_topic(play: Play) -> None:
+    """A send to a topic that has no route: the default topic's, then none at all."""
+    await play.phase("start", tells("producer", "p", group="makers"))
+    await play.phase("send", tells("send", "p", topic="New", body="x"), asked("SEND_MESSAGE_V2"))
+    await play.phase("gone", quietly(lambda side: side.peer.world.topics.clear()))
+    await play.phase("send to another", tells("send", "p", topic="Newer", body="x"))
+    await play.phase("stop", tells("stop", "p"))
+
+
+async def transactions(play: Play) -> None:
+    """A half message, and its end."""
+    await play.phase("start", tells("producer", "p", group="makers", transaction="COMMIT_MESSAGE"))
+    await play.phase(
+        "send", tells("send", "p", topic=T, body="half", how="transaction"),
+        asked("END_TRANSACTION"),
+    )  # fmt: skip
+    await play.phase("stop", tells("stop", "p"))
+
+
+def _puts(queue: int) -> Act:
+    return quietly(lambda side: side.peer.put(A, T, queue, b"one"))
+
+
+def _committed(queue: int, offset: int) -> Condition:
+    return asked("UPDATE_CONSUMER_OFFSET", queueId=str(queue), commitOffset=str(offset))
+
+
+def _pulled(queue: int, offset: int) -> Condition:
+    return asked("PULL_MESSAGE", queueId=str(queue), queueOffset=str(offset))
+
+
+async def consumes(play: Play) -> None:
+    """A push consumer starts, gets messages, commits, hears of its group and stops."""
+    await play.phase("start", tells("consumer", "c", group=GROUP, topic=T), *_pulls(2))
+    await play.phase("a message", _puts(1), _pulled(1, 1))
+    await play.phase("its offset is persisted", tells("go", "c"), _committed(1, 1))
+    await play.phase("another, whose pull commits the first", _puts(1), _pulled(1, 2))
+    await play.phase("its offset too", tells("go", "c"), _committed(1, 2))
+    members = "GET_CONSUMER_LIST_BY_GROUP"
+    changed = quietly(lambda side: side.peer.notify(A, GROUP))
+    await play.phase("the group changed", changed, asked(members), counts=[members])
+    await play.phase("stop", tells("stop", "c"), LEFT, counts=["UPDATE_CONSUMER_OFFSET"])
+
+
+async def stops_soon(play: Play) -> None:
+    """A consumer has consumed, and is stopped before a timer has persisted."""
+    start = tells("consumer", "c", group=GROUP, topic=T, **{"from": "first"})
+    await play.phase("start", start, *_pulls(2))
+    await play.phase("a message", _puts(0), _pulled(0, 1))
+    await play.phase("it is consumed", tells("go", "c"))
+    await play.phase("stop", tells("stop", "c"), LEFT, _committed(0, 1))
+
+
+async def orderly(play: Play) -> None:
+    """An orderly consumer locks, consumes after a refusal, and unlocks."""
+    start = tells("consumer", "c", group=GROUP, topic=T, orderly="yes", fail="1")
+    await play.phase("start", start, *_pulls(2))
+    await play.phase("a message", _puts(0), _pulled(0, 1))
+    await play.phase("refused, then taken", tells("go", "c", times="2"), _committed(0, 1))
+    await play.phase("stop", tells("stop", "c"), LEFT, counts=["UPDATE_CONSUMER_OFFSET"])
+
+
+async def sends_back(play: Play) -> None:
+    """A message is refused, and goes back to its broker."""
+    start = tells("consumer", "c", group=GROUP, topic=T, fail="1")
+    await play.phase("start", start, *_pulls(2), asked("PULL_MESSAGE", topic=RETRY))
+    await play.phase("a message", _puts(0), _pulled(0, 1))
+    await play.phase("refused", tells("go", "c"), asked("CONSUMER_SEND_MSG_BACK"))
+    await play.phase("its offset is persisted", quietly(lambda side: None), _committed(0, 1))
+    await play.phase("stop", tells("stop", "c"), LEFT, counts=["UPDATE_CONSUMER_OFFSET"])
+
+
+async def broadcasting(play: Play) -> None:
+    """A broadcasting consumer keeps its offsets to itself."""
+    start = tells("consumer", "c", group=GROUP, topic=T, broadcasting="yes")
+    await play.phase("start", start, *_pulls(2))
+    await play.phase("a message", _puts(0), _pulled(0, 1))
+    await play.phase("it is consumed", tells("go", "c"))
+    await play.phase("stop", tells("stop", "c"), LEFT)
+
+
+async def queues_added(play: Play) -> None:
+    """A topic gets more queues, and then a second broker."""
+    await play.phase(
+        "start", tells("consumer", "c", group=GROUP, topic=T, poll_ms="1000"), *_pulls(2)
+    )
+    await play.phase("four queues", quietly(lambda side: _topic(side.peer, 4)), *_pulls(4)[2:])
+    await play.phase(
+        "two brokers", quietly(lambda side: _topic(side.peer, 4, A, B)),
+        asked("PULL_MESSAGE", 4),
+    )  # fmt: skip
+    await play.phase("one broker", quietly(lambda side: _topic(side.peer, 4, B)))
+    await play.phase("stop", tells("stop", "c"), LEFT)
+
+
+async def broker_moves(play: Play) -> None:
+    """A broker gets another address: what its consumer and a producer ask there."""
+    await play.phase(
+        "start", tells("consumer", "c", group=GROUP, topic=T, poll_ms="1000"), *_pulls(2)
+    )
+    await play.phase("start a producer", tells("producer", "p", group="makers", poll_ms="1000"))
+    await play.phase("send", tells("send", "p", topic=T, body="x"), asked("SEND_MESSAGE_V2"))
+    await play.phase("moved", lambda side: side.peer.move(A), *_pulls(2))
+    await play.phase("send again", tells("send", "p", topic=T, body="y"), asked("SEND_MESSAGE_V2"))
+    await play.phase("stop the producer", tells("stop", "p"), LEFT)
+    await play.phase("stop the consumer", tells("stop", "c"), LEFT)
+
+
+async def lost_connection(play: Play) -> None:
+    """The broker closes its connections, then the name server does."""
+    start = tells("consumer", "c", group=GROUP, topic=T)
+    await play.phase("start", start, *_pulls(2))
+    await play.phase("closed", quietly(lambda side: side.peer.close(A)), *_pulls(2))
+    await play.phase(
+        "closed by the name server", quietly(lambda side: side.peer.close("nameserver"))
+    )
+    await play.phase("stop", tells("stop", "c"), LEFT)
+
+
+async def producer_loses(play: Play) -> None:
+    """A producer's broker closes the connection between two sends."""
+    await play.phase("start", tells("producer", "p", group="makers"))
+    await play.phase("send", tells("send", "p", topic=T, body="x"), asked("SEND_MESSAGE_V2"))
+    await play.phase("closed", quietly(lambda side: side.peer.close(A)))
+    await play.phase("send again", tells("send", "p", topic=T, body="y"), asked("SEND_MESSAGE_V2"))
+    await play.phase("stop", tells("stop", "p"), LEFT)
+
+
+def _refuse(code: str, *answers: int) -> Callable[..., None]:
+    return lambda side: side.peer.world.refusals.update({code: list(answers)})
+
+
+async def busy_sends(play: Play) -> None:
+    """SYSTEM_BUSY (2) to a send: once, and always."""
+    send = tells("send", "p", topic=T, body="x")
+    await play.phase("start", tells("producer", "p", group="makers"))
+
+    async def both(side: Side) -> str:  # which one a send begins with is drawn: so connect to both
+        one = {"topic": T, "body": "x", "how": "queue"}
+        return str([await side.tell("send", "p", **one, broker=broker) for broker in (A, B)])
+
+    await play.phase("send to both", both, asked("SEND_MESSAGE_V2", 2))
+    await play.phase("busy once", quietly(_refuse("SEND_MESSAGE_V2", BUSY)))
+    await play.phase("send to one that is busy", send, asked("SEND_MESSAGE_V2"))
+    await play.phase("always busy", quietly(_refuse("SEND_MESSAGE_V2", *[BUSY] * 20)))
+    await play.phase("send to none that is not", send, asked("SEND_MESSAGE_V2"))
+    await play.phase("calm", quietly(_refuse("SEND_MESSAGE_V2")))
+    await play.phase("stop", tells("stop", "p"), LEFT)
+
+
+async def busy_pulls(play: Play) -> None:
+    """SYSTEM_BUSY (2) to pulls, to the list of members and to a heartbeat."""
+    start = tells("consumer", "c", group=GROUP, topic=T)
+    await play.phase("start", start, *_pulls(2))
+    await play.phase(
+        "busy", quietly(lambda side: side.peer.release(BUSY, "[scripted] busy")), *_pulls(2),
+        counts=["PULL_MESSAGE"],
+    )  # fmt: skip
+    await play.phase("stop", tells("stop", "c"), LEFT)
+
+
+async def busy_start(play: Play) -> None:
+    """SYSTEM_BUSY (2) to the first requests of a consumer."""
+    start = tells("consumer", "c", group=GROUP, topic=T)
+    again = asked("PULL_MESSAGE", 2, topic=T)
+    await play.phase("start", start, again)
+    await play.phase("stop", tells("stop", "c"), LEFT)
+
+
+def _busy_at_first(peer: Peer) -> None:
+    _topic(peer, 1)
+    for code in ("GET_CONSUMER_LIST_BY_GROUP", "QUERY_CONSUMER_OFFSET", "PULL_MESSAGE"):
+        peer.world.refusals[code] = [BUSY]
+
+
+def _default_topic(peer: Peer) -> None:
+    peer.world.topics[TBW102] = {A: 8}
+
+
+def _with_retry_topic(peer: Peer) -> None:
+    _topic(peer, 2)
+    peer.world.topics[RETRY] = {A: 1}
+
+
+SCENARIOS: dict[str, Scenario] = {
+    "sends": Scenario(sends, sample=True),
+    "unknown topic": Scenario(unknown_topic, prepare=_default_topic),
+    "transactions": Scenario(transactions),
+    "consumes": Scenario(consumes, sample=True),
+    "stops soon": Scenario(stops_soon),
+    "orderly": Scenario(orderly, sample=True),
+    "sends back": Scenario(sends_back, prepare=_with_retry_topic),
+    "broadcasting": Scenario(broadcasting),
+    "queues added": Scenario(queues_added, brokers=(A, B)),
+    "broker moves": Scenario(broker_moves),
+    "lost connection": Scenario(lost_connection, sample=True),
+    "producer loses": Scenario(producer_loses),
+    "busy sends": Scenario(
+        busy_sends, brokers=(A, B), prepare=lambda peer: _topic(peer, 2, A, B), sample=True
+    ),
+    "busy pulls": Scenario(busy_pulls, sample=True),
+    "busy start": Scenario(busy_start, prepare=_busy_at_first),
+}
