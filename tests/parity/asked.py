@@ -47,7 +47,8 @@ class Asked:
     @property
     def name(self) -> str:
         """Of its code, as RocketMQ's jar has it."""
-        return catalogue().names.get(self.code, str(self.code))
+        name: str = catalogue().names.get(self.code, str(self.code))
+        return name
 
 
 @dataclass(frozen=True, slots=True)

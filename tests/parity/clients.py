@@ -24,7 +24,6 @@ from pocketmq.client import (
     TransactionState,
 )
 from pocketmq.client.config import ClientOptions
-from pocketmq.client.consumer.settings import PushOptions
 from pocketmq.runtime.errors import PocketMQError
 from support.java import java_command
 
@@ -83,12 +82,19 @@ class OurClients:
         await client.start()
 
     def _consumer(self, name: str, options: dict[str, str]) -> PushConsumer:
-        settings: PushOptions = {"local_offset_store_dir": self._folder / "offsets"}
-        if options.get("from") == "first":
-            settings["consume_from_where"] = ConsumeFromWhere.FIRST_OFFSET
-        if "broadcasting" in options:
-            settings["message_model"] = MessageModel.BROADCASTING
-        consumer = PushConsumer(options["group"], **settings, **_shared(options))
+        consumer = PushConsumer(
+            options["group"],
+            consume_from_where=(
+                ConsumeFromWhere.FIRST_OFFSET
+                if options.get("from") == "first"
+                else ConsumeFromWhere.LAST_OFFSET
+            ),
+            message_model=(
+                MessageModel.BROADCASTING if "broadcasting" in options else MessageModel.CLUSTERING
+            ),
+            local_offset_store_dir=self._folder / "offsets",
+            **_shared(options),
+        )
         consumer.subscribe(options["topic"], options.get("tags", "*"))
         to_fail = itertools.chain([True] * int(options.get("fail", "0")), itertools.repeat(False))
         turn = self._turns[name] = asyncio.Semaphore(0)

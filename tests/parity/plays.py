@@ -90,7 +90,7 @@ class Play:
         ours, theirs = await self._settled(step, counts)
         found = differences(step, ours, theirs)
         if words[0][0] != words[1][0]:
-            found.append(Difference("RESULT", title, *(each[0] for each in words), step))
+            found.append(Difference("RESULT", title, words[0][0], words[1][0], step))
         heading = f"{self.name}, phase {step}, {title}: " + " | ".join(
             " ".join(each).strip() for each in words
         )
