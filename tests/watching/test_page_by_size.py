@@ -128,7 +128,7 @@ def test_no_link_leads_behind_a_box(width: int, browser: Browser, lesson: str) -
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_no_line_ends_at_the_hyphen_of_a_name(view: str, browser: Browser, lesson: str) -> None:
-    for width in (390, 430, 1440):
+    for width in (390, 430, 1280, 1440):
         with seen(browser, width=width, offline=True) as page:
             page.open(f"{lesson}#view={view}&t=12.5&select=consumer-1")
             assert page.page.evaluate(BROKEN_NAMES) == []

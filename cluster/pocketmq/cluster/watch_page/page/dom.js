@@ -34,9 +34,9 @@ export function table(caption, head, rows, attributes) {
   return el("div", { class: attributes?.window ? "scrolls window" : "scrolls", "data-window": attributes?.window, tabindex: 0, role: "group", "aria-label": caption },
     el("table", null,
       el("caption", { class: attributes?.class }, caption),
-      el("thead", null, el("tr", null, head.map((each) => el("th", { scope: "col" }, each)))),
+      el("thead", null, el("tr", null, head.map((each) => el("th", { scope: "col" }, whole(each))))),
       el("tbody", null, rows.map((row) => el("tr", row.attributes,
-        (row.cells ?? row).map((cell, at) => (at ? el("td", null, cell) : el("th", { scope: "row" }, cell))))))));
+        (row.cells ?? row).map((cell, at) => (at ? el("td", null, whole(cell)) : el("th", { scope: "row" }, whole(cell)))))))));
 }
 
 const SHORT = 28;
@@ -53,6 +53,8 @@ export function items(list) {
 export function unbroken(text) {
   return text.split(/( +)/).map((each) => (each.includes("-") && each.length <= SHORT ? el("span", { class: "item" }, each) : each));
 }
+
+const whole = (cell) => (typeof cell === "string" ? unbroken(cell) : cell);
 
 /** Text in which `words` between backticks are code. */
 export function withCode(text) {

@@ -80,7 +80,7 @@ function changes(page, group) {
   const list = (queues) => (queues?.length ? items(byTopic(queues)) : "–");
   return table(t("changes"), [t("when"), t("cause"), t("member"), t("gained"), t("lost_queues"), t("arithmetic")], all.map((each) => [
     el("button", { class: "button number", "data-seek": each.moment, "data-key": `seek ${each.moment} ${each.client_id}` }, `${seconds(each.moment - timeline.began_ms)} s`),
-    unbroken(causeWords(each.cause, t)), chip(each.client_id), list(each.gained), list(each.lost),
+    causeWords(each.cause, t), chip(each.client_id), list(each.gained), list(each.lost),
     each.arithmetic ? el("span", { class: "sum" }, each.arithmetic.startsWith(each.strategy) ? each.arithmetic : `${each.strategy}: ${each.arithmetic}`) : "–"]));
 }
 
