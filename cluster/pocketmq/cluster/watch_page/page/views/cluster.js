@@ -109,12 +109,12 @@ function thing(page, id, box, words, extra = []) {
   return svg("g", {
     class: `thing ${lookup} ${chosen ? "selected" : ""}`, tabindex: 0, role: "button", "aria-pressed": chosen,
     "data-select": id, "data-key": `thing ${id}`, transform: `translate(${box.x.toFixed(1)},${box.y.toFixed(1)})`,
-    "aria-label": `${words.kind} ${id}, ${words.line}`,
+    "aria-label": `${words.kind} ${id}, ${words.full ?? words.line}`,
   },
   svg("rect", { class: "body", width: box.w, height: box.h, rx: 10 }),
   words.colour && svg("rect", { x: 0, y: 8, width: 6, height: box.h - 16, rx: 3, fill: words.colour }),
   svg("text", { x: 16, y: 23, "font-weight": 650 }, fitted(shown, box.w - 34, 7.6)),
-  svg("text", { class: `soft state ${words.bad ? "bad" : ""}`, x: 16, y: 42 }, line, line !== words.line && svg("title", null, words.line)),
+  svg("text", { class: `soft state ${words.bad ? "bad" : ""}`, x: 16, y: 42 }, line, line !== (words.full ?? words.line) && svg("title", null, words.full ?? words.line)),
   SYMBOL[lookup] && svg("text", { x: box.w - 22, y: 24, class: "bad state" }, SYMBOL[lookup]),
   extra,
   // Drawn above all else of the box while it has the focus or the mouse.
@@ -162,10 +162,12 @@ function brokerWords(page, id) {
   const forgotten = role.kind === "broker" ? forgottenBy(state, id) : [];
   let line = t(`state_${role.state}`);
   if (page.cut?.has(id)) line = cutWords(page, id);
-  if (forgotten.length) line += ` · ${forgotten.length > 1 ? t("expired_at_several", { n: forgotten.length }) : t("expired_at", { who: short(forgotten[0]) })}`;
+  const who = t("expired_at", { who: forgotten.map(short).join(", ") });
+  const full = `${line} · ${who}`;  // for the box it may be too long
+  if (forgotten.length) line += ` · ${forgotten.length > 1 ? t("expired_at_several", { n: forgotten.length }) : who}`;
   else if (role.mastery) line += ` · ${role.mastery}`;
   const lookup = role.state === "running" && page.cut?.has(id) ? "cut" : role.state;
-  return { kind: t(`kind_${role.kind}`), state: lookup, line, bad: lookup !== "running" || forgotten.length > 0 };
+  return { kind: t(`kind_${role.kind}`), state: lookup, line, full: forgotten.length ? full : line, bad: lookup !== "running" || forgotten.length > 0 };
 }
 
 function clientWords(page, id) {
