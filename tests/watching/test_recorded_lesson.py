@@ -111,7 +111,7 @@ def test_a_process_that_is_frozen_or_forgotten_looks_so(page: Seen, lesson: str)
     page.open(f"{lesson}#t=14")
     broker = page.page.locator("[data-key='thing broker-b']")
     assert "frozen" in (broker.get_attribute("class") or "")
-    assert "forgotten by 2 nameservers" in (broker.get_attribute("aria-label") or "")
+    assert "forgotten by nameserver-1" in (broker.get_attribute("aria-label") or "")
     page.page.evaluate("pocketmqWatch.player.seek(pocketmqWatch.timeline.began_ms + 15800)")
     page.until("document.querySelector('#view').innerText.includes('forgotten (expired)')")
 
