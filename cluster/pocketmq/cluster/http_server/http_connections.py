@@ -102,6 +102,11 @@ class HttpConnections:
         self._unknown.pop(connection, None)
         self._known.add(connection)
 
+    def hang_up_all(self) -> None:
+        """End every connection at once, for the end of the server."""
+        for connection in [*self._unknown, *self._known]:
+            connection.hang_up()
+
     def has_ended(self, connection: _Connection) -> None:
         """It counts no more."""
         self._unknown.pop(connection, None)

@@ -23,6 +23,9 @@ _LOOPBACK_OF = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared wi
 IDLE_LIMIT_S = 5
 """Seconds after which an idle connection is closed."""
 
+LAST_ANSWERS_S = 0.3
+"""Real seconds that answers under way have at the end."""
+
 
 class HttpServer:
     """Serves an application during an `async with` block.
@@ -81,10 +84,16 @@ class HttpServer:
 
     async def __aexit__(self, *failure: object) -> None:
         self._server.should_exit = True
-        # Streams such as `/events` do not end by themselves.
-        self._server.force_exit = True  # ends connections that still wait for an answer
-        if self._task is not None:
-            await self._task
+        self._server.force_exit = True  # no waiting for what is still being answered
+        if self._task is None:
+            return
+        # Streams such as `/events` do not end by themselves. From Python 3.12 on uvicorn would wait
+        # for their connections without end, and before it would leave them open.
+        while not self._task.done():
+            await asyncio.wait([self._task], timeout=LAST_ANSWERS_S)
+            # Again each time: until uvicorn has closed the port, there may be new ones.
+            self.connections.hang_up_all()
+        await self._task
 
 
 class _Server(uvicorn.Server):
