@@ -6,6 +6,7 @@ import asyncio
 import gc
 import os
 import shutil
+import sys
 import zlib
 from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
@@ -214,6 +215,15 @@ def pytest_runtest_makereport(
             report.outcome = "failed"
             report.longrepr = f"CI must run {which}, but: {reason}"
     return report
+
+
+@pytest.fixture(autouse=True)
+def _pages_do_not_complain() -> Iterator[None]:
+    """What a page says in its console fails the test in which it said it, not the last of many."""
+    yield
+    browser = sys.modules.get("support.browser")
+    if browser is not None and (said := browser.fresh_complaints()):
+        pytest.fail("\n".join(said), pytrace=False)
 
 
 @pytest.fixture(autouse=True)
