@@ -152,6 +152,15 @@ def test_tables_say_which_package_brings_them(root: Path) -> None:
         assert f" needs {package}, which is not installed; {LAKE}" in text, f"{name}: {text}"
 
 
+def test_comparing_avro_schemas_says_what_compares_them(root: Path, tmp_path: Path) -> None:
+    file = tmp_path / "schemas.json"
+    file.write_text(json.dumps({"T": [{"type": "AVRO", "schema": "int"}] * 2}))
+    words = ["schema-check", "T", "--registry", str(file)]
+    (text,) = without(["avro"], root, {}, {"schema-check": words}).values()
+    assert f"Comparing Avro schemas needs avro, which is not installed; {SCHEMA}" in text
+    assert len(text.splitlines()) == 1
+
+
 def test_a_chart_says_which_package_draws_it(root: Path) -> None:
     words = ["latency", "store:{root}", "--chart", "latency.svg"]  # before Spark starts
     (text,) = without(["matplotlib"], root, {}, {"latency": words}).values()

@@ -177,11 +177,59 @@ def test_a_record_that_was_tried_for_a_union_is_compared_where_it_stands_alone()
         listed = [{"name": field, "type": "int"} for field in fields]
         return {"type": "record", "name": name, "fields": listed}
 
-    one, other = inner("One", "a", "b"), inner("Other", "a")
+    one, other = inner("One", "a", "b") | {"aliases": ["Other"]}, inner("Other", "a")
     reader = record({"name": "u", "type": [one, other]}, {"name": "v", "type": "One"})
     writer = record({"name": "u", "type": other}, {"name": "v", "type": "Other"})
     (found,) = misfits(Schema("AVRO", reader, 2), Schema("AVRO", writer, 1))
     assert found.what == "$.v.b: was not written, and has no default"
+
+
+def of_shop(name: str, **more: Any) -> dict[str, Any]:
+    inner = {"type": "record", "name": name, "fields": [ID], **more}
+    fields = [{"name": "i", "type": inner}, {"name": "j", "type": name}]
+    return {"type": "record", "name": "R", "namespace": "shop", "fields": fields}
+
+
+@pytest.mark.parametrize(
+    ("reader", "reason"),
+    [
+        (of_shop("shop.Item"), ""),  # named in full, which the older one leaves to its namespace
+        (of_shop("Item", namespace="store"), ""),  # only the last part counts
+        (of_shop("Part"), "$.i: shop.Part is not named shop.Item, nor by an alias"),
+        (of_shop("Part", aliases=["Item"]), ""),
+        (of_shop("Part", aliases=["shop.Item"]), ""),
+        (of_shop("Part", aliases=["store.Item"]), "$.i: shop.Part is not named shop.Item"),
+    ],
+)
+def test_avro_types_are_found_by_name_and_alias(reader: Any, reason: str) -> None:
+    if reader["fields"][0]["type"].get("namespace"):
+        reader["fields"][1]["type"] = "store.Item"
+    older = Schema("AVRO", json.dumps(of_shop("Item")), 1)
+    found = misfits(Schema("AVRO", json.dumps(reader), 2), older)
+    assert [reason in each.what for each in found] == ([True] if reason else []), found
+
+
+def test_what_the_avro_library_does_not_know_cannot_be_told() -> None:
+    said = Schema("AVRO", json.dumps({"type": "error", "name": "E", "fields": []}))
+    (found,) = misfits(said, said)
+    assert (found.verdict, found.what) == ("cannot tell", "$: Unknown schema type: error")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{", "Expecting property name"),
+        ('"Missing"', "Could not make an Avro Schema object from Missing"),
+        (record(ID, ID), "Field name id already in use"),
+        (record({"name": "a", "type": {"type": "array", "items": "Gone"}}), "Gone"),
+        ("[" * 3_000 + "]" * 3_000, "nested too deeply"),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_an_avro_schema_that_is_none_is_told_in_a_line(text: str, problem: str) -> None:
+    with pytest.raises(CallerError, match=problem) as told:
+        misfits(Schema("AVRO", text, 2), Schema("AVRO", record(ID), 1))
+    assert len(str(told.value)) < 200
 
 
 @pytest.mark.parametrize(("kind", "older", "newer", "backward", "forward"), EVOLUTIONS[:6])
