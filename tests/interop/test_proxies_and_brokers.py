@@ -18,7 +18,16 @@ from pocketmq.runtime.clock import SystemClock
 from support.eventually import PATIENCE_MS
 from support.real_proxy import real_proxy
 from support.real_rocketmq import real_rocketmq
-from support.sdk_world import RETRIED_SOON, SIMPLE, SIMPLE_TOLD, printed
+from support.sdk_world import (
+    ASKING_SOON,
+    CHOSEN,
+    PRODUCED,
+    PRODUCED_TOLD,
+    RETRIED_SOON,
+    SIMPLE,
+    SIMPLE_TOLD,
+    printed,
+)
 
 pytestmark = [
     pytest.mark.java,
@@ -61,10 +70,18 @@ def some(consumer, count):
 async def brokers(kind: str, folder: Path) -> AsyncIterator[str]:
     """A nameserver with a broker; the address of the first."""
     if kind == "ours":
-        async with local_cluster() as cluster:
+        ours = ("--recall-message-enable", *ASKING_SOON)
+        async with local_cluster(broker_arguments=ours) as cluster:
             yield cluster.namesrv_addr
     else:
-        settings = {"timerWheelEnable": "true"}
+        settings = {
+            "timerWheelEnable": "true",
+            "enablePropertyFilter": "true",
+            "recallMessageEnable": "true",
+            # `transactionTimeOut` stays at 6 s: only up to 3 s after its end is a transaction noted
+            # as ended, and until then this broker asks for it.
+            "transactionCheckInterval": "1000",
+        }
         with real_rocketmq(folder / "store", settings=settings) as real:
             yield real.namesrv_addr
 
@@ -102,6 +119,8 @@ async def test_the_python_sdk_does_the_same_with_each_proxy_before_each_broker(
             for topic in ("orders", "retries"):
                 await admin.create_topic(topic, message_type="NORMAL")
             await admin.create_topic("payments", message_type="FIFO")
+            await admin.create_topic("later", message_type="DELAY")
+            await admin.create_topic("deals", message_type="TRANSACTION")
             for group in (
                 SubscriptionGroupConfig(group_name="in-order", consume_message_orderly=True),
                 SubscriptionGroupConfig(group_name="retried", group_retry_policy=RETRIED_SOON),
@@ -110,4 +129,6 @@ async def test_the_python_sdk_does_the_same_with_each_proxy_before_each_broker(
         async with proxy_before(proxy, nameserver, tmp_path) as where:
             early = UNTIL_SETTINGS if proxy == "real" else ""
             assert await printed(where, early + SIMPLE) == SIMPLE_TOLD
+            assert await printed(where, early + CHOSEN) == ["one", "two"]
+            assert await printed(where, early + PRODUCED) == PRODUCED_TOLD
             assert await printed(where, PUSHED) == [["bad", "bad", "good"], True]

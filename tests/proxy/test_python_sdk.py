@@ -6,7 +6,17 @@ import pytest
 
 from pocketmq.client import Message, Producer
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
-from support.sdk_world import ASKING_SOON, RETRIED_SOON, SIMPLE, SIMPLE_TOLD, printed, sdk_world
+from support.sdk_world import (
+    ASKING_SOON,
+    CHOSEN,
+    PRODUCED,
+    PRODUCED_TOLD,
+    RETRIED_SOON,
+    SIMPLE,
+    SIMPLE_TOLD,
+    printed,
+    sdk_world,
+)
 
 pytestmark = [
     pytest.mark.cluster,
@@ -23,21 +33,7 @@ async def test_a_simple_consumer_receives_hides_and_acknowledges() -> None:
 async def test_a_simple_consumer_chooses_by_tag_and_by_sql() -> None:
     async with sdk_world() as (where, admin):
         await admin.create_topic("orders")
-        assert await printed(
-            where,
-            """
-from rocketmq.grpc_protocol import FilterType
-send("orders", "one", tag="a", properties=[("number", "1")])
-send("orders", "two", tag="b", properties=[("number", "2")])
-found = []
-for group, expression in (("by-tag", FilterExpression("a")),
-                          ("by-sql", FilterExpression("number = 2", FilterType.SQL))):
-    consumer = simple(group, "orders", expression)
-    found += [each.body.decode() for each in some(consumer, 1)]
-    consumer.shutdown()
-print(found)
-""",
-        ) == ["one", "two"]
+        assert await printed(where, CHOSEN) == ["one", "two"]
 
 
 async def test_a_push_consumer_gets_everything_once() -> None:
@@ -121,50 +117,7 @@ async def test_it_takes_a_delayed_message_back_and_ends_transactions_when_asked(
     async with sdk_world("--recall-message-enable", *ASKING_SOON) as (where, admin):
         await admin.create_topic("later", message_type="DELAY")
         await admin.create_topic("deals", message_type="TRANSACTION")
-        assert await printed(
-            where,
-            """
-from rocketmq import TransactionChecker, TransactionResolution
-
-asked = set()
-class Checker(TransactionChecker):
-    def check(self, message):
-        body = message.body.decode()
-        asked.add(body)
-        return (TransactionResolution.ROLLBACK if body == "forgotten"
-                else TransactionResolution.COMMIT)
-
-def message(topic, body, due=None):
-    made = Message()
-    made.topic, made.body, made.delivery_timestamp = topic, body.encode(), due
-    return made
-
-def consumed(topic, count):
-    consumer = simple("billing", topic)
-    found = some(consumer, count)
-    for each in found:
-        consumer.ack(each)
-    consumer.shutdown()
-    return sorted(each.body.decode() for each in found)
-
-producer = Producer(where, ("later", "deals"), Checker())
-producer.startup()
-due = int(time.time()) + 20
-receipt = producer.send(message("later", "never", due))
-producer.send(message("later", "due", due + 2))
-producer.recall_message("later", receipt.recall_handle)
-for body in ("rollback", "forgotten", "asked", "commit"):
-    transaction = producer.begin_transaction()
-    producer.send(message("deals", body), transaction)
-    if body in ("rollback", "commit"):
-        getattr(transaction, body)()
-deals = consumed("deals", 2)
-later = consumed("later", 1)
-on_time = time.time() >= due + 2
-producer.shutdown()
-print([deals, sorted(asked), later, on_time])
-""",
-        ) == [["asked", "commit"], ["asked", "forgotten"], ["due"], True]
+        assert await printed(where, PRODUCED) == PRODUCED_TOLD
 
 
 async def test_a_message_of_a_higher_priority_comes_first() -> None:

@@ -127,6 +127,66 @@ SIMPLE_TOLD: Final = [
 ]
 
 
+CHOSEN: Final = """
+from rocketmq.grpc_protocol import FilterType
+send("orders", "one", tag="a", properties=[("number", "1")])
+send("orders", "two", tag="b", properties=[("number", "2")])
+found = []
+for group, expression in (("by-tag", FilterExpression("a")),
+                          ("by-sql", FilterExpression("number = 2", FilterType.SQL))):
+    consumer = simple(group, "orders", expression)
+    found += [each.body.decode() for each in some(consumer, 1)]
+    consumer.shutdown()
+print(found)
+"""
+"""Two consumers choose one message each."""
+
+PRODUCED: Final = """
+from rocketmq import TransactionChecker, TransactionResolution
+
+asked = set()
+class Checker(TransactionChecker):
+    def check(self, message):
+        body = message.body.decode()
+        asked.add(body)
+        return (TransactionResolution.ROLLBACK if body == "forgotten"
+                else TransactionResolution.COMMIT)
+
+def message(topic, body, due=None):
+    made = Message()
+    made.topic, made.body, made.delivery_timestamp = topic, body.encode(), due
+    return made
+
+def consumed(topic, count):
+    consumer = simple("billing", topic)
+    found = some(consumer, count)
+    for each in found:
+        consumer.ack(each)
+    consumer.shutdown()
+    return sorted(each.body.decode() for each in found)
+
+producer = Producer(where, ("later", "deals"), Checker())
+producer.startup()
+due = int(time.time()) + 20
+receipt = producer.send(message("later", "never", due))
+producer.send(message("later", "due", due + 2))
+producer.recall_message("later", receipt.recall_handle)
+for body in ("rollback", "forgotten", "asked", "commit"):
+    transaction = producer.begin_transaction()
+    producer.send(message("deals", body), transaction)
+    if body in ("rollback", "commit"):
+        getattr(transaction, body)()
+deals = consumed("deals", 2)
+later = consumed("later", 1)
+on_time = time.time() >= due + 2
+producer.shutdown()
+print([deals, sorted(asked), later, on_time])
+"""
+"""Of two delayed messages one is taken back; transactions end by their producer, or when asked."""
+
+PRODUCED_TOLD: Final = [["asked", "commit"], ["asked", "forgotten"], ["due"], True]
+
+
 async def printed(where: str, code: str) -> Any:
     """The value that an SDK's program prints at its end."""
     text = await asyncio.to_thread(run_sdk, START + code, where)
