@@ -195,6 +195,22 @@ def batch_tree(body: bytes) -> list[dict[str, Any]]:
     return found
 
 
+def _queue_by_queue(asked: Asked) -> list[Asked]:
+    """A request to lock or unlock, as one for each queue: Java's rebalance asks for one queue at a
+    time (`RebalanceImpl#lock`), its timer and PocketMQ for all of a broker at once."""
+    if asked.name not in ("LOCK_BATCH_MQ", "UNLOCK_BATCH_MQ"):
+        return [asked]
+    told: dict[str, Any] = json.loads(asked.body)
+    return [
+        replace(
+            asked,
+            ext={**asked.ext, "topic": queue["topic"], "queueId": str(queue["queueId"])},
+            body=json.dumps({**told, "mqSet": [queue]}).encode(),
+        )
+        for queue in told["mqSet"]
+    ]
+
+
 def lines_of(
     phase: Iterable[Asked], before: Iterable[Asked] = (), counts: Iterable[str] = ()
 ) -> list[Line]:
@@ -209,10 +225,15 @@ def lines_of(
         counts: codes of which each request counts, however often it was asked.
     """
     counted = set(counts)
-    seen = {_identity(line_of(each)) for each in before if each.name not in counted}
+    seen = {
+        _identity(line_of(part))
+        for each in before
+        if each.name not in counted
+        for part in _queue_by_queue(each)
+    }
     found = []
     drawn: dict[str, str] = {}
-    for each in phase:
+    for each in (part for whole in phase for part in _queue_by_queue(whole)):
         if each.name in _SENDS:
             nth = drawn.setdefault(each.target, f"broker tried {len(drawn) + 1}.")
             each = replace(each, target=nth)

@@ -18,6 +18,7 @@ from pocketmq.client import (
     MessageExt,
     MessageModel,
     MessageQueue,
+    MessageSelector,
     Producer,
     PushConsumer,
     TransactionProducer,
@@ -95,7 +96,9 @@ class OurClients:
             local_offset_store_dir=self._folder / "offsets",
             **_shared(options),
         )
-        consumer.subscribe(options["topic"], options.get("tags", "*"))
+        sql = options.get("sql")
+        wanted = MessageSelector.by_sql(sql) if sql else options.get("tags", "*")
+        consumer.subscribe(options["topic"], wanted)
         to_fail = itertools.chain([True] * int(options.get("fail", "0")), itertools.repeat(False))
         turn = self._turns[name] = asyncio.Semaphore(0)
 

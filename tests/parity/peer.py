@@ -20,7 +20,7 @@ from parity.wire import Answer, decode, frame_of
 from pocketmq.protocol.hosts import pack_host
 from pocketmq.protocol.stored.record import encode_record
 
-SUCCESS, BUSY, NO_TOPIC, PULL_NOT_FOUND, OFFSET_NOT_FOUND = 0, 2, 17, 19, 22
+SUCCESS, BUSY, NO_TOPIC, PULL_OFFSET_MOVED, OFFSET_NOT_FOUND = 0, 2, 17, 21, 22
 NAMESERVER = "nameserver"
 NOTIFY_CONSUMER_IDS_CHANGED = 40
 ANY_BROKER = {"GET_CONSUMER_LIST_BY_GROUP"}
@@ -208,11 +208,15 @@ class Peer:
             else:
                 self._write(writer, request, reply)
 
-    def release(self, code: int, remark: str = "") -> None:
+    def release(self, code: int, remark: str = "", *, next_offset: int | None = None) -> None:
         """Answer all held pulls with a code."""
         held, self._held = self._held, []
         for writer, _, request in held:
-            at = request.ext["queueOffset"]
+            at = request.ext["queueOffset"] if next_offset is None else str(next_offset)
+            if next_offset is not None:
+                self.world.committed[request.ext["topic"], int(request.ext["queueId"])] = (
+                    next_offset
+                )
             ext = {
                 "suggestWhichBrokerId": "0", "nextBeginOffset": at, "minOffset": "0",
                 "maxOffset": at,

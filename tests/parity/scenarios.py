@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from parity.peer import BUSY, Condition, Peer, asked
+from parity.peer import BUSY, PULL_OFFSET_MOVED, Condition, Peer, asked
 from parity.plays import Act, Play, Side, quietly, tells
 
 T, GROUP = "Orders", "billing"
@@ -141,6 +141,62 @@ async def broadcasting(play: Play) -> None:
     await play.phase("stop", tells("stop", "c"), LEFT)
 
 
+async def filters(play: Play) -> None:
+    """Consumers that want some tags, or what SQL92 chooses."""
+    tags = tells("consumer", "c", group=GROUP, topic=T, tags="new || changed || new")
+    await play.phase("start with tags", tags, *_pulls(2))
+    await play.phase("stop", tells("stop", "c"), LEFT)
+    sql = tells("consumer", "d", group="auditors", topic=T, sql="a > 5 AND b = 'x'")
+    await play.phase("start with SQL", sql, *_pulls(2))
+    await play.phase("stop that too", tells("stop", "d"), LEFT)
+
+
+def _joins(side: Side) -> None:
+    side.peer.world.members.append("127.0.0.9@later")
+    side.peer.notify(A, GROUP)
+
+
+def _leaves(side: Side) -> None:
+    side.peer.world.members.remove("127.0.0.9@later")
+    side.peer.notify(A, GROUP)
+
+
+async def shares(play: Play) -> None:
+    """Another member comes, takes one of the queues, and goes again."""
+    await play.phase("start", tells("consumer", "c", group=GROUP, topic=T), *_pulls(2))
+    await play.phase("a message", _puts(1), _pulled(1, 1))
+    await play.phase("its offset is persisted", tells("go", "c"), _committed(1, 1))
+    members = "GET_CONSUMER_LIST_BY_GROUP"
+    await play.phase("another joins", quietly(_joins), asked(members), counts=[members])
+    back = asked("PULL_MESSAGE", topic=T, queueId="1")
+    more = [members, "QUERY_CONSUMER_OFFSET", "PULL_MESSAGE"]
+    await play.phase("it leaves", quietly(_leaves), back, counts=more)
+    await play.phase("stop", tells("stop", "c"), LEFT, counts=["UPDATE_CONSUMER_OFFSET"])
+
+
+async def shares_orderly(play: Play) -> None:
+    """The same with locks."""
+    start = tells("consumer", "c", group=GROUP, topic=T, orderly="yes")
+    await play.phase("start", start, *_pulls(2))
+    members = "GET_CONSUMER_LIST_BY_GROUP"
+    gone = asked("UNLOCK_BATCH_MQ")
+    await play.phase("another joins", quietly(_joins), asked(members), gone, counts=[members])
+    back = asked("PULL_MESSAGE", topic=T, queueId="1")
+    more = [members, "QUERY_CONSUMER_OFFSET", "PULL_MESSAGE"]
+    await play.phase("it leaves", quietly(_leaves), back, counts=more)
+    await play.phase("stop", tells("stop", "c"), LEFT)
+
+
+async def illegal_offset(play: Play) -> None:
+    """A broker says that it has not what is pulled, and where to go on."""
+    await play.phase("start", tells("consumer", "c", group=GROUP, topic=T), *_pulls(1))
+    moved = quietly(lambda side: side.peer.release(PULL_OFFSET_MOVED, next_offset=7))
+    again = asked("PULL_MESSAGE", topic=T, queueId="0")
+    more = ["QUERY_CONSUMER_OFFSET", "GET_CONSUMER_LIST_BY_GROUP"]
+    await play.phase("moved", moved, _committed(0, 7), again, counts=more)
+    await play.phase("stop", tells("stop", "c"), LEFT)
+
+
 async def queues_added(play: Play) -> None:
     """A topic gets more queues, and then a second broker."""
     await play.phase(
@@ -253,6 +309,10 @@ SCENARIOS: dict[str, Scenario] = {
     "orderly": Scenario(orderly, sample=True),
     "sends back": Scenario(sends_back, prepare=_with_retry_topic),
     "broadcasting": Scenario(broadcasting),
+    "filters": Scenario(filters, sample=True),
+    "shares": Scenario(shares),
+    "shares orderly": Scenario(shares_orderly),
+    "illegal offset": Scenario(illegal_offset, prepare=lambda peer: _topic(peer, 1)),
     "queues added": Scenario(queues_added, brokers=(A, B)),
     "broker moves": Scenario(broker_moves),
     "lost connection": Scenario(lost_connection, sample=True),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -93,6 +94,17 @@ def test_sends_always_count_and_take_turns_among_brokers_and_queues() -> None:
     other = replace(ours[0], ext={**ours[0].ext, "i": "TAGS\x01t\x02"})
     [only] = differences(0, lines_of([other]), lines_of(theirs[:1]))
     assert (only.field, only.ours, only.theirs) == ("ext.i.KEYS", "<absent>", "'k'")
+
+
+def test_locks_of_several_queues_are_compared_queue_by_queue() -> None:
+    def lock(*queues: int) -> Asked:
+        told = {"mqSet": [{"topic": "T", "queueId": each} for each in queues], "clientId": "c"}
+        return replace(request(41), body=json.dumps(told).encode())
+
+    assert found([lock(0, 1)], [lock(1), lock(0)]) == []
+    assert found([lock(0)], [lock(1), lock(0)]) == [
+        "step 0, LOCK_BATCH_MQ, asked(T/N): PocketMQ 0 times, RocketMQ 1 times"
+    ]
 
 
 def test_parts_differ_field_by_field_but_for_times_ids_and_addresses() -> None:

@@ -17,6 +17,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 
 import org.apache.rocketmq.client.ClientConfig;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.MessageSelector;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
@@ -167,7 +168,11 @@ public final class Obedient {
         if (options.containsKey("broadcasting")) {
             consumer.setMessageModel(MessageModel.BROADCASTING);
         }
-        consumer.subscribe(options.get("topic"), options.getOrDefault("tags", "*"));
+        if (options.containsKey("sql")) {
+            consumer.subscribe(options.get("topic"), MessageSelector.bySql(options.get("sql")));
+        } else {
+            consumer.subscribe(options.get("topic"), options.getOrDefault("tags", "*"));
+        }
         AtomicInteger toFail = new AtomicInteger(number(options, "fail", 0));
         Semaphore turn = new Semaphore(0);
         turns.put(name, turn);
