@@ -60,7 +60,7 @@ class Play:
 
     Attributes:
         unexplained: differences that no entry of the ledger covers.
-        told: what both asked, phase by phase, to be read.
+        told: what both asked in the phases that differ, to be read.
     """
 
     def __init__(self, name: str, ours: Side, theirs: Side, ledger: Ledger) -> None:
@@ -97,7 +97,8 @@ class Play:
         left = self._ledger.unexplained(found, self.name)
         self.unexplained += left
         rows = [story(heading, ours, theirs), *(f"  * {each} ({each.note})" for each in left)]
-        self.told.append("\n".join(rows))
+        if left:
+            self.told.append("\n".join(rows))
 
     async def _happened(self, side: Side, until: Sequence[Condition]) -> None:
         with suppress(TimeoutError):

@@ -25,15 +25,20 @@ pytestmark = [
 
 async def test_both_clients_ask_the_same(tmp_path: Path) -> None:
     sample = [name for name, each in SCENARIOS.items() if each.sample]
-    assert await differing(sample, tmp_path) == ""
+    _fail_with(await differing(sample, tmp_path))
 
 
 @pytest.mark.nightly
 async def test_both_clients_ask_the_same_in_every_scenario(tmp_path: Path) -> None:
     ledger = read(of="client")
-    assert await differing(SCENARIOS, tmp_path, ledger) == ""
+    _fail_with(await differing(SCENARIOS, tmp_path, ledger))
     stale = [f"{entry.code} {entry.field}" for entry in ledger.stale()]
     assert stale == [], "these do not differ any more: take them out of ledger.toml"
+
+
+def _fail_with(story: str) -> None:
+    if story:
+        pytest.fail(f"{story}\n(tests/parity/README.md says what to do)", pytrace=False)
 
 
 async def differing(names: Iterable[str], folder: Path, ledger: Ledger | None = None) -> str:
