@@ -6,6 +6,7 @@
     python scripts/parity.py --one mine:17               one sequence, with every difference
     python scripts/parity.py --nameserver                nameservers instead of brokers
     python scripts/parity.py --nameserver --with supportActingMaster=true   both with an option
+    python scripts/parity.py --release 5.5.1             another release, and our profile for it
     python scripts/parity.py --log                       also both logs, record by record
     python scripts/parity.py --straight                  no field is bent, as at night
     python scripts/parity.py --rough                     also what RocketMQ's decoders cannot read
@@ -30,7 +31,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from parity import drawing, nameserver
-from parity.brokers import Sides, both_brokers, both_nameservers
+from parity.brokers import Sides, both_brokers, both_nameservers, profile_of
 from parity.campaign import Report, compare_many, shortest
 from parity.compare import Difference
 from parity.ledger import Ledger, read
@@ -55,6 +56,7 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--rough", action="store_true")
     parser.add_argument("--nameserver", action="store_true", help="ask nameservers")
     parser.add_argument("--with", action="append", default=[], dest="settings", metavar="KEY=VALUE")
+    parser.add_argument("--release", default="", help="5.3.3 by default")
     parser.add_argument("--straight", action="store_true", help="no field is bent, as at night")
     parser.add_argument("--log", action="store_true", help="also compare both logs at the end")
     parser.add_argument("--shrink", type=int, default=8, help="how many kinds to shrink")
@@ -79,7 +81,11 @@ def main() -> int:
     start = both_nameservers if options.nameserver else both_brokers
     with (
         tempfile.TemporaryDirectory(prefix="parity-") as folder,
-        start(Path(folder), dict(each.split("=", 1) for each in options.settings)) as sides,
+        start(
+            Path(folder),
+            dict(each.split("=", 1) for each in options.settings),
+            options.release,
+        ) as sides,
     ):
         run = one if options.one else many
         return asyncio.run(run(sides, options))
@@ -95,7 +101,8 @@ def _state(options: argparse.Namespace) -> list[Step]:
 
 
 def _ledger(options: argparse.Namespace) -> Ledger:
-    return read(of="nameserver" if options.nameserver else "broker")
+    of = "nameserver" if options.nameserver else "broker"
+    return read(of=of, profile=profile_of(options.release))
 
 
 async def one(sides: Sides, options: argparse.Namespace) -> int:

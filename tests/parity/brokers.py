@@ -30,6 +30,7 @@ NAMESERVER_SETTINGS: Mapping[str, object] = {"scanNotActiveBrokerInterval": 300}
 
 PUT_KV_CONFIG = 100
 START_TRIES = 600
+DEFAULT_RELEASE = "5.3.3"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +58,24 @@ class Sides:
 
 
 @contextmanager
-def both_brokers(folder: Path, settings: Mapping[str, object] | None = None) -> Iterator[Sides]:
-    """Start both with a nameserver each; both are killed at the end."""
+def both_brokers(
+    folder: Path, settings: Mapping[str, object] | None = None, release: str = ""
+) -> Iterator[Sides]:
+    """Start both with a nameserver each; both are killed at the end.
+
+    Args:
+        folder: of everything.
+        settings: more of them, of both.
+        release: RocketMQ's, if not 5.3.3; ours has the profile of its first two numbers.
+    """
     wanted = {**SETTINGS, **(settings or {})}
-    theirs = RealRocketMQ(folder / "theirs" / "store", folder / "theirs", settings=wanted)
+    theirs = RealRocketMQ(
+        folder / "theirs" / "store", folder / "theirs", settings=wanted, release=release
+    )
     try:
         theirs.start_namesrv()
         theirs.start_broker()
-        with _ours(folder / "ours", wanted) as ours:
+        with _ours(folder / "ours", wanted, profile_of(release)) as ours:
             yield Sides(
                 ours, Side("RocketMQ", theirs.broker_addr, theirs.namesrv_addr, theirs.store_dir)
             )
@@ -72,14 +83,23 @@ def both_brokers(folder: Path, settings: Mapping[str, object] | None = None) -> 
         theirs.stop()
 
 
+def profile_of(release: str) -> str:
+    """The name of our profile that follows a release of RocketMQ."""
+    return ".".join((release or DEFAULT_RELEASE).split(".")[:2])
+
+
 @contextmanager
-def both_nameservers(folder: Path, settings: Mapping[str, object] | None = None) -> Iterator[Sides]:
+def both_nameservers(
+    folder: Path, settings: Mapping[str, object] | None = None, release: str = ""
+) -> Iterator[Sides]:
     """The same with a nameserver alone, which stands where a broker would: it is asked."""
     wanted = {**NAMESERVER_SETTINGS, **(settings or {})}
-    theirs = RealRocketMQ(folder / "theirs" / "store", folder / "theirs", namesrv_settings=wanted)
+    theirs = RealRocketMQ(
+        folder / "theirs" / "store", folder / "theirs", namesrv_settings=wanted, release=release
+    )
     try:
         theirs.start_namesrv()
-        with _our_nameserver(folder / "ours", wanted) as ours:
+        with _our_nameserver(folder / "ours", wanted, profile_of(release)) as ours:
             address = theirs.namesrv_addr
             # Whether the namespace is there must not depend on what other pairs do meanwhile.
             for each in (ours, address):
@@ -91,7 +111,7 @@ def both_nameservers(folder: Path, settings: Mapping[str, object] | None = None)
 
 
 @contextmanager
-def _our_nameserver(folder: Path, wanted: Mapping[str, object]) -> Iterator[str]:
+def _our_nameserver(folder: Path, wanted: Mapping[str, object], profile: str) -> Iterator[str]:
     folder.mkdir(parents=True, exist_ok=True)
     conf = folder / "namesrv.conf"
     port = free_port()
@@ -106,7 +126,7 @@ def _our_nameserver(folder: Path, wanted: Mapping[str, object]) -> Iterator[str]
     with (folder / "out").open("wb") as out:
         process = subprocess.Popen(
             [
-                sys.executable, "-m", "pocketmq.nameserver", "-c", str(conf), "--profile", "5.3",
+                sys.executable, "-m", "pocketmq.nameserver", "-c", str(conf), "--profile", profile,
                 "--exit-with-parent",
             ],
             stdin=subprocess.DEVNULL, stdout=out, stderr=out,
@@ -120,7 +140,7 @@ def _our_nameserver(folder: Path, wanted: Mapping[str, object]) -> Iterator[str]
 
 
 @contextmanager
-def _ours(folder: Path, wanted: Mapping[str, object]) -> Iterator[Side]:
+def _ours(folder: Path, wanted: Mapping[str, object], profile: str) -> Iterator[Side]:
     folder.mkdir(parents=True, exist_ok=True)
     nameserver, port = free_port(), free_port((-2, 0, 1))
     settings = {
@@ -145,7 +165,7 @@ def _ours(folder: Path, wanted: Mapping[str, object]) -> Iterator[Side]:
                 subprocess.Popen(
                     [
                         *python, "pocketmq.nameserver", "--port", str(nameserver), "--profile",
-                        "5.3", "--exit-with-parent", "--host", "127.0.0.1",
+                        profile, "--exit-with-parent", "--host", "127.0.0.1",
                         "--kv-config-path", str(folder / "kv.json"),
                     ],
                     stdin=subprocess.DEVNULL, stdout=out, stderr=out,
@@ -155,7 +175,7 @@ def _ours(folder: Path, wanted: Mapping[str, object]) -> Iterator[Side]:
             started.append(
                 subprocess.Popen(
                     [
-                        *python, "pocketmq.broker", "-c", str(conf), "--profile", "5.3",
+                        *python, "pocketmq.broker", "-c", str(conf), "--profile", profile,
                         "--exit-with-parent", "--host", "127.0.0.1", "--encoding", "json",
                     ],
                     stdin=subprocess.DEVNULL, stdout=out, stderr=out,

@@ -88,12 +88,7 @@ def build(*, server: bool = False) -> Path:
     with _build_lock():
         if not _is_current(arguments, stamp):
             goals = ["compile", "dependency:build-classpath", f"-Dmdep.outputFile={path_file}"]
-            command = ["mvn", "-B", "-q", *(["-Pserver"] if server else []), *goals]
-            done = subprocess.run(
-                command, cwd=PROJECT, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S
-            )
-            if done.returncode != 0:
-                raise JavaError(f"{' '.join(command)}:\n{done.stdout}\n{done.stderr}")
+            _run_maven(["mvn", "-B", "-q", *(["-Pserver"] if server else []), *goals])
             jars = path_file.read_text().strip().split(os.pathsep)
             programs = jar_of(TARGET / "classes", TARGET / f"programs.{name}.jar")
             path = os.pathsep.join([str(programs), *jars])
@@ -104,17 +99,55 @@ def build(*, server: bool = False) -> Path:
     return arguments
 
 
+@functools.cache
+def build_release(release: str) -> Path:
+    """The class path of another release's servers, as a file of arguments for `java`.
+
+    Our programs are compiled against one release, so only those may run here that name none of its
+    classes, such as `Guarded`.
+
+    Raises:
+        JavaError: Maven failed; its output is in the message.
+    """
+    own = build(server=True)
+    programs = own.read_text().splitlines()[2].strip('"').split(os.pathsep)[0]
+    path_file, arguments = TARGET / f"classpath.{release}", TARGET / f"arguments.{release}"
+    stamp = f"# {_source_stamp()}"
+    with _build_lock():
+        if not _is_current(arguments, stamp):
+            command = [
+                "mvn", "-B", "-q", "-Pserver", f"-Drocketmq.version={release}",
+                "dependency:build-classpath", f"-Dmdep.outputFile={path_file}",
+            ]  # fmt: skip
+            _run_maven(command)
+            jars = path_file.read_text().strip()
+            unfinished = TARGET / f"unfinished.{release}"
+            unfinished.write_text(f'{stamp}\n-cp\n"{programs}{os.pathsep}{jars}"\n')
+            unfinished.rename(arguments)
+    return arguments
+
+
+def _run_maven(command: list[str]) -> None:
+    done = subprocess.run(
+        command, cwd=PROJECT, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S
+    )
+    if done.returncode != 0:
+        raise JavaError(f"{' '.join(command)}:\n{done.stdout}\n{done.stderr}")
+
+
 def java_command(
     main: str,
     *args: object,
     server: bool = False,
+    release: str = "",
     home: Path | None = None,
     properties: Mapping[str, str] | None = None,
     jvm: tuple[str, ...] = ("-Xmx512m",),
 ) -> list[str]:
     """The command line of a main class; a bare name is taken from `pocketmq.interop`.
 
-    The program ends when its standard input does: keep a pipe to it open.
+    The program ends when its standard input does: keep a pipe to it open. With `release` it is one
+    of that release's servers, such as `5.5.1`.
     """
     settings = {
         "user.home": str(home or TARGET / "home"),
@@ -122,11 +155,11 @@ def java_command(
         "rmq.logback.configurationFile": str(PROJECT / "logback.xml"),
         **(properties or {}),
     }
-    arguments = build(server=server)
+    arguments = build_release(release) if release else build(server=server)
     return [
         "java",
         *SHORT_LIVED,
-        *from_archive(_archive(arguments)),
+        *([] if release else from_archive(_archive(arguments))),
         *jvm,
         *(f"-D{name}={value}" for name, value in settings.items()),
         f"@{arguments}",

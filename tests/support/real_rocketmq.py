@@ -66,7 +66,7 @@ class JavaServer:
 
 
 class RealRocketMQ:
-    """A nameserver and a broker of RocketMQ 5.3.x.
+    """A nameserver and a broker of RocketMQ: 5.3.3, or another `release`.
 
     Attributes:
         namesrv_addr: `host:port` for clients.
@@ -86,7 +86,9 @@ class RealRocketMQ:
         broker_namesrv_addr: str | None = None,
         ports: tuple[int, int] | None = None,
         namesrv_settings: Mapping[str, object] | None = None,
+        release: str = "",
     ) -> None:
+        self.release = release
         self.namesrv_settings = dict(namesrv_settings or {})
         self.store_dir = store_dir
         self.work_dir = work_dir
@@ -102,6 +104,10 @@ class RealRocketMQ:
         self.broker: JavaServer | None = None
         for folder in (store_dir, work_dir / "conf"):
             folder.mkdir(parents=True, exist_ok=True)
+        if release.startswith("4."):  # they read these of their home, and do not start without
+            for name in ("namesrv", "broker"):
+                path = work_dir / "conf" / f"logback_{name}.xml"
+                path.write_text('<configuration><root level="OFF"/></configuration>')
 
     def start_namesrv(self) -> None:
         """Start the nameserver and wait until it answers."""
@@ -176,6 +182,7 @@ class RealRocketMQ:
             "-c",
             config,
             server=True,
+            release=self.release,
             home=self.work_dir / name,
             properties=PLAIN | self.properties,
             jvm=jvm,
