@@ -53,7 +53,9 @@ async def test_a_topics_queues_and_messages_are_spread_over_the_brokers(tmp_path
             assert sorted(await producer.publish_queues("T")) == sorted(queues)
             assert sorted(await admin.subscribe_queues("T")) == sorted(queues)
         for broker in cluster.brokers.values():
-            assert [broker.store.max_offset("T", queue_id) for queue_id in range(3)] == [2] * 3
+            assert [broker.store.reads.max_offset("T", queue_id) for queue_id in range(3)] == [
+                2
+            ] * 3
 
 
 # -- registration ---------------------------------------------------------------------------------

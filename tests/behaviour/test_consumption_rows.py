@@ -234,9 +234,9 @@ async def test_over_the_limit_it_goes_to_the_retry_topic_and_the_broker_makes_it
         async with consuming(cluster, listener, orderly=True, max_reconsume_times=1):
             await producer.send(Message("T", b"bad"))
             store = cluster.brokers["a"].store
-            await cluster.until(lambda: store.max_offset(DLQ, 0) == 1, "it is a dead letter")
+            await cluster.until(lambda: store.reads.max_offset(DLQ, 0) == 1, "it is a dead letter")
             assert sent_topics(cluster.asked["a"]) == ["T", RETRY]
-            assert store.max_offset(RETRY, 0) == 0
+            assert store.reads.max_offset(RETRY, 0) == 0
             await cluster.advance(30)
         assert [times for _, times in listener.tries] == [0, 1], "and comes no more"
 
@@ -260,4 +260,6 @@ async def test_the_dead_letter_topic_can_be_consumed_and_sent_to(tmp_path: Path)
             await producer.send(Message(DLQ, b"by hand"))
             await cluster.until(lambda: b"by hand" in got.bodies, "and what is sent there")
             await producer.send(Message("T", got.messages[0].body))
-            assert cluster.brokers["a"].store.max_offset("T", 0) == 2, "a dead letter sent again"
+            assert cluster.brokers["a"].store.reads.max_offset("T", 0) == 2, (
+                "a dead letter sent again"
+            )

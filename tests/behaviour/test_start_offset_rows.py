@@ -93,7 +93,7 @@ async def aged(folder: Path, profile: str = "5.x") -> AsyncIterator[tuple[TcpHou
         for job in store._cleaner.run(HALF_PAST_FOUR):
             if job is not None:
                 job()
-        least = store.min_offset("T", 0)
+        least = store.reads.min_offset("T", 0)
         assert 0 < least < 30
         yield cluster, least
 

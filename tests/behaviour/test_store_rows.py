@@ -93,7 +93,7 @@ def text(body: bytes = b"hello", topic: str = "T", **fields: Any) -> StoredMessa
 
 def bodies(store: MessageStore) -> list[bytes]:
     """All of queue 0 of T, read from the log."""
-    found = store.get_message("T", 0, 0, 1000)
+    found = store.reads.get_message("T", 0, 0, 1000)
     data, read = b"".join(found.records), []
     while data:
         size = int.from_bytes(data[:4], "big")
@@ -135,13 +135,13 @@ async def test_the_queue_is_written_after_the_log_by_the_dispatcher(tmp_path: Pa
     dispatch: Callable[[StoredBatch], None] = store.queue_dispatcher.dispatch
 
     def watched(batch: StoredBatch) -> None:
-        seen.append((store.commit_log.max_offset, store.max_offset("T", 0)))
+        seen.append((store.commit_log.max_offset, store.reads.max_offset("T", 0)))
         dispatch(batch)
 
     store.queue_dispatcher.dispatch = watched  # type: ignore[method-assign]
     [put] = store.put_messages([text()])
     assert seen == [(put.size, 0)], "the record lies in the log, and no queue knows of it"
-    assert store.max_offset("T", 0) == 1
+    assert store.reads.max_offset("T", 0) == 1
     store.close_files()
 
 
@@ -161,11 +161,11 @@ async def test_a_message_in_the_log_is_no_message_for_consumers_yet(tmp_path: Pa
     assert put.status is PutStatus.PUT_OK
     assert store.commit_log.max_offset == put.size
     store.when_flushed(put.size, lambda status: None)
-    assert store.max_offset("T", 0) == 0
+    assert store.reads.max_offset("T", 0) == 0
     assert bodies(store) == []
     assert arrived == []
     disk.worker.run_all()
-    assert store.max_offset("T", 0) == 1
+    assert store.reads.max_offset("T", 0) == 1
     assert bodies(store) == [b"hello"]
     assert arrived == [1]
     await store.close()

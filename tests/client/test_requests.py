@@ -70,9 +70,9 @@ async def test_a_reply_comes_to_whoever_asked(tmp_path: Path, encoding: str, sma
             correlation = message.properties[names.CORRELATION_ID]
             assert reply.properties[names.CORRELATION_ID] == correlation
             assert message.properties[names.MESSAGE_TTL] == "3000"
-            stores = [broker.store for broker in cluster.brokers.values()]
+            reads = [broker.store.reads for broker in cluster.brokers.values()]
             await eventually(
-                lambda: sum(s.max_offset("DefaultCluster_REPLY_TOPIC", 0) for s in stores) == 1,
+                lambda: sum(r.max_offset("DefaultCluster_REPLY_TOPIC", 0) for r in reads) == 1,
                 "the reply is stored",
             )
 
@@ -150,7 +150,7 @@ async def test_a_reply_to_one_who_left_is_stored_and_told_to_the_replier(tmp_pat
                 await cluster.until(lambda: answering.errors, "the replier is told")
         assert "not found" in str(answering.errors[0])
         broker = cluster.brokers["a"]  # each try stores it, whatever became of the push
-        assert broker.store.max_offset("DefaultCluster_REPLY_TOPIC", 0) >= 1
+        assert broker.store.reads.max_offset("DefaultCluster_REPLY_TOPIC", 0) >= 1
 
 
 async def test_what_was_no_request_cannot_be_replied_to(tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def reader(nameserver: str, got: Collected) -> PushConsumer:
 
 
 def has_all(broker: Broker) -> bool:
-    return broker.store.max_offset(TOPIC, 0) == COUNT
+    return broker.store.reads.max_offset(TOPIC, 0) == COUNT
 
 
 async def test_our_slave_acts_for_a_real_master_at_a_real_name_server(tmp_path: Path) -> None:

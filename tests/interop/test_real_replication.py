@@ -84,8 +84,8 @@ async def test_our_slave_follows_a_real_master(tmp_path: Path) -> None:  # behav
             await send(real.namesrv_addr, "Large", 40, "--size", 6000)
             await eventually(
                 lambda: (
-                    slave.store.max_offset("Large", 0) > 0
-                    and sum(slave.store.max_offset("Large", n) for n in range(16)) == 40
+                    slave.store.reads.max_offset("Large", 0) > 0
+                    and sum(slave.store.reads.max_offset("Large", n) for n in range(16)) == 40
                 ),
                 "its queues have every message",
                 limit_s=120,
@@ -93,6 +93,6 @@ async def test_our_slave_follows_a_real_master(tmp_path: Path) -> None:  # behav
             await eventually(
                 lambda: log_in(tmp_path / "ours") == log_in(real.store_dir), "the logs are equal"
             )
-            assert sum(slave.store.max_offset("Plain", n) for n in range(16)) == 300
+            assert sum(slave.store.reads.max_offset("Plain", n) for n in range(16)) == 300
     finally:
         await asyncio.to_thread(real.stop)

@@ -330,7 +330,7 @@ class BrokerRig:
         """All messages of a queue, straight from the store."""
         messages: list[MessageExt] = []
         while True:
-            found = self.broker.store.get_message(topic, queue_id, len(messages), 10_000)
+            found = self.broker.store.reads.get_message(topic, queue_id, len(messages), 10_000)
             if not found.count:
                 return messages
             messages += decode_records(b"".join(found.records))

@@ -150,9 +150,9 @@ def serve(root: Path) -> Served:
 
 def read_all(store: MessageStore, bodies: dict[Place, bytes]) -> None:
     """Pull every queue from its first message to its last, as consumers do."""
-    for topic, queue in list(store.queues()):
-        offset = store.min_offset(topic, queue)
-        while (result := store.get_message(topic, queue, offset, 32)).status not in (
+    for topic, queue in list(store.reads.queues()):
+        offset = store.reads.min_offset(topic, queue)
+        while (result := store.reads.get_message(topic, queue, offset, 32)).status not in (
             GetStatus.OFFSET_OVERFLOW_ONE,
             GetStatus.OFFSET_OVERFLOW_BADLY,
             GetStatus.NO_MESSAGE_IN_QUEUE,

@@ -98,7 +98,7 @@ class Life:
         self.calls += 1
         if self.store is not None:
             for queue in (0, 1):
-                end = self.store.max_offset("T", queue)
+                end = self.store.reads.max_offset("T", queue)
                 self.visible[queue] = max(self.visible.get(queue, 0), end)
         name = f"{self.calls}: {operation} {path.removeprefix(self.disk.root)}"
         self.cuts.append(
@@ -188,7 +188,7 @@ def body_of(number: int, size: int) -> bytes:
 
 async def _commit(life: Life, store: MessageStore, file: JsonFile) -> None:
     """As a broker does: consumers commit what they saw, and 5 s later it is saved."""
-    offsets = {queue: store.max_offset("T", queue) for queue in (0, 1)}
+    offsets = {queue: store.reads.max_offset("T", queue) for queue in (0, 1)}
     table = ConsumerOffsetTable(offset_table={f"T@{GROUP}": offsets})
     await file.save(msgspec.to_builtins(table))
     life.saved = offsets
@@ -225,7 +225,7 @@ def judge_cut(cut: Cut, chosen: frozenset[LooseEnd], root: Path, mode: FlushDisk
         if lost:
             raise Verdict(f"acknowledged and lost: {lost}")
         for queue, end in cut.visible.items():
-            if store.max_offset("T", queue) < end:
+            if store.reads.max_offset("T", queue) < end:
                 raise Verdict(f"queue {queue} was seen up to {end}")
     else:
         _test_window(cut, lost)
@@ -256,11 +256,11 @@ def _test_offsets(cut: Cut, store: MessageStore, root: Path, mode: FlushDiskType
         offsets.load(msgspec.convert(value, ConsumerOffsetTable, strict=False))
     elif cut.saved:
         raise Verdict("saved offsets are gone")
-    fallen = offsets.clamp(store.max_offset)
+    fallen = offsets.clamp(store.reads.max_offset)
     if fallen and mode is FlushDiskType.SYNC_FLUSH:
         raise Verdict(f"offsets beyond their queue: {fallen}")
     for queue, saved in cut.saved.items():
         found = offsets.query(GROUP, "T", queue)
-        end = store.max_offset("T", queue)
+        end = store.reads.max_offset("T", queue)
         if found is None or not min(saved, end) <= found <= end:
             raise Verdict(f"offset of queue {queue} is {found}, saved was {saved} of {end}")

@@ -106,10 +106,10 @@ def mixed(
 def pulled(store: MessageStore) -> list[MessageExt]:
     """Every message of every queue as a consumer would get it, in the log's order."""
     found: list[MessageExt] = []
-    for topic, queue_id in store.queues():
-        at = store.min_offset(topic, queue_id)
-        while at < store.max_offset(topic, queue_id):
-            result = store.get_message(topic, queue_id, at, 32, max_bytes=1 << 20)
+    for topic, queue_id in store.reads.queues():
+        at = store.reads.min_offset(topic, queue_id)
+        while at < store.reads.max_offset(topic, queue_id):
+            result = store.reads.get_message(topic, queue_id, at, 32, max_bytes=1 << 20)
             for view in result.records:
                 found += decode_records(bytes(view))
             assert result.next_begin_offset > at

@@ -221,7 +221,7 @@ def judge(
     told = Told.of(lines)
     store = open_store(root, SoundDisk(), ManualClock(START_MS + 3_600_000), mode)
     served: dict[tuple[int, int], int] = {}
-    for topic, queue in list(store.queues()):
+    for topic, queue in list(store.reads.queues()):
         for offset, body in messages_of(store, topic, queue):
             number = int(body.split(b".", 1)[0])
             if body != body_of(number) or (topic == "T" and number not in told.sent):
@@ -230,7 +230,7 @@ def judge(
                 served[queue, offset] = number
     for place, number in told.acknowledged.items():
         if served.get(place) != number:
-            gone = place[1] < store.min_offset("T", place[0])
+            gone = place[1] < store.reads.min_offset("T", place[0])
             if not (gone and told.cleaned):
                 raise Verdict(f"message {number} is not at {place} but {served.get(place)}")
     for queue in (0, 1):
@@ -255,9 +255,9 @@ def judge(
 
 def messages_of(store: MessageStore, topic: str, queue: int) -> Iterable[tuple[int, bytes]]:
     """(offset, body) of all that a consumer gets."""
-    offset = store.min_offset(topic, queue)
-    while offset < store.max_offset(topic, queue):
-        result = store.get_message(topic, queue, offset, 32)
+    offset = store.reads.min_offset(topic, queue)
+    while offset < store.reads.max_offset(topic, queue):
+        result = store.reads.get_message(topic, queue, offset, 32)
         for message in decode_records(b"".join(result.records)):
             yield message.queue_offset, bytes(message.raw_body)
         offset = result.next_begin_offset

@@ -59,10 +59,10 @@ def text_message(number: int, topic: str = "T", queues: int = 2) -> StoredMessag
 def contents(store: MessageStore) -> dict[tuple[str, int, int], bytes]:
     """(topic, queue, offset) -> body, as consumers get them."""
     found = {}
-    for topic, queue_id in store.queues():
-        offset = store.min_offset(topic, queue_id)
-        while offset < store.max_offset(topic, queue_id):
-            result = store.get_message(topic, queue_id, offset, 32)
+    for topic, queue_id in store.reads.queues():
+        offset = store.reads.min_offset(topic, queue_id)
+        while offset < store.reads.max_offset(topic, queue_id):
+            result = store.reads.get_message(topic, queue_id, offset, 32)
             assert result.next_begin_offset > offset, result
             for message in decode_records(b"".join(result.records)):
                 found[topic, queue_id, message.queue_offset] = bytes(message.raw_body)

@@ -378,9 +378,9 @@ class SimCluster:
             if machine.broker is None:
                 continue
             store = machine.broker.store
-            at, end = store.min_offset(topic, 0), store.max_offset(topic, 0)
+            at, end = store.reads.min_offset(topic, 0), store.reads.max_offset(topic, 0)
             while at < end:
-                got = store.get_message(topic, 0, at, 32)
+                got = store.reads.get_message(topic, 0, at, 32)
                 records = decode_records(b"".join(got.records))
                 keys += [bytes(record.body).decode() for record in records]
                 if not records:

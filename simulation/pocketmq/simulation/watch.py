@@ -141,7 +141,7 @@ class Watch(NetworkWatch):
         store = self._brokers[queue.broker_name].store
         if store is None:
             return None
-        found = store.get_message(queue.topic, queue.queue_id, offset, 1)
+        found = store.reads.get_message(queue.topic, queue.queue_id, offset, 1)
         records = decode_records(b"".join(found.records))
         if not records or records[0].queue_offset != offset:
             return None
@@ -168,17 +168,17 @@ class Watch(NetworkWatch):
             self._expired(machine.name, broker)
         if self._queue_starts.is_open:
             for queue in self._queue_starts.at(machine.name):
-                begins = broker.store.min_offset(queue.topic, queue.queue_id)
+                begins = broker.store.reads.min_offset(queue.topic, queue.queue_id)
                 self._queue_starts.begins_at(queue, begins, now)
 
     def _expired(self, name: str, broker: Broker) -> None:
-        for topic, queue_id in broker.store.queues():
+        for topic, queue_id in broker.store.reads.queues():
             queue = MessageQueue(topic, name, queue_id)
             least = self._least_left(broker, queue)
             if least:
                 self._trace.note("expired", name, topic, queue_id, least)
                 self._expired_to[queue] = least
-                begins = broker.store.min_offset(topic, queue_id)
+                begins = broker.store.reads.min_offset(topic, queue_id)
                 self._queue_starts.expired(queue, begins, least, self._loop.time())
                 for ledger in self.ledgers:
                     ledger.expired(queue, least)
@@ -188,8 +188,8 @@ class Watch(NetworkWatch):
 
     def _least_left(self, broker: Broker, queue: MessageQueue) -> int:
         """The first offset with a message; a queue's own minimum follows that of its log later."""
-        least = broker.store.min_offset(queue.topic, queue.queue_id)
-        end = broker.store.max_offset(queue.topic, queue.queue_id)
+        least = broker.store.reads.min_offset(queue.topic, queue.queue_id)
+        end = broker.store.reads.max_offset(queue.topic, queue.queue_id)
         while least < end and self._key_at(queue, least) is None:
             least += 1
         return least
@@ -365,8 +365,10 @@ class Watch(NetworkWatch):
             for queue_id, offset in queues.items()
         }
         ends = {
-            MessageQueue(topic, machine.name, queue_id): broker.store.max_offset(topic, queue_id)
-            for topic, queue_id in broker.store.queues()
+            MessageQueue(topic, machine.name, queue_id): broker.store.reads.max_offset(
+                topic, queue_id
+            )
+            for topic, queue_id in broker.store.reads.queues()
         }
         for name, ledger in self.ledger_of.items():
             its = {key: offset for key, offset in offsets.items() if key[0] == name}

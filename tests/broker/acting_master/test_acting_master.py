@@ -275,8 +275,8 @@ async def test_delayed_messages_wait_for_the_master_that_returns(rig: ReplicaRig
     await rig.stop("master")
     await rig.advance(20)
     assert slave.core.role.acts
-    assert slave.store.max_offset("orders", 0) == 5
+    assert slave.store.reads.max_offset("orders", 0) == 5
     master = await start_master(rig)
     await rig.advance(3)
-    assert master.store.max_offset("orders", 0) == 6
+    assert master.store.reads.max_offset("orders", 0) == 6
     await rig.same_logs()

@@ -121,7 +121,7 @@ async def test_entries_of_a_queue_are_told_as_they_lie_on_the_disk(
     assert body.queue_data is not None
     store = rig.broker.core.store
     assert [each.physic_offset for each in body.queue_data] == [
-        store.physical_offset("orders", 0, offset) for offset in (2, 3)
+        store.reads.physical_offset("orders", 0, offset) for offset in (2, 3)
     ]
     assert all(each.physic_size > 0 for each in body.queue_data)
     for queue_id, index, code in ((0, 7, 0), (9, 0, 1)):

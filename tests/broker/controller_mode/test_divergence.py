@@ -154,17 +154,17 @@ async def test_all_in_sync_have_a_message_before_it_is_acknowledged_and_seen(pai
     sent = await voice.send("orders", b"both")
     assert sent.queue_offset == 0
     assert b"both" in log_of(b.store)
-    assert a.store.max_offset("orders", 0) == 1
+    assert a.store.reads.max_offset("orders", 0) == 1
     link = b.subjects.replication.client.connection
     assert link is not None
     assert link._transport is not None
     link._transport.pause_reading()
     await voice.try_send("orders", b"waits for nobody", properties={"WAIT": "false"})
     await rig.advance(1)
-    assert a.store.max_offset("orders", 0) == 1, "consumers do not see what b lacks"
+    assert a.store.reads.max_offset("orders", 0) == 1, "consumers do not see what b lacks"
     link._transport.resume_reading()
     await rig.advance(2)
-    assert a.store.max_offset("orders", 0) == 2
+    assert a.store.reads.max_offset("orders", 0) == 2
 
 
 async def test_a_replica_whose_disk_was_wiped_begins_anew_under_another_id(

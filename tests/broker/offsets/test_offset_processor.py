@@ -89,7 +89,7 @@ async def test_a_queue_that_has_lost_its_beginning_is_22(  # B-34.3, B-34.4
     rig: BrokerRig, voice: Voice
 ) -> None:
     await voice.send()
-    rig.broker.store.min_offset = lambda _topic, _queue_id: 1  # type: ignore[method-assign]
+    rig.broker.store.reads.min_offset = lambda _topic, _queue_id: 1  # type: ignore[method-assign]
     assert await voice.committed() is None
 
 

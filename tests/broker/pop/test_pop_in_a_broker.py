@@ -249,7 +249,7 @@ async def test_a_check_point_is_stored_as_a_send_with_a_delivery_time(
 ) -> None:  # K-70, T-105
     await fill(voice, 1, queues=1)
     await pop(voice, invisible_time=10_500)
-    found = rig.broker.store.get_message(TIMER_TOPIC, 0, 0, 1)
+    found = rig.broker.store.reads.get_message(TIMER_TOPIC, 0, 0, 1)
     [record] = decode_records(b"".join(found.records))
     now_ms = rig.clock.time_ms()
     texts = {

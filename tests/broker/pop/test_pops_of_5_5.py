@@ -127,7 +127,9 @@ async def test_a_notification_counts_what_its_expression_chooses(
         assert await has_message("b", "TAG") is not knows
         assert await has_message("number = 3", "SQL92")
         assert await has_message("number = 4", "SQL92") is not knows
-        [stored] = decode_records(b"".join(rig.broker.store.get_message("orders", 0, 0, 1).records))
+        [stored] = decode_records(
+            b"".join(rig.broker.store.reads.get_message("orders", 0, 0, 1).records)
+        )
         assert stored.body == b"m"
         setting = b"useMessageFilterForNotification=false"
         assert (await voice.ask(UpdateBrokerConfigRequestHeader(), setting)).code == 0

@@ -268,7 +268,7 @@ async def test_a_pulled_body_has_the_records_byte_for_byte(rig: BrokerRig, voice
     for n in range(3):
         await voice.send(body=b"%d" % n)
     reply = await voice.ask(pull_header())
-    found = rig.broker.store.get_message("orders", 0, 0, 32)
+    found = rig.broker.store.reads.get_message("orders", 0, 0, 32)
     assert bytes(reply.body_view) == b"".join(found.records)
     assert [m.queue_offset for m in decode_records(reply.body_view)] == [0, 1, 2]
 

@@ -57,7 +57,9 @@ async def test_a_slave_gets_the_masters_log_byte_by_byte(
         await voice.send("orders", b"message %d" % n * 20)
     await rig.same_logs()
     assert log_of(slave.store) == log_of(master.store)
-    assert slave.store.max_offset("orders", 0) == master.store.max_offset("orders", 0) > 0
+    assert (
+        slave.store.reads.max_offset("orders", 0) == master.store.reads.max_offset("orders", 0) > 0
+    )
     (connection,) = master.subjects.replication.slaves.connections
     await eventually(
         lambda: connection.link.acked == master.store.commit_log.max_offset, "all is acknowledged"
@@ -154,7 +156,7 @@ async def test_progress_of_transaction_checks_waits_for_the_slave(rig: ReplicaRi
 
     await rig.advance(50)
     await sending
-    assert master.store.max_offset(HALF_TOPIC, 0) > 1, "it was stored again, to be asked for"
+    assert master.store.reads.max_offset(HALF_TOPIC, 0) > 1, "it was stored again, to be asked for"
     assert noted() == 0
     await rig.start("slave", broker_role=SLAVE, broker_id=1)
     await rig.same_logs()
@@ -185,7 +187,7 @@ async def test_4_9_says_at_once_that_no_slave_is_there(tmp_path: Path) -> None: 
         master = await rig.start("master", broker_role=BrokerRole.SYNC_MASTER)
         reply = await (await rig.voice(master)).try_send("orders", b"x")
         assert reply.code == ResponseCode.SLAVE_NOT_AVAILABLE
-        assert master.store.max_offset("orders", 0) == 1, "it is stored all the same"
+        assert master.store.reads.max_offset("orders", 0) == 1, "it is stored all the same"
 
 
 async def test_a_slave_of_another_cluster_is_refused_and_keeps_its_log(rig: ReplicaRig) -> None:
@@ -293,7 +295,9 @@ async def test_services_of_a_master_do_not_run_on_a_slave(rig: ReplicaRig) -> No
     await rig.same_logs()
     await rig.advance(5)
     await rig.same_logs()
-    assert master.store.max_offset("orders", 0) == slave.store.max_offset("orders", 0) == 1
+    assert (
+        master.store.reads.max_offset("orders", 0) == slave.store.reads.max_offset("orders", 0) == 1
+    )
     assert slave.subjects.delays.schedule.runs == 0
 
 

@@ -98,10 +98,10 @@ async def test_a_timer_message_is_delivered_once_when_the_slave_takes_over(tmp_p
         slave = await rig.start("slave", broker_role=SLAVE, broker_id=1)
         await rig.advance(20)
         await rig.same_logs()
-        assert slave.store.max_offset("orders", 0) == 1
+        assert slave.store.reads.max_offset("orders", 0) == 1
         await rig.stop("master")
         await slave.subjects.replication.roles.become_master(epoch=1)
         await rig.advance(10)
-        assert slave.store.max_offset("orders", 0) == 1, "what was delivered stays so"
+        assert slave.store.reads.max_offset("orders", 0) == 1, "what was delivered stays so"
         await rig.advance(120)
-        assert slave.store.max_offset("orders", 0) == 2
+        assert slave.store.reads.max_offset("orders", 0) == 2

@@ -18,7 +18,7 @@ LARGE = {"max_hash_slot_num": 500, "max_index_num": 5_000, "mapped_file_size_com
 
 
 def put(store: MessageStore, message: Message, count: int, body: bytes = b"") -> None:
-    known = store.max_offset("T", 0)
+    known = store.reads.max_offset("T", 0)
     for number in range(known, known + count):
         results = store.put_messages([message(body, uniq_key=f"{number:032X}")])
         assert results[0].status is PutStatus.PUT_OK

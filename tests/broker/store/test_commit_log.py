@@ -71,7 +71,7 @@ def test_independent_messages_may_part_at_a_file_end(open_store: Make, message: 
     puts = store.put_messages([message(b"%d" % (n % 10) * 600) for n in range(12)])
     assert [put.queue_offset for put in puts] == list(range(12))
     assert len({put.physical_offset // 4096 for put in puts}) == 3
-    assert store.get_message("T", 0, 0, 32).count == 12
+    assert store.reads.get_message("T", 0, 0, 32).count == 12
 
 
 @pytest.mark.parametrize("store_host", [HOST, V6], ids=["ipv4", "ipv6"])
@@ -122,7 +122,7 @@ def test_a_batch_with_one_message_too_long_is_refused_whole(
         (message(b"x", properties=b"p" * 32768), PutStatus.PROPERTIES_SIZE_EXCEEDED),
     ]:
         assert store.put_batch(batch_of([message(b"a"), bad])).status is status
-    assert store.max_offset("T", 0) == store.commit_log.max_offset == 0
+    assert store.reads.max_offset("T", 0) == store.commit_log.max_offset == 0
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_half_messages_and_rollbacks_take_no_place_in_their_queue(  # S-13, S-22
     ]
     puts = store.put_messages([message(b"%d" % n, sys_flag=kind) for n, kind in enumerate(kinds)])
     assert [put.queue_offset for put in puts] == [0, 0, 0, 1]
-    assert store.max_offset("T", 0) == 2
+    assert store.reads.max_offset("T", 0) == 2
 
 
 def test_ipv6_hosts_are_told_by_the_record(open_store: Make, message: Message) -> None:
@@ -166,7 +166,7 @@ def test_ipv6_hosts_are_told_by_the_record(open_store: Make, message: Message) -
     put = store.put_messages([message(b"v6", born_host=V6)])[0]
     record = decode_record(store.lookup(put.physical_offset) or b"")
     assert record.sys_flag & MessageSysFlag.BORN_HOST_V6
-    assert store.store_time("T", 0, 0) == 1_700_000_000_000
+    assert store.reads.store_time("T", 0, 0) == 1_700_000_000_000
 
 
 def test_what_a_full_disk_refused_leaves_no_gap_in_the_queue(  # S-12

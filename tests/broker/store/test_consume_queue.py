@@ -11,7 +11,12 @@ import pytest
 
 from pocketmq.broker.store.disk.disk import OsDisk
 from pocketmq.broker.store.queues import consume_queue
-from pocketmq.broker.store.queues.consume_queue import ENTRY, FILLER, ConsumeQueue, ConsumeQueues
+from pocketmq.broker.store.queues.consume_queue import (
+    ENTRY,
+    FILLER,
+    ConsumeQueue,
+    ConsumeQueues,
+)
 from pocketmq.broker.store.recovery.queue_recovery import correct_min_offset
 from pocketmq.protocol.messages.subscription import tags_code
 

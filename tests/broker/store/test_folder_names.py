@@ -32,8 +32,8 @@ def test_a_message_for_such_a_topic_is_refused_alone(
     results = [result.status for result in store.put_messages(messages)]
     assert results == [PutStatus.PUT_OK, PutStatus.MESSAGE_ILLEGAL, PutStatus.PUT_OK]
     assert store.put_batch(batch_of(messages[1:])).status is PutStatus.MESSAGE_ILLEGAL
-    assert store.max_offset("T", 0) == 2
-    assert list(store.queues()) == [("T", 0)]
+    assert store.reads.max_offset("T", 0) == 2
+    assert list(store.reads.queues()) == [("T", 0)]
     with pytest.raises(IllegalPathError):
         store.delete_topic(topic)
     assert os.listdir(tmp_path) == ["store"]

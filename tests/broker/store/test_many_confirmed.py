@@ -47,7 +47,7 @@ async def test_other_work_goes_on_while_they_become_visible(
     monkeypatch.setattr(store.queue_dispatcher, "dispatch", counted)
     store.start()
     store.confirm(store.commit_log.max_offset)
-    await eventually(lambda: store.max_offset("T", 0) == COUNT, "all are visible")
+    await eventually(lambda: store.reads.max_offset("T", 0) == COUNT, "all are visible")
     assert sum(shown) == COUNT
     assert max(shown) < SHOWN_AT_ONCE + TOGETHER
     await store.close()
@@ -58,12 +58,12 @@ async def test_what_comes_meanwhile_is_seen_behind_them(
 ) -> None:
     store.start()
     store.confirm(None)  # nobody waits for replicas any more
-    before = store.max_offset("T", 0)
+    before = store.reads.max_offset("T", 0)
     [result] = store.put_messages([message(b"new")])
     assert (result.status, result.queue_offset) == (PutStatus.PUT_OK, COUNT)
-    assert before == store.max_offset("T", 0) < COUNT
-    await eventually(lambda: store.max_offset("T", 0) == COUNT + 1, "all are visible")
-    bodies = [store.get_message("T", 0, at, 1).records[0] for at in (0, COUNT - 1, COUNT)]
+    assert before == store.reads.max_offset("T", 0) < COUNT
+    await eventually(lambda: store.reads.max_offset("T", 0) == COUNT + 1, "all are visible")
+    bodies = [store.reads.get_message("T", 0, at, 1).records[0] for at in (0, COUNT - 1, COUNT)]
     assert [b"hidden" in bytes(body) for body in bodies] == [True, True, False]
     await store.close()
 
@@ -73,7 +73,7 @@ async def test_a_store_that_is_closed_meanwhile_has_shown_all(
 ) -> None:
     store.start()
     store.confirm(None)
-    assert store.max_offset("T", 0) < COUNT
+    assert store.reads.max_offset("T", 0) < COUNT
     await store.close()
     again = open_store(disk=SteppedDisk(), store_path_root_dir=str(tmp_path))
-    assert again.max_offset("T", 0) == COUNT
+    assert again.reads.max_offset("T", 0) == COUNT

@@ -21,7 +21,7 @@ def bodies(
     """Everything from `offset` to the queue's end, pull by pull."""
     found: list[bytes] = []
     while True:
-        result = store.get_message(topic, queue_id, offset, 32)
+        result = store.reads.get_message(topic, queue_id, offset, 32)
         if result.status is not GetStatus.FOUND:
             return found
         joined = b"".join(result.records)
@@ -40,13 +40,13 @@ def test_what_was_put_is_got_in_order(open_store: Make, message: Message) -> Non
     assert [r.status for r in results] == [PutStatus.PUT_OK] * 10
     assert [r.queue_offset for r in results] == list(range(10))
     assert bodies(store) == [b"%d" % n for n in range(10)]
-    assert (store.min_offset("T", 0), store.max_offset("T", 0)) == (0, 10)
+    assert (store.reads.min_offset("T", 0), store.reads.max_offset("T", 0)) == (0, 10)
 
 
 def test_records_back_to_back_come_as_one_view(open_store: Make, message: Message) -> None:
     store = open_store()
     store.put_messages([message(b"a"), message(b"b"), message(b"x", "U"), message(b"c")])
-    result = store.get_message("T", 0, 0, 32)
+    result = store.reads.get_message("T", 0, 0, 32)
     assert (len(result.records), result.count) == (2, 3)
 
 

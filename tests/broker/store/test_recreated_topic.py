@@ -48,7 +48,7 @@ def put(store: MessageStore, numbers: range, topic: str = "T") -> None:
 def contents(store: MessageStore) -> dict[tuple[str, int, int], bytes]:
     return {
         (topic, queue, offset): body
-        for topic, queue in store.queues()
+        for topic, queue in store.reads.queues()
         for offset, body in messages_of(store, topic, queue)
     }
 

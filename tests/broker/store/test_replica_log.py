@@ -51,12 +51,12 @@ def is_blank_head(view: memoryview, at: int) -> bool:
 
 def queues_of(store: MessageStore) -> dict[tuple[str, int], tuple[int, int, list[bytes]]]:
     found = {}
-    for topic, queue_id in store.queues():
-        low, high = store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)
+    for topic, queue_id in store.reads.queues():
+        low, high = store.reads.min_offset(topic, queue_id), store.reads.max_offset(topic, queue_id)
         bodies = [
             bytes(record)
             for offset in range(low, high)
-            for record in store.get_message(topic, queue_id, offset, 1).records
+            for record in store.reads.get_message(topic, queue_id, offset, 1).records
         ]
         found[topic, queue_id] = low, high, bodies
     return found
@@ -106,7 +106,7 @@ async def test_a_long_log_is_appended_first_and_dispatched_afterwards(
             behind = max(behind, slave.replica.undispatched_bytes)
     assert behind > 1024 * 1024  # queues did not hold the log up
     await dispatched(slave)
-    assert slave.max_offset("T", 0) == slave.max_offset("T", 1) == 1250
+    assert slave.reads.max_offset("T", 0) == slave.reads.max_offset("T", 1) == 1250
 
 
 async def test_an_empty_slave_may_begin_in_the_middle(
@@ -163,7 +163,7 @@ async def test_half_a_record_waits_and_is_cut_when_the_slave_is_promoted(
     slave.replica.follow()
     slave.replica.append(0, log_of(master)[: second.physical_offset + 80])
     await dispatched(slave, but_bytes=80)
-    assert slave.max_offset("T", 0) == 1
+    assert slave.reads.max_offset("T", 0) == 1
     assert slave.replica.undispatched_bytes == 80
     await slave.replica.lead()
     assert slave.commit_log.max_offset == first.size
@@ -345,7 +345,7 @@ async def test_a_cut_takes_queues_along_and_holds_after_a_crash(
     store.start()
     await store.flush()
     before = queues_of(store)
-    at = store.physical_offset("T1", 1, 10)
+    at = store.reads.physical_offset("T1", 1, 10)
     assert at is not None
     with pytest.raises(StoreFileError, match="no record begins at log offset"):
         await store.replica.truncate(at + 1)
@@ -380,7 +380,7 @@ async def test_a_cut_of_which_a_part_failed_is_made_before_anything_else(
         store.start()
         await store.flush()
         store.replica.follow()
-        at = store.physical_offset("T1", 1, 10)
+        at = store.reads.physical_offset("T1", 1, 10)
         assert at is not None
         _, rest = next(pieces(store, at, 4096))
         disk.steps.clear()
@@ -446,12 +446,12 @@ async def test_consumers_see_what_is_confirmed(
     store = open_store(disk=SteppedDisk())
     store.confirm(0)
     first, second = store.put_messages([message(b"a"), message(b"b")])
-    assert store.max_offset("T", 0) == 0
+    assert store.reads.max_offset("T", 0) == 0
     store.put_messages([message(b"c")])
     store.confirm(second.physical_offset + second.size)
-    assert store.max_offset("T", 0) == 2
+    assert store.reads.max_offset("T", 0) == 2
     store.confirm(None)
-    assert store.max_offset("T", 0) == 3
+    assert store.reads.max_offset("T", 0) == 3
     assert first.queue_offset == 0
 
 

@@ -132,7 +132,9 @@ def test_a_full_disk_takes_no_messages_until_it_has_space(  # B-163, B-166, faul
     cleaned(store, NOON)
     assert store.readiness.reasons == {DISK_FULL}
     assert store.put_messages([message(b"no")])[0].status is PutStatus.SERVICE_NOT_AVAILABLE
-    assert store.get_message("T", 1, store.min_offset("T", 1), 1).status is GetStatus.FOUND
+    assert (
+        store.reads.get_message("T", 1, store.reads.min_offset("T", 1), 1).status is GetStatus.FOUND
+    )
     disk.used = 0.5
     cleaned(store, NOON)
     assert store.put_messages([message(b"yes")])[0].status is PutStatus.PUT_OK
@@ -190,18 +192,18 @@ def test_a_queue_file_stays_while_its_last_record_does(  # S-73
         queue = store.consume_queues.get("T", 0)
         assert queue is not None
         assert [file.start // 20 for file in queue.files.files] == starts
-        assert store.min_offset("T", 0) == first
+        assert store.reads.min_offset("T", 0) == first
 
 
 def test_a_consumer_too_far_behind_is_sent_to_the_first_offset(store: MessageStore) -> None:  # S-74
-    view = store.get_message("T", 0, 0, 32)
+    view = store.reads.get_message("T", 0, 0, 32)
     body = b"".join(view.records)
     cleaned(store, FOUR_O_CLOCK + 72 * HOUR_MS)
     assert b"".join(view.records) == body, "a reader keeps what it holds"  # fault 55
-    result = store.get_message("T", 0, 0, 32)
+    result = store.reads.get_message("T", 0, 0, 32)
     assert result.status is GetStatus.OFFSET_TOO_SMALL
-    assert result.next_begin_offset == result.min_offset == store.min_offset("T", 0) > 0
-    assert store.get_message("T", 0, result.min_offset, 32).status is GetStatus.FOUND
+    assert result.next_begin_offset == result.min_offset == store.reads.min_offset("T", 0) > 0
+    assert store.reads.get_message("T", 0, result.min_offset, 32).status is GetStatus.FOUND
     assert store.lookup(0) is None
 
 
@@ -209,10 +211,12 @@ def test_a_store_opens_again_after_its_beginning_was_deleted(
     store: MessageStore, open_store: Make
 ) -> None:
     cleaned(store, FOUR_O_CLOCK + 72 * HOUR_MS)
-    bounds = [(store.min_offset("T", q), store.max_offset("T", q)) for q in (0, 1)]
+    bounds = [(store.reads.min_offset("T", q), store.reads.max_offset("T", q)) for q in (0, 1)]
     store.close_files()
     again = open_store(mapped_file_size_commit_log=4096)
-    assert [(again.min_offset("T", q), again.max_offset("T", q)) for q in (0, 1)] == bounds
+    assert [
+        (again.reads.min_offset("T", q), again.reads.max_offset("T", q)) for q in (0, 1)
+    ] == bounds
     os.unlink(os.path.join(again.root, "checkpoint"))
     again.close_files()
 
@@ -221,11 +225,13 @@ def test_the_queues_of_a_shortened_log_are_made_again_from_what_is_left(
     store: MessageStore, open_store: Make
 ) -> None:  # S-33
     cleaned(store, FOUR_O_CLOCK + 72 * HOUR_MS)
-    bounds = [(store.min_offset("T", q), store.max_offset("T", q)) for q in (0, 1)]
+    bounds = [(store.reads.min_offset("T", q), store.reads.max_offset("T", q)) for q in (0, 1)]
     store.close_files()
     store._opening._disk.remove_directory(store.consume_queues.directory)
     again = open_store(mapped_file_size_commit_log=4096)
-    assert [(again.min_offset("T", q), again.max_offset("T", q)) for q in (0, 1)] == bounds
+    assert [
+        (again.reads.min_offset("T", q), again.reads.max_offset("T", q)) for q in (0, 1)
+    ] == bounds
 
 
 async def test_rounds_come_every_ten_seconds(  # S-70
@@ -281,7 +287,7 @@ async def test_others_are_served_while_a_file_is_deleted(
         assert logs(store) == len(paths) - gone
         [result] = store.put_messages([message(b"meanwhile")])
         assert result.status is PutStatus.PUT_OK
-        first = store.get_message("T", 0, store.min_offset("T", 0), 1)
+        first = store.reads.get_message("T", 0, store.reads.min_offset("T", 0), 1)
         assert first.status is GetStatus.FOUND
         held.work()
     await service.stop()
@@ -315,7 +321,7 @@ async def test_a_file_that_could_not_be_deleted_is_deleted_in_the_next_round(
         await clock.move_to(clock.time_ms() + 1)
     assert present(refused), "it is still on the disk"
     assert [line for line in lines if line["log_level"] == "error"]
-    first = store.get_message("T", 0, store.min_offset("T", 0), 1)
+    first = store.reads.get_message("T", 0, store.reads.min_offset("T", 0), 1)
     assert first.status is GetStatus.FOUND
     for _ in range(2):
         monkeypatch.setattr(disk, "used", 0.86)
@@ -328,7 +334,9 @@ async def test_a_file_that_could_not_be_deleted_is_deleted_in_the_next_round(
     await service.stop()
     store.close_files()
     again = open_store(disk=RoomyDisk(), mapped_file_size_commit_log=4096)
-    assert again.get_message("T", 0, again.min_offset("T", 0), 1).status is GetStatus.FOUND
+    assert (
+        again.reads.get_message("T", 0, again.reads.min_offset("T", 0), 1).status is GetStatus.FOUND
+    )
 
 
 def present(paths: list[str]) -> list[str]:

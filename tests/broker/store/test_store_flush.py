@@ -98,12 +98,12 @@ async def test_a_message_is_invisible_until_a_power_cut_could_not_take_it(  # fa
     store.start()
     put = store.put_messages([message(b"a")])[0]
     store.when_flushed(end_of(store), lambda status: None)
-    assert store.get_message("T", 0, 0, 32).status is GetStatus.NO_MESSAGE_IN_QUEUE
-    assert store.max_offset("T", 0) == 0
+    assert store.reads.get_message("T", 0, 0, 32).status is GetStatus.NO_MESSAGE_IN_QUEUE
+    assert store.reads.max_offset("T", 0) == 0
     assert store.lookup(put.physical_offset) is None
     assert arrived == []
     disk.log_worker.run_next()
-    assert store.get_message("T", 0, 0, 32).status is GetStatus.FOUND
+    assert store.reads.get_message("T", 0, 0, 32).status is GetStatus.FOUND
     assert store.lookup(put.physical_offset) is not None
     assert arrived == [1]
     await store.close()
@@ -124,7 +124,7 @@ async def test_a_flush_that_takes_too_long_is_a_timeout_and_not_a_hang(  # fault
     assert answers == [PutStatus.FLUSH_DISK_TIMEOUT]
     disk.log_worker.run_next()
     assert answers == [PutStatus.FLUSH_DISK_TIMEOUT]
-    assert store.max_offset("T", 0) == 1
+    assert store.reads.max_offset("T", 0) == 1
     await store.close()
 
 
@@ -165,7 +165,7 @@ async def test_a_message_that_nobody_waits_for_is_flushed_all_the_same(
     store = open_store(disk=SteppedDisk(), flush_disk_type=SYNC)
     store.start()
     store.put_messages([message(b"a", wait_store_ok=False)])
-    assert store.max_offset("T", 0) == 1
+    assert store.reads.max_offset("T", 0) == 1
     await store.close()
 
 
@@ -192,7 +192,7 @@ async def test_a_store_with_threads_answers_on_the_loop(open_store: Make, messag
         store.put_messages([message(b"%d" % number)])
     store.when_flushed(end_of(store), answered.set_result)
     assert await answered is PutStatus.PUT_OK
-    assert store.max_offset("T", 0) == 50
+    assert store.reads.max_offset("T", 0) == 50
     await store.close()
     assert not has_abort_file(store)
 
@@ -228,8 +228,8 @@ async def test_a_full_disk_refuses_messages_and_takes_them_again(  # fault 15
         results = store.put_messages([message(b"%d" % number * 300), message(b"two")])
         refused += [r for r in results if r.status is PutStatus.SERVICE_NOT_AVAILABLE]
     assert refused
-    before = store.max_offset("T", 0)
-    assert store.get_message("T", 0, 0, 1).status is GetStatus.FOUND
+    before = store.reads.max_offset("T", 0)
+    assert store.reads.get_message("T", 0, 0, 1).status is GetStatus.FOUND
     full = False
     again = store.put_messages([message(b"after")])[0]
     assert (again.status, again.queue_offset) == (PutStatus.PUT_OK, before)
@@ -252,13 +252,13 @@ async def test_a_queue_that_cannot_be_written_catches_up(  # S-35
     assert store.put_messages([message(b"a"), message(b"b", "U")])[0].status is PutStatus.PUT_OK
     assert BEHIND in store.readiness.reasons
     assert store.put_messages([message(b"c")])[0].status is PutStatus.SERVICE_NOT_AVAILABLE
-    assert store.max_offset("T", 0) == 0
+    assert store.reads.max_offset("T", 0) == 0
     await clock.move_to(clock.time_ms() + 1000)
     assert BEHIND in store.readiness.reasons
     full = False
     await clock.move_to(clock.time_ms() + 1000)
     assert store.is_writeable
-    assert (store.max_offset("T", 0), store.max_offset("U", 0)) == (1, 1)
+    assert (store.reads.max_offset("T", 0), store.reads.max_offset("U", 0)) == (1, 1)
     assert store.put_messages([message(b"c")])[0].queue_offset == 1
     await store.close()
 
@@ -290,7 +290,7 @@ async def test_a_sync_failure_is_survived_by_writing_the_bytes_again(  # fault 1
     await clock.move_to(clock.time_ms() + 1000)
     assert store.is_writeable
     assert [step[0] for step in disk.steps if "commitlog/" in step[1]][:2] == ["sync", "verify"]
-    assert store.max_offset("T", 0) == 2
+    assert store.reads.max_offset("T", 0) == 2
     store.put_messages([message(b"c")])
     store.when_flushed(end_of(store), answers.append)
     assert answers[-1] is PutStatus.PUT_OK
@@ -530,7 +530,7 @@ def test_catching_up_shows_nothing_that_replicas_have_not(  # H-144
         store.confirm(results[5].physical_offset + 1)
     store._dispatch._catch_up()
     assert BEHIND not in store.readiness.reasons
-    assert store.max_offset("T", 0) == 5
+    assert store.reads.max_offset("T", 0) == 5
     arrived.clear()
     store.confirm(end_of(store))
-    assert (store.max_offset("T", 0), arrived) == (10, [6, 7, 8, 9, 10])
+    assert (store.reads.max_offset("T", 0), arrived) == (10, [6, 7, 8, 9, 10])

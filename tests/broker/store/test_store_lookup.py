@@ -93,13 +93,13 @@ def test_a_pull_outside_the_queue_is_told_where_to_go(  # B-59
 
 def test_an_unknown_queue_has_no_bounds(open_store: Make) -> None:  # S-36, S-42
     store = open_store()
-    result = store.get_message("nothing", 3, 5, 32)
+    result = store.reads.get_message("nothing", 3, 5, 32)
     assert result.status is GetStatus.NO_MATCHED_LOGIC_QUEUE
     assert (result.next_begin_offset, result.min_offset, result.max_offset) == (0, 0, 0)
-    assert (store.min_offset("nothing", 3), store.max_offset("nothing", 3)) == (0, 0)
-    assert store.offset_by_time("nothing", 3, 5) == 0
-    assert store.earliest_store_time("nothing", 3) == -1
-    assert list(store.queues()) == []
+    assert (store.reads.min_offset("nothing", 3), store.reads.max_offset("nothing", 3)) == (0, 0)
+    assert store.reads.offset_by_time("nothing", 3, 5) == 0
+    assert store.reads.earliest_store_time("nothing", 3) == -1
+    assert list(store.reads.queues()) == []
 
 
 async def test_time_is_searched_in_the_stored_records(
@@ -110,21 +110,21 @@ async def test_time_is_searched_in_the_stored_records(
     for n in range(10):
         await clock.move_to(start + n * 1000)
         store.put_messages([message(b"%d" % n), message(b"other", "U")])
-    assert store.earliest_store_time("T", 0) == start
-    assert store.store_time("T", 0, 4) == start + 4000
-    assert store.store_time("T", 0, 10) == -1
-    assert store.offset_by_time("T", 0, start + 3500) == 4
-    assert store.offset_by_time("T", 0, start + 3500, Boundary.UPPER) == 3
-    assert store.offset_by_time("T", 0, start + 99_000) == 10
-    assert store.offset_by_time("T", 0, 0, Boundary.UPPER) == 0
+    assert store.reads.earliest_store_time("T", 0) == start
+    assert store.reads.store_time("T", 0, 4) == start + 4000
+    assert store.reads.store_time("T", 0, 10) == -1
+    assert store.reads.offset_by_time("T", 0, start + 3500) == 4
+    assert store.reads.offset_by_time("T", 0, start + 3500, Boundary.UPPER) == 3
+    assert store.reads.offset_by_time("T", 0, start + 99_000) == 10
+    assert store.reads.offset_by_time("T", 0, 0, Boundary.UPPER) == 0
 
 
 def test_a_filter_is_asked_before_a_record_is_touched(open_store: Make, message: Message) -> None:
     store = open_store()
     store.put_messages([message(b"%d" % n, tags_code=n % 3) for n in range(30)])
-    result = store.get_message("T", 0, 0, 32, accept=lambda code: code == 2)
+    result = store.reads.get_message("T", 0, 0, 32, accept=lambda code: code == 2)
     assert (result.count, result.next_begin_offset) == (10, 30)
-    nothing = store.get_message("T", 0, 5, 32, accept=lambda code: False)
+    nothing = store.reads.get_message("T", 0, 5, 32, accept=lambda code: False)
     assert (nothing.status, nothing.next_begin_offset) == (GetStatus.NO_MATCHED_MESSAGE, 30)
 
 
@@ -134,7 +134,7 @@ def test_eight_hundred_entries_are_looked_at_in_vain_and_no_more(  # B-61
     store = open_store(mapped_file_size_consume_queue=5000 * 20)
     for _ in range(20):
         store.put_messages([message(b"x") for _ in range(100)])
-    result = store.get_message("T", 0, 0, 32, accept=lambda code: False)
+    result = store.reads.get_message("T", 0, 0, 32, accept=lambda code: False)
     assert result.next_begin_offset == 801
 
 
@@ -143,11 +143,11 @@ def test_a_batch_ends_at_its_limits_but_holds_one_message(  # B-61
 ) -> None:
     store = open_store(mapped_file_size_commit_log=4 << 20)
     store.put_messages([message(b"x" * 10_000) for _ in range(60)])
-    assert store.get_message("T", 0, 0, 5).count == 5
-    assert store.get_message("T", 0, 0, 100).count == 262_144 // 10_092
-    assert store.get_message("T", 0, 0, 100, max_bytes=25_000).count == 2
-    assert store.get_message("T", 0, 0, 100, max_bytes=1).count == 1
-    assert not store.get_message("T", 0, 0, 5).suggest_pulling_from_slave
+    assert store.reads.get_message("T", 0, 0, 5).count == 5
+    assert store.reads.get_message("T", 0, 0, 100).count == 262_144 // 10_092
+    assert store.reads.get_message("T", 0, 0, 100, max_bytes=25_000).count == 2
+    assert store.reads.get_message("T", 0, 0, 100, max_bytes=1).count == 1
+    assert not store.reads.get_message("T", 0, 0, 5).suggest_pulling_from_slave
 
 
 def test_data_that_left_memory_comes_in_smaller_batches(  # B-61, B-62
@@ -155,19 +155,19 @@ def test_data_that_left_memory_comes_in_smaller_batches(  # B-61, B-62
 ) -> None:
     store = open_store()
     store.put_messages([message(b"%d" % n) for n in range(60)])
-    store._limits = LimitsNow(lambda: store.config, 2500)  # 40 % of it: 1000
-    result = store.get_message("T", 0, 0, 32)
+    store.reads._limits = LimitsNow(lambda: store.config, 2500)  # 40 % of it: 1000
+    result = store.reads.get_message("T", 0, 0, 32)
     assert result.count == 8
     assert result.suggest_pulling_from_slave
-    last = store.get_message("T", 0, 55, 32)
+    last = store.reads.get_message("T", 0, 55, 32)
     assert not last.suggest_pulling_from_slave
 
 
 def test_a_pull_reads_one_queue_file_per_call(open_store: Make, message: Message) -> None:
     store = open_store(mapped_file_size_consume_queue=10 * 20)
     store.put_messages([message(b"%d" % n) for n in range(25)])
-    assert store.get_message("T", 0, 7, 32).next_begin_offset == 10
-    assert store.get_message("T", 0, 10, 32).next_begin_offset == 20
+    assert store.reads.get_message("T", 0, 7, 32).next_begin_offset == 10
+    assert store.reads.get_message("T", 0, 10, 32).next_begin_offset == 20
 
 
 def test_delayed_messages_carry_their_delivery_time(open_store: Make, message: Message) -> None:

@@ -150,8 +150,8 @@ class StoreMachine(RuleBasedStateMachine):
             return
         for (topic, queue_id), held in self.model.items():
             found: list[bytes] = []
-            while len(found) < self.store.max_offset(topic, queue_id):
-                result = self.store.get_message(topic, queue_id, len(found), 32)
+            while len(found) < self.store.reads.max_offset(topic, queue_id):
+                result = self.store.reads.get_message(topic, queue_id, len(found), 32)
                 assert result.count, result
                 found += [m.body for m in decode_records(b"".join(result.records))]
             assert found == held

@@ -190,7 +190,7 @@ def test_bytes_behind_a_cut_never_come_back(memory_path: Path) -> None:
     (memory_path / "checkpoint").unlink()
     store = store_at(memory_path, disk)
     assert store.load().end == at + size
-    assert store.get_message("T", 1, 4, 1).status is GetStatus.OFFSET_OVERFLOW_ONE
+    assert store.reads.get_message("T", 1, 4, 1).status is GetStatus.OFFSET_OVERFLOW_ONE
     store.close_files()
 
 

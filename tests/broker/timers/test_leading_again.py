@@ -15,7 +15,7 @@ from pocketmq.protocol.messages.validation import TIMER_TOPIC
 def follow(rig: TimerRig) -> None:
     """Note that another master has taken in all there is, and delivered all that is due."""
     read_ms = rig.rules.floor(rig.clock.time_ms())
-    taken_in = rig.store.max_offset(TIMER_TOPIC, 0)
+    taken_in = rig.store.reads.max_offset(TIMER_TOPIC, 0)
     rig.timers.follow(Checkpoint(read_ms, 0, taken_in, taken_in, rig.files.checkpoint.version))
 
 

@@ -82,7 +82,7 @@ async def test_a_broker_killed_while_it_looks_for_them_loses_none(
 
         def kill() -> None:
             if sum(turns.reads) >= READ_AT_ONCE and not left.exists():
-                assert rig.store.max_offset("T", 0) == 0
+                assert rig.store.reads.max_offset("T", 0) == 0
                 shutil.copytree(running, left)
 
         turns.each = kill
@@ -108,7 +108,7 @@ async def test_a_clock_that_is_set_back_while_they_are_delivered_loses_nothing(
         turns = Turns(rig, monkeypatch)
 
         def set_back() -> None:
-            if rig.store.max_offset("T", 0):
+            if rig.store.reads.max_offset("T", 0):
                 turns.each = None
                 clock.set_back(20_000)
                 rig.send(b"for the same second", TIMER_DELIVER_MS=str(START_MS + DELAY_S * 1000))

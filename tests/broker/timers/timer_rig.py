@@ -117,8 +117,8 @@ class TimerRig:
         """Everything in queue 0 of a topic."""
         found: list[MessageExt] = []
         offset = 0
-        while offset < self.store.max_offset(topic, 0):
-            result = self.store.get_message(topic, 0, offset, 32)
+        while offset < self.store.reads.max_offset(topic, 0):
+            result = self.store.reads.get_message(topic, 0, offset, 32)
             found += decode_records(b"".join(result.records))
             offset = result.next_begin_offset
         return found

@@ -81,8 +81,8 @@ async def producer(rig: ReplicaRig, broker: Broker) -> Voice:
 def halves_of(broker: Broker) -> list[MessageExt]:
     store = broker.store
     found = []
-    for offset in range(store.max_offset(HALF_TOPIC, 0)):
-        found += decode_records(b"".join(store.get_message(HALF_TOPIC, 0, offset, 1).records))
+    for offset in range(store.reads.max_offset(HALF_TOPIC, 0)):
+        found += decode_records(b"".join(store.reads.get_message(HALF_TOPIC, 0, offset, 1).records))
     return found
 
 
@@ -114,10 +114,10 @@ async def test_an_open_half_message_is_stored_again_once_a_round_whoever_leads(
     rounds = 0
     for epoch in range(1, CHANGES + 1):
         voice = await producer(rig, leading)
-        before = leading.store.max_offset(HALF_TOPIC, 0)
+        before = leading.store.reads.max_offset(HALF_TOPIC, 0)
         await rig.advance(CHECK_S + TIMEOUT_S)
         rounds += 1
-        assert leading.store.max_offset(HALF_TOPIC, 0) - before == HALVES
+        assert leading.store.reads.max_offset(HALF_TOPIC, 0) - before == HALVES
         questions = Counter(key for _, key in asked(voice))
         if immunity_s is None:
             assert questions == {f"key-{n}": 1 for n in range(HALVES)}, "asked for as ever"
@@ -145,7 +145,7 @@ async def test_progress_that_went_back_brings_no_copies(rig: ReplicaRig) -> None
         await rig.advance(CHECK_S + TIMEOUT_S * (rounds == 1))
         await voice.heartbeat("127.0.0.1@1", producers=["writers"])
         assert len(asked(voice)) == HALVES
-        assert broker.store.max_offset(HALF_TOPIC, 0) == HALVES * (rounds + 1)
+        assert broker.store.reads.max_offset(HALF_TOPIC, 0) == HALVES * (rounds + 1)
         broker.offsets.commit(GROUP, HALF_TOPIC, 0, 0, rig.clock.time_ms())
 
 
@@ -194,11 +194,13 @@ async def test_a_transaction_that_was_asked_for_by_one_master_is_ended_at_anothe
     store = leading.store
     delivered = [
         record.body.decode()
-        for offset in range(store.max_offset("orders", 0))
-        for record in decode_records(b"".join(store.get_message("orders", 0, offset, 1).records))
+        for offset in range(store.reads.max_offset("orders", 0))
+        for record in decode_records(
+            b"".join(store.reads.get_message("orders", 0, offset, 1).records)
+        )
     ]
     assert sorted(delivered) == sorted(key for key, outcome in wanted.items() if outcome == 8)
-    before = store.max_offset(HALF_TOPIC, 0)
+    before = store.reads.max_offset(HALF_TOPIC, 0)
     for _ in range(4):
         voice = await producer(rig, leading)
         await rig.advance(CHECK_S)
@@ -213,5 +215,5 @@ async def test_a_transaction_that_was_asked_for_by_one_master_is_ended_at_anothe
             )
             assert (await voice.ask(end)).code == 0
         voice.channel.close()
-    assert store.max_offset(HALF_TOPIC, 0) - before <= HALVES, "asked for once more at most"
-    assert store.max_offset("orders", 0) == len(delivered)
+    assert store.reads.max_offset(HALF_TOPIC, 0) - before <= HALVES, "asked for once more at most"
+    assert store.reads.max_offset("orders", 0) == len(delivered)

@@ -86,7 +86,7 @@ async def test_half_messages_behind_it_are_asked_for(
     told = voice.told(RequestCode.CHECK_TRANSACTION_STATE)
     keys = [decode_record(each.body_view).properties.get("UNIQ_KEY") for each in told]
     assert keys.count("before") == keys.count("behind") == 2
-    assert rig.broker.store.max_offset(HALF_TOPIC, 0) <= 3 + 3 * 2
+    assert rig.broker.store.reads.max_offset(HALF_TOPIC, 0) <= 3 + 3 * 2
 
 
 @pytest.mark.parametrize("born_ms", [-(2**63), 0, START_MS + 10**10, 2**63 - 1])
@@ -143,7 +143,7 @@ async def test_to_end_it_takes_no_other_commit_of_that_turn_along(
     assert (await end(voice, sent, COMMIT)).code == ResponseCode.SUCCESS
     await first
     assert [m.body for m in await rig.queue("orders", 1)] == [b"behind"]
-    assert rig.broker.store.max_offset(SCHEDULE_TOPIC, 0) == 0
+    assert rig.broker.store.reads.max_offset(SCHEDULE_TOPIC, 0) == 0
 
 
 async def test_a_half_message_without_room_for_its_checks_is_given_up(
@@ -152,7 +152,7 @@ async def test_a_half_message_without_room_for_its_checks_is_given_up(
     # Any producer can send one: the number of checks is added when it is asked for.
     await voice.heartbeat(producers=["writers"])
     length = MAX_PROPERTIES_BYTES
-    while not rig.broker.store.max_offset(HALF_TOPIC, 0):
+    while not rig.broker.store.reads.max_offset(HALF_TOPIC, 0):
         length -= 10
         await try_half(rig, voice, "x" * length)
     await send_half(rig, voice, "behind")

@@ -35,7 +35,7 @@ def halves_and_ops(steps: Sequence[Step]) -> Iterator[tuple[MessageStore, list[M
         for number, step in enumerate(steps):
             if step is None:
                 put(store, text_message(number, HALF_TOPIC, queues=1))
-                place = store.physical_offset(HALF_TOPIC, 0, len(halves))
+                place = store.reads.physical_offset(HALF_TOPIC, 0, len(halves))
                 assert place is not None
                 record = store.commit_log.record_at(place)
                 assert record is not None
@@ -72,7 +72,7 @@ def test_a_question_reads_no_further_back_than_its_half_message(
     for number in range(ops):
         steps += [None, [number]]
     with halves_and_ops([*steps, None]) as (store, halves):
-        history = OpHistory(store)
+        history = OpHistory(store.reads)
         read = count_reads(store, monkeypatch)
         assert not history.names(halves[-1]), "it is open"
         assert read == [], "no op record is behind it"
@@ -95,7 +95,7 @@ def test_what_op_records_name_is_known_whatever_is_asked_first(data: st.DataObje
         steps.append(None if is_half else data.draw(named))
     with halves_and_ops(steps) as (store, halves):
         decided = {number for step in steps if step is not None for number in step}
-        history = OpHistory(store)
+        history = OpHistory(store.reads)
         for number in data.draw(st.permutations(range(len(halves)))):
             assert history.names(halves[number]) is (number in decided)
 
@@ -103,18 +103,18 @@ def test_what_op_records_name_is_known_whatever_is_asked_first(data: st.DataObje
 def test_only_the_newest_op_records_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(op_history, "MOST_RECORDS", 3)
     with halves_and_ops([None, None, [0], [1], [], []]) as (store, halves):
-        history = OpHistory(store)
+        history = OpHistory(store.reads)
         assert [history.names(half) for half in halves] == [False, True]
 
 
 def test_an_offset_that_no_half_message_has_is_not_remembered() -> None:
     with halves_and_ops([None, [0, 1, 10**18]]) as (store, [half]):
-        history = OpHistory(store)
+        history = OpHistory(store.reads)
         assert history.names(half)
         put(store, text_message(7, HALF_TOPIC, queues=1))
-        place = store.physical_offset(HALF_TOPIC, 0, 1)
+        place = store.reads.physical_offset(HALF_TOPIC, 0, 1)
         assert place is not None
         record = store.commit_log.record_at(place)
         assert record is not None
         assert not history.names(decode_record(record))
-        assert store.max_offset(OP_HALF_TOPIC, 0) == 1
+        assert store.reads.max_offset(OP_HALF_TOPIC, 0) == 1

@@ -70,9 +70,9 @@ async def test_a_decision_that_was_cut_from_the_log_is_none_any_more(
     end = broker.store.commit_log.max_offset
     assert (await voice.ask(end_of(place, first))).code == ResponseCode.SUCCESS
     await lose_from(broker, end)
-    assert broker.store.max_offset("orders", 0) == 0
+    assert broker.store.reads.max_offset("orders", 0) == 0
     assert (await voice.ask(end_of(place, COMMIT))).code == ResponseCode.SUCCESS
-    assert broker.store.max_offset("orders", 0) == 1
+    assert broker.store.reads.max_offset("orders", 0) == 1
 
 
 async def test_op_records_that_wait_are_not_written_by_the_next_master(rig: ReplicaRig) -> None:
@@ -92,7 +92,7 @@ async def test_progress_is_noted_once_a_slave_has_what_it_stands_on(rig: Replica
     voice = await producer(rig, broker)
     await send_alone(rig, voice)
     await rig.advance(ROUND_S)
-    assert broker.store.max_offset(HALF_TOPIC, 0) == 2, "stored again"
+    assert broker.store.reads.max_offset(HALF_TOPIC, 0) == 2, "stored again"
     assert not broker.offsets.query(GROUP, HALF_TOPIC, 0)
     await rig.start("b", broker_role=BrokerRole.SLAVE, broker_id=1)
     await rig.same_logs()
@@ -105,12 +105,12 @@ async def test_progress_that_was_not_noted_is_none_for_who_leads_again(rig: Repl
     voice = await producer(rig, broker)
     end = await send_alone(rig, voice)
     await rig.advance(ROUND_S)
-    assert broker.store.max_offset(HALF_TOPIC, 0) == 2, "stored again, and nobody else has it"
+    assert broker.store.reads.max_offset(HALF_TOPIC, 0) == 2, "stored again, and nobody else has it"
     asked(voice)
     await lose_from(broker, end)
-    assert broker.store.max_offset(HALF_TOPIC, 0) == 1
+    assert broker.store.reads.max_offset(HALF_TOPIC, 0) == 1
     await rig.advance(ROUND_S)
-    assert broker.store.max_offset(HALF_TOPIC, 0) == 2, "stored again, to be asked for"
+    assert broker.store.reads.max_offset(HALF_TOPIC, 0) == 2, "stored again, to be asked for"
 
 
 async def send_alone(rig: ReplicaRig, voice: Any) -> int:
@@ -122,7 +122,7 @@ async def send_alone(rig: ReplicaRig, voice: Any) -> int:
         born_timestamp=rig.clock.time_ms(),
     )
     sent = voice.channel.request(header, b"k", timeout_s=PATIENCE_S)
-    await eventually(lambda: broker.store.max_offset(HALF_TOPIC, 0) == 1, "it is stored")
+    await eventually(lambda: broker.store.reads.max_offset(HALF_TOPIC, 0) == 1, "it is stored")
     await rig.advance(6)
     assert (await sent).code == ResponseCode.FLUSH_SLAVE_TIMEOUT
     return broker.store.commit_log.max_offset
@@ -155,7 +155,7 @@ async def test_what_another_master_rolled_back_is_not_committed_here(rig: Replic
     await lose_from(broker, broker.store.commit_log.max_offset, epoch=3)
     refused = await voice.ask(end_of(places[1], COMMIT))
     assert refused.code == ResponseCode.ILLEGAL_OPERATION
-    assert broker.store.max_offset("orders", 0) == 1
+    assert broker.store.reads.max_offset("orders", 0) == 1
 
 
 async def test_a_commit_that_could_not_be_stored_leaves_the_half_message_open(
@@ -167,9 +167,9 @@ async def test_a_commit_that_could_not_be_stored_leaves_the_half_message_open(
     broker.subjects.replication.roles.fence()
     assert (await voice.ask(end_of(place, COMMIT))).code != ResponseCode.SUCCESS
     broker.subjects.replication.roles.unfence()
-    assert broker.store.max_offset("orders", 0) == 0
+    assert broker.store.reads.max_offset("orders", 0) == 0
     assert (await voice.ask(end_of(place, COMMIT))).code == ResponseCode.SUCCESS
-    assert broker.store.max_offset("orders", 0) == 1
+    assert broker.store.reads.max_offset("orders", 0) == 1
 
 
 async def test_the_next_member_is_asked_where_one_has_just_gone() -> None:
@@ -274,9 +274,9 @@ async def test_a_delayed_message_is_no_half_message(rig: ReplicaRig) -> None:
     broker = await rig.start("a")
     voice = await rig.voice(broker)
     await voice.send("orders", b"later", properties={"DELAY": "1"})
-    assert broker.store.max_offset(HALF_TOPIC, 0) == 0
+    assert broker.store.reads.max_offset(HALF_TOPIC, 0) == 0
     await rig.advance(2)
-    assert broker.store.max_offset("orders", 0) == 1
+    assert broker.store.reads.max_offset("orders", 0) == 1
 
 
 async def test_a_round_ends_where_a_queue_cannot_be_read() -> None:

@@ -141,7 +141,7 @@ class Preparation(Service):
         delays = decode_body(answer.body_view, DelayOffsetTable, answer.encoding)
         answer = await self._peers.ask(slave, GetAllConsumerOffsetRequestHeader())
         offsets = decode_body(answer.body_view, ConsumerOffsetTable, answer.encoding)
-        moved = self._offsets.take_back(offsets, self._core.store.max_offset)
+        moved = self._offsets.take_back(offsets, self._core.store.reads.max_offset)
         self._delays.take_back(delays)
         self._done.add(slave)
         log.info("offsets.taken_back", slave=slave, queues=moved)

@@ -68,7 +68,7 @@ def assemble_admin(
     writer = options_writer(core.options, file)
     sampling = PeriodicService("stats.sample", clock, MINUTE_PERIOD_MS / 1000, sample)
     progress = ProgressProcessor(
-        core.store,
+        core.store.reads,
         topics.configs,
         offsets.table,
         groups.consumers,

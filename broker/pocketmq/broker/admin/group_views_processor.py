@@ -76,7 +76,7 @@ class GroupViewsProcessor:
         progress: ProgressProcessor,
     ) -> None:
         self._core = core
-        self._store = core.store
+        self._reads = core.store.reads
         self._topics = topics
         self._offsets = offsets
         self._consumers = consumers
@@ -121,20 +121,20 @@ class GroupViewsProcessor:
         return request.reply(body=encode_body(body, request.encoding))
 
     def _span(self, group: str, topic: str, queue_id: int) -> QueueTimeSpan:
-        store = self._store
-        oldest_ms = store.earliest_store_time(topic, queue_id)
-        end = store.max_offset(topic, queue_id)
+        reads = self._reads
+        oldest_ms = reads.earliest_store_time(topic, queue_id)
+        end = reads.max_offset(topic, queue_id)
         committed = self._offsets.query(group, topic, queue_id)
         delay_ms = 0
         if (committed or 0) < end:
             # If the next message is already deleted, the oldest remaining one counts.
-            next_ms = store.store_time(topic, queue_id, committed or 0)
+            next_ms = reads.store_time(topic, queue_id, committed or 0)
             delay_ms = self._core.clock.time_ms() - (oldest_ms if next_ms < 0 else next_ms)
         return QueueTimeSpan(
             message_queue=MessageQueue(topic, self._core.config.name, queue_id),
             min_time_stamp=oldest_ms,
-            max_time_stamp=store.store_time(topic, queue_id, end - 1) if end else -1,
-            consume_time_stamp=store.store_time(topic, queue_id, committed - 1)
+            max_time_stamp=reads.store_time(topic, queue_id, end - 1) if end else -1,
+            consume_time_stamp=reads.store_time(topic, queue_id, committed - 1)
             if committed
             else oldest_ms,
             delay_time=delay_ms,
@@ -175,7 +175,7 @@ class GroupViewsProcessor:
         """Entries of a queue as they lie on the disk, and the subscription of a group."""
         header = request.header(QueryConsumeQueueRequestHeader)
         topic, queue_id, index = header.topic, header.queue_id, header.index
-        queue = self._store.consume_queues.get(topic, queue_id)
+        queue = self._reads.consume_queues.get(topic, queue_id)
         if queue is None:
             raise RequestRefusedError(
                 ResponseCode.SYSTEM_ERROR, f"{queue_id}@{topic} is not exist!"

@@ -11,7 +11,7 @@ from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.groups.consumers import ConsumerManager
 from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
 from pocketmq.broker.stats.broker_stats import BrokerStats
-from pocketmq.broker.store import MessageStore
+from pocketmq.broker.store import QueueReads
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
 from pocketmq.protocol.bodies.clients import GroupList
 from pocketmq.protocol.bodies.offsets import (
@@ -37,7 +37,7 @@ class ProgressProcessor:
     """Reads all managers, changes none.
 
     Args:
-        store: bounds of queues.
+        reads: bounds of queues.
         topics: queues of topics.
         offsets: progress of groups.
         consumers: subscriptions of groups.
@@ -47,7 +47,7 @@ class ProgressProcessor:
 
     def __init__(
         self,
-        store: MessageStore,
+        reads: QueueReads,
         topics: TopicConfigManager,
         offsets: ConsumerOffsetManager,
         consumers: ConsumerManager,
@@ -55,7 +55,7 @@ class ProgressProcessor:
         *,
         broker_name: str,
     ) -> None:
-        self._store = store
+        self._reads = reads
         self._topics = topics
         self._offsets = offsets
         self._consumers = consumers
@@ -71,15 +71,15 @@ class ProgressProcessor:
             raise RequestRefusedError(
                 ResponseCode.TOPIC_NOT_EXIST, f"topic {topic} does not exist here"
             )
-        store = self._store
+        reads = self._reads
         table = {}
         for queue_id in range(max(config.read_queue_nums, config.write_queue_nums)):
-            end = store.max_offset(topic, queue_id)
+            end = reads.max_offset(topic, queue_id)
             table[self._key(topic, queue_id)] = TopicOffset(
-                min_offset=store.min_offset(topic, queue_id),
+                min_offset=reads.min_offset(topic, queue_id),
                 max_offset=end,
                 # The store returns -1 for a deleted message; tools expect times from 0 on.
-                last_update_timestamp=max(0, store.store_time(topic, queue_id, end - 1))
+                last_update_timestamp=max(0, reads.store_time(topic, queue_id, end - 1))
                 if end
                 else 0,
             )
@@ -132,11 +132,11 @@ class ProgressProcessor:
         )
 
     def _progress(self, group: str, topic: str, queue_id: int) -> OffsetWrapper:
-        store = self._store
+        reads = self._reads
         committed = self._offsets.query(group, topic, queue_id) or 0
-        last_ms = store.store_time(topic, queue_id, committed - 1) if committed > 0 else 0
+        last_ms = reads.store_time(topic, queue_id, committed - 1) if committed > 0 else 0
         return OffsetWrapper(
-            broker_offset=store.max_offset(topic, queue_id),
+            broker_offset=reads.max_offset(topic, queue_id),
             consumer_offset=committed,
             pull_offset=max(committed, self._offsets.pulled(group, topic, queue_id)),
             last_timestamp=max(0, last_ms),

@@ -139,7 +139,7 @@ class RuntimeProcessor:
             "timerDequeueTps": "0.0",
         }
         for level in self._planner.levels:
-            end = self._core.store.max_offset(SCHEDULE_TOPIC, level - 1)
+            end = self._core.store.reads.max_offset(SCHEDULE_TOPIC, level - 1)
             if end:
                 table[f"scheduleMessageOffset_{level}"] = f"{self._planner.offset(level)},{end}"
         return table

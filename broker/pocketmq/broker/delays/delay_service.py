@@ -63,8 +63,8 @@ class ScheduleMessageService(Service):
         self._planner.clamp(
             {
                 level: (
-                    store.min_offset(SCHEDULE_TOPIC, level - 1),
-                    store.max_offset(SCHEDULE_TOPIC, level - 1),
+                    store.reads.min_offset(SCHEDULE_TOPIC, level - 1),
+                    store.reads.max_offset(SCHEDULE_TOPIC, level - 1),
                 )
                 for level in self._planner.levels
             }
@@ -109,7 +109,7 @@ class ScheduleMessageService(Service):
         now_ms = self._clock.time_ms()
         queue_id = level - 1
         offset = planner.offset(level)
-        found = store.get_message(SCHEDULE_TOPIC, queue_id, offset, BATCH)
+        found = store.reads.get_message(SCHEDULE_TOPIC, queue_id, offset, BATCH)
         if found.status is not GetStatus.FOUND:
             if found.status in _MOVED:
                 planner.moved(level, found.next_begin_offset)  # outside the queue (B-93)

@@ -66,7 +66,7 @@ class HeldRequests(Service, Generic[HELD]):
         self.table: HoldTable[HELD] = HoldTable(core.budget)
         self._core = core
         self._clock = core.clock
-        self._max_offset = core.store.max_offset
+        self._max_offset = core.store.reads.max_offset
         self._answer_again = answer_again
         self._slaves_wake = core.profile.broker.slaves_wake_pulls
         self._woken: deque[HELD] = deque()

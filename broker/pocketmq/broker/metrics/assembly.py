@@ -28,7 +28,12 @@ def assemble_metrics(
 ) -> Subject:
     """Reads the other subjects when it is asked; counts nothing itself."""
     lags = LagReader(
-        core.store, topics.configs, offsets.table, groups.consumers, groups.configs, pop.progress
+        core.store.reads,
+        topics.configs,
+        offsets.table,
+        groups.consumers,
+        groups.configs,
+        pop.progress,
     )
 
     def numbers() -> Figures:

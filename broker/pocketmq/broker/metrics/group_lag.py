@@ -14,7 +14,7 @@ from pocketmq.broker.groups.consumers import ConsumerManager
 from pocketmq.broker.groups.subscription_groups import SubscriptionGroupManager
 from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
 from pocketmq.broker.pop.progress import PopProgress
-from pocketmq.broker.store import MessageStore
+from pocketmq.broker.store import QueueReads
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
 from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.messages.receipts import pop_retry_topic
@@ -65,7 +65,7 @@ class LagReader:
     """Reads all managers, changes none.
 
     Args:
-        store: bounds of queues, and store times.
+        reads: bounds of queues, and store times.
         topics: queues of topics.
         offsets: progress of groups.
         consumers: who consumes what, and how.
@@ -75,14 +75,14 @@ class LagReader:
 
     def __init__(
         self,
-        store: MessageStore,
+        reads: QueueReads,
         topics: TopicConfigManager,
         offsets: ConsumerOffsetManager,
         consumers: ConsumerManager,
         groups: SubscriptionGroupManager,
         progress: PopProgress,
     ) -> None:
-        self._store = store
+        self._reads = reads
         self._topics = topics
         self._offsets = offsets
         self._consumers = consumers
@@ -124,7 +124,7 @@ class LagReader:
         return [config for config in of_both if config is not None]
 
     def _pulled(self, group: str, topic: str, queue_id: int) -> _Place:
-        end = self._store.max_offset(topic, queue_id)
+        end = self._reads.max_offset(topic, queue_id)
         committed = self._offsets.query(group, topic, queue_id)
         begin = end if committed is None else committed
         pulled = max(begin, self._offsets.pulled(group, topic, queue_id))
@@ -137,7 +137,7 @@ class LagReader:
         )
 
     def _popped(self, group: str, topic: str, queue_id: int) -> _Place:
-        end = self._store.max_offset(topic, queue_id)
+        end = self._reads.max_offset(topic, queue_id)
         committed, key = self._offsets.query(group, topic, queue_id), (group, topic, queue_id)
         begin = end if committed is None else self._progress.begin(key, committed)
         in_flight = self._progress.in_flight(key)
@@ -151,7 +151,7 @@ class LagReader:
         )
 
     def _since_ms(self, topic: str, queue_id: int, offset: int, end: int) -> int:
-        return max(0, self._store.store_time(topic, queue_id, offset)) if offset < end else 0
+        return max(0, self._reads.store_time(topic, queue_id, offset)) if offset < end else 0
 
 
 def _earlier(one: int, other: int) -> int:

@@ -13,7 +13,7 @@ from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
 from pocketmq.broker.offsets.group_care import GroupCare
 from pocketmq.broker.offsets.offset_processor import OffsetProcessor
 from pocketmq.broker.offsets.reset_processor import ResetProcessor
-from pocketmq.broker.store import MessageStore
+from pocketmq.broker.store import QueueReads
 from pocketmq.broker.subject import Periodically, Service, Subject
 from pocketmq.broker.tables.periodic_table import PeriodicTable
 from pocketmq.broker.topics.assembly import Topics
@@ -38,7 +38,8 @@ class Offsets(Subject):
 
 def assemble_offsets(core: BrokerCore, topics: Topics, groups: Groups) -> Offsets:
     """Listens to `topic_deleted`, which it emits for pop retry topics, and to `group_deleted`."""
-    config, profile, clock, store = core.config, core.profile.broker, core.clock, core.store
+    config, profile, clock = core.config, core.profile.broker, core.clock
+    reads = core.store.reads
     table = ConsumerOffsetManager(core.events, core.config.name)
 
     def group_deleted(group: str, with_offsets: bool) -> None:
@@ -60,7 +61,7 @@ def assemble_offsets(core: BrokerCore, topics: Topics, groups: Groups) -> Offset
         core.signals.topic_deleted.connect(topic_deleted)
     core.signals.group_deleted.connect(group_deleted)
     processor = OffsetProcessor(
-        table, store, topics.configs, groups.configs, clock, profile, budget=core.budget
+        table, reads, topics.configs, groups.configs, clock, profile, budget=core.budget
     )
 
     def server_side_reset() -> bool:
@@ -76,7 +77,7 @@ def assemble_offsets(core: BrokerCore, topics: Topics, groups: Groups) -> Offset
         groups.configs,
         groups.consumers,
         table,
-        store,
+        reads,
         clock,
         stop_behind_bytes=stop_behind_bytes,
     )
@@ -87,7 +88,7 @@ def assemble_offsets(core: BrokerCore, topics: Topics, groups: Groups) -> Offset
         tools=(
             ResetProcessor(
                 table,
-                store,
+                reads,
                 topics.configs,
                 groups.configs,
                 groups.consumers,
@@ -105,7 +106,7 @@ def assemble_offsets(core: BrokerCore, topics: Topics, groups: Groups) -> Offset
                 config.flush_consumer_offset_interval_ms / 1000,
             ),
             # Starts when the table is loaded and the store is recovered.
-            _Clamp(table, store),
+            _Clamp(table, reads),
             Periodically(PeriodicService("look after groups", clock, CARE_S, care.run)),
         ),
     )
@@ -114,12 +115,12 @@ def assemble_offsets(core: BrokerCore, topics: Topics, groups: Groups) -> Offset
 class _Clamp(Service):
     """Clamps offsets to the bounds of the recovered queues."""
 
-    def __init__(self, table: ConsumerOffsetManager, store: MessageStore) -> None:
+    def __init__(self, table: ConsumerOffsetManager, reads: QueueReads) -> None:
         self._table = table
-        self._store = store
+        self._reads = reads
 
     def recovered(self) -> None:
-        for topic, group, queue_id, offset in self._table.clamp(self._store.max_offset):
+        for topic, group, queue_id, offset in self._table.clamp(self._reads.max_offset):
             log.warning(
                 "offset.clamped", topic=topic, group=group, queue_id=queue_id, offset=offset
             )

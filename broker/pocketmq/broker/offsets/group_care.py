@@ -15,7 +15,7 @@ from pocketmq.broker.groups.consumers import ConsumerManager
 from pocketmq.broker.groups.subscription_groups import SubscriptionGroupManager
 from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
 from pocketmq.broker.overload.overload import groups_far_behind
-from pocketmq.broker.store import MessageStore
+from pocketmq.broker.store import QueueReads
 from pocketmq.runtime.clock import Clock
 
 log = structlog.get_logger()
@@ -28,7 +28,7 @@ class GroupCare:
         groups: where the right to consume is taken away.
         consumers: subscriptions of connected members.
         offsets: knows who pulls from where.
-        store: the log, and where in it a queue's entry leads.
+        reads: the log, and where in it a queue's entry leads.
         clock: stamps changes.
         stop_behind_bytes: groups further behind are stopped, now; None stops nobody.
     """
@@ -38,7 +38,7 @@ class GroupCare:
         groups: SubscriptionGroupManager,
         consumers: ConsumerManager,
         offsets: ConsumerOffsetManager,
-        store: MessageStore,
+        reads: QueueReads,
         clock: Clock,
         *,
         stop_behind_bytes: Callable[[], int | None],
@@ -46,7 +46,7 @@ class GroupCare:
         self._groups = groups
         self._consumers = consumers
         self._offsets = offsets
-        self._store = store
+        self._reads = reads
         self._clock = clock
         self._stop_behind_bytes = stop_behind_bytes
 
@@ -63,8 +63,8 @@ class GroupCare:
     def _stop_slow_groups(self, threshold_bytes: int) -> None:
         behind = groups_far_behind(
             self._offsets.pulls(),
-            self._store.commit_log.max_offset,
-            self._store.physical_offset,
+            self._reads.commit_log.max_offset,
+            self._reads.physical_offset,
             threshold_bytes,
         )
         for group, lag_bytes in behind.items():

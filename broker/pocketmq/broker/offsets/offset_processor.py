@@ -12,7 +12,7 @@ import structlog
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.groups.subscription_groups import SubscriptionGroupManager
 from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
-from pocketmq.broker.store import Boundary, GetStatus, MessageStore
+from pocketmq.broker.store import Boundary, GetStatus, QueueReads
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
 from pocketmq.protocol.body import encode_large
 from pocketmq.protocol.budget import BudgetSource, default_budget
@@ -41,7 +41,7 @@ class OffsetProcessor:
 
     Args:
         offsets: committed offsets.
-        store: bounds of queues.
+        reads: bounds of queues.
         topics: which topics exist.
         groups: which groups exist.
         clock: stamps changes.
@@ -52,7 +52,7 @@ class OffsetProcessor:
     def __init__(
         self,
         offsets: ConsumerOffsetManager,
-        store: MessageStore,
+        reads: QueueReads,
         topics: TopicConfigManager,
         groups: SubscriptionGroupManager,
         clock: Clock,
@@ -62,7 +62,7 @@ class OffsetProcessor:
     ) -> None:
         self._budget = budget
         self._offsets = offsets
-        self._store = store
+        self._reads = reads
         self._topics = topics
         self._groups = groups
         self._clock = clock
@@ -94,9 +94,9 @@ class OffsetProcessor:
     def _offset_of_young_queue(self, topic: str, queue_id: int) -> int | None:
         """0 where the queue still begins with a first message that is in memory."""
         # The queue's first messages are gone.
-        if self._store.min_offset(topic, queue_id) > 0:
+        if self._reads.min_offset(topic, queue_id) > 0:
             return None
-        first = self._store.get_message(topic, queue_id, 0, 1)
+        first = self._reads.get_message(topic, queue_id, 0, 1)
         # 4.9 treats an empty queue as in memory, and 5.x does not (B-34.3).
         if first.status is not GetStatus.FOUND:
             return 0 if self._profile.offset_of_empty_queue == "zero" else None
@@ -106,7 +106,7 @@ class OffsetProcessor:
     def start_offset(self, topic: str, queue_id: int) -> int:
         """Where a group without an offset begins: 0 in a young queue, else its end (B-36)."""
         offset = self._offset_of_young_queue(topic, queue_id)
-        return self._store.max_offset(topic, queue_id) if offset is None else offset
+        return self._reads.max_offset(topic, queue_id) if offset is None else offset
 
     @handles(RequestCode.UPDATE_CONSUMER_OFFSET)
     def update_consumer_offset(self, peer: Peer, request: Command) -> Reply:
@@ -152,7 +152,7 @@ class OffsetProcessor:
             )
         queues = max(config.read_queue_nums, config.write_queue_nums)
         # A queue that was removed by shrinking the topic may have messages, and so progress.
-        if 0 <= queue_id < queues or self._store.max_offset(topic, queue_id) > 0:
+        if 0 <= queue_id < queues or self._reads.max_offset(topic, queue_id) > 0:
             return
         raise RequestRefusedError(
             self._profile.invalid_parameter_code,
@@ -171,14 +171,14 @@ class OffsetProcessor:
     def max_offset(self, _peer: Peer, request: Command) -> Reply:
         """The next offset to be written; 0 for an unknown queue."""
         header = request.header(GetMaxOffsetRequestHeader)
-        offset = self._store.max_offset(header.topic, header.queue_id)
+        offset = self._reads.max_offset(header.topic, header.queue_id)
         return request.reply(OffsetResponseHeader(offset=offset))
 
     @handles(RequestCode.GET_MIN_OFFSET)
     def min_offset(self, _peer: Peer, request: Command) -> Reply:
         """The oldest offset that can be read; 0 for an unknown queue."""
         header = request.header(GetMinOffsetRequestHeader)
-        offset = self._store.min_offset(header.topic, header.queue_id)
+        offset = self._reads.min_offset(header.topic, header.queue_id)
         return request.reply(OffsetResponseHeader(offset=offset))
 
     @handles(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP)
@@ -186,7 +186,7 @@ class OffsetProcessor:
         """The offset at a store time (S-40, S-41)."""
         header = request.header(SearchOffsetRequestHeader)
         upper = (header.boundary_type or "").upper() == Boundary.UPPER.name
-        offset = self._store.offset_by_time(
+        offset = self._reads.offset_by_time(
             header.topic,
             header.queue_id,
             header.timestamp,
@@ -198,5 +198,5 @@ class OffsetProcessor:
     def earliest_store_time(self, _peer: Peer, request: Command) -> Reply:
         """When the oldest message was stored; -1 without one."""
         header = request.header(GetEarliestStoreTimeRequestHeader)
-        time_ms = self._store.earliest_store_time(header.topic, header.queue_id)
+        time_ms = self._reads.earliest_store_time(header.topic, header.queue_id)
         return request.reply(EarliestStoreTimeResponseHeader(timestamp=time_ms))

@@ -15,7 +15,7 @@ from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.groups.consumers import ConsumerManager
 from pocketmq.broker.groups.subscription_groups import SubscriptionGroupManager
 from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
-from pocketmq.broker.store import MessageStore
+from pocketmq.broker.store import QueueReads
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
 from pocketmq.protocol.bodies.offsets import ResetOffsetBody
 from pocketmq.protocol.body import encode_body, mq_key
@@ -39,7 +39,7 @@ class ResetProcessor:
 
     Args:
         offsets: changed here, or read for resets that must not skip messages.
-        store: offsets by time.
+        reads: offsets by time.
         topics: which queues there are.
         groups: which groups there are.
         consumers: connections to push to.
@@ -50,7 +50,7 @@ class ResetProcessor:
     def __init__(
         self,
         offsets: ConsumerOffsetManager,
-        store: MessageStore,
+        reads: QueueReads,
         topics: TopicConfigManager,
         groups: SubscriptionGroupManager,
         consumers: ConsumerManager,
@@ -59,7 +59,7 @@ class ResetProcessor:
         server_side: Callable[[], bool],
     ) -> None:
         self._offsets = offsets
-        self._store = store
+        self._reads = reads
         self._topics = topics
         self._groups = groups
         self._consumers = consumers
@@ -107,8 +107,8 @@ class ResetProcessor:
             # Look up by time, unless the request gives an offset for a single queue.
             if offset in (None, -1) or header.queue_id < 0:
                 offset = self._offset_at(header.topic, queue_id, header.timestamp)
-            low = self._store.min_offset(header.topic, queue_id)
-            high = self._store.max_offset(header.topic, queue_id)
+            low = self._reads.min_offset(header.topic, queue_id)
+            high = self._reads.max_offset(header.topic, queue_id)
             # Refuse before anything is changed: the next pull would move an offset outside the
             # queue.
             if not low <= offset <= high:
@@ -158,8 +158,8 @@ class ResetProcessor:
     def _offset_at(self, topic: str, queue_id: int, time_ms: int) -> int:
         """A negative time means the end."""
         if time_ms < 0:
-            return self._store.max_offset(topic, queue_id)
-        return self._store.offset_by_time(topic, queue_id, time_ms)
+            return self._reads.max_offset(topic, queue_id)
+        return self._reads.offset_by_time(topic, queue_id, time_ms)
 
     def _queue(self, topic: str, queue_id: int) -> MessageQueue:
         return MessageQueue(topic, self._broker_name, queue_id)

@@ -61,7 +61,7 @@ class AckProcessor:
     ) -> None:
         self._merges = merges
         self._core = core
-        self._store = core.store
+        self._store, self._reads = core.store, core.store.reads
         self._checks = checks
         self._revive_log = revive_log
         self._offsets = offsets
@@ -197,7 +197,7 @@ class AckProcessor:
         topic = marked_topic(each.topic, group, each.retry)
         queue_id = each.queue_id
         self._checks.queue(topic, queue_id)
-        low, high = self._store.min_offset(topic, queue_id), self._store.max_offset(topic, queue_id)
+        low, high = self._reads.min_offset(topic, queue_id), self._reads.max_offset(topic, queue_id)
         # Check the bounds first: the list may be long, and rarely needs filtering.
         offsets = list(each.offsets())
         if offsets and not low <= offsets[0] <= offsets[-1] <= high:

@@ -140,8 +140,8 @@ class PopChecks:
         Raises:
             RequestRefusedError: NO_MESSAGE (208).
         """
-        low = self._core.store.min_offset(topic, queue_id)
-        high = self._core.store.max_offset(topic, queue_id)
+        low = self._core.store.reads.min_offset(topic, queue_id)
+        high = self._core.store.reads.max_offset(topic, queue_id)
         # Like RocketMQ, accept the end of the queue for an ack only (K-50, K-54).
         if offset < low or offset > high or (offset == high and not end_passes):
             raise RequestRefusedError(

@@ -92,7 +92,7 @@ class Popper:
         self._priorities = priorities
         self._merge = merge
         self._core = core
-        self._store = core.store
+        self._reads = core.store.reads
         self._topics = topics
         self._offsets = offsets
         self._revive_log = revive_log
@@ -149,7 +149,7 @@ class Popper:
                 ):
                     continue
                 begin = self.position(want.group, topic, queue_id)
-                if self._store.max_offset(topic, queue_id) <= begin:
+                if self._reads.max_offset(topic, queue_id) <= begin:
                     continue
                 # Without a filter, any message will do: read none.
                 if want.filter is ALL:
@@ -184,13 +184,13 @@ class Popper:
         _, topic, queue_id = key
         begin = self.position(*key)
         # Below 0 if the group committed an offset beyond the end, as in RocketMQ.
-        out.rest += self._store.max_offset(topic, queue_id) - begin
+        out.rest += self._reads.max_offset(topic, queue_id) - begin
         left = wanted - out.count
         if left <= 0:
             return
-        found = self._store.get_message(topic, queue_id, begin, left)
+        found = self._reads.get_message(topic, queue_id, begin, left)
         if found.status in _MOVED:
-            found = self._store.get_message(topic, queue_id, found.next_begin_offset, left)
+            found = self._reads.get_message(topic, queue_id, found.next_begin_offset, left)
         out.records += found.records
         out.count += found.count
 
@@ -198,7 +198,7 @@ class Popper:
         """Where the group's next pop of a queue would begin, or the queue itself."""
         committed = self._offsets.query(group, topic, queue_id)
         # Without a committed offset, count from the minimum, whatever the next pop's `initMode`.
-        begin = self._store.min_offset(topic, queue_id) if committed is None else committed
+        begin = self._reads.min_offset(topic, queue_id) if committed is None else committed
         return self._progress.begin((group, topic, queue_id), begin)
 
     def _queues(self, count: int, lot: int, *, by_priority: bool) -> Iterable[int]:
@@ -246,7 +246,7 @@ class Popper:
 
     def _read(self, out: HandOut, want: PopRequest, topic: str, queue_id: int) -> None:
         """Take messages from one queue (K-34)."""
-        store = self._store
+        reads = self._reads
         key = (want.group, topic, queue_id)
         begin = self._begin(want, topic, queue_id)
         # A blocked queue hands out nothing and adds nothing to `restNum` (K-112, K-116).
@@ -262,7 +262,7 @@ class Popper:
             and self._progress.in_flight(key) > config.pop_inflight_message_threshold
         ):
             # Count the messages, so that the client knows that there are more (K-36).
-            out.rest += store.max_offset(topic, queue_id) - begin
+            out.rest += reads.max_offset(topic, queue_id) - begin
             return
         found = self._get(want, topic, queue_id, begin, wanted, out.filter_bytes_left)
         # The queue no longer has this offset: go on where its messages are now (B-59).
@@ -402,7 +402,7 @@ class Popper:
     ) -> GetResult:
         # The filter is for the topic itself; messages of the retry topic have passed it already.
         chosen = want.filter if topic == want.topic else ALL
-        return self._store.get_message(
+        return self._reads.get_message(
             topic,
             queue_id,
             offset,
@@ -435,14 +435,14 @@ class Popper:
         return self._progress.begin(key, committed)
 
     def _first(self, want: PopRequest, topic: str, queue_id: int) -> int:
-        store = self._store
-        low = store.min_offset(topic, queue_id)
+        reads = self._reads
+        low = reads.min_offset(topic, queue_id)
         # Start at the end only if asked to; a retry topic is read from its beginning (K-34).
         if topic != want.topic or not want.from_last:
             return low
         # While message 0 is still in memory, the queue is young: read it from the beginning (K-34).
         if low <= 0 and self._core.config.init_pop_offset_by_check_msg_in_mem:
-            first = store.get_message(topic, queue_id, 0, 1)
+            first = reads.get_message(topic, queue_id, 0, 1)
             if first.count and not first.suggest_pulling_from_slave:
                 return 0
-        return max(0, store.max_offset(topic, queue_id) - 1)
+        return max(0, reads.max_offset(topic, queue_id) - 1)

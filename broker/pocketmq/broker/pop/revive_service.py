@@ -86,7 +86,7 @@ class ReviveService(Service):
         caught_up: CaughtUp,
     ) -> None:
         self._core = core
-        self._store = core.store
+        self._store, self._reads = core.store, core.store.reads
         self._meters = core.stats.meters
         self._clock = core.clock
         self._topics = topics
@@ -111,7 +111,7 @@ class ReviveService(Service):
             planner = RevivePlanner(-1 if committed is None else committed, self._core.config.name)
             # Skip expired records; their messages have expired too (S-73).
             planner.next_offset = max(
-                planner.next_offset, self._store.min_offset(self._topic, queue_id)
+                planner.next_offset, self._reads.min_offset(self._topic, queue_id)
             )
             self._planners.append(planner)
 
@@ -126,10 +126,10 @@ class ReviveService(Service):
         now_ms = self._clock.time_ms()
         found = []
         for queue_id, planner in enumerate(self._planners):
-            first, end = planner.committed + 1, self._store.max_offset(self._topic, queue_id)
+            first, end = planner.committed + 1, self._reads.max_offset(self._topic, queue_id)
             count = max(0, end - first)
             # RocketMQ tells a time from two records on: the last one waits for its acks.
-            since_ms = self._store.store_time(self._topic, queue_id, first) if count > 1 else 0
+            since_ms = self._reads.store_time(self._topic, queue_id, first) if count > 1 else 0
             found.append((count, max(0, now_ms - since_ms) if since_ms > 0 else 0))
         return found
 
@@ -171,7 +171,7 @@ class ReviveService(Service):
         return min(LONGEST_WAIT_S, left_ms / 1000)
 
     def _read(self, queue_id: int, planner: RevivePlanner) -> int:
-        found = self._store.get_message(self._topic, queue_id, planner.next_offset, BATCH)
+        found = self._reads.get_message(self._topic, queue_id, planner.next_offset, BATCH)
         # Records have expired: go on where the queue begins now.
         if not found.count:
             if found.status is GetStatus.OFFSET_TOO_SMALL:
@@ -262,7 +262,7 @@ class ReviveService(Service):
         return True
 
     def _message(self, topic: str, queue_id: int, offset: int) -> MessageExt | None:
-        physical = self._store.physical_offset(topic, queue_id, offset)
+        physical = self._reads.physical_offset(topic, queue_id, offset)
         view = None if physical is None else self._store.lookup(physical)
         # The log was cut, or the record has expired.
         if view is None:

@@ -77,7 +77,7 @@ def assemble_pulling(
         else None,
     )
     reader = PullReader(
-        core.store,
+        core.store.reads,
         PullChecks(
             topics.configs,
             groups.configs,

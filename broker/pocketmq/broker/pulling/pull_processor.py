@@ -38,7 +38,7 @@ from pocketmq.broker.pulling.pull_checks import (
 )
 from pocketmq.broker.pulling.pull_reports import PullReports
 from pocketmq.broker.stats.broker_stats import BrokerStats
-from pocketmq.broker.store import GetResult, GetStatus, MessageStore
+from pocketmq.broker.store import GetResult, GetStatus, QueueReads
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
@@ -60,7 +60,7 @@ class PullReader:
     """Answers pulls from the store.
 
     Args:
-        store: read from.
+        reads: read from.
         checks: whether a group may read a queue.
         offsets: takes commits that pulls carry; holds resets that wait for a pull.
         stats: counts.
@@ -75,7 +75,7 @@ class PullReader:
 
     def __init__(
         self,
-        store: MessageStore,
+        reads: QueueReads,
         checks: PullChecks,
         offsets: ConsumerOffsetManager,
         stats: BrokerStats,
@@ -86,7 +86,7 @@ class PullReader:
         broadcasts: BroadcastOffsets | None = None,
         tells_sys_flags: bool = True,
     ) -> None:
-        self._store = store
+        self._reads = reads
         self._checks = checks
         self._offsets = offsets
         self._stats = stats
@@ -141,11 +141,11 @@ class PullReader:
             result = GetResult(
                 GetStatus.OFFSET_RESET,
                 moved_to,
-                self._store.min_offset(topic, queue_id),
-                self._store.max_offset(topic, queue_id),
+                self._reads.min_offset(topic, queue_id),
+                self._reads.max_offset(topic, queue_id),
             )
         else:
-            result = self._store.get_message(
+            result = self._reads.get_message(
                 topic,
                 queue_id,
                 offset,

@@ -4,6 +4,7 @@ from pocketmq.broker.store.config import FlushDiskType, StoreConfig
 from pocketmq.broker.store.disk.disk import Disk, OsDisk
 from pocketmq.broker.store.message_store import MessageStore
 from pocketmq.broker.store.queues.lookup import Boundary, GetResult, GetStatus
+from pocketmq.broker.store.reads.queue_reads import QueueReads
 from pocketmq.broker.store.stored_message import (
     BatchResult,
     PutResult,
@@ -24,6 +25,7 @@ __all__ = [
     "PutResult",
     "PutStatus",
     "QueueBatch",
+    "QueueReads",
     "StoreConfig",
     "StoredMessage",
 ]

@@ -10,7 +10,7 @@ each queue has a *consume queue*, an array of 20-byte entries that say where its
                    |          |         |
            ConsumeQueue   IndexService  listener     positions, keys, waiting consumers
                    |
-    get_message --> get_messages --> views of the log              (queue_reads.py)
+    reads.get_message --> get_messages --> views of the log        (queue_reads.py)
 
 Three messages of 112 bytes each, two of them for queue 1 of topic T:
 
@@ -23,7 +23,7 @@ the truth: consume queues and index can be made again from it, and after a crash
 
 Call `load()` first: it makes a store out of files (opening.py, recovery.py). `start()` begins
 flushing (flush.py) and cleaning (cleaning.py). `close()` ends both, and leaves the files so that
-the next `load()` is quick. Between them `put_messages` and `get_message` do the work.
+the next `load()` is quick. Between them `put_messages` and `reads.get_message` do the work.
 
 Everything runs on the event loop's thread; only system calls that wait for the disk are handed to
 a worker of the `Disk`.
@@ -81,7 +81,7 @@ _REFUSED = PutResult(PutStatus.SERVICE_NOT_AVAILABLE)
 _ILLEGAL = PutResult(PutStatus.MESSAGE_ILLEGAL)
 
 
-class MessageStore(QueueReads):
+class MessageStore:
     """One broker's messages, as files that RocketMQ can read too.
 
     Args:
@@ -112,7 +112,7 @@ class MessageStore(QueueReads):
         self._now = now or (lambda: config)
         # Under SYNC_FLUSH, the log is written and synced in small pieces.
         self._sync = config.flush_disk_type is FlushDiskType.SYNC_FLUSH
-        commit_log = CommitLog(
+        self.commit_log = commit_log = CommitLog(
             disk,
             root,
             config.mapped_file_size_commit_log,
@@ -120,7 +120,7 @@ class MessageStore(QueueReads):
             retry_topic_max=profile.stored_retry_topic_max_bytes,
             synced_often=self._sync,
         )
-        consume_queues = ConsumeQueues(
+        self.consume_queues = consume_queues = ConsumeQueues(
             disk, root, config.queue_file_bytes, config.max_open_queue_files
         )
         self.checkpoint = StoreCheckpoint(disk, root)
@@ -147,13 +147,15 @@ class MessageStore(QueueReads):
         self.readiness = Readiness()
         """Why no message is taken just now, if any reason is there (B-167)."""
         self._clock = clock
-        super().__init__(
+        self._profile = profile
+        self.reads = QueueReads(
             commit_log,
             consume_queues,
             Mender(commit_log, self.queue_dispatcher),
             LimitsNow(self._now, disk.memory_bytes()),
             profile,
         )
+        """What can be asked of its queues; whoever only reads is given this."""
         self._log_flusher = LogFlusher(
             self.commit_log,
             clock,

@@ -84,7 +84,7 @@ class TimerIntake:
         self._meters = meters
         self.queue_offset = 0
         """Next offset of the wheel topic to be taken in."""
-        self._store = store
+        self._store, self._reads = store, store.reads
         self._clock = clock
         self._rules, self._wheel, self._log = state.rules, state.wheel, state.log
         self._files, self._counts = state.files, state.counts
@@ -124,13 +124,13 @@ class TimerIntake:
                     offset = max(offset, message.queue_offset + 1)
                     break
         # The queue may have become shorter: a slave's log can be cut.
-        low, high = store.min_offset(TIMER_TOPIC, 0), store.max_offset(TIMER_TOPIC, 0)
+        low, high = self._reads.min_offset(TIMER_TOPIC, 0), self._reads.max_offset(TIMER_TOPIC, 0)
         return min(max(offset, low), high)
 
     @property
     def offset_behind(self) -> int:
         """Messages of the wheel topic that are not yet taken in."""
-        return max(0, self._store.max_offset(TIMER_TOPIC, 0) - self.queue_offset)
+        return max(0, self._reads.max_offset(TIMER_TOPIC, 0) - self.queue_offset)
 
     def take_in(self) -> int | None:
         """Log the next messages of the wheel topic; how many, or None to try again later.
@@ -144,7 +144,7 @@ class TimerIntake:
             return 0
         again = max(late.offsets, default=-1) + 1 - self.queue_offset
         count = again if again > 0 else BATCH  # nothing more, or a stop would wait once more
-        found = self._store.get_message(TIMER_TOPIC, 0, self.queue_offset, count)
+        found = self._reads.get_message(TIMER_TOPIC, 0, self.queue_offset, count)
         if found.status is not GetStatus.FOUND:
             # The messages there are gone, so go on where the queue begins now.
             if found.status in _MOVED and found.next_begin_offset != self.queue_offset:

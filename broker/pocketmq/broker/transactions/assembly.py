@@ -91,7 +91,7 @@ def assemble_transactions(
     storing.of_sends.add(halves.to_half_topic)
     storing.halves.connect(halves.sent_half)
     check = TransactionCheck(
-        store,
+        store.reads,
         storing.puts,
         offsets.table,
         Questions(groups.producers, core.config.name),

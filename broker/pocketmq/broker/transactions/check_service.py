@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import structlog
 
 from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
-from pocketmq.broker.store import GetStatus, MessageStore, PutResult, PutStatus
+from pocketmq.broker.store import GetStatus, PutResult, PutStatus, QueueReads
 from pocketmq.broker.storing.safe_puts import SafePuts
 from pocketmq.broker.transactions.check_round import (
     Action,
@@ -41,7 +41,7 @@ class TransactionCheck:
     """Passes over the half queues, once for each `run`.
 
     Args:
-        store: holds half messages and op records.
+        reads: holds half messages and op records.
         puts: take half messages that are stored again.
         offsets: of `GROUP`.
         questions: to producers.
@@ -53,7 +53,7 @@ class TransactionCheck:
 
     def __init__(
         self,
-        store: MessageStore,
+        reads: QueueReads,
         puts: SafePuts,
         offsets: ConsumerOffsetManager,
         questions: Questions,
@@ -62,7 +62,7 @@ class TransactionCheck:
         clock: Clock,
         on_give_up: Callable[[MessageExt], None],
     ) -> None:
-        self._store = store
+        self._reads = reads
         self._puts = puts
         self._offsets = offsets
         self._questions = questions
@@ -80,7 +80,7 @@ class TransactionCheck:
 
     def run(self) -> Awaitable[None] | None:
         """One round over each half queue; None when there is none."""
-        queues = sorted(q for topic, q in self._store.queues() if topic == HALF_TOPIC)
+        queues = sorted(q for topic, q in self._reads.queues() if topic == HALF_TOPIC)
         return self._walk_all(queues) if queues else None
 
     async def _walk_all(self, queues: Sequence[int]) -> None:
@@ -100,11 +100,11 @@ class TransactionCheck:
         half_before = max(half_ahead, self._progress(HALF_TOPIC, queue_id))
         op_before = max(op_ahead, self._progress(OP_HALF_TOPIC, queue_id))
         copies = self._copies.get(queue_id)
-        end = self._store.max_offset(HALF_TOPIC, queue_id)
+        end = self._reads.max_offset(HALF_TOPIC, queue_id)
         # Which messages have newer copies is read once, and kept between rounds.
         if copies is None or not copies.serves(half_before, end):
             copies = await self._read_copies(queue_id, half_before, end)
-        reads = _Queues(self._store, self._decisions, copies, queue_id)
+        reads = _Queues(self._reads, self._decisions, copies, queue_id)
         check = CheckRound(half_before, op_before, self._limits(), self._clock.time_ms())
         asked = 0
         while (step := check.next(reads, self._clock.time_ms())) is not None:
@@ -145,7 +145,7 @@ class TransactionCheck:
         offset = begin
         while offset < end:
             most = min(HALVES_AT_ONCE, end - offset)
-            found = self._store.get_message(HALF_TOPIC, queue_id, offset, most)
+            found = self._reads.get_message(HALF_TOPIC, queue_id, offset, most)
             if found.status is GetStatus.FOUND:
                 for half in decode_records(b"".join(found.records)):
                     copies.read(half)
@@ -157,7 +157,7 @@ class TransactionCheck:
         return copies
 
     def _progress(self, topic: str, queue_id: int) -> int:
-        low = self._store.min_offset(topic, queue_id)
+        low = self._reads.min_offset(topic, queue_id)
         known = self._offsets.query(GROUP, topic, queue_id)
         # Without committed progress, a round begins at the start of the queue.
         return low if known is None else max(known, low, 0)
@@ -199,7 +199,7 @@ class TransactionCheck:
         """Ask a producer of the group, now that the half message is safe in its new place."""
         # From the log itself: under SYNC_FLUSH it becomes visible only after those that wait for
         # its flush were called, and this is one of them.
-        record = self._store.commit_log.record_at(result.physical_offset)
+        record = self._reads.commit_log.record_at(result.physical_offset)
         if status is PutStatus.PUT_OK and record is not None:  # else the next round does
             self._questions.ask(decode_record(record))
 
@@ -208,23 +208,23 @@ class _Queues:
     """`Reads` over the store."""
 
     def __init__(
-        self, store: MessageStore, decisions: Decisions, copies: HalfCopies, queue_id: int
+        self, reads: QueueReads, decisions: Decisions, copies: HalfCopies, queue_id: int
     ) -> None:
-        self._store = store
+        self._reads = reads
         self._decisions = decisions
         self._copies = copies
         self._queue_id = queue_id
 
     def half(self, offset: int) -> HalfRead:
-        found = self._store.get_message(HALF_TOPIC, self._queue_id, offset, 1)
+        found = self._reads.get_message(HALF_TOPIC, self._queue_id, offset, 1)
         if found.status is GetStatus.FOUND:
             [half] = decode_records(b"".join(found.records))
             return HalfRead(half, offset + 1)
-        at_end = offset >= self._store.max_offset(HALF_TOPIC, self._queue_id)
+        at_end = offset >= self._reads.max_offset(HALF_TOPIC, self._queue_id)
         return HalfRead(None, found.next_begin_offset, at_end)
 
     def ops(self, offset: int) -> tuple[Sequence[MessageExt], int]:
-        found = self._store.get_message(OP_HALF_TOPIC, self._queue_id, offset, OPS_AT_ONCE)
+        found = self._reads.get_message(OP_HALF_TOPIC, self._queue_id, offset, OPS_AT_ONCE)
         if found.status is not GetStatus.FOUND:
             return (), offset
         records = decode_records(b"".join(found.records))

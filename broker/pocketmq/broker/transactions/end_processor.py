@@ -104,7 +104,7 @@ class EndTransactionProcessor:
         self._clock = clock
         self._timeout_ms = timeout_ms
         self._counts = counts
-        self._history = OpHistory(store)
+        self._history = OpHistory(store.reads)
         self._names_real_topic = names_real_topic
         self._ends_in_its_time = ends_in_its_time
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pocketmq.broker.store import GetStatus, MessageStore
+from pocketmq.broker.store import GetStatus, QueueReads
 from pocketmq.broker.transactions.half_messages import offsets_of
 from pocketmq.broker.transactions.offset_set import OffsetSet
 from pocketmq.protocol.messages.message import MessageExt
@@ -41,23 +41,23 @@ class OpHistory:
     """Reads op records as far back as it is asked.
 
     Args:
-        store: holds them.
+        reads: holds them.
     """
 
-    def __init__(self, store: MessageStore) -> None:
-        self._store = store
+    def __init__(self, reads: QueueReads) -> None:
+        self._reads = reads
         self._queues: dict[int, _Queue] = {}
 
     def names(self, half: MessageExt) -> bool:
         """Whether a half message was committed or rolled back before the first question."""
-        store, queue_id = self._store, half.queue_id
+        reads, queue_id = self._reads, half.queue_id
         queue = self._queues.get(queue_id)
         # Start from the present end: later op records are this process's own decisions.
         if queue is None:
-            end = store.max_offset(OP_HALF_TOPIC, queue_id)
+            end = reads.max_offset(OP_HALF_TOPIC, queue_id)
             queue = self._queues[queue_id] = _Queue(end)
-        while queue.begin > max(queue.least, store.min_offset(OP_HALF_TOPIC, queue_id)):
-            place = store.physical_offset(OP_HALF_TOPIC, queue_id, queue.begin - 1)
+        while queue.begin > max(queue.least, reads.min_offset(OP_HALF_TOPIC, queue_id)):
+            place = reads.physical_offset(OP_HALF_TOPIC, queue_id, queue.begin - 1)
             # This op record is older than the half message, so earlier ones cannot name it.
             if place is not None and place < half.commit_log_offset:
                 break
@@ -69,13 +69,13 @@ class OpHistory:
         self._queues.clear()
 
     def _read_back(self, queue_id: int, queue: _Queue) -> None:
-        first = self._store.min_offset(OP_HALF_TOPIC, queue_id)
+        first = self._reads.min_offset(OP_HALF_TOPIC, queue_id)
         begin = offset = max(queue.begin - AT_ONCE, queue.least, first)
-        halves = self._store.consume_queues.get(HALF_TOPIC, queue_id)
+        halves = self._reads.consume_queues.get(HALF_TOPIC, queue_id)
         end = 0 if halves is None else halves.next_offset  # no broker names others
         while offset < queue.begin:
             wanted = queue.begin - offset
-            found = self._store.get_message(OP_HALF_TOPIC, queue_id, offset, wanted)
+            found = self._reads.get_message(OP_HALF_TOPIC, queue_id, offset, wanted)
             if found.status is GetStatus.FOUND:
                 for record in decode_records(b"".join(found.records)):
                     queue.named.add(each for each in offsets_of(record) if each < end)

@@ -189,7 +189,7 @@ class Services:
     def _read(self, topic: _Topic, broker: str, store: MessageStore, queue_id: int) -> None:
         at = topic.read_to.get((broker, queue_id), 0)
         while True:
-            found = store.get_message(topic.name, queue_id, at, 32)
+            found = store.reads.get_message(topic.name, queue_id, at, 32)
             records = decode_records(b"".join(found.records)) if found.count else []
             if not records:
                 break
