@@ -25,7 +25,6 @@ from pocketmq.operation.events.recording import (
     MOST_LINE_BYTES,
     RecordingHeader,
     RecordingReader,
-    decode_recording,
     encode_line,
     encode_recording,
     header_of,
@@ -43,6 +42,14 @@ KINDS: dict[type[msgspec.inspect.Type], st.SearchStrategy[object]] = {
     msgspec.inspect.NoneType: st.none(),
 }
 HEADER = header_of("orders", 1_000, ["nameserver-1", "broker-a"])
+
+
+def decode_recording(data: bytes) -> tuple[RecordingHeader | None, list[Event], list[str]]:
+    """What a reader makes of a whole recording: header, events, problems."""
+    reader = RecordingReader()
+    lines = reader.feed(data)
+    reader.finish()
+    return reader.header, [line.event for line in lines], reader.problems
 
 
 def values(kind: msgspec.inspect.Type) -> st.SearchStrategy[object]:

@@ -136,12 +136,6 @@ class Program:
         await self.tell(question)
         return await self.hear(waiting_for)
 
-    def end_of_input(self) -> None:
-        """Close its standard input."""
-        stdin = self._running.stdin
-        assert stdin is not None
-        stdin.close()
-
     # -- life -------------------------------------------------------------------------------
 
     def freeze(self) -> None:

@@ -198,11 +198,3 @@ class RecordingReader:
         else:
             # A file of another kind has a problem in each line.
             self._unnamed += 1
-
-
-def decode_recording(data: bytes) -> tuple[RecordingHeader | None, list[AnyEvent], list[str]]:
-    """A recording that is in memory: header, events, problems."""
-    reader = RecordingReader()
-    lines = reader.feed(data)
-    reader.finish()
-    return reader.header, [line.event for line in lines], reader.problems

@@ -112,3 +112,16 @@ TopicName = Annotated[str, typer.Argument(help="Name of a topic.", autocompletio
 GroupName = Annotated[
     str, typer.Argument(help="Name of a consumer group.", autocompletion=complete_group)
 ]
+
+Brokers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--broker", help="Only this broker; may be repeated.", autocompletion=complete_broker
+    ),
+]
+OnBrokers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--broker", help="Only on this broker; may be repeated.", autocompletion=complete_broker
+    ),
+]

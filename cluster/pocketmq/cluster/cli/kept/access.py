@@ -10,7 +10,7 @@ import typer
 from pocketmq.client import Admin
 from pocketmq.cluster.access_explain import Explanation, explained, need_of
 from pocketmq.cluster.access_export import mqadmin_lines
-from pocketmq.cluster.cli.common.complete import complete_broker
+from pocketmq.cluster.cli.common.complete import Brokers, complete_broker
 from pocketmq.cluster.cli.common.output import Output, Sentences, show, tell
 from pocketmq.cluster.cli.common.run import (
     DEFAULT_NAMESERVERS,
@@ -111,12 +111,6 @@ Examples:
 """
 
 Username = Annotated[str, typer.Argument(metavar="USER", help="Name of the user.")]
-Brokers = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--broker", help="Only this broker; may be repeated.", autocompletion=complete_broker
-    ),
-]
 
 
 def register(app: typer.Typer) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from pocketmq.client import Admin
 from pocketmq.cluster.cli.common.asking import ask
-from pocketmq.cluster.cli.common.complete import GroupName, complete_broker
+from pocketmq.cluster.cli.common.complete import GroupName, OnBrokers
 from pocketmq.cluster.cli.common.output import Sentences, tell
 from pocketmq.cluster.cli.common.run import (
     DEFAULT_NAMESERVERS,
@@ -124,10 +124,6 @@ Attributes = Annotated[
     str | None,
     typer.Option(metavar="+KEY=VALUE,-KEY", help="Attributes, such as +priority.factor=30."),
 ]
-OnBroker = Annotated[
-    list[str] | None,
-    typer.Option(help="Only on this broker; may be repeated.", autocompletion=complete_broker),
-]
 
 
 def register(group: typer.Typer) -> None:
@@ -151,7 +147,7 @@ def change(
     broker_id: BrokerId = None,
     which_broker_when_consume_slowly: WhichBroker = None,
     attributes: Attributes = None,
-    broker: OnBroker = None,
+    broker: OnBrokers = None,
     output: Sentences = None,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from pocketmq.client import Admin
 from pocketmq.cluster.cli.common.asking import ask
-from pocketmq.cluster.cli.common.complete import TopicName, complete_broker
+from pocketmq.cluster.cli.common.complete import OnBrokers, TopicName
 from pocketmq.cluster.cli.common.output import Output, Sentences, show, show_names, tell
 from pocketmq.cluster.cli.common.run import (
     DEFAULT_NAMESERVERS,
@@ -131,10 +131,7 @@ def create(
         int | None,
         typer.Option(min=1, max=MAX_QUEUES, help="Queues on each broker.", show_default="4"),
     ] = None,
-    broker: Annotated[
-        list[str] | None,
-        typer.Option(help="Only on this broker; may be repeated.", autocompletion=complete_broker),
-    ] = None,
+    broker: OnBrokers = None,
     message_type: MessageTypeOption = None,
     change_it: Annotated[
         bool, typer.Option("--update", help="Change the topic if it is there already.")
@@ -198,10 +195,7 @@ def update(
             min=1, max=MAX_QUEUES, help="Queues on each broker.", show_default="as before"
         ),
     ] = None,
-    broker: Annotated[
-        list[str] | None,
-        typer.Option(help="Only on this broker; may be repeated.", autocompletion=complete_broker),
-    ] = None,
+    broker: OnBrokers = None,
     message_type: MessageTypeOption = None,
     output: Sentences = None,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,

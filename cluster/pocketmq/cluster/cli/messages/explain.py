@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
 
 import typer
 
 from pocketmq.client import Admin
-from pocketmq.cluster.cli.common.complete import complete_topic
 from pocketmq.cluster.cli.common.output import Output, show
 from pocketmq.cluster.cli.common.run import (
     DEFAULT_NAMESERVERS,
@@ -17,7 +15,7 @@ from pocketmq.cluster.cli.common.run import (
     run,
 )
 from pocketmq.cluster.cli.common.tables import Table
-from pocketmq.cluster.cli.messages.tail import MessageName
+from pocketmq.cluster.cli.messages.tail import MessageName, SearchedTopics
 from pocketmq.cluster.cli.roles.clock import moment_text
 from pocketmq.cluster.explain.message_facts import gather_life
 from pocketmq.cluster.explain.message_life import Life, LifeFacts, life
@@ -46,14 +44,7 @@ def register(app: typer.Typer) -> None:
 
 def explain_message(
     words: MessageName,
-    topic: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Search only this topic; may be repeated.",
-            show_default="all",
-            autocompletion=complete_topic,
-        ),
-    ] = None,
+    topic: SearchedTopics = None,
     output: Output = None,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:

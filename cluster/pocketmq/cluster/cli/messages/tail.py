@@ -94,6 +94,15 @@ MessageName = Annotated[
     list[str],
     typer.Argument(metavar="ID | TOPIC BROKER/QUEUE OFFSET", autocompletion=complete_words),
 ]
+SearchedTopics = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--topic",
+        help="Search only this topic; may be repeated.",
+        show_default="all",
+        autocompletion=complete_topic,
+    ),
+]
 Format = Annotated[
     str | None, typer.Option("--format", "-f", metavar="FORMAT", help="As kcat's; see above.")
 ]
@@ -197,14 +206,7 @@ def tail(
 def show_message(
     words: MessageName,
     body: Annotated[BodyForm, typer.Option(help="How to print the body.")] = "auto",
-    topic: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Search only this topic; may be repeated.",
-            show_default="all",
-            autocompletion=complete_topic,
-        ),
-    ] = None,
+    topic: SearchedTopics = None,
     format_text: Format = None,
     output: Output = None,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,

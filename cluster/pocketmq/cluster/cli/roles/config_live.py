@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from pocketmq.client import Admin
-from pocketmq.cluster.cli.common.complete import complete_broker
+from pocketmq.cluster.cli.common.complete import Brokers
 from pocketmq.cluster.cli.common.output import Output, show
 from pocketmq.cluster.cli.common.run import (
     DEFAULT_NAMESERVERS,
@@ -46,10 +46,6 @@ Examples:
   pocketmq config set --nameserver orderMessageEnable=true
 """
 
-Brokers = Annotated[
-    list[str] | None,
-    typer.Option(help="Only this broker; may be repeated.", autocompletion=complete_broker),
-]
 OfNameservers = Annotated[
     bool, typer.Option("--nameserver", help="Every nameserver, not the brokers.")
 ]
