@@ -52,7 +52,9 @@ def test_who_is_no_super_user_moves_no_clock(
             monkeypatch.setenv(variable, text)
     before = secured.time_ms
 
-    assert said in console("clock", "advance", "5").error
+    refused = console("clock", "advance", "5").error
+    assert said in refused
+    assert refused.endswith("; give what it asks for"), "it runs, and is not dead"
     shown = console("clock", "show")
 
     assert secured.time_ms == before

@@ -190,6 +190,16 @@ def test_clock_and_disk_are_judged(
     assert bool(check.advice) == (state != "ok")
 
 
+def test_a_clock_that_may_be_manual_is_not_judged() -> None:
+    figures = {"bootTimestamp": str(NOW_MS), "runtime": "[ 1 days, 0 hours, 0 minutes, 0 seconds ]"}
+    found = {
+        manual: of_figures("broker-a", figures, NOW_MS, is_manual=manual)[0]
+        for manual in (True, False, None)
+    }
+    assert [found[each].state for each in (True, False, None)] == ["note", "wrong", "note"]
+    assert "super user" in found[None].advice
+
+
 def test_releases_that_differ_are_told() -> None:
     both = {"a": {"brokerVersionDesc": "V5_3_3"}, "b": {"brokerVersionDesc": "V5_5_0"}}
     assert versions(both)[0].found == "a V5_3_3, b V5_5_0"

@@ -110,7 +110,8 @@ class ControlledProcess:
         try:
             return expect(await self._remoting.call(self.address, header, timeout_s=limit_s))
         except (RemotingError, BrokerError) as exc:
-            raise ClockMemberError(self._name, doing, str(exc)) from exc
+            refused = isinstance(exc, BrokerError) and exc.code == ResponseCode.NO_PERMISSION
+            raise ClockMemberError(self._name, doing, str(exc), refused=refused) from exc
 
 
 async def reachable(

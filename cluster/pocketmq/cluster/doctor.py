@@ -103,12 +103,15 @@ async def examine(nameservers: Sequence[str], clock: Clock) -> list[Check]:
     return checks
 
 
-async def _is_manual(broker: ControlledProcess) -> bool:
-    """Whether its clock only moves when somebody moves it; RocketMQ's brokers do not say."""
+async def _is_manual(broker: ControlledProcess) -> bool | None:
+    """Whether its clock only moves when somebody moves it; None if it tells only others.
+
+    RocketMQ's brokers do not know the question.
+    """
     try:
         return (await broker.clock()).manual
-    except ClockMemberError:
-        return False
+    except ClockMemberError as exc:
+        return None if exc.refused else False
 
 
 def _silent_nameserver(address: str, exc: Exception) -> Check:
@@ -161,7 +164,7 @@ def reachable(who: str, address: str) -> Check:
 
 
 def of_figures(
-    who: str, figures: Mapping[str, str], now_ms: int, *, is_manual: bool = False
+    who: str, figures: Mapping[str, str], now_ms: int, *, is_manual: bool | None = False
 ) -> list[Check]:
     """A broker's clock and disk. Pure.
 
@@ -169,7 +172,7 @@ def of_figures(
         who: Broker name, and slave's number.
         figures: Of GET_BROKER_RUNTIME_INFO (28).
         now_ms: This machine's time in epoch ms.
-        is_manual: Its clock is meant to differ.
+        is_manual: Its clock is meant to differ; None if that is not known.
     """
     checks = []
     if ran := _RUNTIME.search(figures.get("runtime", "")):
@@ -179,7 +182,10 @@ def of_figures(
         off_s = (int(figures["bootTimestamp"]) - now_ms) / 1000 + ran_s
         if abs(off_s) * 1000 > CLOCK_OFF_MS:
             told = f"{abs(off_s):,.0f} s {'ahead of' if off_s > 0 else 'behind'} this machine's"
-            if is_manual:
+            if is_manual is None:
+                advice = "give a super user's keys to see whether its clock is manual"
+                checks.append(Check("clock", who, "note", told, advice))
+            elif is_manual:
                 advice = "`pocketmq clock advance` moves it"
                 checks.append(Check("clock", who, "note", f"manual, {told}", advice))
             else:

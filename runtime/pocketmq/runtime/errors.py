@@ -100,16 +100,21 @@ class ClockStuckError(CallerError):
 
 
 class ClockMemberError(PeerError):
-    """A process did not answer when its clock was asked or moved."""
+    """A process did not answer when its clock was asked or moved, or refused."""
 
-    def __init__(self, member: str, doing: str, reason: str) -> None:
+    def __init__(self, member: str, doing: str, reason: str, *, refused: bool = False) -> None:
         self.member = member
         self.doing = doing
         self.reason = reason
-        super().__init__(
-            f"{member} did not answer to {doing}: {reason}; leave it out of the step if it is "
-            "frozen or dead"
-        )
+        self.refused = refused
+        """It runs, and its refusal says what is missing: a super user's keys, or the secret."""
+        if refused:
+            super().__init__(f"{member} refused to {doing}: {reason}; give what it asks for")
+        else:
+            super().__init__(
+                f"{member} did not answer to {doing}: {reason}; leave it out of the step if it is "
+                "frozen or dead"
+            )
 
 
 class PortInUseError(EnvironmentFault):
