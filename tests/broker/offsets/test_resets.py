@@ -133,3 +133,9 @@ async def test_4_9_needs_a_member(tmp_path: Path) -> None:  # E-29
         await voice.leave()
         assert (await voice.ask(reset())).code == 206
         assert (await voice.ask(reset(group="nobody"))).code == 1
+
+
+async def test_in_4_9_a_topic_that_is_missing_is_a_system_error(tmp_path: Path) -> None:  # E-30
+    async with running_broker(tmp_path, PROFILE_4_9) as rig:
+        voice = await rig.voice()
+        assert (await voice.ask(reset(at_s=1, topic="nobody"))).code == 1

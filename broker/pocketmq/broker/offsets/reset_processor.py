@@ -71,12 +71,14 @@ class ResetProcessor:
         """Move the group; the new offset of each queue."""
         header = request.header(ResetOffsetRequestHeader)
         config = self._topics.get(header.topic)
+        server_side = self._server_side()
         if config is None:
             raise RequestRefusedError(
-                ResponseCode.TOPIC_NOT_EXIST, f"topic {header.topic} does not exist here"
+                # Without server-side reset every refusal has this code (E-30).
+                ResponseCode.TOPIC_NOT_EXIST if server_side else ResponseCode.SYSTEM_ERROR,
+                f"topic {header.topic} does not exist here",
             )
         queue_ids = range(config.read_queue_nums)
-        server_side = self._server_side()
         if server_side:
             table = self._reset_here(header, queue_ids)
         else:
