@@ -36,9 +36,12 @@ def test_news_come_once_and_again_when_they_change() -> None:
 
 
 @contextmanager
-def consuming(topic: str, nameservers: str, *, count: int = 1) -> Iterator[subprocess.Popen[str]]:
+def consuming(
+    topic: str, nameservers: str, *, count: int | None = 1
+) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-m", "pocketmq.cluster.cli.main", "consume", topic]
-    command += ["--count", str(count)]
+    if count is not None:
+        command += ["--count", str(count)]
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -67,7 +70,7 @@ async def test_it_ends_quietly_when_its_reader_has_enough(tmp_path: Path) -> Non
         ) as producer:
             for number in range(3):
                 await producer.send(Message("orders", b"%d" % number))
-            with consuming("orders", cluster.nameservers, count=0) as consumer:  # | head -1
+            with consuming("orders", cluster.nameservers, count=None) as consumer:  # | head -1
                 assert consumer.stdout is not None
                 consumer.stdout.readline()
                 consumer.stdout.close()

@@ -153,6 +153,7 @@ def test_a_broker_that_does_not_answer_has_an_unknown_log(page: Seen) -> None:
         page.until(f"{STORES}['broker-a'] !== undefined")
         assert page.page.evaluate(f"{STORES}['broker-b']?.end ?? null") is None
         cluster.sync.thaw("broker-b")
+        page.page.goto("about:blank")  # or it would complain that the cluster has ended
 
 
 # -- recordings that tell only a part ----------------------------------------------------------

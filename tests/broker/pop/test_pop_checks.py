@@ -37,8 +37,10 @@ class Checks:
             ),
             store=SimpleNamespace(
                 config=SimpleNamespace(**store | options),
-                min_offset=lambda topic, queue_id: 10 + queue_id,
-                max_offset=lambda topic, queue_id: 20 + queue_id,
+                reads=SimpleNamespace(
+                    min_offset=lambda topic, queue_id: 10 + queue_id,
+                    max_offset=lambda topic, queue_id: 20 + queue_id,
+                ),
             ),
         )
         self.checks = PopChecks(core, self._topics, self._groups)

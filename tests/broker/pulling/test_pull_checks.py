@@ -141,7 +141,7 @@ def test_a_subscription_in_the_header_counts_by_itself() -> None:  # B-55
 
 
 def test_a_subscription_that_cannot_be_read_is_23() -> None:  # B-55
-    assert House().refusal(subscription=" || ") == 23
+    assert House().refusal(subscription="||") == 23
     assert House().refusal(subscription="a", expression_type="XPATH") == 23
 
 
