@@ -34,6 +34,7 @@ from pocketmq.operation.events.sink import NO_EVENTS, Counted, Place, no_events
 from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.runtime.errors import DiskError
 from pocketmq.simulation.event_recorder import EventRecorder
+from support.decoded import decode_recording
 
 NUMBERS = st.integers(min_value=-(2**63), max_value=2**63 - 1)
 KINDS: dict[type[msgspec.inspect.Type], st.SearchStrategy[object]] = {
@@ -42,14 +43,6 @@ KINDS: dict[type[msgspec.inspect.Type], st.SearchStrategy[object]] = {
     msgspec.inspect.NoneType: st.none(),
 }
 HEADER = header_of("orders", 1_000, ["nameserver-1", "broker-a"])
-
-
-def decode_recording(data: bytes) -> tuple[RecordingHeader | None, list[Event], list[str]]:
-    """What a reader makes of a whole recording: header, events, problems."""
-    reader = RecordingReader()
-    lines = reader.feed(data)
-    reader.finish()
-    return reader.header, [line.event for line in lines], reader.problems
 
 
 def values(kind: msgspec.inspect.Type) -> st.SearchStrategy[object]:

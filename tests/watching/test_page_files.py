@@ -17,8 +17,8 @@ from pocketmq.cluster.watch_page.page import (
 from pocketmq.cluster.watch_page.routes import byte_range
 from pocketmq.cluster.watching.export import export_recording
 from pocketmq.cluster.watching.selection import LASTING
-from pocketmq.operation.events.recording import decode_recording
 from pocketmq.runtime.errors import CallerError
+from support.decoded import decode_recording
 from support.lesson import lesson_recording
 
 
