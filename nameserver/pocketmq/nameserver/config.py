@@ -18,7 +18,7 @@ written (O-4, O-8)."""
 
 @dataclass(frozen=True, kw_only=True)
 class NameServerOptions:
-    """Those of RocketMQ's, and who may read routes."""
+    """What RocketMQ's nameserver can be told too, and who may read routes."""
 
     name: str = option("nameserver", help="Name in the ready line and in logs.")
     host: str = option("127.0.0.1", help="Address to listen on.", rocketmq_name="bindAddress")

@@ -126,3 +126,19 @@ async def test_a_peek_shows_as_many_as_wanted_and_counts_what_it_looked_at(
     table = rig.broker.subjects.offsets.table
     table.commit(GROUP, "orders", 0, 10, rig.clock.time_ms())
     assert await peek(32, 1) == (-3, [b"1", b"3", b"5", b"again"])
+
+
+async def test_a_peek_of_everything_reads_no_more_than_a_frame_holds(
+    rig: BrokerRig, voice: Voice, monkeypatch: pytest.MonkeyPatch
+) -> None:  # K-67
+    await voice.create_topic(queues=3)
+    for queue_id in range(3):
+        await voice.send("orders", b"x" * 1000, queue_id=queue_id)
+    draw(monkeypatch, 1)
+    monkeypatch.setattr(pop_reads, "MOST_PEEKED_BYTES", 1500)
+    header = PeekMessageRequestHeader(
+        consumer_group=GROUP, topic="orders", queue_id=-1, max_msg_nums=2**31 - 1
+    )
+    reply = await voice.ask(header)
+    assert len(decode_records(reply.body_view)) == 2, "the second passes the limit"
+    assert reply.header(PopMessageResponseHeader).rest_num == 3

@@ -216,12 +216,13 @@ class ClientProcessor:
         if header.producer_group is not None:
             self._producers.unregister(header.producer_group, peer)
         if header.consumer_group is not None:
-            # RocketMQ reads the group's settings here, which makes an unknown group (B-25).
-            self._groups.find_or_create(header.consumer_group, self._clock.time_ms())
             info = self._consumers.unregister(header.consumer_group, peer)
             if info is not None:
                 log.info("consumer.left", group=info.group, client_id=header.client_id)
                 self._notices.unregistered(info)
+            # RocketMQ reads the group's settings here, which makes an unknown group (B-25). Last:
+            # where there are too many groups this is refused, and the client has left all the same.
+            self._groups.find_or_create(header.consumer_group, self._clock.time_ms())
         return request.reply()
 
     def peer_closed(self, peer: Peer) -> None:

@@ -28,6 +28,7 @@ from pocketmq.broker.store.reads.queue_reads import MOST_FILTERED_BYTES
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
 from pocketmq.operation.events.messages import MessagePulled
 from pocketmq.operation.events.sink import Place
+from pocketmq.protocol.frame import MAX_FRAME_BYTES
 from pocketmq.protocol.hosts import parse_host_text
 from pocketmq.protocol.messages import properties as names
 from pocketmq.protocol.messages.message import MessageExt
@@ -42,6 +43,8 @@ from pocketmq.protocol.stored.record import decode_records, encode_record, pack_
 
 ALL = MessageFilter()
 """Wants every message."""
+MOST_PEEKED_BYTES = MAX_FRAME_BYTES // 2
+"""A peek that has found so much reads no further queue: the answer has to fit into a frame."""
 _MOVED = frozenset(
     {GetStatus.OFFSET_TOO_SMALL, GetStatus.OFFSET_OVERFLOW_BADLY, GetStatus.OFFSET_FOUND_NULL}
 )
@@ -186,13 +189,15 @@ class Popper:
         # Below 0 if the group committed an offset beyond the end, as in RocketMQ.
         out.rest += self._reads.max_offset(topic, queue_id) - begin
         left = wanted - out.count
-        if left <= 0:
+        # A peer may want any number, of thousands of queues: what fits into a frame is enough.
+        if left <= 0 or out.size_bytes >= MOST_PEEKED_BYTES:
             return
         found = self._reads.get_message(topic, queue_id, begin, left)
         if found.status in _MOVED:
             found = self._reads.get_message(topic, queue_id, found.next_begin_offset, left)
         out.records += found.records
         out.count += found.count
+        out.size_bytes += found.size_bytes
 
     def position(self, group: str, topic: str, queue_id: int) -> int:
         """Where the group's next pop of a queue would begin, or the queue itself."""

@@ -58,8 +58,8 @@ class OwnRequestOptions(InitialUserOptions):
 
     authentication_enabled: bool = option(
         False,
-        help="Take PocketMQ's own requests (clock, faults, status) only if a super user has signed "
-        "them: that of init_authentication_user, or one of super_users.",
+        help="Refuse PocketMQ's own requests (clock, faults, status) unless a super user signed "
+        "them. Super users are named by init_authentication_user and super_users.",
     )
     super_users: str = option("", help='More super users: {"name":"password"}.', secret=True)
 
@@ -80,9 +80,10 @@ class OwnRequestOptions(InitialUserOptions):
         Raises:
             ConfigError: an option cannot be read.
         """
-        found = {**_read_texts("superUsers", self.super_users)}
+        found = _read_texts("superUsers", self.super_users)
         if self.initial_user is not None:
-            found |= dict([self.initial_user])
+            name, password = self.initial_user
+            found[name] = password
         return {name: User(name, password, UserType.SUPER) for name, password in found.items()}
 
     @property

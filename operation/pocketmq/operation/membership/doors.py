@@ -153,17 +153,13 @@ def guarded(
         budget: As `Dispatcher`.
         knows: As `Dispatcher`.
     """
-    doors: list[Guard] = []
+    guard: Guard | None = own_requests
     if members is not None:
-        doors.append(MemberDoor(members, is_open.__contains__))
-    # Second: a stranger is not told which users there are.
-    if own_requests is not None:
-        doors.append(own_requests)
-    if not doors:
-        # A plain dispatcher saves a check for each request.
-        return Dispatcher(budget, knows)
-    [first, *rest] = doors
-    return GuardedDispatcher(_Both(first, rest[0]) if rest else first, budget, knows)
+        door = MemberDoor(members, is_open.__contains__)
+        # The members' door first: a stranger is not told which users there are.
+        guard = door if own_requests is None else _Both(door, own_requests)
+    # Without a guard, a plain dispatcher saves a check for each request.
+    return Dispatcher(budget, knows) if guard is None else GuardedDispatcher(guard, budget, knows)
 
 
 class _Both:

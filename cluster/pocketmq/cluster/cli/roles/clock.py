@@ -26,7 +26,6 @@ from pocketmq.cluster.control_address.declarations import MAX_SPEED, Advance, Cl
 from pocketmq.cluster.durations import parse_duration_ms
 from pocketmq.cluster.steering.errors import TooFarError
 from pocketmq.cluster.steering.shape import MAX_ADVANCE_S
-from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import BrokerError, NoNameServerError
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import CallerError, ClockMemberError
@@ -263,8 +262,7 @@ async def cluster_time_ms(nameservers: list[str]) -> int:
         try:
             return await ControlledProcess("the nameserver", nameservers[0], client).time_ms()
         except ClockMemberError as exc:
-            cause = exc.__cause__
-            if isinstance(cause, BrokerError) and cause.code == ResponseCode.NO_PERMISSION:
+            if exc.refused:
                 raise CallerError(
                     f"{nameservers[0]} does not tell its time: {exc.reason}; set"
                     f" {ACCESS_KEY_VARIABLE} and {SECRET_KEY_VARIABLE} of a super user"
@@ -276,8 +274,8 @@ async def present_ms(nameservers: list[str]) -> int:
     """The cluster's time, which may be manual; this machine's if no name server tells it."""
     try:
         return await cluster_time_ms(nameservers)
-    # RocketMQ's nameserver does not know this request; its cluster runs on real time. With users a
-    # cluster does not tell who is no super user, and most likely runs on real time, too.
+    # RocketMQ's nameserver does not know this request; its cluster runs on real time. One with
+    # users tells its time to super users only; for others it is taken to run on real time, too.
     except (NoNameServerError, CallerError):
         return SystemClock().time_ms()
 
