@@ -26,7 +26,7 @@ from pocketmq.protocol.transport.channel import Channel
 from pocketmq.runtime.errors import ConfigError
 from support.client_rig import client_rig
 from support.consuming import Collected, consuming
-from support.eventually import eventually
+from support.eventually import PATIENCE_MS, eventually
 from support.own_logs import own_logs
 
 # -- consuming ----------------------------------------------------------------------------------
@@ -74,6 +74,20 @@ async def test_start_subscribes_the_retry_topic_and_beats_before_it_rebalances()
         assert {each.topic for each in group.subscription_data_set} == {"T", "%RETRY%consumers"}
         assert group.consume_type == "CONSUME_PASSIVELY"
         assert group.consume_from_where == "CONSUME_FROM_FIRST_OFFSET"
+
+
+async def test_a_heartbeat_that_is_answered_late_is_followed_by_a_rebalance() -> None:
+    # C-20: time stands still, so the timer never looks again
+    async with client_rig() as rig:
+        broker = rig.brokers[0]
+        broker.postpone.add(RequestCode.HEART_BEAT)
+        late = consuming(rig, Collected(), api_timeout_ms=PATIENCE_MS, profile="4.9")
+        async with late as consumer:
+            members = RequestCode.GET_CONSUMER_LIST_BY_GROUP
+            await eventually(lambda: broker.count(members) > 0, "the broker knows no member")
+            assert not consumer.assignment
+            broker.answer_postponed()
+            await eventually(lambda: consumer.assignment, "queues are assigned")
 
 
 async def test_stopping_writes_offsets_down_then_unregisters() -> None:  # C-71

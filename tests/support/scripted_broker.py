@@ -87,6 +87,8 @@ class ScriptedBroker:
     seen: list[Command] = field(default_factory=list)
     refuse: dict[int, Callable[[Command], Command | None]] = field(default_factory=dict)
     """Request code -> what to answer instead; None keeps silent."""
+    postpone: set[int] = field(default_factory=set)
+    """Request codes that `answer_postponed` answers."""
     unregistered: list[UnregisterClientRequestHeader] = field(default_factory=list)
     sent_back: list[ConsumerSendMsgBackRequestHeader] = field(default_factory=list)
     locks: dict[MessageQueue, str] = field(default_factory=dict)
@@ -94,6 +96,7 @@ class ScriptedBroker:
     min_offsets: dict[tuple[str, int], int] = field(default_factory=dict)
     send_code: int = ResponseCode.SUCCESS
     listener: MemoryListener | None = None
+    postponed: list[Callable[[], None]] = field(default_factory=list)
 
     @property
     def address(self) -> str:
@@ -118,9 +121,27 @@ class ScriptedBroker:
             self.seen.append(request)
             if code in self.refuse:
                 return self.refuse[code](request)
+            if code in self.postpone:
+                self.postponed.append(lambda: self._answer_now(peer, request, processor))
+                return None
             return processor(peer, request)
 
         return process
+
+    @staticmethod
+    def _answer_now(
+        peer: Peer, request: Command, processor: Callable[[Peer, Command], Reply]
+    ) -> None:
+        answer = processor(peer, request)
+        assert answer is not None, "it would be answered even later"
+        peer.reply(request, answer)
+
+    def answer_postponed(self) -> None:
+        """Answer at last what was postponed, and from now on at once."""
+        self.postpone.clear()
+        waiting, self.postponed = self.postponed, []
+        for answer in waiting:
+            answer()
 
     def count(self, code: int) -> int:
         """How often a request came."""

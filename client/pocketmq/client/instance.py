@@ -286,7 +286,11 @@ class ClientInstance:
         if not beats:
             return False
         # `wait` and not `wait_for`: late heartbeats go on and may still be answered.
-        done, _ = await asyncio.wait(beats, timeout=HEARTBEAT_WAIT_S)
+        done, late = await asyncio.wait(beats, timeout=HEARTBEAT_WAIT_S)
+        # Until then such a broker does not count us among the members, so that a rebalance meanwhile
+        # gives us none of its queues, and the next one is up to 20 s away.
+        for beat in late:
+            beat.add_done_callback(self._rebalance_if_taken)
         return any(not beat.cancelled() and beat.result() for beat in done)
 
     def _start_heartbeat(
@@ -328,13 +332,13 @@ class ClientInstance:
         names = {each: name for name, _, each in self.routes.addresses()}
         data = heartbeat_data(self.client_id, self.producers, self.consumers.values())
         if address in names and data is not None:
-
-            def rebalance_if_taken(beat: asyncio.Task[bool]) -> None:
-                if self.consumers and not beat.cancelled() and beat.result():
-                    self.rebalance_service.wakeup()
-
             beat = self._start_heartbeat(names[address], address, data)
-            beat.add_done_callback(rebalance_if_taken)
+            beat.add_done_callback(self._rebalance_if_taken)
+
+    def _rebalance_if_taken(self, beat: asyncio.Task[bool]) -> None:
+        """A heartbeat has ended for which nobody waits."""
+        if self.consumers and not beat.cancelled() and beat.result():
+            self.rebalance_service.wakeup()
 
     async def _beat(self) -> None:
         # Otherwise connections and heartbeats of brokers that no route names would be kept for
