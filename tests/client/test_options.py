@@ -9,11 +9,12 @@ from typing import get_type_hints
 import pytest
 
 from pocketmq.client import Admin, Producer, PullConsumer, PushConsumer
-from pocketmq.client.config import ClientOptions
+from pocketmq.client.config import ClientConfig, ClientOptions
 from pocketmq.client.consumer.pull.lite_settings import LitePullOptions, LitePullSettings
 from pocketmq.client.consumer.settings import PushOptions, PushSettings
 from pocketmq.client.producer.options import ProducerOptions
 from pocketmq.client.producer.settings import ProducerSettings
+from pocketmq.runtime.errors import ConfigError
 
 
 @pytest.mark.parametrize(
@@ -46,3 +47,27 @@ def test_a_slip_in_an_option_s_name_is_told_with_the_right_one(
 ) -> None:
     with pytest.raises(TypeError, match=f"{message}; did you mean nameservers"):
         make(name_servers="127.0.0.1:9876")
+
+
+@pytest.mark.parametrize(
+    ("given", "variable", "found_ms"),
+    [
+        (None, "", 3_000),
+        (None, "10000", 10_000),
+        (500, "10000", 500),
+    ],
+)
+def test_the_environment_says_how_long_answers_may_take(
+    given: int | None, variable: str, found_ms: int
+) -> None:
+    options: ClientOptions = {"nameservers": "127.0.0.1:9876"}
+    if given is not None:
+        options["api_timeout_ms"] = given
+    env = {"POCKETMQ_API_TIMEOUT_MS": variable}
+    assert ClientConfig.of(options, env).api_timeout_ms == found_ms
+
+
+@pytest.mark.parametrize("word", ["soon", "0", "-3", "1.5"])
+def test_a_timeout_of_the_environment_that_is_none_is_refused(word: str) -> None:
+    with pytest.raises(ConfigError, match=r"POCKETMQ_API_TIMEOUT_MS.*not a number above 0"):
+        ClientConfig.of({}, {"POCKETMQ_API_TIMEOUT_MS": word})

@@ -39,6 +39,7 @@ SECRET_KEY_VARIABLE: Final = "POCKETMQ_SECRET_KEY"  # noqa: S105 - the name of a
 
 TLS_VARIABLE: Final = "POCKETMQ_TLS"
 CA_FILE_VARIABLE: Final = "POCKETMQ_TLS_CA_FILE"
+API_TIMEOUT_VARIABLE: Final = "POCKETMQ_API_TIMEOUT_MS"
 
 DEFAULT_INSTANCE_NAME: Final = "DEFAULT"
 
@@ -115,7 +116,8 @@ class ClientConfig:
     unit_name: str | None = None
     """Third part, if any."""
     api_timeout_ms: int = 3_000
-    """Real milliseconds for requests other than send and pull (`mqClientApiTimeout`)."""
+    """Real milliseconds for requests other than send and pull (`mqClientApiTimeout`); by default
+    the environment's POCKETMQ_API_TIMEOUT_MS, for machines that are slower than usual."""
     poll_name_server_interval_ms: int = 30_000
     """Interval at which all routes in use are refreshed (P-3)."""
     heartbeat_broker_interval_ms: int = 30_000
@@ -158,6 +160,8 @@ class ClientConfig:
                 "encoding", f"there is no {encoding!r}", advice=f"choose from {list(ENCODINGS)}"
             )
         given["encoding"] = ENCODINGS[encoding]
+        if "api_timeout_ms" not in given and (word := env.get(API_TIMEOUT_VARIABLE, "").strip()):
+            given["api_timeout_ms"] = _milliseconds(word, "api_timeout_ms", API_TIMEOUT_VARIABLE)
         given["credentials"] = credentials_of(options.get("credentials"), env)
         given["network"] = network_of(
             env,
@@ -188,6 +192,18 @@ class ClientConfig:
             nanos = self.clock.time_ms() * 1_000_000 + next(_counter)
             name = f"{os.getpid()}#{nanos}"
         return replace(self, instance_name=name, client_ip=self.client_ip or await local_ip(self))
+
+
+def _milliseconds(word: str, option: str, variable: str) -> int:
+    try:
+        number = int(word)
+    except ValueError:
+        number = 0
+    if number <= 0:
+        raise ConfigError(
+            option, f"{word!r} is not a number above 0", origin=f"environment {variable}"
+        )
+    return number
 
 
 def network_of(

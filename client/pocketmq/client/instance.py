@@ -287,8 +287,8 @@ class ClientInstance:
             return False
         # `wait` and not `wait_for`: late heartbeats go on and may still be answered.
         done, late = await asyncio.wait(beats, timeout=HEARTBEAT_WAIT_S)
-        # Until then such a broker does not count us among the members, so that a rebalance meanwhile
-        # gives us none of its queues, and the next one is up to 20 s away.
+        # Such a broker does not count us among the members yet, so that a rebalance now gives us
+        # none of its queues, and the next one is up to 20 s away.
         for beat in late:
             beat.add_done_callback(self._rebalance_if_taken)
         return any(not beat.cancelled() and beat.result() for beat in done)

@@ -80,6 +80,8 @@ def client_options(
         "client_ip": CLIENT_IP,
         "instance_name": process.name,
         "events": events,
+        # The environment could say another, and a seed would run otherwise.
+        "api_timeout_ms": 3_000,
     }
 
 
