@@ -66,6 +66,9 @@ EARLY_BYTES = 4 * 1024
 """A client's high-water mark. A client never stops writing; but uvloop writes at once what exceeds
 the mark, and anything less at the end of the turn."""
 
+REQUEST_TIMEOUT_S = 60.0
+"""For callers that name no limit: however slow the machine is, they need the answer."""
+
 _SHORT_BYTES = 16 * 1024
 """A read up to this length may wait for the end of the loop's turn."""
 
@@ -177,7 +180,7 @@ class Channel(asyncio.Protocol):
         body: Body | msgspec.Struct = b"",
         *,
         code: int | None = None,
-        timeout_s: float = 3.0,
+        timeout_s: float = REQUEST_TIMEOUT_S,
     ) -> asyncio.Future[Command]:
         """Send a request; the future's result is the response with its number (E-5), any code.
 
