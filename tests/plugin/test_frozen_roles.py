@@ -11,7 +11,7 @@ from support.eventually import PATIENCE_S
 
 def test_time_goes_on_beside_a_frozen_nameserver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(manual_clock, "PEER_PATIENCE_S", 1000.0)  # longer than the clock's guard
-    monkeypatch.delenv("POCKETMQ_API_TIMEOUT_MS")  # of a minute, in tests: longer than the guard too
+    monkeypatch.delenv("POCKETMQ_API_TIMEOUT_MS")  # which tests make longer, too
     with start_cluster(nameservers=2, clock="manual") as cluster:
         cluster.sync.create_topic("orders")
         with cluster.sync.consumer("billing", "orders"):
