@@ -148,7 +148,10 @@ class RealRocketMQ:
             },
         )
         main = "org.apache.rocketmq.broker.BrokerStartup"
-        jvm = ("-Xmx1g", "-XX:MaxDirectMemorySize=512m")
+        jvm: tuple[str, ...] = ("-Xmx1g", "-XX:MaxDirectMemorySize=512m")
+        if self.release.startswith("4."):  # it unmaps a deleted queue's files by reflection
+            inner = ("java.nio", "sun.nio.ch", "jdk.internal.ref")
+            jvm += tuple(f"--add-opens=java.base/{each}=ALL-UNNAMED" for each in inner)
         self.broker = self._start("broker", main, config, jvm)
         # The topic named like the broker exists as soon as the broker has registered.
         self._until_answered(self.broker, GET_ROUTE, {"topic": self.broker_name})
