@@ -19,12 +19,13 @@ class AttributeRules:
     """Which attributes there are, and what each may be.
 
     Args:
-        values: name to the texts that it may be.
+        values: name to the texts that it may be. None: there are no attributes, and those of a
+            request are passed over, as in 4.9.
         fixed: names of those that can only be given to what is made.
     """
 
     def __init__(
-        self, values: Mapping[str, tuple[str, ...] | range], fixed: Container[str] = ()
+        self, values: Mapping[str, tuple[str, ...] | range] | None, fixed: Container[str] = ()
     ) -> None:
         self._values = values
         self._fixed = fixed
@@ -40,6 +41,8 @@ class AttributeRules:
             RequestRefusedError: one is written otherwise, unknown, cannot have the value, or
                 cannot be changed now.
         """
+        if self._values is None:
+            return {}
         attributes = dict(current or {})
         for change in changes:
             sign, rest = change[:1], change[1:]
@@ -57,12 +60,11 @@ class AttributeRules:
                     raise self._refused(f"there is no attribute {key} to take away")
                 attributes.pop(key, None)
             else:
-                self._check(key, value)
+                self._check(key, self._values[key], value)
                 attributes[key] = value
         return attributes
 
-    def _check(self, key: str, value: str) -> None:
-        allowed = self._values[key]
+    def _check(self, key: str, allowed: tuple[str, ...] | range, value: str) -> None:
         if isinstance(allowed, range):
             if not (value.isascii() and value.isdecimal() and int(value[:12]) in allowed):
                 raise self._refused(
@@ -74,6 +76,10 @@ class AttributeRules:
     def _refused(self, remark: str) -> RequestRefusedError:
         # In 5.x every failure in there is an exception that says so.
         return RequestRefusedError(ResponseCode.SYSTEM_ERROR, remark)
+
+
+ATTRIBUTES_OF_4_9 = AttributeRules(None)
+"""Of topics and of groups (E-62, E-65)."""
 
 
 def topic_attributes(*, priorities: bool) -> AttributeRules:

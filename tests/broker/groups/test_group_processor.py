@@ -19,6 +19,7 @@ from pocketmq.protocol.headers.groups import (
     GetSubscriptionGroupRequestHeader,
     UpdateSubscriptionGroupRequestHeader,
 )
+from pocketmq.runtime.profile import PROFILE_4_9
 from support.broker_rig import BrokerRig, Voice, consumer, running_broker
 
 
@@ -47,6 +48,16 @@ async def test_who_asks_for_a_group_makes_it_where_a_pull_would(
     assert shown.group_retry_policy == GroupRetryPolicy()
     assert rig.broker.groups.get("readers") == shown
     assert (await voice.ask(GetSubscriptionGroupRequestHeader(group="a b"))).code == 26
+
+
+async def test_4_9_passes_over_attributes(tmp_path: Path) -> None:  # E-65
+    async with running_broker(tmp_path, PROFILE_4_9) as rig:
+        config = SubscriptionGroupConfig(group_name="readers", attributes={"+no.such": "1"})
+        reply = await (await rig.voice()).ask(UpdateSubscriptionGroupRequestHeader(), config)
+        assert reply.code == 0
+        made = rig.broker.groups.get("readers")
+        assert made is not None
+        assert made.attributes == {}
 
 
 @pytest.mark.parametrize("name", ["", "a b", "x" * 121])

@@ -57,6 +57,13 @@ async def test_a_group_that_asks_not_for_zero_hears_22(rig: BrokerRig, voice: Vo
     assert await voice.committed(set_zero_if_not_found=False) is None
 
 
+async def test_4_9_does_not_read_who_asks_not_for_zero(tmp_path: Path) -> None:  # B-34.2
+    async with running_broker(tmp_path, PROFILE_4_9) as rig:
+        voice = await rig.voice()
+        await voice.send()
+        assert await voice.committed(set_zero_if_not_found=False) == 0
+
+
 async def test_an_empty_queue_is_22_in_5_x_and_0_in_4_9(tmp_path: Path) -> None:  # B-34.3
     async with running_broker(tmp_path / "5") as rig:
         voice = await rig.voice()

@@ -143,6 +143,14 @@ async def test_attributes_are_set_and_removed(rig: BrokerRig, voice: Voice) -> N
     assert (await voice.ask(update(attributes="+cleanup.policy=DELETE"))).code == 1
 
 
+async def test_4_9_passes_over_attributes(tmp_path: Path) -> None:  # E-62
+    async with running_broker(tmp_path, PROFILE_4_9) as rig:
+        for attributes in ("+no.such=1", "+message.type=FIFO", "-message.type"):
+            reply = await (await rig.voice()).ask(update(attributes=attributes))
+            assert reply.code == 0
+            assert rig.broker.topics.table["orders"].attributes == {}
+
+
 async def test_a_deleted_topic_takes_its_queues_and_offsets_along(  # B-16
     rig: BrokerRig, voice: Voice
 ) -> None:

@@ -80,7 +80,8 @@ class OffsetProcessor:
         if offset is None:
             offset = self._offsets.query(group, topic, queue_id)
         # In a young queue the answer is 0, so that a new group misses nothing (B-34.3).
-        if offset is None and header.set_zero_if_not_found is not False:
+        wants_zero = header.set_zero_if_not_found is not False or not self._profile.set_zero_is_read
+        if offset is None and wants_zero:
             offset = self._offset_of_young_queue(topic, queue_id)
         # After this answer the client goes by its own `consumeFromWhere` (C-33).
         if offset is None:

@@ -22,6 +22,8 @@ class BrokerProfile:
     """Longest `%RETRY%` and `%DLQ%` topic that a request may name (B-110, E-71)."""
     stored_retry_topic_max_bytes: int
     """Longest `%RETRY%` topic that the store takes; of all others 127 bytes (S-10)."""
+    attributes_are_read: bool
+    """Topics and groups have attributes; in 4.9 those of a request are passed over (E-62, E-65)."""
     permission_replaces_topics: bool
     """Where a broker may not read or write, its permission is registered in place of each topic's,
     without order and flags; else each topic lacks what the broker lacks (B-5)."""
@@ -43,6 +45,9 @@ class BrokerProfile:
     offset_of_empty_queue: Literal["zero", "not_found"]
     """QUERY_CONSUMER_OFFSET (14) without a stored value, in a queue without messages: 0, or
     QUERY_NOT_FOUND (22) (B-34.3)."""
+    set_zero_is_read: bool
+    """QUERY_CONSUMER_OFFSET (14) may say `setZeroIfNotFound` = false, and gets QUERY_NOT_FOUND (22)
+    instead of 0 (B-34.2)."""
     notify_broadcast_groups: bool
     """Members of a broadcasting group are notified of changes (B-24, B-26)."""
     note_broadcast_offsets: bool
@@ -157,6 +162,7 @@ BROKER_4_9 = BrokerProfile(
     groups_have_retry_policy=False,
     retry_topic_max_chars=127,
     stored_retry_topic_max_bytes=127,
+    attributes_are_read=False,
     permission_replaces_topics=True,
     order_table_is_whole=True,
     retry_topics_follow_order=False,
@@ -166,6 +172,7 @@ BROKER_4_9 = BrokerProfile(
     check_offset_commits=False,
     deleted_topics_take_offsets=False,
     offset_of_empty_queue="zero",
+    set_zero_is_read=False,
     notify_broadcast_groups=True,
     note_broadcast_offsets=False,
     dlq_when_retries_equal_max=True,
@@ -218,6 +225,7 @@ BROKER_5_3 = BrokerProfile(
     groups_have_retry_policy=True,
     retry_topic_max_chars=127,
     stored_retry_topic_max_bytes=255,
+    attributes_are_read=True,
     permission_replaces_topics=False,
     order_table_is_whole=False,
     retry_topics_follow_order=True,
@@ -227,6 +235,7 @@ BROKER_5_3 = BrokerProfile(
     check_offset_commits=True,
     deleted_topics_take_offsets=True,
     offset_of_empty_queue="not_found",
+    set_zero_is_read=True,
     notify_broadcast_groups=False,
     note_broadcast_offsets=True,
     dlq_when_retries_equal_max=False,
