@@ -65,9 +65,18 @@ def _parsed(schema: Schema) -> Any:
     # It raises all kinds of errors for a malformed schema; for each field around it, it tells the
     # whole field before what is wrong.
     except Exception as exc:
+        if _ended_in_recursion(exc):
+            raise RecursionError from exc
         problem = str(exc).rsplit("valid Avro schema: ", 1)[-1]
         raise CallerError(f"no Avro schema: {problem}") from exc
     return found
+
+
+def _ended_in_recursion(error: BaseException | None) -> bool:
+    """Whether `avro` has wrapped one: from Python 3.12 on, `json` reads deeper texts than it."""
+    while error is not None and not isinstance(error, RecursionError):
+        error = error.__context__
+    return error is not None
 
 
 def _write_out_aliases(schema: Any) -> None:
