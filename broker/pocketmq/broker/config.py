@@ -121,7 +121,7 @@ class BrokerConfig(
     )
     clear_retry_topic_when_delete_topic: bool = option(
         True,
-        help="A deleted topic takes along the pop retry topics of the groups that read it.",
+        help="Deleting a topic also deletes the pop retry topics of the groups that read it.",
         rule="M-16",
         live=True,
     )

@@ -82,8 +82,10 @@ class ClusterOptions:
     )
     members_must_prove: bool = option(
         False,
-        help="With tls: nameservers, controllers and replication take requests of processes only "
-        "that know the cluster's secret.",
+        help=(
+            "With tls: nameservers, controllers and replication take requests only from "
+            "processes that know the cluster's secret."
+        ),
     )
     strangers_read_routes: bool = option(
         False,
@@ -116,8 +118,10 @@ class ClusterOptions:
     )
     control_host: str = option(
         "",
-        help="Host on which the control address listens; if not loopback, it needs a token."
-        " Empty: host where that is loopback, else 127.0.0.1.",
+        help=(
+            "Host on which the control address listens; if not loopback, it needs a token. "
+            "Empty: the same as host if that is loopback, else 127.0.0.1."
+        ),
     )
 
     def __post_init__(self) -> None:

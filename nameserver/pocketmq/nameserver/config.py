@@ -83,13 +83,16 @@ class NameServerOptions:
     )
     support_acting_master: bool = option(
         False,
-        help="Show the least slave of a group without master as id 0, if its brokers allow it.",
+        help=(
+            "Show the slave with the least id of a group without master as id 0, if its "
+            "brokers allow it."
+        ),
         rule="N-28",
         live=True,
     )
     notify_min_broker_id_changed: bool = option(
         False,
-        help="Tell the brokers of a group when another id is the least of it.",
+        help="Notify the brokers of a group when its least id changes.",
         rule="Z-6",
         live=True,
     )

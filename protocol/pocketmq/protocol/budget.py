@@ -55,7 +55,7 @@ class Budget:
     )
     tls_handshakes: int = option(
         1_000,
-        help="TLS handshakes under way at once; of more the oldest is closed.",
+        help="TLS handshakes under way at once; above it, the oldest is closed.",
         live=True,
         within=(1, inf),
     )
@@ -104,7 +104,10 @@ class Budget:
     )
     brokers: int = option(
         2_000,
-        help="Brokers, and names of brokers, that a nameserver keeps; known ones may change.",
+        help=(
+            "Brokers, and names of brokers, that a nameserver keeps. Known brokers may "
+            "still change."
+        ),
         live=True,
         within=(1, inf),
         roles=NAMESERVER,
@@ -153,7 +156,7 @@ class Budget:
     )
     records: int = option(
         20_000,
-        help="Topics, and groups, from which on none is created by itself; tools still create.",
+        help="Number of topics, and of groups, above which only tools create more.",
         live=True,
         within=(1, inf),
         roles=BROKER,
@@ -174,7 +177,7 @@ class Budget:
     )
     offsets: int = option(
         100_000,
-        help="Offsets that a broker keeps: of a group in a queue.",
+        help="Offsets that a broker keeps, one for each group and queue.",
         live=True,
         within=(1, inf),
         roles=BROKER,
@@ -188,7 +191,7 @@ class Budget:
     )
     rules_per_user: int = option(
         1_000,
-        help="Rules that a broker keeps of one user; each address in one counts.",
+        help="Rules that a broker keeps for one user; each address in a rule counts.",
         live=True,
         within=(1, inf),
         roles=BROKER,
@@ -273,7 +276,9 @@ class Budget:
     )
     grpc_clients: int = option(
         100_000,
-        help="Clients whose settings are kept; of more, the ones silent longest are forgotten.",
+        help=(
+            "Clients whose settings are kept; above it, the clients silent longest are forgotten."
+        ),
         within=(1, inf),
         roles=PROXY,
     )

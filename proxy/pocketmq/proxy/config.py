@@ -36,13 +36,19 @@ class ProxyConfig:
     )
     encoding: Literal["json", "msgpack"] = option(
         "json",
-        help="Of requests to brokers: json, or msgpack, which is faster, and PocketMQ's only. "
-        "RocketMQ's binary one has no room for the numbers of pop's requests.",
+        help=(
+            "Encoding of requests to brokers: json, or msgpack, which is faster and for "
+            "PocketMQ's brokers only. RocketMQ's binary encoding has no room for the codes "
+            "of pop's requests."
+        ),
     )
     certificate: Path | None = option(
         None,
-        help="Folder with certificate.pem and key.pem for the ports; they are made if they "
-        "are not there, which needs pocketmq[tls]. SDKs that check certificates get the first.",
+        help=(
+            "Folder with certificate.pem and key.pem for the ports. Missing files are "
+            "made, which needs pocketmq[tls]. Give certificate.pem to SDKs that check "
+            "certificates."
+        ),
         rule="G-8",
     )
     max_message_size: int = option(
@@ -65,7 +71,10 @@ class ProxyConfig:
     )
     inner_client_authentication_credentials: str = option(
         "",
-        help='Signs what brokers are asked: {"accessKey":"...","secretKey":"..."} of a super user.',
+        help=(
+            'Key that signs requests to brokers: {"accessKey":"...","secretKey":"..."} of '
+            "a super user."
+        ),
         rule="G-142",
         secret=True,
     )

@@ -46,7 +46,7 @@ class AccessOptions(InitialUserOptions):
         rule="Y-20",
     )
     migrate_auth_from_v1_enabled: bool = option(
-        False, help="At each start, make users and rules of those of ACL 1.0.", rule="Y-50"
+        False, help="At each start, make users and rules from the accounts of ACL 1.0.", rule="Y-50"
     )
 
     @property

@@ -13,14 +13,19 @@ class ActingMasterOptions:
 
     enable_slave_acting_master: bool = option(
         False,
-        help="Of master and slaves: the least slave acts as master while there is none, read only;"
-        " it needs slaveReadEnable, and name servers supportActingMaster.",
+        help=(
+            "For master and slaves: while there is no master, the slave with the least id "
+            "acts as master, read only. It needs slaveReadEnable, and supportActingMaster "
+            "at the name servers."
+        ),
         rule="Z-1",
     )
     total_replicas: int = option(
         1,
-        help="Brokers of the name, this one included; with more than 1 a broker of such a group"
-        " takes offsets that were committed elsewhere before it is online.",
+        help=(
+            "Brokers of the name, this one included. With more than 1, a broker takes over "
+            "offsets that were committed elsewhere before it is online."
+        ),
         rule="Z-9",
     )
     skip_pre_online: bool = option(
@@ -30,5 +35,8 @@ class ActingMasterOptions:
         10_000, unit="ms", help="Silence after which name servers forget this broker.", rule="Z-4"
     )
     sync_broker_member_group_period: int = option(
-        1_000, unit="ms", help="Of a slave: between two questions who is in its group.", rule="Z-4"
+        1_000,
+        unit="ms",
+        help="For a slave: interval at which it asks who is in its group.",
+        rule="Z-4",
     )

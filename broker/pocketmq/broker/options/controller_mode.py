@@ -27,18 +27,24 @@ class ControllerModeOptions:
         5_000, unit="ms", help="Between two questions who is master.", rule="D-17"
     )
     ha_max_time_slave_not_catchup: int = option(
-        15_000, unit="ms", help="A slave that lags for so long leaves the set.", rule="H-153"
+        15_000,
+        unit="ms",
+        help="A slave that lags for this long leaves the sync-state set.",
+        rule="H-153",
     )
     all_ack_in_sync_state_set: bool = option(
         False, help="A message waits until every replica in sync has it.", rule="H-52"
     )
     min_in_sync_replicas: int = option(
-        1, help="Fewer replicas in sync, and no message is taken.", rule="D-90"
+        1, help="With fewer replicas in sync than this, no message is taken.", rule="D-90"
     )
     master_lease_enable: bool = option(
         False,
-        help="As master, take no message after half that time without an answer of the controllers;"
-        " give them --broker-close-grace 5000.",
+        help=(
+            "As master, take no message after half of controllerHeartBeatTimeoutMills "
+            "without an answer from the controllers; give the controllers "
+            "--broker-close-grace 5000."
+        ),
         rule="W-2",
     )
     broker_election_priority: int = option(

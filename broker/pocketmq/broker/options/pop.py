@@ -34,7 +34,7 @@ class PopOptions:
     pop_ck_stay_buffer_time_out_ms: int = option(
         3_000,
         unit="ms",
-        help="So long before its messages are due a check point is written at the latest.",
+        help="A check point is written at the latest this long before its messages are due.",
         rule="K-102",
         rocketmq_name="popCkStayBufferTimeOut",
         live=True,
@@ -67,7 +67,7 @@ class PopOptions:
     )
     pop_from_retry_probability_for_priority: int = option(
         0,
-        help="The same of pops that read queues by priority.",
+        help="The same share for pops that read queues by priority.",
         rule="V-3",
         unit="%",
         live=True,
@@ -111,7 +111,9 @@ class PopOptions:
     )
     pop_inflight_message_threshold: int = option(
         10_000,
-        help="Unacknowledged messages of a group and queue from which that holds.",
+        help=(
+            "Unacknowledged messages of a group in a queue at which enablePopMessageThreshold acts."
+        ),
         rule="K-34",
         live=True,
         within=(0, inf),

@@ -24,17 +24,24 @@ class ReplicationOptions:
     )
     ha_master_address: str = option(
         "",
-        help="Of a slave: host:port of its master's replication port; else name servers tell it.",
+        help=(
+            "For a slave: host:port of its master's replication port; by default, name "
+            "servers give it."
+        ),
         rule="H-7",
     )
     slave_read_enable: bool = option(
         False,
-        help="Of a master: send consumers that lag far behind to a slave; of a slave: take them.",
+        help=(
+            "On a master: send consumers that lag far behind to a slave. On a slave: serve them."
+        ),
         rule="H-10",
         live=True,
     )
     in_sync_replicas: int = option(
-        1, help="Of a SYNC_MASTER: replicas that must have a message, it included.", rule="B-141"
+        1,
+        help="For a SYNC_MASTER: replicas that must have a message, the master included.",
+        rule="B-141",
     )
     slave_timeout: int = option(
         3_000, unit="ms", help="Of a SYNC_MASTER: longest wait for them.", rule="H-51"
@@ -51,7 +58,7 @@ class ReplicationOptions:
     ha_max_gap_not_in_sync: int = option(
         256 * 1024**2,
         unit="bytes",
-        help="A slave that lacks as much is not in sync.",
+        help="A slave that lacks this much of the log is not in sync.",
         rule="H-41",
     )
     enable_d_leger_commit_log: bool = option(

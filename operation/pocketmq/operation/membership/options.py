@@ -37,8 +37,11 @@ class SecurityOptions(TlsOptions):
 
     members_must_prove: bool = option(
         False,
-        help="Nameservers, controllers and replication ports take requests of members only, which "
-        "prove that they know the secret; needs TLS. RocketMQ's brokers cannot.",
+        help=(
+            "Nameservers, controllers and replication ports take requests only from "
+            "members, which prove that they know the secret. Needs TLS. RocketMQ's brokers "
+            "cannot prove it."
+        ),
     )
     member_secret_file: Path | None = option(
         None,

@@ -45,14 +45,16 @@ class TlsOptions:
     )
     tls_config_file: Path = option(
         Path("/etc/rocketmq/tls.properties"),
-        help="Properties file with the keys below, which go before those given otherwise.",
+        help=("Properties file with the keys below; its values override values given elsewhere."),
         rule="Y-3",
         rocketmq_name="tls.config.file",
     )
     tls_test_mode_enable: bool = option(
         True,
-        help="Take no certificates from files: ports show one that is made at the first TLS peer, "
-        "connections trust anybody.",
+        help=(
+            "Take no certificates from files: ports show one that is made when the first "
+            "TLS peer connects, and connections trust anybody."
+        ),
         rule="Y-3",
         rocketmq_name="tls.test.mode.enable",
     )
@@ -89,7 +91,7 @@ class TlsOptions:
     )
     tls_server_trust_cert_path: Path | None = option(
         None,
-        help="Certificates that peers' must come from (PEM); by default the system's.",
+        help="CA certificates (PEM) for the certificates of peers; by default the system's.",
         rule="Y-4",
         rocketmq_name="tls.server.trustCertPath",
     )
@@ -120,7 +122,7 @@ class TlsOptions:
     )
     tls_client_trust_cert_path: Path | None = option(
         None,
-        help="Certificates that servers' must come from (PEM); by default the system's.",
+        help=("CA certificates (PEM) for the certificates of servers; by default the system's."),
         rule="Y-4",
         rocketmq_name="tls.client.trustCertPath",
     )

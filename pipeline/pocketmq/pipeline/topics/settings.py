@@ -26,8 +26,8 @@ GROUP_PREFIX: Final = "spark-pocketmq"
 COMMON: Final = (
     Option(
         "nameServer",
-        "Name servers as `host:port;host:port`; without it those of the driver's environment "
-        "(`NAMESRV_ADDR`), or else `127.0.0.1:9876`.",
+        "Name servers as `host:port;host:port`; by default the ones in the driver's "
+        "`NAMESRV_ADDR`, or else `127.0.0.1:9876`.",
         "",
         ("namesrvAddr", "nameServers", "kafka.bootstrap.servers"),
     ),
@@ -35,31 +35,31 @@ COMMON: Final = (
     Option("timeoutMs", "How long to wait for an answer.", "10000", ("pullTimeoutMs",)),
     Option(
         "retries",
-        "How often a request that was not answered is repeated; streams wait so long for a broker "
-        "or for all name servers to come back.",
+        "How often a request that was not answered is repeated; streams wait as long "
+        "for a broker or for all name servers to come back.",
         "5",
         ("fetchOffset.numRetries",),
     ),
     Option(
         "retryIntervalMs",
-        "Wait before the first repetition; before each next one it is so much longer.",
+        "Wait before the first repetition; each next wait is longer by the same time.",
         "500",
         ("fetchOffset.retryIntervalMs",),
     ),
     Option(
         "advertise",
-        "Where driver and executors reach brokers whose told addresses lead elsewhere, as "
-        "`told=reached,...`; of hosts, or of hosts and ports.",
+        "Addresses at which driver and executors reach brokers, if the registered ones "
+        "do not work there: `told=reached,...`, hosts or hosts with ports.",
     ),
     Option(
         "tls",
-        "Whether connections speak TLS; without it as the driver's `POCKETMQ_TLS` says, and "
-        "`true` beside `tlsCaFile` or `tlsServerName`.",
+        "Whether connections speak TLS. By default the driver's `POCKETMQ_TLS` "
+        "decides; with `tlsCaFile` or `tlsServerName` it is `true`.",
     ),
     Option(
         "tlsCaFile",
-        "PEM file that servers' certificates must come from, on driver and executors; by default "
-        "the driver's `POCKETMQ_TLS_CA_FILE`. Without one any server is taken.",
+        "PEM file of the CA of the servers' certificates, on driver and executors; by "
+        "default the driver's `POCKETMQ_TLS_CA_FILE`. Without one any server is taken.",
     ),
     Option("tlsServerName", "Name that servers' certificates must be for."),
     Option(
@@ -73,9 +73,10 @@ WHAT: Final = (
     Option("topic", "Topics to read, separated by commas.", "", ("subscribe",)),
     Option(
         "subscribePattern",
-        "A regular expression that whole topic names match. Topics of the cluster itself (half and "
-        "delayed messages, traces, replies) are read if their name stands in it, retries and dead "
-        "letters if `%RETRY%` or `%DLQ%` does.",
+        "A regular expression that whole topic names match. Topics of the cluster "
+        "itself (half and delayed messages, traces, replies) are read only if the "
+        "expression has their name; retries and dead letters only if it has `%RETRY%` "
+        "or `%DLQ%`.",
     ),
     Option("assign", f"Queues to read, as `{offsets.ASSIGN_EXAMPLE}`."),
 )
@@ -132,7 +133,7 @@ READ: Final = (
     Option("commitGroup", "Streams: group under which progress is committed to the brokers."),
     Option("maxOffsetsPerTrigger", "Streams: maximum messages of a batch.", "", ("maxRows",)),
     Option("minOffsetsPerTrigger", "Streams: wait for this many messages.", "", ("minRows",)),
-    Option("maxTriggerDelay", "Streams: but no longer than this.", "15m"),
+    Option("maxTriggerDelay", "Streams: longest wait for `minOffsetsPerTrigger`.", "15m"),
     Option("pullBatchSize", "Maximum messages of one request.", "256"),
     Option("maxRecordsPerBatch", "Maximum rows of an Arrow record batch.", "16384"),
 )

@@ -34,10 +34,11 @@ Examples:
 
 PACKAGE_HELP = """Write the files that Spark executors without PocketMQ need.
 
-A zip file for --py-files has the code, an archive for --archives the dependencies with compiled
-parts, for executors with this Python version and platform; they need PyArrow and NumPy beside them.
-In client mode the driver needs `pip install 'pocketmq[spark]'`. Prints the command line for
-spark-submit, and what cluster mode needs besides. --with adds a package with its dependencies.
+The zip file for --py-files has the code. The archive for --archives has the dependencies with
+compiled parts, for executors with this Python version and platform. Executors also need PyArrow
+and NumPy. In client mode the driver needs `pip install 'pocketmq[spark]'`. Prints the command
+line for spark-submit, and what cluster mode needs as well. --with adds a package with its
+dependencies.
 
 \b
 Examples:
@@ -97,7 +98,10 @@ def export(
         typer.Option(metavar="DIRS", help="Read these stores instead; separated by commas."),
     ] = "",
     last_by: Annotated[
-        str, typer.Option(metavar="COLUMN", help="Keep the last row for each value of it.")
+        str,
+        typer.Option(
+            metavar="COLUMN", help="Keep only the last row for each value of this column."
+        ),
     ] = "",
     tombstone: Annotated[
         str, typer.Option(metavar="PROPERTY", help="With --last-by: a message with it deletes.")

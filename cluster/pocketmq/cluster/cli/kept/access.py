@@ -68,9 +68,9 @@ Examples:
 
 ACL_GRANT_HELP = """Add a rule to a user on every broker.
 
-It replaces one about the same resource. Resources: Topic:orders, Group:bill*, Topic:*,
-Cluster:DefaultCluster, *. Actions: Pub, Sub, Create, Update, Delete, Get, List, All. A producer
-needs Pub on its topic, a consumer Sub on topic and group.
+It replaces the user's rule about the same resource. Resources: Topic:orders, Group:bill*,
+Topic:*, Cluster:DefaultCluster, *. Actions: Pub, Sub, Create, Update, Delete, Get, List, All. A
+producer needs Pub on its topic, a consumer Sub on topic and group.
 
 \b
 Examples:

@@ -44,8 +44,8 @@ Examples:
 
 SHOW_HELP = """Show a consumer group's members, subscriptions and offsets.
 
-For each queue: its end (the offset of the next message to be stored), the group's offset (that of
-the next message to be consumed), their difference, and the client that owns the queue.
+For each queue: its end (the offset of the next message to be stored), the group's offset (the
+next message to be consumed), their difference, and the client that owns the queue.
 
 \b
 Examples:

@@ -102,8 +102,10 @@ def send(
         str | None,
         typer.Option(
             metavar="DURATION",
-            help="Deliver it so much later: 10s, 95s, 2h. A length that is no delay level's "
-            "needs a broker of 5.x, and may be 3d.",
+            help=(
+                "Deliver it so much later: 10s, 95s, 2h. A delay that is no delay level needs "
+                "a broker of 5.x, and may be up to 3d."
+            ),
         ),
     ] = None,
     prop: Annotated[

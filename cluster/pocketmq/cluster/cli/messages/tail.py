@@ -150,7 +150,7 @@ def tail(
         typer.Option(
             "--until",
             metavar="POSITION",
-            help="The first that is left out; then nothing is waited for.",
+            help="The first message that is left out; the command ends there.",
             show_default="never",
         ),
     ] = None,

@@ -61,8 +61,8 @@ Examples:
 PARTITION_HELP = """Cut off a role from another one, or from its clients.
 
 The rule holds until it is cleared. What they send meanwhile arrives afterwards; new connections
-between roles are refused. Roles are named as by `pocketmq ps`, controllers and the
-replicas of one broker name too; `others` is every other role.
+between roles are refused. Name roles as `pocketmq ps` does, also controllers and the replicas of
+one broker name; `others` is every other role.
 
 \b
 Examples:

@@ -254,7 +254,7 @@ def up(
     ] = None,
     events: Annotated[
         bool | None,
-        typer.Option("--events", help="Keep events from the start, for who watches later."),
+        typer.Option("--events", help="Keep events from the start, so that one can watch later."),
     ] = None,
     exit_with_parent: Annotated[
         bool, typer.Option("--exit-with-parent", help="Stop when the parent process has ended.")

@@ -19,9 +19,9 @@ from pocketmq.cluster.steering.snapshots import SnapshotInfo
 
 SAVE_HELP = """Copy the brokers' stores and the nameservers' KV configuration.
 
-Each role is stopped for it, one after the other; where there are controllers, all of them and all
-brokers together. A snapshot lies in the data folder of the
-cluster and holds plain stores of RocketMQ, which `pocketmq store` opens.
+Each role is stopped for it, one after the other. With controllers, all controllers and brokers
+are stopped together. A snapshot lies in the data folder of the cluster and holds plain stores of
+RocketMQ, which `pocketmq store` opens.
 
 \b
 Example:
