@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from pocketmq.protocol.bodies.controller import BrokerReplicasInfo, SyncStateSet
+from pocketmq.protocol.bodies.controller import (
+    BrokerReplicasInfo,
+    ElectMasterResponseBody,
+    SyncStateSet,
+)
 from pocketmq.protocol.body import decode_body
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Encoding
 from pocketmq.protocol.errors import ConnectionLostError
 from pocketmq.protocol.headers.controller import (
     AlterSyncStateSetResponseHeader,
+    ApplyBrokerIdResponseHeader,
     CleanControllerBrokerDataRequestHeader,
     ElectMasterRequestHeader,
     ElectMasterResponseHeader,
@@ -22,7 +27,7 @@ from pocketmq.protocol.headers.controller import (
     RegisterBrokerToControllerResponseHeader,
     UpdateControllerConfigRequestHeader,
 )
-from support.controller_rig import controllers, elected
+from support.controller_rig import CLUSTER, controllers, elected
 from support.eventually import eventually
 
 
@@ -48,6 +53,7 @@ async def test_brokers_get_ids_and_the_first_that_asks_becomes_master(encoding: 
         again = await first.elect()
         assert again.code == ResponseCode.CONTROLLER_MASTER_STILL_EXIST
         assert again.header(ElectMasterResponseHeader).master_broker_id == 2
+        assert elected(again) == ElectMasterResponseBody(sync_state_set={2}), "nothing is announced"
         registered = await first.register()
         answer = registered.header(RegisterBrokerToControllerResponseHeader)
         assert (answer.master_broker_id, answer.master_epoch) == (2, 1)
@@ -56,15 +62,20 @@ async def test_brokers_get_ids_and_the_first_that_asks_becomes_master(encoding: 
 async def test_a_claim_is_repeated_with_its_check_code_and_refused_with_another() -> None:
     async with controllers() as rig:  # D-21, F-30
         broker = await rig.broker(is_registered=False)
+        nobody = await broker.apply(";77")
+        assert nobody.code == ResponseCode.CONTROLLER_INVALID_REQUEST, "it names no address"
         assert (await broker.apply("127.0.0.1:1;77")).code == ResponseCode.SUCCESS
         assert (await broker.apply("127.0.0.1:1;77")).code == ResponseCode.SUCCESS
         other = await broker.apply("127.0.0.1:2;78")
         assert other.code == ResponseCode.CONTROLLER_BROKER_ID_INVALID
+        assert other.header(ApplyBrokerIdResponseHeader).broker_name == broker.name
         broker.name = "broker-x"
         broker.id = 2
         assert (await broker.apply()).code == ResponseCode.CONTROLLER_BROKER_ID_INVALID
         unknown = await broker.register()
         assert unknown.code == ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED
+        named = unknown.header(RegisterBrokerToControllerResponseHeader)
+        assert (named.cluster_name, named.broker_name) == (CLUSTER, "broker-x")
 
 
 async def test_a_set_changes_only_by_its_master_in_its_epoch() -> None:
@@ -81,7 +92,8 @@ async def test_a_set_changes_only_by_its_master_in_its_epoch() -> None:
             (master, {2}, 1, 1, codes.CONTROLLER_ALTER_SYNC_STATE_SET_FAILED),
         ]
         for who, ids, epoch, set_epoch, code in cases:
-            assert (await who.alter(ids, epoch=epoch, set_epoch=set_epoch)).code == code
+            refused = await who.alter(ids, epoch=epoch, set_epoch=set_epoch)
+            assert (refused.code, refused.fields) == (code, {"newSyncStateSetEpoch": "0"})
         reply = await master.alter({1, 2}, epoch=1, set_epoch=1)
         assert reply.header(AlterSyncStateSetResponseHeader).new_sync_state_set_epoch == 2
         body = decode_body(reply.body_view, SyncStateSet, reply.encoding)
@@ -91,6 +103,12 @@ async def test_a_set_changes_only_by_its_master_in_its_epoch() -> None:
         await master.alter({1}, epoch=1, set_epoch=2)
         dead = await master.alter({1, 2}, epoch=1, set_epoch=3)
         assert dead.code == codes.CONTROLLER_BROKER_NOT_ALIVE
+
+
+async def test_the_number_of_a_set_that_nobody_is_in_is_told() -> None:
+    async with controllers() as rig:  # Java writes an int that is 0
+        reply = await (await rig.broker()).register()
+        assert bytes(reply.body_view) == b'{"syncStateSet":[],"syncStateSetEpoch":0}'
 
 
 async def test_a_killed_master_is_replaced_at_once_and_all_are_told() -> None:

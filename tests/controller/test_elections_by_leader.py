@@ -72,6 +72,18 @@ async def test_a_name_whose_master_died_gets_another_and_no_other_name_does() ->
     assert scene.names == ["a"]
 
 
+async def test_a_master_that_nobody_saw_die_stays_until_somebody_of_its_name_lives() -> None:
+    scene = Scene("a")  # D-43: as after a power cut, the controller's too
+    for key in list(scene.peers):
+        scene.live.closed(scene.peers[key], scene.clock.monotonic())
+    scene.live.expire(scene.clock.monotonic())
+    scene.elections.scan()
+    assert scene.names == []
+    scene.beat("a", 2)
+    scene.elections.scan()
+    assert scene.names == ["a"]
+
+
 async def test_an_election_that_is_under_way_is_not_begun_twice_and_may_come_again() -> None:
     scene = Scene("a")
     scene.die("a", 1)

@@ -152,6 +152,14 @@ def test_what_may_not_be_cleaned_is_said() -> None:  # D-26
     assert set(state.groups["a"].replicas) == {1, 2, 3}
 
 
+def test_a_replica_of_a_name_that_had_no_master_yet_is_cleaned() -> None:  # D-26
+    state = Replicas()
+    for each in (1, 2):
+        assert apply_id(state, each).code == 0
+    assert clean(state, 2).code == 0, "nobody is in sync that could be the last one"
+    assert set(state.groups["a"].replicas) == {1}
+
+
 def test_what_is_cleaned_is_no_master_and_in_no_set() -> None:  # D-26
     state = registered(1, 2, 3)
     state.groups["a"].in_sync = {1, 2}

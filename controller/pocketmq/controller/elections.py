@@ -9,6 +9,7 @@ import structlog
 
 from pocketmq.controller import commands
 from pocketmq.controller.consensus import Consensus
+from pocketmq.controller.election import Candidate
 from pocketmq.controller.errors import NotLeadingError, TooManyProposalsError
 from pocketmq.controller.liveness import LiveBroker, LiveBrokers
 from pocketmq.controller.replica_group import ReplicaGroup
@@ -34,8 +35,8 @@ class Elections:
     """Finds masters that died, and proposes elections.
 
     Three things lead to one: the master's connection closes, a scan finds it silent, or a new
-    leader finds it dead already. A controller that has just started knows nobody yet; for
-    `settle_s` it takes nobody for dead.
+    leader finds it dead already while another replica lives (D-43). A controller that has just
+    started knows nobody yet; for `settle_s` it takes nobody for dead.
 
     Args:
         consensus: Where elections are proposed.
@@ -120,20 +121,24 @@ class Elections:
             if begun == MOST_AT_ONCE:
                 self._scan.wakeup()
                 return
+            candidates = self._live.candidates(name, set(group.replicas), now)
+            # After a power cut nobody is alive yet: the master may be the first that comes back.
+            if not candidates and name not in self._lost:
+                continue
             try:
-                self._elect(name, group, now)
+                self._elect(name, group, candidates)
             except (NotLeadingError, TooManyProposalsError) as exc:  # so are all others refused
                 log.info("election.postponed", broker=name, reason=str(exc))
                 return
             begun += 1
 
-    def _elect(self, name: str, group: ReplicaGroup, now: float) -> None:
+    def _elect(self, name: str, group: ReplicaGroup, candidates: list[Candidate]) -> None:
         command = commands.Elect(
             "",
             name,
             BY_CONTROLLER,
             False,
-            self._live.candidates(name, set(group.replicas), now),
+            candidates,
             self._allows_unclean(),
             group.master_epoch,
         )

@@ -133,13 +133,18 @@ class Replicas:
             case commands.Elect():
                 return self._elect(command)
             case commands.AlterSet():
-                return self._alter_set(command)
+                outcome = self._alter_set(command)
+                # Java's `int` is never null: refusals tell 0.
+                header = outcome.header or AlterSyncStateSetResponseHeader()
+                return msgspec.structs.replace(outcome, header=header)
             case commands.Clean():
                 return self._clean(command)
 
     def _apply_id(self, command: commands.ApplyId) -> Outcome:
         broker_id, name = command.broker_id, command.name
         group = self.groups.get(name)
+        # RocketMQ tells the names on refusals too.
+        header = ApplyBrokerIdResponseHeader(cluster_name=command.cluster, broker_name=name)
         if group is None:
             # A broker name begins with id 1: any other id would leave a gap that nobody could take
             # (D-20).
@@ -148,6 +153,7 @@ class Replicas:
                     ResponseCode.CONTROLLER_BROKER_ID_INVALID,
                     f"nobody of {name} is registered yet, so the first id is {FIRST_ID} and not"
                     f" {broker_id}; ask for the next id",
+                    header,
                 )
         elif group.cluster != command.cluster:
             return _other_cluster(name, group, command.cluster)
@@ -159,14 +165,13 @@ class Replicas:
                 ResponseCode.CONTROLLER_BROKER_ID_INVALID,
                 f"id {broker_id} of {name} belongs to the broker at {holder.address}; ask for the"
                 " next id",
+                header,
             )
         if holder is None:
             refused = self._add(command, group)
             if refused is not None:
                 return refused
-        return Outcome(
-            header=ApplyBrokerIdResponseHeader(cluster_name=command.cluster, broker_name=name)
-        )
+        return Outcome(header=header)
 
     def _add(self, command: commands.ApplyId, group: ReplicaGroup | None) -> Outcome | None:
         """A new replica, and its name if that is new too; the outcome if there is no room."""
@@ -255,8 +260,10 @@ class Replicas:
         return Outcome(ResponseCode.CONTROLLER_MASTER_NOT_AVAILABLE, why)
 
     def _master_stays(self, name: str, group: ReplicaGroup) -> Outcome:
-        header, body = self._election(name, group)
-        # The answer names the master, so that the asker can follow it at once.
+        # The answer names the master, so that the asker can follow it at once. The members are
+        # those to be told of an election, and there was none.
+        header, _ = self._election(name, group)
+        body = ElectMasterResponseBody(sync_state_set=set(group.in_sync))
         remark = f"replica {group.master_id} of {name} is and stays master"
         return Outcome(ResponseCode.CONTROLLER_MASTER_STILL_EXIST, remark, header, body)
 
@@ -335,7 +342,8 @@ class Replicas:
             living = sorted(ids & set(command.alive))
             if living:
                 return _not_cleaned(f"replicas {living} of {name} are alive")
-            if ids and group.in_sync <= ids and set(group.replicas) - ids:
+            is_last = bool(group.in_sync) and group.in_sync <= ids
+            if is_last and set(group.replicas) - ids:
                 return _not_cleaned(
                     f"without {sorted(ids)} nobody of {name} is in sync; clean the whole name, or"
                     " force it with isCleanLivingBroker and elect another by unclean election"

@@ -152,8 +152,12 @@ def _names(request: Command) -> list[str]:
 
 
 def _ids(text: str) -> list[int]:
+    """As Java reads them: no blanks around a number, and no empty one but at the end."""
+    parts = text.rstrip(";").split(";") if text.strip() else []
     try:
-        return sorted({int(each) for each in text.split(";") if each.strip()})
+        if any(each != each.strip() for each in parts):
+            raise ValueError(text)
+        return sorted({int(each) for each in parts})
     except ValueError:
         raise ControllerRefusedError(
             ResponseCode.CONTROLLER_INVALID_CLEAN_BROKER_METADATA,

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 import structlog
+from msgspec.structs import replace
 
 from pocketmq.controller import commands
 from pocketmq.controller.consensus import Consensus
@@ -130,8 +131,9 @@ class BrokerProcessor:
         """Claim an id (D-21)."""
         header = request.header(ApplyBrokerIdRequestHeader)
         self._bounds.check_names(
-            header.broker_name, header.cluster_name, header.register_check_code
+            header.broker_name, header.cluster_name, header.register_check_code.partition(";")[0]
         )
+        self._bounds.check_lengths(header.register_check_code)
         command = commands.ApplyId(
             header.cluster_name,
             header.broker_name,
@@ -149,7 +151,7 @@ class BrokerProcessor:
         name, broker_id = header.broker_name, header.broker_id
         group = self._consensus.replicas.get(name)
         if group is None or broker_id not in group.replicas:
-            return reply_of(request, not_registered(name, broker_id))
+            return reply_of(request, _not_registered(header))
         if group.cluster != header.cluster_name:
             raise ControllerRefusedError(
                 ResponseCode.CONTROLLER_INVALID_REQUEST,
@@ -259,7 +261,7 @@ class BrokerProcessor:
     ) -> Command:
         group = self._consensus.replicas.get(header.broker_name)
         if group is None:  # cleaned meanwhile
-            return reply_of(request, not_registered(header.broker_name, header.broker_id))
+            return reply_of(request, _not_registered(header))
         answer = RegisterBrokerToControllerResponseHeader(
             cluster_name=header.cluster_name, broker_name=header.broker_name
         )
@@ -270,6 +272,14 @@ class BrokerProcessor:
             answer.master_epoch = group.master_epoch
             answer.sync_state_set_epoch = group.set_epoch
         return request.reply(answer, encode_body(group.sync_state_set(), request.encoding))
+
+
+def _not_registered(header: RegisterBrokerToControllerRequestHeader) -> Outcome:
+    """The refusal tells the names, as RocketMQ's does."""
+    names = RegisterBrokerToControllerResponseHeader(
+        cluster_name=header.cluster_name, broker_name=header.broker_name
+    )
+    return replace(not_registered(header.broker_name, header.broker_id), header=names)
 
 
 def _taken(key: LiveKey, address: str) -> str:

@@ -11,7 +11,7 @@ class SyncStateSet(BodyStruct, kw_only=True):
     """The replicas that hold everything acknowledged, and the number of this set."""
 
     sync_state_set: set[Int64] | None = always(set)
-    sync_state_set_epoch: Int32 = 0
+    sync_state_set_epoch: Int32 = always(int)
 
 
 class ElectMasterResponseBody(BodyStruct, kw_only=True):

@@ -16,7 +16,9 @@ from pocketmq.protocol.scalars import Int32, Int64
 
 
 class AlterSyncStateSetResponseHeader(Header, kw_only=True):
-    """The number of the set that now holds."""
+    """The number of the set that now holds; 0 on refusals."""
+
+    ON_EVERY_ANSWER: ClassVar[bool] = True
 
     new_sync_state_set_epoch: Int32 = 0
 
