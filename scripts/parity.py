@@ -5,6 +5,7 @@
     python scripts/parity.py --minutes 70                  what 70 minutes allow
     python scripts/parity.py --one mine:17               one sequence, with every difference
     python scripts/parity.py --nameserver                nameservers instead of brokers
+    python scripts/parity.py --controller                controllers, each alone in its group
     python scripts/parity.py --nameserver --with supportActingMaster=true   both with an option
     python scripts/parity.py --release 5.5.1             another release, and our profile for it
     python scripts/parity.py --log                       also both logs, record by record
@@ -25,13 +26,21 @@ import itertools
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from parity import drawing, nameserver
-from parity.brokers import Sides, both_brokers, both_nameservers, profile_of
+from parity import controller, drawing, nameserver
+from parity.brokers import (
+    Sides,
+    both_brokers,
+    both_controllers,
+    both_nameservers,
+    profile_of,
+)
 from parity.campaign import Report, compare_many, shortest
 from parity.compare import Difference
 from parity.ledger import Ledger, read
@@ -45,6 +54,21 @@ SETTLE_S = 10.0
 """Seconds after the last pair in which both logs get what comes late: delayed copies, retries."""
 
 
+class Role(NamedTuple):
+    """Who is asked: both of them, the sequence of a seed, and the state after it."""
+
+    start: Callable[[Path, Mapping[str, object], str], AbstractContextManager[Sides]]
+    drawn: Callable[..., list[Step]]
+    state: Callable[[], list[Step]]
+
+
+ROLES = {
+    "broker": Role(both_brokers, drawing.drawn, drawing.state),
+    "nameserver": Role(both_nameservers, nameserver.drawn, nameserver.state),
+    "controller": Role(both_controllers, controller.drawn, controller.state),
+}
+
+
 def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
     """What the command line says; pairs of options that say nothing together end the program."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
@@ -54,15 +78,22 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", default=today, help="begins the name of each seed")
     parser.add_argument("--one", help="run one seed and print all its differences")
     parser.add_argument("--rough", action="store_true")
-    parser.add_argument("--nameserver", action="store_true", help="ask nameservers")
+    asked = parser.add_mutually_exclusive_group()
+    for name in ("nameserver", "controller"):
+        asked.add_argument(
+            f"--{name}", action="store_const", const=name, default="broker", dest="role",
+            help=f"ask {name}s",
+        )  # fmt: skip
     parser.add_argument("--with", action="append", default=[], dest="settings", metavar="KEY=VALUE")
     parser.add_argument("--release", default="", help="5.3.3 by default")
     parser.add_argument("--straight", action="store_true", help="no field is bent, as at night")
     parser.add_argument("--log", action="store_true", help="also compare both logs at the end")
     parser.add_argument("--shrink", type=int, default=8, help="how many kinds to shrink")
     options = parser.parse_args(arguments)
-    if options.log and options.nameserver:
-        parser.error("--log: nameservers have no log to compare")
+    if options.log and options.role != "broker":
+        parser.error("--log: only brokers have a log to compare")
+    if options.release and options.role == "controller":
+        parser.error("--release: controllers are compared with 5.3.3 alone")
     if options.log and options.one:
         parser.error("--log: logs are compared after many pairs, not with --one")
     return options
@@ -78,10 +109,9 @@ def numbers_of(options: argparse.Namespace) -> Iterator[int]:
 def main() -> int:
     """Run what the command line says; 1 if something differs that nothing explains."""
     options = options_of(None)
-    start = both_nameservers if options.nameserver else both_brokers
     with (
         tempfile.TemporaryDirectory(prefix="parity-") as folder,
-        start(
+        ROLES[options.role].start(
             Path(folder),
             dict(each.split("=", 1) for each in options.settings),
             options.release,
@@ -92,17 +122,15 @@ def main() -> int:
 
 
 def _sequence(options: argparse.Namespace, seed: str) -> list[Step]:
-    draw = nameserver.drawn if options.nameserver else drawing.drawn
-    return draw(seed, rough=options.rough, bends=not options.straight)
+    return ROLES[options.role].drawn(seed, rough=options.rough, bends=not options.straight)
 
 
 def _state(options: argparse.Namespace) -> list[Step]:
-    return nameserver.state() if options.nameserver else drawing.state()
+    return ROLES[options.role].state()
 
 
 def _ledger(options: argparse.Namespace) -> Ledger:
-    of = "nameserver" if options.nameserver else "broker"
-    return read(of=of, profile=profile_of(options.release))
+    return read(of=options.role, profile=profile_of(options.release))
 
 
 async def one(sides: Sides, options: argparse.Namespace) -> int:

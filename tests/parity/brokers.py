@@ -1,4 +1,4 @@
-"""Both brokers with the same options, started once for thousands of pairs."""
+"""Both brokers, nameservers or controllers, with the same options, started once for all pairs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,15 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from parity.wire import VERSION_5_3_3
 from support.raw_remoting import ask
-from support.real_rocketmq import GET_CLUSTER_INFO, GET_ROUTE, RealRocketMQ, free_port
+from support.real_rocketmq import (
+    GET_CLUSTER_INFO,
+    GET_NEXT_BROKER_ID,
+    GET_ROUTE,
+    RealRocketMQ,
+    free_port,
+)
 
 SETTINGS: Mapping[str, object] = {
     "timerWheelEnable": "true",
@@ -27,6 +34,25 @@ SETTINGS: Mapping[str, object] = {
 
 NAMESERVER_SETTINGS: Mapping[str, object] = {"scanNotActiveBrokerInterval": 300}
 """Silent brokers are looked for every 5 s, longer than a sequence takes."""
+
+CONTROLLER_SETTINGS: Mapping[str, object] = {
+    # Both look for masters that died ten times a second, so that a sequence can wait for it.
+    "scanNotActiveBrokerInterval": 100,
+    "scanInactiveMasterInterval": 100,
+    # RocketMQ raises the epoch once for each try that finds nobody.
+    "electMasterMaxRetryCount": 1,
+    # The brokers of a sequence are names that nobody resolves.
+    "notifyBrokerRoleChanged": "false",
+}
+"""Each of the two is alone in its group."""
+
+NO_SECOND_NET: Mapping[str, object] = {"scanInactiveMasterInterval": 600_000}
+"""RocketMQ's second look for dead masters races with the first, and the epoch then rises twice. For
+PocketMQ this is only the time after the start in which nobody is taken for dead."""
+
+CONTROLLER_PROPERTIES: Mapping[str, str] = {"rocketmq.remoting.version": str(VERSION_5_3_3)}
+"""A controller of its own tells version 0. This is what `NamesrvStartup` sets, so that one inside a
+nameserver tells its release."""
 
 PUT_KV_CONFIG = 100
 START_TRIES = 600
@@ -111,9 +137,29 @@ def both_nameservers(
 
 
 @contextmanager
+def both_controllers(
+    folder: Path, settings: Mapping[str, object] | None = None, release: str = ""
+) -> Iterator[Sides]:
+    """The same with a controller alone, which stands where a broker would: it is asked."""
+    wanted = {**CONTROLLER_SETTINGS, **(settings or {})}
+    theirs = RealRocketMQ(
+        folder / "theirs" / "store",
+        folder / "theirs",
+        controller_settings={**wanted, **NO_SECOND_NET},
+        properties=CONTROLLER_PROPERTIES,
+        release=release,
+    )
+    try:
+        theirs.start_controller()
+        address = theirs.controller_addr
+        with _our_controller(folder / "ours", wanted, profile_of(release)) as ours:
+            yield Sides(Side("PocketMQ", ours, ours), Side("RocketMQ", address, address))
+    finally:
+        theirs.stop()
+
+
+@contextmanager
 def _our_nameserver(folder: Path, wanted: Mapping[str, object], profile: str) -> Iterator[str]:
-    folder.mkdir(parents=True, exist_ok=True)
-    conf = folder / "namesrv.conf"
     port = free_port()
     settings = {
         "bindAddress": "127.0.0.1",
@@ -122,18 +168,47 @@ def _our_nameserver(folder: Path, wanted: Mapping[str, object], profile: str) ->
         "configStorePath": folder / "namesrv.properties",
         **wanted,
     }
+    address = f"127.0.0.1:{port}"
+    with _our_role(folder, "nameserver", settings, profile) as process:
+        _until_answered(process, address, GET_CLUSTER_INFO, {}, folder)
+        yield address
+
+
+@contextmanager
+def _our_controller(folder: Path, wanted: Mapping[str, object], profile: str) -> Iterator[str]:
+    address = f"127.0.0.1:{free_port()}"
+    settings = {
+        "controllerDLegerGroup": "group",
+        "controllerDLegerPeers": f"n0-{address}",
+        "controllerDLegerSelfId": "n0",
+        "controllerStorePath": folder / "store",
+        "configStorePath": folder / "controller.properties",
+        **wanted,
+    }
+    with _our_role(folder, "controller", settings, profile) as process:
+        names = {"clusterName": "c", "brokerName": "b"}
+        _until_answered(process, address, GET_NEXT_BROKER_ID, names, folder)
+        yield address
+
+
+@contextmanager
+def _our_role(
+    folder: Path, role: str, settings: Mapping[str, object], profile: str
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A process of ours with a file of options; killed at the end."""
+    folder.mkdir(parents=True, exist_ok=True)
+    conf = folder / f"{role}.conf"
     conf.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
     with (folder / "out").open("wb") as out:
         process = subprocess.Popen(
             [
-                sys.executable, "-m", "pocketmq.nameserver", "-c", str(conf), "--profile", profile,
+                sys.executable, "-m", f"pocketmq.{role}", "-c", str(conf), "--profile", profile,
                 "--exit-with-parent",
             ],
             stdin=subprocess.DEVNULL, stdout=out, stderr=out,
         )  # fmt: skip
         try:
-            _until_answered(process, f"127.0.0.1:{port}", GET_CLUSTER_INFO, {}, folder)
-            yield f"127.0.0.1:{port}"
+            yield process
         finally:
             process.kill()
             process.wait()

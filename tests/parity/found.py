@@ -345,3 +345,89 @@ NAMESERVER_STAYS: dict[str, list[Step]] = {
     ],
 }  # fmt: skip
 """As `STAYS`."""
+
+
+def joins(number: int = 1, broker: str = "{b0}", cluster: str = "{x0}") -> list[Step]:
+    """A replica that has an id and lives."""
+    names = {"clusterName": cluster, "brokerName": broker}
+    address = f"{broker}.{number}:10911"
+    return [
+        Step("CONTROLLER_APPLY_BROKER_ID", names | {
+            "appliedBrokerId": str(number), "registerCheckCode": f"{address};{{k{number}}}",
+        }),
+        _lives(number, broker=broker, cluster=cluster),
+    ]  # fmt: skip
+
+
+def _lives(number: int, *, broker: str = "{b0}", cluster: str = "{x0}", address: str = "") -> Step:
+    return Step("BROKER_HEARTBEAT", {
+        "clusterName": cluster, "brokerName": broker, "brokerId": str(number),
+        "brokerAddr": address or f"{broker}.{number}:10911", "heartbeatTimeoutMills": "600000",
+    })  # fmt: skip
+
+
+def _registers(number: int, address: str = "") -> Step:
+    return Step("CONTROLLER_REGISTER_BROKER", _REPLICA | {
+        "brokerId": str(number), "brokerAddress": address or f"{{b0}}.{number}:10911",
+    })  # fmt: skip
+
+
+def _elects(number: int, designate: str = "false") -> Step:
+    told = {"brokerId": str(number), "designateElect": designate}
+    return Step("CONTROLLER_ELECT_MASTER", _REPLICA | told)
+
+
+def _cleans(ids: str, living: str = "false") -> Step:
+    told = {"isCleanLivingBroker": living, "brokerControllerIdsToClean": ids}
+    return Step("CLEAN_BROKER_DATA", _REPLICA | told)
+
+
+def _alters(body: str, master: int = 1) -> Step:
+    told = {"brokerName": "{b0}", "masterBrokerId": str(master), "masterEpoch": "1"}
+    return Step("CONTROLLER_ALTER_SYNC_STATE_SET", told, body)
+
+
+_REPLICA = {"clusterName": "{x0}", "brokerName": "{b0}"}
+_INFO = Step("CONTROLLER_GET_REPLICA_INFO", {"brokerName": "{b0}"})
+_BOTH = '{"syncStateSet":[1,2],"syncStateSetEpoch":1}'
+
+CONTROLLER_MENDED: dict[str, list[Step]] = {
+    "a-refusal-tells-whom-it-is-for": [
+        _registers(1), *joins(2), *joins(), Step("CONTROLLER_APPLY_BROKER_ID", _REPLICA | {
+            "appliedBrokerId": "1", "registerCheckCode": "{k9}",
+        }),
+        _registers(7), _alters(_BOTH),
+    ],
+    "a-set-that-nobody-is-in-has-a-number-too": [*joins(), _registers(1), _INFO],
+    "a-master-that-stays-is-told-without-members": [*joins(), _elects(1), _elects(1)],
+    "a-replica-of-a-name-without-a-master-is-cleaned": [*joins(), *joins(2), _cleans("2")],
+    "ids-to-clean-are-read-as-java-does": [
+        *joins(), _elects(1), _cleans(" 9"), _cleans("3;;9"), _cleans("9;"), _cleans("a"),
+    ],
+    "a-master-that-nobody-saw-die-stays": [
+        joins()[0], _elects(1), Step("WAIT", {"ms": "500"}), _INFO,
+    ],
+}  # fmt: skip
+"""As `MENDED`, of controllers."""
+
+CONTROLLER_STAYS: dict[str, list[Step]] = {
+    "options": [Step("GET_CONTROLLER_CONFIG")],
+    "no-names": [Step("CONTROLLER_GET_SYNC_STATE_DATA", body="[]")],
+    "no-address": [Step("CONTROLLER_APPLY_BROKER_ID", _REPLICA | {
+        "appliedBrokerId": "1", "registerCheckCode": ";",
+    })],
+    "an-id-below-1": [*joins(), joins(0)[0]],
+    "two-clusters": [*joins(), joins(2, cluster="{x1}")[0]],
+    "a-second-broker-under-a-living-id": [
+        *joins(), _lives(1, address="{b0}.9:10911"), _registers(1, "{b0}.9:10911"),
+    ],
+    "who-is-unknown-is-not-elected": [*joins(), _elects(7)],
+    "a-first-election-that-nobody-stands-for": [*joins(), _elects(-1), _INFO, _elects(1)],
+    "the-last-in-sync-is-not-cleaned": [*joins(), joins(2)[0], _elects(2), _cleans("2")],
+    "a-forced-clean-takes-only-what-it-names": [
+        *joins(), _elects(1), *joins(2), _cleans("2", "true"), _INFO,
+    ],
+    "a-list-of-no-ids": [*joins(), _elects(1), _cleans(";;")],
+    "a-name-that-had-no-master-keeps-its-replicas": [*joins(), *joins(2), _cleans("9"), _INFO],
+}  # fmt: skip
+"""As `STAYS`."""

@@ -65,6 +65,7 @@ _SHARED = re.compile(
 _SETS = {
     "groupList", "topicList", "lockOKMQSet", "messageQueueAssignments",
     "consumeStatsList", "connectionSet", "consumerIdList", "brokerDatas", "queueDatas",
+    "syncStateSet", "inSyncReplicas", "notInSyncReplicas",
 }  # fmt: skip
 _PAIRS_NAME = re.compile(r"[bgckptx]\d-[0-9a-f]+z")
 _PATCH_RELEASES = {407: "<4.9>", 409: "<4.9>", 513: "<5.5>", 515: "<5.5>"}

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from parity import found, nameserver
+from parity import controller, found, nameserver
 from parity.catalogue import catalogue
 from parity.compare import Difference, differences, tree_of
 from parity.drawing import drawn, state
@@ -71,6 +71,28 @@ def test_nameservers_are_asked_each_of_their_codes() -> None:
         "GET_NAMESRV_CONFIG", "UPDATE_NAMESRV_CONFIG",
     }  # fmt: skip
     assert drawn_in - {"CLOSE", "WAIT"} <= set(catalogue().codes)
+
+
+def test_controllers_are_asked_each_of_their_codes() -> None:
+    drawn_in = {step.code for n in range(100) for step in controller.drawn(f"c:{n}")}
+    assert controller.drawn("c:1") == controller.drawn("c:1")
+    assert drawn_in >= {
+        "CONTROLLER_ALTER_SYNC_STATE_SET", "CONTROLLER_ELECT_MASTER", "CONTROLLER_REGISTER_BROKER",
+        "CONTROLLER_GET_REPLICA_INFO", "CONTROLLER_GET_METADATA_INFO",
+        "CONTROLLER_GET_SYNC_STATE_DATA", "UPDATE_CONTROLLER_CONFIG", "GET_CONTROLLER_CONFIG",
+        "CLEAN_BROKER_DATA", "CONTROLLER_GET_NEXT_BROKER_ID", "CONTROLLER_APPLY_BROKER_ID",
+        "BROKER_HEARTBEAT",
+    }  # fmt: skip
+    assert drawn_in - {"CLOSE", "WAIT"} <= set(catalogue().codes)
+
+
+def test_over_the_connection_that_ends_one_replica_lives() -> None:
+    for number in range(100):
+        beats = [s for s in controller.drawn(f"c:{number}") if s.code == "BROKER_HEARTBEAT"]
+        over_it = {
+            (s.fields["brokerName"], s.fields.get("brokerId")) for s in beats if s.connection
+        }
+        assert over_it <= {("{b0}", "1")}
 
 
 def test_a_registration_is_compressed_as_brokers_do_and_its_checksum_is_told() -> None:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from parity import found, nameserver
-from parity.brokers import Sides, both_brokers, both_nameservers
+from parity import controller, found, nameserver
+from parity.brokers import Sides, both_brokers, both_controllers, both_nameservers
 from parity.campaign import Report, compare_many, shortest
 from parity.catalogue import catalogue, dump
 from parity.drawing import drawn, state
@@ -33,7 +33,7 @@ pytestmark = [
 
 DRAWN_FOR_S = 40.0
 """With the start of both brokers and the kept sequences this stays below 90 s."""
-LEAST_PAIRS, MOST_PAIRS, NAMESERVER_PAIRS = 10, 60, 60
+LEAST_PAIRS, MOST_PAIRS, NAMESERVER_PAIRS, CONTROLLER_PAIRS = 10, 60, 60, 24
 LOGGED_PAIRS = 40
 SHORT_DELAYS_S = 4.0
 """In which the shortest level and timers of a second come."""
@@ -68,6 +68,17 @@ async def test_the_same_of_nameservers(nameservers: Sides) -> None:
     await _none_differs(nameservers, read(of="nameserver"), sequences)
 
 
+@pytest.fixture(scope="module")
+def controllers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sides]:
+    with both_controllers(tmp_path_factory.mktemp("controllers")) as running:
+        yield running
+
+
+async def test_the_same_of_controllers(controllers: Sides) -> None:
+    sequences = found.CONTROLLER_MENDED | found.CONTROLLER_STAYS
+    await _none_differs(controllers, read(of="controller"), sequences)
+
+
 async def _none_differs(sides: Sides, ledger: Ledger, sequences: dict[str, list[Step]]) -> None:
     runner = Runner(sides, first_suffix=1 << 32)
     differ: list[str] = []
@@ -85,17 +96,27 @@ async def _none_differs(sides: Sides, ledger: Ledger, sequences: dict[str, list[
 
 
 async def test_drawn_registrations_and_routes_are_answered_alike(nameservers: Sides) -> None:
+    await _all_alike(
+        nameservers, read(of="nameserver"), NAMESERVER_PAIRS, nameserver.drawn, nameserver.state()
+    )
+
+
+async def test_drawn_replicas_and_masters_are_answered_alike(controllers: Sides) -> None:
+    await _all_alike(
+        controllers, read(of="controller"), CONTROLLER_PAIRS, controller.drawn, controller.state()
+    )
+
+
+async def _all_alike(
+    sides: Sides, ledger: Ledger, pairs: int, draw: Callable[..., list[Step]], state: list[Step]
+) -> None:
     day = os.environ.get("PARITY_SEED", KEPT_SEED)
-    runner, ledger = Runner(nameservers, first_suffix=1 << 33), read(of="nameserver")
-    seeds = [f"{day}:{number}" for number in range(NAMESERVER_PAIRS)]
-    sequences = ((seed, nameserver.drawn(seed, bends=False)) for seed in seeds)
-    report = await compare_many(runner, ledger, sequences, nameserver.state())
-    assert report.pairs == NAMESERVER_PAIRS
+    runner = Runner(sides, first_suffix=1 << 33)
+    drawn = {f"{day}:{number}": draw(f"{day}:{number}", bends=False) for number in range(pairs)}
+    report = await compare_many(runner, ledger, iter(drawn.items()), state)
+    assert report.pairs == pairs
     if report.failed:
-        whole = {
-            name: [*nameserver.drawn(name, bends=False), *nameserver.state()]
-            for name in report.failed
-        }
+        whole = {name: [*drawn[name], *state] for name in report.failed}
         pytest.fail(await _story(runner, ledger, report, whole), pytrace=False)
 
 

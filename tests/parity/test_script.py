@@ -43,7 +43,7 @@ def test_minutes_alone_limit_no_number_of_pairs(
     assert (next(numbers, None) is None) == (most is not None)
 
 
-@pytest.mark.parametrize("other", [["--nameserver"], ["--one", "a:1"]])
+@pytest.mark.parametrize("other", [["--nameserver"], ["--controller"], ["--one", "a:1"]])
 def test_logs_are_of_many_pairs_of_brokers(
     script: Any, other: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,6 +1,6 @@
-"""RocketMQ's own nameserver and broker, started for a test: the oracle of wire and store.
+"""RocketMQ's own nameserver, broker and controller, started for tests: the oracle.
 
-Both come from Maven Central as libraries. They listen on 127.0.0.1 with free ports, keep everything
+All come from Maven Central as libraries. They listen on 127.0.0.1 with free ports, keep everything
 below the given folder, take at most 1 GiB of heap, and stop when the test does (`Guarded.java`).
 """
 
@@ -18,6 +18,7 @@ from support.raw_remoting import ask
 
 GET_ROUTE = 105
 GET_CLUSTER_INFO = 106
+GET_NEXT_BROKER_ID = 1012
 POLL_S = 0.1
 START_TIMEOUT_S = 240.0
 STOP_TIMEOUT_S = 200.0
@@ -66,11 +67,12 @@ class JavaServer:
 
 
 class RealRocketMQ:
-    """A nameserver and a broker of RocketMQ: 5.3.3, or another `release`.
+    """A nameserver, a broker and a controller of RocketMQ: 5.3.3, or another `release`.
 
     Attributes:
         namesrv_addr: `host:port` for clients.
         broker_addr: where the broker listens, `127.0.0.1:port`.
+        controller_addr: where the controller listens, alone in its group.
         store_dir: the broker's store root.
     """
 
@@ -86,10 +88,12 @@ class RealRocketMQ:
         broker_namesrv_addr: str | None = None,
         ports: tuple[int, int] | None = None,
         namesrv_settings: Mapping[str, object] | None = None,
+        controller_settings: Mapping[str, object] | None = None,
         release: str = "",
     ) -> None:
         self.release = release
         self.namesrv_settings = dict(namesrv_settings or {})
+        self.controller_settings = dict(controller_settings or {})
         self.store_dir = store_dir
         self.work_dir = work_dir
         self.broker_name = broker_name
@@ -100,8 +104,10 @@ class RealRocketMQ:
         self.namesrv_addr = f"127.0.0.1:{namesrv_port}"
         self.broker_addr = f"127.0.0.1:{self.broker_port}"
         self.broker_namesrv_addr = broker_namesrv_addr or self.namesrv_addr
+        self.controller_addr = f"127.0.0.1:{free_port()}"
         self.namesrv: JavaServer | None = None
         self.broker: JavaServer | None = None
+        self.controller: JavaServer | None = None
         for folder in (store_dir, work_dir / "conf"):
             folder.mkdir(parents=True, exist_ok=True)
         if release.startswith("4."):  # they read these of their home, and do not start without
@@ -121,7 +127,7 @@ class RealRocketMQ:
         )
         main = "org.apache.rocketmq.namesrv.NamesrvStartup"
         self.namesrv = self._start("namesrv", main, config, ("-Xmx256m",))
-        self._until_answered(self.namesrv, GET_CLUSTER_INFO, {})
+        self._until_answered(self.namesrv, self.namesrv_addr, GET_CLUSTER_INFO, {})
 
     def start_broker(self) -> None:
         """Start the broker on `store_dir` and wait until the nameserver routes to it."""
@@ -154,7 +160,27 @@ class RealRocketMQ:
             jvm += tuple(f"--add-opens=java.base/{each}=ALL-UNNAMED" for each in inner)
         self.broker = self._start("broker", main, config, jvm)
         # The topic named like the broker exists as soon as the broker has registered.
-        self._until_answered(self.broker, GET_ROUTE, {"topic": self.broker_name})
+        topic = {"topic": self.broker_name}
+        self._until_answered(self.broker, self.namesrv_addr, GET_ROUTE, topic)
+
+    def start_controller(self) -> None:
+        """Start the controller and wait until it leads its group, in which it is alone."""
+        config = self._write_config(
+            "controller.conf",
+            {
+                "controllerDLegerGroup": "group",
+                "controllerDLegerPeers": f"n0-{self.controller_addr}",
+                "controllerDLegerSelfId": "n0",
+                "controllerStorePath": self.store_dir / "controller",
+                "configStorePath": self.store_dir / "controller.properties",
+                "mappedFileSize": 16 << 20,
+                **self.controller_settings,
+            },
+        )
+        main = "org.apache.rocketmq.controller.ControllerStartup"
+        self.controller = self._start("controller", main, config, ("-Xmx256m",))
+        names = {"clusterName": "c", "brokerName": "b"}
+        self._until_answered(self.controller, self.controller_addr, GET_NEXT_BROKER_ID, names)
 
     def stop_broker(self) -> None:
         """Stop the broker cleanly; its store is complete on disk afterwards."""
@@ -169,14 +195,15 @@ class RealRocketMQ:
             broker.kill()
 
     def stop(self) -> None:
-        """Kill broker and nameserver: to stop a broker cleanly takes it ten seconds.
+        """Kill all that run: to stop a broker cleanly takes it ten seconds.
 
         Whoever reads its store afterwards calls `stop_broker` before.
         """
         self.kill_broker()
-        if self.namesrv is not None:
-            self.namesrv.kill()
-            self.namesrv = None
+        for server in (self.namesrv, self.controller):
+            if server is not None:
+                server.kill()
+        self.namesrv = self.controller = None
 
     def _start(self, name: str, main: str, config: Path, jvm: tuple[str, ...]) -> JavaServer:
         command = java_command(
@@ -198,10 +225,12 @@ class RealRocketMQ:
         path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         return path
 
-    def _until_answered(self, server: JavaServer, code: int, ext: dict[str, str]) -> None:
+    def _until_answered(
+        self, server: JavaServer, address: str, code: int, ext: dict[str, str]
+    ) -> None:
         for _ in range(int(START_TIMEOUT_S / POLL_S)):
             with suppress(OSError):
-                if ask(self.namesrv_addr, code, ext, timeout_s=5.0).code == 0:
+                if ask(address, code, ext, timeout_s=5.0).code == 0:
                     return
             if not server.running_for(POLL_S):
                 raise JavaError(f"{server.name} ended while it started:\n{server.story()}")
