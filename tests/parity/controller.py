@@ -36,7 +36,7 @@ class ControllerDraw(Draw):
         *(("BROKER_HEARTBEAT", name) for name in (
             "heartbeatTimeoutMills", "epoch", "maxOffset", "electionPriority", "brokerAddr",
         )),
-        ("CONTROLLER_REGISTER_BROKER", "brokerAddress"),
+        ("CONTROLLER_REGISTER_BROKER", "brokerAddress"), ("CONTROLLER_REGISTER_BROKER", "brokerId"),
         # Each of these has a sequence in `found.CONTROLLER_STAYS`.
         *((code, "clusterName") for code in (
             "BROKER_HEARTBEAT", "CONTROLLER_APPLY_BROKER_ID", "CONTROLLER_REGISTER_BROKER",
