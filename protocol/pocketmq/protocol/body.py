@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import msgpack
 import msgspec
@@ -23,6 +23,9 @@ from pocketmq.protocol.messages.message import MessageQueue
 
 class BodyStruct(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """Base of structured bodies; Python names become RocketMQ's camelCase."""
+
+    SINCE_5: ClassVar[frozenset[str]] = frozenset()
+    """Names of the fields that came with 5.x."""
 
 
 def always(factory: Callable[[], Any]) -> Any:
@@ -44,11 +47,38 @@ QUOTED_PER_DIALECT = 8
 """Raw integer keys, which need no such reader, are understood in so much longer bodies."""
 
 
-def encode_body(body: msgspec.Struct, encoding: Encoding) -> bytes:
-    """The body for a frame in `encoding`."""
+def encode_body(body: msgspec.Struct, encoding: Encoding, *, has_5x: bool = True) -> bytes:
+    """The body for a frame in `encoding`; without `has_5x` it lacks what came with 5.x."""
+    if not has_5x:
+        return _encode_as_4_9(body, encoding)
     if encoding is Encoding.MSGPACK:
         return msgspec.msgpack.encode(body)
     return encode_json(body)
+
+
+def _encode_as_4_9(body: msgspec.Struct, encoding: Encoding) -> bytes:
+    fields = msgspec.to_builtins(body, str_keys=encoding is not Encoding.MSGPACK)
+    _leave_out(body, fields)
+    return (
+        msgspec.msgpack.encode(fields) if encoding is Encoding.MSGPACK else _SORTED.encode(fields)
+    )
+
+
+def _leave_out(body: Any, fields: Any) -> None:
+    """Take the fields that came with 5.x out of `fields`, which `body` was turned into."""
+    if isinstance(body, msgspec.Struct):
+        since_5 = body.SINCE_5 if isinstance(body, BodyStruct) else frozenset()
+        for each in msgspec.structs.fields(body):
+            if each.name in since_5:
+                fields.pop(each.encode_name, None)
+            elif each.encode_name in fields:  # else it is a default that is not written
+                _leave_out(getattr(body, each.name), fields[each.encode_name])
+    elif isinstance(body, dict):
+        for value, plain in zip(body.values(), fields.values(), strict=True):
+            _leave_out(value, plain)
+    elif isinstance(body, list):
+        for value, plain in zip(body, fields, strict=True):
+            _leave_out(value, plain)
 
 
 def encode_json(body: msgspec.Struct) -> bytes:
@@ -59,11 +89,23 @@ def encode_json(body: msgspec.Struct) -> bytes:
         return _SORTED.encode(msgspec.to_builtins(body, str_keys=True))
 
 
-def encode_large(body: msgspec.Struct, encoding: Encoding) -> bytes:
-    """As `encode_body`, with keys as they come: a tenth of the time where some are integers."""
+def encode_large(body: BodyStruct, encoding: Encoding, *, has_5x: bool = True) -> bytes:
+    """As `encode_body`, with keys as they come: a tenth of the time where some are integers.
+
+    Without `has_5x` the body's own fields that came with 5.x are left out, not those inside.
+    """
+    told = body if has_5x else _own_fields_of_4_9(body)
     if encoding is Encoding.MSGPACK:
-        return msgspec.msgpack.encode(body)
-    return msgspec.json.encode(body)
+        return msgspec.msgpack.encode(told)
+    return msgspec.json.encode(told)
+
+
+def _own_fields_of_4_9(body: BodyStruct) -> dict[str, object]:
+    return {
+        each.encode_name: getattr(body, each.name)
+        for each in msgspec.structs.fields(body)
+        if each.name not in body.SINCE_5
+    }
 
 
 def encode_fastjson(body: msgspec.Struct) -> bytes:

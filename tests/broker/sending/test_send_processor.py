@@ -300,6 +300,13 @@ async def test_order_is_kept_between_batches_and_single_messages(
 # -- retry topics -----------------------------------------------------------------------------
 
 
+async def test_4_9_takes_a_batch_for_a_retry_topic(tmp_path: Path) -> None:  # B-19
+    header, body = batch_of(b"one", topic="%RETRY%readers")
+    async with running_broker(tmp_path, PROFILE_4_9) as rig:
+        assert (await (await rig.voice()).ask(header, body)).code == 0
+        assert [each.body for each in await rig.queue("%RETRY%readers")] == [b"one"]
+
+
 @pytest.mark.parametrize(("times", "ends_in"), [(16, "%RETRY%readers"), (17, "%DLQ%readers")])
 async def test_a_resend_is_given_up_beyond_16_times(  # B-86
     rig: BrokerRig, voice: Voice, times: int, ends_in: str

@@ -12,6 +12,7 @@ from pocketmq.broker.topics.topic_configs import TopicConfigManager, TopicRules
 from pocketmq.protocol.bodies.topics import DataVersion, TopicConfig, TopicConfigSerializeWrapper
 from pocketmq.protocol.budget import Budget
 from pocketmq.protocol.errors import OverBudgetError
+from pocketmq.protocol.messages.validation import HALF_TOPIC, OP_HALF_TOPIC
 from pocketmq.protocol.scalars import Perm
 from pocketmq.runtime.profile import PROFILE_4_9, PROFILE_5_3, PROFILE_5_5, Profile
 from support.broker_rig import running_broker
@@ -66,6 +67,11 @@ async def test_a_broker_makes_the_topics_for_half_messages_of_its_release(
 def test_4_9_makes_fewer_topics_at_boot() -> None:  # E-70
     names = set(table(modern=False).table)
     assert not any(name.startswith(("rmq_sys_", "RMQ_SYS_TRANS")) for name in names)
+
+
+@pytest.mark.parametrize("modern", [False, True])
+def test_every_release_lists_the_topics_of_half_messages(modern: bool) -> None:  # E-70
+    assert table(modern=modern).reserved_topics >= {HALF_TOPIC, OP_HALF_TOPIC}
 
 
 def test_switches_change_the_topics_at_boot() -> None:  # E-70

@@ -209,6 +209,8 @@ async def test_4_9_writes_an_op_record_for_each(tmp_path: Path) -> None:  # X-4
             await end(voice, await send_half(rig, voice, key), COMMIT)
         await rig.settle()
         assert [op.body.rstrip(b",") for op in await rig.queue(OP_HALF_TOPIC)] == [b"0", b"1"]
+        made = [name for name in rig.broker.topics.table if name.endswith("_HALF_TOPIC")]
+        assert made == [HALF_TOPIC]  # E-70
 
 
 async def test_an_undecided_one_is_asked_for_until_its_producer_answers(rig: BrokerRig) -> None:

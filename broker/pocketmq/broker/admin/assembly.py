@@ -74,6 +74,7 @@ def assemble_admin(
         groups.consumers,
         stats,
         broker_name=core.config.name,
+        fields_of_5x=core.profile.broker.fields_of_5x,
     )
     return Subject(
         tools=(

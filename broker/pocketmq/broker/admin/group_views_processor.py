@@ -168,7 +168,8 @@ class GroupViewsProcessor:
             total_diff=lag,
             total_inflight_diff=in_flight,
         )
-        return request.reply(body=encode_body(body, request.encoding))
+        has_5x = self._core.profile.broker.fields_of_5x
+        return request.reply(body=encode_body(body, request.encoding, has_5x=has_5x))
 
     @handles(RequestCode.QUERY_CONSUME_QUEUE)
     def queue_entries(self, _peer: Peer, request: Command) -> Reply:

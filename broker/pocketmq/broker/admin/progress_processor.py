@@ -43,6 +43,7 @@ class ProgressProcessor:
         consumers: subscriptions of groups.
         stats: what groups got of late.
         broker_name: in the queues of the answers.
+        fields_of_5x: whether they have them, by profile.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class ProgressProcessor:
         stats: BrokerStats,
         *,
         broker_name: str,
+        fields_of_5x: bool,
     ) -> None:
         self._reads = reads
         self._topics = topics
@@ -61,6 +63,7 @@ class ProgressProcessor:
         self._consumers = consumers
         self._stats = stats
         self._broker_name = broker_name
+        self._fields_of_5x = fields_of_5x
 
     @handles(RequestCode.GET_TOPIC_STATS_INFO)
     def topic_stats(self, _peer: Peer, request: Command) -> Reply:
@@ -83,9 +86,7 @@ class ProgressProcessor:
                 if end
                 else 0,
             )
-        return request.reply(
-            body=encode_body(TopicStatsTable(offset_table=table), request.encoding)
-        )
+        return self._answer(request, TopicStatsTable(offset_table=table))
 
     @handles(RequestCode.GET_CONSUME_STATS)
     def consume_stats(self, _peer: Peer, request: Command) -> Reply:
@@ -94,7 +95,7 @@ class ProgressProcessor:
         group = header.consumer_group
         configs = [self._topics.get(topic) for topic in self._topics_asked_for(header)]
         stats = self.stats_of(group, [config for config in configs if config is not None])
-        return request.reply(body=encode_body(stats, request.encoding))
+        return self._answer(request, stats)
 
     def stats_of(self, group: str, topics: Iterable[TopicConfig]) -> ConsumeStats:
         """Progress of a group in some topics together."""
@@ -130,6 +131,9 @@ class ProgressProcessor:
         return request.reply(
             body=encode_body(GroupList(group_list=sorted(groups)), request.encoding)
         )
+
+    def _answer(self, request: Command, body: TopicStatsTable | ConsumeStats) -> Reply:
+        return request.reply(body=encode_body(body, request.encoding, has_5x=self._fields_of_5x))
 
     def _progress(self, group: str, topic: str, queue_id: int) -> OffsetWrapper:
         reads = self._reads

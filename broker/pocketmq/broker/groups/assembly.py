@@ -106,6 +106,7 @@ def assemble_groups(
                 budget=core.budget,
                 invalid_parameter_code=profile.invalid_parameter_code,
                 are_names_checked=profile.created_groups_are_checked,
+                fields_of_5x=profile.fields_of_5x,
             ),
         ),
         services=(saved, silent),

@@ -40,6 +40,7 @@ class GroupProcessor:
         budget: how many groups one request may change.
         invalid_parameter_code: answer to illegal names, by profile.
         are_names_checked: whether names are looked at; else any goes that a folder may have.
+        fields_of_5x: whether the table is answered with them, by profile.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class GroupProcessor:
         budget: BudgetSource = default_budget,
         invalid_parameter_code: int,
         are_names_checked: bool,
+        fields_of_5x: bool,
     ) -> None:
         self._groups = groups
         self._budget = budget
@@ -62,6 +64,7 @@ class GroupProcessor:
         self._attributes = attributes
         self._invalid_code = invalid_parameter_code
         self._are_names_checked = are_names_checked
+        self._fields_of_5x = fields_of_5x
 
     @handles(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP)
     def update_and_create(self, peer: Peer, request: Command) -> Reply:
@@ -116,7 +119,8 @@ class GroupProcessor:
     @handles(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
     def all_groups(self, _peer: Peer, request: Command) -> Reply:
         """The whole table with its version."""
-        return request.reply(body=encode_body(self._groups.wrapper(), request.encoding))
+        table = self._groups.wrapper()
+        return request.reply(body=encode_body(table, request.encoding, has_5x=self._fields_of_5x))
 
     @handles(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG)
     def group(self, _peer: Peer, request: Command) -> Reply:

@@ -164,7 +164,9 @@ class OffsetProcessor:
     @handles(RequestCode.GET_ALL_CONSUMER_OFFSET)
     def all_consumer_offsets(self, _peer: Peer, request: Command) -> Reply:
         """The whole table."""
-        return request.reply(body=encode_large(self._offsets.wrapper(), request.encoding))
+        table = self._offsets.wrapper()
+        body = encode_large(table, request.encoding, has_5x=self._profile.fields_of_5x)
+        return request.reply(body=body)
 
     # -- queues ---------------------------------------------------------------------------------
 

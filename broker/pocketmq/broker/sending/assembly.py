@@ -92,7 +92,12 @@ def assemble_sending(
     batches = BatchSends(
         core.store,
         storing.puts,
-        IncomingBatches(checks, stamp, stamped=profile.batches_are_stamped),
+        IncomingBatches(
+            checks,
+            stamp,
+            stamped=profile.batches_are_stamped,
+            to_retry_topics=profile.retry_topics_take_batches,
+        ),
         replies,
         core.stats,
         clock,

@@ -47,10 +47,14 @@ class IncomingBatches:
         stamp: the properties that the broker adds to messages.
         stamped: to those of a batch too, by profile; else these get a UNIQ_KEY only, if they have
             none.
+        to_retry_topics: whether they may go there, by profile.
     """
 
-    def __init__(self, checks: SendChecks, stamp: BrokerStamp, *, stamped: bool) -> None:
+    def __init__(
+        self, checks: SendChecks, stamp: BrokerStamp, *, stamped: bool, to_retry_topics: bool
+    ) -> None:
         self._checks = checks
+        self._to_retry_topics = to_retry_topics
         self._stamp = stamp
         self._stamped = stamped
         self._suffix = stamp.suffix.encode() if stamped else b""
@@ -76,8 +80,10 @@ class IncomingBatches:
         plan = self._checks.plan_for(header, now_ms)
         if header.queue_id >= plan.queue_limit:
             raise self._checks.bad_queue(plan, header.queue_id)
-        # Retry topics take single messages only, because each has its own number of tries.
-        if plan.retry_group is not None or len(header.topic) > MAX_TOPIC_CHARS:
+        # Retry topics take single messages only, because each has its own number of tries; 4.9 does
+        # not look (B-19).
+        is_retry = plan.retry_group is not None and not self._to_retry_topics
+        if is_retry or len(header.topic) > MAX_TOPIC_CHARS:
             raise RequestRefusedError(
                 ResponseCode.MESSAGE_ILLEGAL,
                 f"a batch may not go to {header.topic}: retry topics take single messages, and "

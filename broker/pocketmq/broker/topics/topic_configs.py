@@ -125,7 +125,9 @@ class TopicConfigManager:
         self.system_topics = frozenset(name for name, _, _ in system)
         """Topics that this broker made for itself."""
         of_5x = {CHECKPOINT_TOPIC} if rules.modern else set()
-        made_later = {AUTO_CREATE_TOPIC, TRACE_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC}
+        made_later = {
+            AUTO_CREATE_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, TRACE_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC,
+        }  # fmt: skip
         self.reserved_topics = self.system_topics | made_later | of_5x
         """And those that it would make: nobody else may."""
 

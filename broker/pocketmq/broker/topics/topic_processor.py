@@ -48,6 +48,7 @@ class TopicProcessor:
         budget: how many queues a topic may have, and how many topics one request may change.
         invalid_parameter_code: answer to illegal names, by profile.
         max_retry_topic_chars: longest retry or dead letter topic, by profile.
+        fields_of_5x: whether the table is answered with them, by profile.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class TopicProcessor:
         budget: BudgetSource = default_budget,
         invalid_parameter_code: int,
         max_retry_topic_chars: int,
+        fields_of_5x: bool,
     ) -> None:
         self._topics = topics
         self._attributes = attributes
@@ -72,6 +74,7 @@ class TopicProcessor:
         self._deleted = deleted
         self._clock = clock
         self._invalid_code = invalid_parameter_code
+        self._fields_of_5x = fields_of_5x
 
     @handles(RequestCode.UPDATE_AND_CREATE_TOPIC)
     def update_and_create(self, peer: Peer, request: Command) -> Reply:
@@ -156,7 +159,8 @@ class TopicProcessor:
     @handles(RequestCode.GET_ALL_TOPIC_CONFIG)
     def all_configs(self, _peer: Peer, request: Command) -> Reply:
         """The whole table with its version."""
-        return request.reply(body=encode_body(self._topics.wrapper(), request.encoding))
+        table = self._topics.wrapper()
+        return request.reply(body=encode_body(table, request.encoding, has_5x=self._fields_of_5x))
 
     @handles(RequestCode.GET_TOPIC_CONFIG)
     def config(self, _peer: Peer, request: Command) -> Reply:

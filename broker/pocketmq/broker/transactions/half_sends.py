@@ -70,9 +70,10 @@ class HalfSends:
                 ResponseCode.NO_PERMISSION,
                 f"the broker[{self._core.address}] sending transaction message is forbidden",
             )
-        # The topics are created with the first half message: most brokers have no transactions.
+        # In 4.9 the topic is created with the first half message; that of ops never is (E-70).
         self._ensure(HALF_TOPIC)
-        self._ensure(OP_HALF_TOPIC)
+        if self._profile.system_topics_of_5x:
+            self._ensure(OP_HALF_TOPIC)
         # While the topic is still the sender's: counts are shown by it, not by the half topic.
         if message.uniq_key:
             self._decisions.opened(message.uniq_key)

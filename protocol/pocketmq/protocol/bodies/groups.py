@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import msgspec
 
 from pocketmq.protocol.bodies.topics import DataVersion
@@ -43,6 +45,11 @@ class SimpleSubscriptionData(BodyStruct, kw_only=True):
 class SubscriptionGroupConfig(BodyStruct, kw_only=True, omit_defaults=False):
     """One consumer group as a broker keeps it (B-40)."""
 
+    SINCE_5: ClassVar[frozenset[str]] = frozenset({
+        "attributes", "consume_message_orderly", "consume_timeout_minute", "group_retry_policy",
+        "group_sys_flag", "subscription_data_set",
+    })  # fmt: skip
+
     group_name: str
     consume_enable: bool = True
     consume_from_min_enable: bool = True
@@ -69,6 +76,8 @@ class SubscriptionGroupList(BodyStruct, kw_only=True):
 
 class SubscriptionGroupWrapper(BodyStruct, kw_only=True, omit_defaults=False):
     """All groups of a broker with their version; also the file `subscriptionGroup.json`."""
+
+    SINCE_5: ClassVar[frozenset[str]] = frozenset({"forbidden_table"})
 
     data_version: DataVersion = msgspec.field(default_factory=DataVersion)
     subscription_group_table: dict[str, SubscriptionGroupConfig] = {}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import msgspec
 
 from pocketmq.protocol.bodies.topics import DataVersion
@@ -16,6 +18,8 @@ class ConsumerOffsetTable(BodyStruct, kw_only=True, omit_defaults=False):
 
     GET_ALL_CONSUMER_OFFSET (43), and the file `consumerOffset.json`.
     """
+
+    SINCE_5: ClassVar[frozenset[str]] = frozenset({"data_version"})
 
     data_version: DataVersion = msgspec.field(default_factory=DataVersion)
     offset_table: dict[str, dict[int, int]] = {}
@@ -45,12 +49,16 @@ class TopicStatsTable(BodyStruct, kw_only=True, omit_defaults=False):
     Keyed by `mq_key(queue)`.
     """
 
+    SINCE_5: ClassVar[frozenset[str]] = frozenset({"topic_put_tps"})
+
     offset_table: dict[str, TopicOffset] = {}
     topic_put_tps: float = 0.0
 
 
 class OffsetWrapper(BodyStruct, kw_only=True, omit_defaults=False):
     """One queue's end beside a group's progress on it."""
+
+    SINCE_5: ClassVar[frozenset[str]] = frozenset({"pull_offset"})
 
     broker_offset: Int64 = 0
     consumer_offset: Int64 = 0
@@ -67,6 +75,8 @@ class ConsumeStats(BodyStruct, kw_only=True, omit_defaults=False):
 
 class ConsumeStatsList(BodyStruct, kw_only=True, omit_defaults=False):
     """Progress of all groups on one broker: GET_BROKER_CONSUME_STATS (317)."""
+
+    SINCE_5: ClassVar[frozenset[str]] = frozenset({"total_inflight_diff"})
 
     consume_stats_list: list[dict[str, list[ConsumeStats]]] = []
     """A table with one group each: one entry a topic."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import msgspec
 
@@ -12,6 +12,8 @@ from pocketmq.protocol.scalars import Int32, Int64
 
 class DataVersion(BodyStruct, kw_only=True, omit_defaults=False):
     """Version of a table; equal only when all three fields are (N-10)."""
+
+    SINCE_5: ClassVar[frozenset[str]] = frozenset({"state_version"})
 
     state_version: Int64 = 0
     timestamp: Int64 = 0
@@ -24,6 +26,8 @@ class DataVersion(BodyStruct, kw_only=True, omit_defaults=False):
 
 class TopicConfig(BodyStruct, kw_only=True, omit_defaults=False):
     """One topic as a broker keeps it."""
+
+    SINCE_5: ClassVar[frozenset[str]] = frozenset({"attributes"})
 
     topic_name: str
     read_queue_nums: Int32 = 16

@@ -24,6 +24,9 @@ class BrokerProfile:
     """Longest `%RETRY%` topic that the store takes; of all others 127 bytes (S-10)."""
     attributes_are_read: bool
     """Topics and groups have attributes; in 4.9 those of a request are passed over (E-62, E-65)."""
+    fields_of_5x: bool
+    """Answers with topics, groups and progress have the fields that came with 5.x: `attributes`,
+    `stateVersion`, `pullOffset`, ... (E-60, E-62, E-65)."""
     permission_replaces_topics: bool
     """Where a broker may not read or write, its permission is registered in place of each topic's,
     without order and flags; else each topic lacks what the broker lacks (B-5)."""
@@ -67,6 +70,8 @@ class BrokerProfile:
     """WAIT stays among the properties of a message that is stored as it was sent (B-18)."""
     batches_are_stamped: bool
     """The messages of a batch get the properties of the broker (B-19)."""
+    retry_topics_take_batches: bool
+    """A batch may go to a retry topic (B-19)."""
     sends_tell_transaction_id: bool
     """Answers to sends carry `transactionId`, the message's UNIQ_KEY."""
     write_offset_moved_event: bool
@@ -163,6 +168,7 @@ BROKER_4_9 = BrokerProfile(
     retry_topic_max_chars=127,
     stored_retry_topic_max_bytes=127,
     attributes_are_read=False,
+    fields_of_5x=False,
     permission_replaces_topics=True,
     order_table_is_whole=True,
     retry_topics_follow_order=False,
@@ -181,6 +187,7 @@ BROKER_4_9 = BrokerProfile(
     region_is_stored=False,
     wait_is_stored=False,
     batches_are_stamped=True,
+    retry_topics_take_batches=True,
     sends_tell_transaction_id=False,
     write_offset_moved_event=True,
     transaction_counts_flush_s=None,
@@ -226,6 +233,7 @@ BROKER_5_3 = BrokerProfile(
     retry_topic_max_chars=127,
     stored_retry_topic_max_bytes=255,
     attributes_are_read=True,
+    fields_of_5x=True,
     permission_replaces_topics=False,
     order_table_is_whole=False,
     retry_topics_follow_order=True,
@@ -244,6 +252,7 @@ BROKER_5_3 = BrokerProfile(
     region_is_stored=True,
     wait_is_stored=True,
     batches_are_stamped=True,
+    retry_topics_take_batches=False,
     sends_tell_transaction_id=True,
     write_offset_moved_event=False,
     transaction_counts_flush_s=3.0,
