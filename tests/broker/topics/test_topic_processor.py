@@ -143,6 +143,12 @@ async def test_attributes_are_set_and_removed(rig: BrokerRig, voice: Voice) -> N
     assert (await voice.ask(update(attributes="+cleanup.policy=DELETE"))).code == 1
 
 
+async def test_4_9_does_not_read_that_a_topic_is_ordered(tmp_path: Path) -> None:  # E-62
+    async with running_broker(tmp_path, PROFILE_4_9) as rig:
+        assert (await (await rig.voice()).ask(update(order=True))).code == 0
+        assert not rig.broker.topics.is_ordered("orders")
+
+
 async def test_4_9_passes_over_attributes(tmp_path: Path) -> None:  # E-62
     async with running_broker(tmp_path, PROFILE_4_9) as rig:
         for attributes in ("+no.such=1", "+message.type=FIFO", "-message.type"):

@@ -86,6 +86,7 @@ def assemble_topics(core: BrokerCore) -> Topics:
                 budget=core.budget,
                 invalid_parameter_code=core.profile.broker.invalid_parameter_code,
                 max_retry_topic_chars=core.profile.broker.retry_topic_max_chars,
+                order_is_read=core.profile.broker.order_is_read,
                 fields_of_5x=core.profile.broker.fields_of_5x,
             ),
         ),

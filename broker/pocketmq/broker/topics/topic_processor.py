@@ -48,6 +48,7 @@ class TopicProcessor:
         budget: how many queues a topic may have, and how many topics one request may change.
         invalid_parameter_code: answer to illegal names, by profile.
         max_retry_topic_chars: longest retry or dead letter topic, by profile.
+        order_is_read: whether a request says if a topic is ordered, by profile.
         fields_of_5x: whether the table is answered with them, by profile.
     """
 
@@ -63,6 +64,7 @@ class TopicProcessor:
         budget: BudgetSource = default_budget,
         invalid_parameter_code: int,
         max_retry_topic_chars: int,
+        order_is_read: bool,
         fields_of_5x: bool,
     ) -> None:
         self._topics = topics
@@ -74,6 +76,7 @@ class TopicProcessor:
         self._deleted = deleted
         self._clock = clock
         self._invalid_code = invalid_parameter_code
+        self._order_is_read = order_is_read
         self._fields_of_5x = fields_of_5x
 
     @handles(RequestCode.UPDATE_AND_CREATE_TOPIC)
@@ -90,7 +93,7 @@ class TopicProcessor:
             perm=header.perm,
             topic_filter_type=cast('Literal["SINGLE_TAG", "MULTI_TAG"]', header.topic_filter_type),
             topic_sys_flag=header.topic_sys_flag,
-            order=header.order,
+            order=header.order and self._order_is_read,
         )
         changes = filter(None, (header.attributes or "").split(","))
         return self._put(peer, request, [self._checked(config, changes)])

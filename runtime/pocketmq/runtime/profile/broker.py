@@ -30,6 +30,9 @@ class BrokerProfile:
     permission_replaces_topics: bool
     """Where a broker may not read or write, its permission is registered in place of each topic's,
     without order and flags; else each topic lacks what the broker lacks (B-5)."""
+    order_is_read: bool
+    """UPDATE_AND_CREATE_TOPIC (17) says whether a topic is ordered; in 4.9 only a name server's
+    order table does (E-62)."""
     order_table_is_whole: bool
     """A topic that a name server's order table lacks is not ordered any more (B-8)."""
     retry_topics_follow_order: bool
@@ -170,6 +173,7 @@ BROKER_4_9 = BrokerProfile(
     attributes_are_read=False,
     fields_of_5x=False,
     permission_replaces_topics=True,
+    order_is_read=False,
     order_table_is_whole=True,
     retry_topics_follow_order=False,
     heartbeat_v2=False,
@@ -235,6 +239,7 @@ BROKER_5_3 = BrokerProfile(
     attributes_are_read=True,
     fields_of_5x=True,
     permission_replaces_topics=False,
+    order_is_read=True,
     order_table_is_whole=False,
     retry_topics_follow_order=True,
     heartbeat_v2=True,
