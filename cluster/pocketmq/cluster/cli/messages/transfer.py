@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import aclosing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated, BinaryIO, Literal
 
 import typer
 
-from pocketmq.client import Admin, MessageExt, MessageQueue, Producer
+from pocketmq.client import Admin, MessageQueue, Producer
 from pocketmq.cluster.cli.common.complete import GroupName, TopicName
 from pocketmq.cluster.cli.common.output import Output, Sentences, show
 from pocketmq.cluster.cli.common.output import tell as tell_deed
@@ -26,10 +26,10 @@ from pocketmq.cluster.cli.common.tables import Table
 from pocketmq.cluster.cli.messages.tail import Format, From, Queues, queue_names
 from pocketmq.cluster.cli.roles.clock import present_ms
 from pocketmq.cluster.messages.again import dead_letters, read_lines, resent
+from pocketmq.cluster.messages.exporting import LineOf, exported, json_line
 from pocketmq.cluster.messages.formats import MessageFormat
 from pocketmq.cluster.messages.positions import position
-from pocketmq.cluster.messages.reading import bounds_of, ranges, read_range
-from pocketmq.protocol.messages.message_json import as_json
+from pocketmq.cluster.messages.reading import bounds_of, ranges
 from pocketmq.protocol.messages.validation import (
     MAX_GROUP_CHARS,
     check_group,
@@ -110,7 +110,9 @@ def export_messages(
     # A format has its own letters for the body.
     if format_text is not None and bodies != "text":
         raise CallerError("give -f or --bodies, not both")
-    line_of = _json_line(bodies) if format_text is None else MessageFormat(format_text).line
+    line_of: LineOf = partial(json_line, base64_body=bodies == "base64")
+    if format_text is not None:
+        line_of = MessageFormat(format_text).line
     where, only = nameserver_addresses(nameservers), queue_names(queue)
     begin, end = position(start), position(until)
 
@@ -125,27 +127,17 @@ def export_messages(
                 _writing(to) as file,
                 counting(f"export {topic}", sum(each.count for each in wanted)) as tell,
             ):
-                for each in wanted:
-                    async with aclosing(read_range(admin, each)) as messages:
-                        async for message in messages:
-                            file.write(line_of(message))
-                            done += 1
-                            tell(done)
+                async with aclosing(exported(admin, wanted, line_of)) as lines:
+                    async for line in lines:
+                        file.write(line)
+                        done += 1
+                        tell(done)
         return done
 
     done = run(command())
     if to is not None:
         facts = {"topic": topic, "messages": done, "file": str(to)}
         tell_deed(output, facts, f"{counted(done, 'message')} of {topic} written to {to}")
-
-
-def _json_line(bodies: str) -> Callable[[MessageExt], bytes]:
-    def line(message: MessageExt) -> bytes:
-        told = as_json(message, base64_body=bodies == "base64")
-        # A property may contain a lone surrogate, which UTF-8 cannot encode.
-        return json.dumps(told, ensure_ascii=False).encode(errors="replace") + b"\n"
-
-    return line
 
 
 def import_messages(
