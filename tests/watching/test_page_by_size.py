@@ -32,7 +32,7 @@ from support.lesson import (
 
 pytestmark = pytest.mark.browser
 
-VIEWS = ("cluster", "queues", "files", "offsets", "time", "break")
+VIEWS = ("cluster", "queues", "files", "offsets", "time", "break", "messages")
 MANY = 2000
 FOOTER_PX = 80
 LOW_ROW_PX = 120

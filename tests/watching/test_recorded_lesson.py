@@ -35,6 +35,7 @@ VIEWS = {
     "offsets": ("Offsets of group billing", "out of order", "committable"),
     "time": ("protocol time", "What happened"),
     "break": ("This is a recording", "Kill"),
+    "messages": ("A recording has no bodies",),
 }
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 from collections.abc import Iterator
-from typing import Literal
+from dataclasses import dataclass
+from typing import Final, Literal
 
 BodyForm = Literal["auto", "text", "json", "hex"]
+
+HEX_CHARS: Final = 5
+"""Characters of a hex dump for each byte, rounded up."""
 
 
 def shown(body: bytes, form: BodyForm = "auto") -> str:
@@ -31,6 +36,36 @@ def shown(body: bytes, form: BodyForm = "auto") -> str:
                 # Text was requested: replacement characters are more useful than a dump.
                 return body.decode("utf-8", "replace")
     return "\n".join(hex_lines(body))
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """The begin of a body."""
+
+    text: str
+    form: Literal["text", "hex"]
+    is_whole: bool
+
+
+def excerpt(body: bytes, most: int) -> Excerpt:
+    """The begin of a body, where there is little room: as text, or else as a hex dump.
+
+    Args:
+        body: Inflated.
+        most: Characters at most.
+    """
+    part = body[:most]
+    is_whole = len(part) == len(body)
+    try:
+        # A character that the cut divides is left out, and does not make bytes of a text.
+        text = codecs.getincrementaldecoder("utf-8")().decode(part, final=is_whole)
+    except UnicodeDecodeError:
+        text = "\0"
+    # No text has a zero byte, which UTF-8 would take.
+    if "\0" not in text:
+        return Excerpt(text, "text", is_whole)
+    part = body[: most // HEX_CHARS]
+    return Excerpt("\n".join(hex_lines(part)), "hex", len(part) == len(body))
 
 
 def hex_lines(body: bytes) -> Iterator[str]:

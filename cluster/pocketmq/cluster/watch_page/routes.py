@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from pocketmq.cluster.http_server.guard import PAGE, Guard
 from pocketmq.cluster.http_server.problem import TOKEN_COOKIE
+from pocketmq.cluster.messages.exporting import exported
+from pocketmq.cluster.messages.positions import END, START, Position, QueueName, queue_name
+from pocketmq.cluster.messages.reading import QueueRange, bounds_of, ranges
 from pocketmq.cluster.recordings.reader import open_index
+from pocketmq.cluster.watch_page.message_tail import Bounds, message_tail
 from pocketmq.cluster.watch_page.page import media_type, page_files, security_policy
 from pocketmq.cluster.watch_page.present import present
 from pocketmq.operation.events import VOCABULARY
 from pocketmq.operation.events.frames import encode_index
+from pocketmq.protocol.errors import TopicNotFoundError
+from pocketmq.protocol.messages.message import MessageQueue
 from pocketmq.runtime.errors import CallerError, DiskError
 
 if TYPE_CHECKING:
@@ -30,6 +38,8 @@ WHOLE_BYTES: Final = 16 * 1024 * 1024
 
 MAX_RANGE_BYTES: Final = 32 * 1024 * 1024
 """Maximum bytes of one answer."""
+
+JSON_LINES: Final = "application/x-ndjson"
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 Guarding = Callable[[Endpoint], Endpoint]
@@ -94,12 +104,78 @@ def live_routes(control: ClusterControl, guard: Guard) -> list[Route]:
 
         return _json(store_bytes(control.roles.data / broker, int(offset)))
 
+    async def messages(request: Request) -> Response:
+        topic = _topic(request)
+        bounds = await _bounds(control, topic)
+        return StreamingResponse(message_tail(control, topic, bounds), media_type=JSON_LINES)
+
+    async def export(request: Request) -> Response:
+        topic = _topic(request)
+        parts = [queue_part(text) for text in request.query_params.getlist("part")]
+        bounds = await _bounds(control, topic, [name for name, _, _ in parts])
+        # `nosniff` is set by the guard; a name in UTF-8 cannot end the header's value.
+        headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(topic, '')}.jsonl"}
+        lines = _exported(control, topic, bounds, parts)
+        return StreamingResponse(lines, media_type=JSON_LINES, headers=headers)
+
     return [
         Route("/watch/source", guard(source)),
         Route("/watch/now", guard(now)),
         Route("/watch/store", guard(store, needs_super_user=True)),
+        Route("/watch/messages", guard(messages, needs_super_user=True)),
+        Route("/watch/export", guard(export, needs_super_user=True)),
         Route("/watch/rules", guard(rules)),
     ]
+
+
+Part = tuple[QueueName, int, int]
+"""A queue, an offset, and the first one behind that is left out."""
+
+
+def queue_part(text: str) -> Part:
+    """A part of a queue, as `broker-a/0:12-40`: from offset 12 to before 40.
+
+    Raises:
+        CallerError: It is none.
+    """
+    queue, _, offsets = text.rpartition(":")
+    found = re.fullmatch(r"([0-9]{1,18})-([0-9]{1,18})", offsets)
+    if found is None:
+        raise CallerError(f"{text!r} is no part of a queue; write broker-a/0:12-40")
+    return queue_name(queue), int(found[1]), int(found[2])
+
+
+def _topic(request: Request) -> str:
+    topic = request.query_params.get("topic", "")
+    if not topic:
+        raise CallerError("parameter topic is missing: name of the topic")
+    return topic
+
+
+async def _bounds(control: ClusterControl, topic: str, only: Sequence[QueueName] = ()) -> Bounds:
+    async with control.admin() as admin:
+        try:
+            return await bounds_of(admin, topic, only)
+        except TopicNotFoundError:  # who asks has mistyped it; the answer of others is theirs
+            raise CallerError(f"there is no topic {topic!r}") from None
+
+
+async def _exported(
+    control: ClusterControl, topic: str, bounds: Bounds, parts: Sequence[Part]
+) -> AsyncGenerator[bytes, None]:
+    """The lines of some parts of a topic, or of all of it as far as it is there now."""
+    async with control.admin() as admin:
+        wanted: list[QueueRange] = []
+        for name, begin, end in parts:
+            queue = MessageQueue(topic, name.broker, name.queue)
+            only = {queue: bounds[queue]}
+            wanted += await ranges(admin, only, Position(offset=begin), Position(offset=end), 0)
+        if not parts:
+            wanted = await ranges(admin, bounds, START, END, 0)
+        # An error in the middle ends the connection, so that no part is taken for the whole.
+        async with aclosing(exported(admin, wanted)) as lines:
+            async for line in lines:
+                yield line
 
 
 def recording_routes(path: Path, guard: Guarding) -> list[Route]:

@@ -1,6 +1,6 @@
 /** The page's state as the part of its address after `#`: `#t=12.5&select=broker-a/0&view=queues`. */
 
-const FIELDS = ["view", "t", "select", "speed", "lang"];
+const FIELDS = ["view", "t", "select", "speed", "topic", "lang"];
 
 /** What a link says; unknown fields are left out. */
 export function read(hash) {

@@ -10,6 +10,7 @@ import { Player, SPEEDS } from "watch/player.js";
 import { Large } from "watch/large.js";
 import { parse } from "watch/recording.js";
 import { cutsAt, NAMES } from "watch/state.js";
+import { Tail } from "watch/tail.js";
 import { Timeline } from "watch/timeline.js";
 import { LANGUAGES, translator } from "watch/words.js";
 import * as cluster from "watch/views/cluster.js";
@@ -18,8 +19,9 @@ import * as files from "watch/views/files.js";
 import * as offsets from "watch/views/offsets.js";
 import * as time from "watch/views/time.js";
 import * as breaking from "watch/views/break.js";
+import * as messages from "watch/views/messages.js";
 
-const VIEWS = [cluster, queues, files, offsets, time, breaking];
+const VIEWS = [cluster, queues, files, offsets, time, breaking, messages];
 const POLL_MS = 1500;
 const LIVE_EVENTS_KEPT = 200_000;
 
@@ -40,6 +42,12 @@ class Page {
     this.said = "";
     /** The dead letters that were asked for: `group`, `messages`. */
     this.letters = null;
+    /** Messages of a topic as they come; null before one is chosen. */
+    this.tail = null;
+    /** The one of them whose body is shown. */
+    this.message = "";
+    /** What stands where a topic is chosen; null before anybody typed. */
+    this.typed = null;
     this.large = null;
     /** group and queue -> its lags of the last seconds. */
     this.lags = new Map();
@@ -110,8 +118,12 @@ class Page {
       this.more(before);
       before = null;
     }
-    addEventListener("pagehide", () => live.close());
+    addEventListener("pagehide", () => {
+      live.close();
+      this.tail?.run(false);
+    });
     this.player.follow();
+    this.showMessages(this.wanted.topic);
     this.build();
     this.poll();
   }
@@ -193,6 +205,21 @@ class Page {
       this.said = this.t("refused", { why: error.message });
     }
     this.redraw();
+  }
+
+  showMessages(topic) {
+    if (!this.isLive || !topic) return;
+    this.tail?.run(false);
+    this.tail = new Tail(topic, () => this.redraw());
+    this.message = "";
+    this.typed = topic;
+    this.readTail();
+    this.redraw();
+  }
+
+  /** Messages are read while they are looked at. */
+  readTail() {
+    this.tail?.run(this.view === "messages" && !document.hidden && !this.tail.isStopped);
   }
 
   async #storeBytes(key) {
@@ -373,7 +400,7 @@ class Page {
     const { player } = this;
     const live = this.isLive && player.following;
     const address = write({ view: this.view, t: live ? "" : (player.seconds).toFixed(2).replace(/\.?0+$/, ""), select: this.selected,
-      speed: player.speed === 1 ? "" : player.speed, lang: this.language === "en" ? "" : this.language });
+      speed: player.speed === 1 ? "" : player.speed, topic: this.view === "messages" ? this.tail?.topic : "", lang: this.language === "en" ? "" : this.language });
     if (this.linked === address) return;
     this.linked = address;
     clearTimeout(this.linking);
@@ -389,12 +416,13 @@ class Page {
     this.content.removeAttribute("data-drawn");
     this.build();
     this.readAlong();
+    this.readTail();
     if (this.isLive && view === "time") ask("GET", "/clock").then((clock) => { this.clock = clock; this.redraw(); }, () => {});
   }
 
   press(target) {
     const at = (name) => target.closest(`[data-${name}]`);
-    const view = at("view"), language = at("language"), asked = at("ask"), seek = at("seek"), select = at("select"), act = at("do"), record = at("record"), bytes = at("bytes"), field = at("field");
+    const view = at("view"), language = at("language"), asked = at("ask"), seek = at("seek"), select = at("select"), act = at("do"), record = at("record"), bytes = at("bytes"), field = at("field"), message = at("message");
     if (view) this.choose(view.dataset.view);
     else if (language) {
       this.setLanguage(language.dataset.language);
@@ -404,6 +432,9 @@ class Page {
     else if (bytes) this.readBytes(bytes.dataset.bytes);
     else if (field) {
       this.field = this.field === field.dataset.field ? "" : field.dataset.field;
+      this.redraw();
+    } else if (message) {
+      this.message = this.message === message.dataset.message ? "" : message.dataset.message;
       this.redraw();
     } else if (record) {
       this.record = record.dataset.record;
@@ -432,6 +463,11 @@ class Page {
       player.follow();
       this.readAlong();
     }
+    else if (what === "stop-tail") {
+      this.tail.isStopped = !this.tail.isStopped;
+      this.readTail();
+      this.redraw();
+    }
     else player.step(what === "later" ? 1 : -1);
   }
 
@@ -440,7 +476,7 @@ class Page {
     this.root.addEventListener("pointerdown", (event) => {
       this.pressed = event.button === 0 ? event.target : null;
       this.taken = false;
-      if (this.pressed?.closest?.("[data-select], [data-seek], [data-record], [data-field], [data-bytes], [data-ask]")) this.taken = this.press(this.pressed);
+      if (this.pressed?.closest?.("[data-select], [data-seek], [data-record], [data-field], [data-bytes], [data-ask], [data-message]")) this.taken = this.press(this.pressed);
     });
     this.root.addEventListener("click", (event) => {
       if (this.taken && event.detail > 0) this.taken = false;
@@ -449,6 +485,7 @@ class Page {
     this.root.addEventListener("submit", (event) => {
       event.preventDefault();
       if (event.target.dataset.form === "letters") this.showLetters(event.target);
+      else if (event.target.dataset.form === "tail") this.showMessages(new FormData(event.target).get("topic").trim());
       else this.send(event.target);
     });
     this.root.addEventListener("scroll", (event) => {
@@ -464,7 +501,10 @@ class Page {
       if (link.view && VIEWS.some((each) => each.name === link.view)) this.view = link.view;
       if (link.t !== undefined) this.player.seek(this.timeline.began_ms + Number(link.t) * 1000);
       this.build();
+      if (link.topic && link.topic !== this.tail?.topic) this.showMessages(link.topic);
+      this.readTail();
     });
+    document.addEventListener("visibilitychange", () => this.readTail());
     addEventListener("resize", () => {
       this.drawTrack();
       this.redraw();

@@ -33,3 +33,23 @@ export const UNKNOWN = "?";
 /** A number with its thousands; `?` of what is not known. `least`: there may be more. */
 export const count = (number, least = false) => (number === null || number === undefined ? UNKNOWN
   : `${least ? "≥ " : ""}${Number(number).toLocaleString("en-US")}`);
+
+/** Offsets of messages as parts of their queues: `broker-a/0:12-15` for 12, 13 and 14. */
+export function queueParts(messages) {
+  const byQueue = new Map();
+  for (const { broker, queue, offset } of messages) {
+    const name = `${broker}/${queue}`;
+    byQueue.set(name, [...(byQueue.get(name) ?? []), offset]);
+  }
+  const parts = [];
+  for (const [name, offsets] of byQueue) {
+    offsets.sort((one, other) => one - other);
+    let begin = offsets[0];
+    offsets.forEach((offset, at) => {
+      if (offsets[at + 1] === offset + 1) return;
+      parts.push(`${name}:${begin}-${offset + 1}`);
+      begin = offsets[at + 1];
+    });
+  }
+  return parts;
+}

@@ -186,6 +186,9 @@ function seenAnywhere(state, group, client_id) {
   return Object.values(state.seen).some((groups) => groups[group]?.[client_id]);
 }
 
+/** In whose name tools read, this page too: no member has it, and nothing is committed. */
+const TOOLS = "TOOLS_CONSUMER";
+
 const TOTALS = { "message-sent": "sent", "message-stored": "stored", "message-pulled": "pulled",
   "message-consumed": "consumed", "message-sent-back": "again", "message-dead": "dead" };
 
@@ -361,6 +364,7 @@ const REDUCERS = {
     if (event.physical_end) store.dispatched = event.physical_end;  // 0: only the queue was looked at
   },
   "message-pulled"(state, event) {
+    if (event.group === TOOLS) return;
     state.totals.pulled += event.count;
     delete state.held[`${event.group} ${queueOf(event)}`];
     if (event.how === "pop") return;
@@ -412,7 +416,7 @@ const REDUCERS = {
     if (name === null) return;
     if (event.kind === "message-stored") moreStored(queueState(state, name), messages);
     if (event.kind === "message-dispatched" && queueState(state, name).dispatched !== null) queueState(state, name).dispatched += messages;
-    if (!event.group) return;
+    if (!event.group || event.group === TOOLS) return;
     const progress = progressOf(state, event.group, name);
     if (event.kind === "message-pulled" && progress.pulled !== null) progress.pulled += messages;
     if (event.kind === "message-consumed" && progress.next !== null) progress.next += messages;
