@@ -23,6 +23,7 @@ from pocketmq.client.otel import SCHEMA_URL, instrument, processing
 from pocketmq.protocol.errors import ClientError, IllegalMessageError
 from pocketmq.runtime.errors import CallerError
 from pocketmq.testing import Cluster
+from support.console import until
 from support.eventually import PATIENCE_MS, PATIENCE_S
 
 pytest.importorskip("opentelemetry.sdk")
@@ -143,7 +144,8 @@ def test_a_synchronous_listener_is_traced_and_its_error_recorded(
     assert send.parent is not None
     assert send.parent.span_id == outer.get_span_context().span_id, "of the calling thread"
     assert (send.attributes or {})["messaging.batch.message_count"] == 2
-    process = traced.spans("process ")[0]
+    # `stop` waits for no listener, whose span ends after it has raised.
+    process = until(lambda: traced.spans("process "), "a listener has ended")[0]
     assert (process.attributes or {})["error.type"] == "LookupError"
     assert process.status.status_code is StatusCode.ERROR
 
