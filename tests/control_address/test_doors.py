@@ -161,6 +161,8 @@ def test_what_changes_a_secured_cluster_needs_a_super_user(secured: Cluster) -> 
     assert sent.status == 200, sent
     read = ask(secured.control_url, "GET", "/messages?topic=made", user)
     assert [each["body"] for each in json.loads(read.body)] == ["x"]
+    line = ask(secured.control_url, "GET", "/watch/export?topic=made", user)
+    assert json.loads(line.body)["body"] == "x"
 
 
 def test_a_killed_broker_is_restarted_by_the_clusters_own_super_user(secured: Cluster) -> None:

@@ -233,7 +233,7 @@ def test_what_happens_is_recorded_and_exported(url: str, tmp_path: Path, page: S
     command = [*POCKETMQ, "watch", "--control", url.removesuffix("/watch"),
                "--record", str(recording), "--export", str(lesson)]  # fmt: skip
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as ran:
-        wanted = (b'"message-sent"', b'"message-stored"')
+        wanted = (b'"event":"message-sent"', b'"event":"message-stored"')  # not its header
         while not recording.is_file() or any(w not in recording.read_bytes() for w in wanted):
             assert ran.poll() is None
             page.drawn()

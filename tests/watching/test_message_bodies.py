@@ -29,7 +29,7 @@ from pocketmq.cluster.watch_page.message_tail import (
     message_tail,
 )
 from pocketmq.testing import Cluster, start_cluster
-from support.browser import Seen, chromium, fresh_complaints, seen
+from support.browser import PATIENCE_MS, Seen, chromium, fresh_complaints, seen
 from support.eventually import PATIENCE_S
 
 BINARY = bytes(range(256)) * 20
@@ -358,6 +358,27 @@ def test_a_topic_that_is_not_there_is_said_once(page: Seen) -> None:
     page.page.click("[data-key='tail show']")
     page.shows("there is no topic 'nowhere'", "Go on")
     assert any("status of 400" in each for each in fresh_complaints())
+
+
+def test_with_users_a_super_user_reads_and_exports(browser: Browser) -> None:
+    name, password = "admin", "0ther"
+    with start_cluster(super_users={name: password}) as secured:
+        secured.sync.create_topic("orders")
+        own = {"username": name, "password": password}
+        context = browser.new_context(http_credentials=own, accept_downloads=True)  # type: ignore[arg-type]
+        context.set_default_timeout(PATIENCE_MS)
+        try:
+            page = Seen(context.new_page())
+            page.open(f"{secured.control_url}/watch#view=messages&topic=orders")
+            page.until(f"{TAIL}?.hasBegun")
+            page.page.fill("#send-topic", "orders")
+            page.page.fill("#send-body", "of the super user")
+            page.page.click("[data-key='send one']")
+            page.until(f"{TAIL}.rows.length === 1")
+            [line] = downloaded(page, "export topic").splitlines()
+            assert json.loads(line)["body"] == "of the super user"
+        finally:
+            context.close()
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
