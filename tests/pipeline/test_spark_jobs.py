@@ -56,7 +56,9 @@ def test_a_source_that_is_none_is_told_in_one_line(spark: SparkSession, tmp_path
     messages(spark, str(tmp_path / "broker-a"), columns=["body"]).write.parquet(
         str(tmp_path / "bodies")
     )
-    with pytest.raises(CallerError, match="the table has no column 'topic'; export it with it"):
+    with pytest.raises(
+        CallerError, match="the table has no column 'topic'; export it anew with it"
+    ):
         messages(spark, f"parquet:{tmp_path / 'bodies'}", columns=COLUMNS)
     with (
         pytest.raises(PocketMQError, match="no name server answers"),

@@ -199,8 +199,8 @@ def test_each_record_of_an_avro_union_has_a_table_of_its_own(
     assert [each and json.loads(each) for each in prices] == [{"units": 4}, None]
     assert [row["reason"].split(":")[0] for row in table(out, "bad")] == [
         "it is NoneType and no record",
-        "it is type 3 of its union, which has none there",
-        "it is type -1 of its union, which has none there",
+        "it names type 3 of its union, which does not exist",
+        "it names type -1 of its union, which does not exist",
         "it ends in the number of its type",
         "no Avro record of this schema",
     ]

@@ -54,10 +54,10 @@ class AttributeRules:
                     "+key=value or -key"
                 )
             if current is not None and key in self._fixed:
-                raise self._refused(f"{key} can only be given to a topic that is made")
+                raise self._refused(f"{key} can only be set when a topic is created")
             if sign == "-":
                 if current is None or key not in current:
-                    raise self._refused(f"there is no attribute {key} to take away")
+                    raise self._refused(f"there is no attribute {key} to delete")
                 attributes.pop(key, None)
             else:
                 self._check(key, self._values[key], value)

@@ -227,7 +227,7 @@ def network_of(
     if network is not None:
         if tls or ca_file or server_name or member_secret_file:
             option = "tls" if tls or ca_file or server_name else "member_secret_file"
-            raise ConfigError(option, "the network that is given says already how it connects")
+            raise ConfigError(option, "the network that you gave decides how it connects")
         return network
     sockets = _sockets(env, tls=tls, ca_file=ca_file, server_name=server_name)
     path = member_secret_path(member_secret_file, env)
@@ -252,7 +252,7 @@ def _sockets(
 ) -> TcpNetwork:
     if tls is not None and not isinstance(tls, bool):
         if ca_file:
-            raise ConfigError("tls_ca_file", "a context says already whom it trusts")
+            raise ConfigError("tls_ca_file", "the SSL context in tls decides whom it trusts")
     else:
         tls, ca_file = trusting(env, tls, ca_file, server_name)
     if tls is False:
@@ -283,7 +283,7 @@ def trusting(
                 "tls", f"{word!r} is not {exc}", origin=f"environment {TLS_VARIABLE}"
             ) from exc
     elif tls is False and (ca_file or server_name):
-        raise ConfigError("tls", "it is False, beside what only TLS has a use for")
+        raise ConfigError("tls", "it is False, but tls_ca_file or tls_server_name needs TLS")
     if tls is False:
         return False, None
     return True, ca_file or env.get(CA_FILE_VARIABLE) or None  # who names a CA wants its servers

@@ -137,13 +137,13 @@ class ClusterOptions:
         if self.slaves < 0:
             raise ValueError(f"{self.slaves} slaves are too few; write 0 or more")
         if self.slaves and self.controllers:
-            raise ValueError("with --controllers write --replicas: who is a slave, they decide")
+            raise ValueError("with --controllers use --replicas: they decide who is a slave")
         if self.sync_slaves and not self.slaves:
             raise ValueError("--sync-slaves needs --slaves 1 or more: nobody would be waited for")
         if self.acting_master and not self.slaves:
             raise ValueError("--acting-master needs --slaves 1 or more: nobody could act")
         if self.members_must_prove and not self.tls:
-            raise ValueError("--members-must-prove needs --tls: a proof is one of a TLS connection")
+            raise ValueError("--members-must-prove needs --tls: proofs need TLS connections")
         if self.strangers_read_routes and not self.members_must_prove:
             raise ValueError("--strangers-read-routes needs --members-must-prove")
         if self.brokers < 0:

@@ -126,7 +126,7 @@ class ControllerOptions:
         # The peers define the port, and they are the same for every member.
         if self.port and self.port != split_address(found[self.self_id])[1]:
             raise ConfigError(
-                "port", f"{self.port} is not that of {self.self_id} in the peers: leave it out"
+                "port", f"{self.port} is not the port of {self.self_id} in the peers: leave it out"
             )
         return found
 

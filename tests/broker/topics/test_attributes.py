@@ -32,9 +32,7 @@ def test_what_is_not_there_cannot_be_taken_away() -> None:
 def test_queues_and_clean_up_are_chosen_when_a_topic_is_made() -> None:
     rules = topic_attributes(priorities=True)
     assert rules.changed(None, ["+queue.type=SimpleCQ"]) == {"queue.type": "SimpleCQ"}
-    assert "can only be given to a topic that is made" in refusal(
-        rules, "+cleanup.policy=DELETE", {}
-    )
+    assert "can only be set when a topic is created" in refusal(rules, "+cleanup.policy=DELETE", {})
 
 
 def test_an_unknown_attribute_is_refused_with_those_that_are_known() -> None:

@@ -74,9 +74,9 @@ def test_a_message_that_clients_count_differently_is_bad_rather_than_another(
 @pytest.mark.parametrize(
     ("indexes", "said"),
     [
-        (b"\x02\x06", "message 3 of its file, which has none there"),
-        (b"\x02\x01", "message -1 of its file, which has none there"),
-        (b"\x04\x00\x00", r"message 0\.0 of its file, which has none there"),
+        (b"\x02\x06", "message 3 of its file, which does not exist"),
+        (b"\x02\x01", "message -1 of its file, which does not exist"),
+        (b"\x04\x00\x00", r"message 0\.0 of its file, which does not exist"),
         (b"\x01", "list of message indexes has -1 numbers"),
         (b"\xfe\xff\xff\xff\x0f", "list of message indexes has 2147483647 numbers"),
         (b"\x04\x02", "it ends in the list"),

@@ -79,7 +79,7 @@ class ReviveLog:
                 raise
             raise RequestRefusedError(
                 exc.code,
-                f"the receipt handle tells a time that no pop had, {due_ms}; hand back the POP_CK "
+                f"the receipt handle has a time that no pop had, {due_ms}; hand back the POP_CK "
                 "of the message as it is",
             ) from exc
 

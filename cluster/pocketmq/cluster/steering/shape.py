@@ -55,7 +55,7 @@ class ClusterShape:
                 raise ConfigError(name, f"{given!r} is none", advice=f"write {' or '.join(known)}")
         if self.members_must_prove and not self.tls:
             raise ConfigError(
-                "members_must_prove", "a proof is one of a TLS connection", advice="add tls=True"
+                "members_must_prove", "proofs need TLS connections", advice="add tls=True"
             )
         if self.strangers_read_routes and not self.members_must_prove:
             raise ConfigError(

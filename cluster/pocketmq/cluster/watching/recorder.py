@@ -48,4 +48,4 @@ def _decoded(data: bytes) -> Iterator[AnyEvent]:
     try:
         yield msgspec.json.decode(data, type=AnyEvent)
     except msgspec.DecodeError as exc:
-        raise PeerError(f"the cluster tells events of another version: {exc}") from exc
+        raise PeerError(f"the cluster reports events of another version: {exc}") from exc

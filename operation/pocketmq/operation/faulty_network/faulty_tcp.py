@@ -124,7 +124,7 @@ class FaultyTcp(TcpNetwork):
     def _check(self, address: str) -> None:
         if address in self._book.cut_addresses:
             # Callers handle this error already: a cut network fails in the same way.
-            raise ConnectError(address, "a fault rule parts us from it")
+            raise ConnectError(address, "a fault rule cuts us off from it")
 
 
 class FaultProcessor:

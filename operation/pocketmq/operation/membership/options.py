@@ -177,7 +177,7 @@ def read_secrets(path: Path) -> Secrets:
         raise ConfigError(
             "member_secret_file",
             f"{path} has {counted(len(lines), 'line')}, each a secret, and may have {MOST_SECRETS}",
-            advice="delete those that no member proves with any more",
+            advice="delete the lines that no member uses any more",
         )
     try:
         own, *others = [Secret(line) for line in lines]

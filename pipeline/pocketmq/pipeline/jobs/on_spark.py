@@ -149,7 +149,7 @@ def messages(
     # Checked here: Spark's error would name its own column and not the file.
     for name in (*columns, *(["topic"] if topics else [])):
         if name not in table.columns:
-            raise CallerError(f"{where}: the table has no column {name!r}; export it with it")
+            raise CallerError(f"{where}: the table has no column {name!r}; export it anew with it")
     if topics:
         table = table.where(table["topic"].isin(list(topics)))
     return table.select(*columns)

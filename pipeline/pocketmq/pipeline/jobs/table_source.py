@@ -29,7 +29,9 @@ class TableSource:
         self._dataset = _dataset(kind, where)
         lacking = [name for name in QUEUE_COLUMNS if name not in self._dataset.schema.names]
         if lacking:
-            raise CallerError(f"{where}: the table has no column {lacking[0]!r}; export it with it")
+            raise CallerError(
+                f"{where}: the table has no column {lacking[0]!r}; export it anew with it"
+            )
 
     def queues(self, stand: Checkpoint) -> list[QueueSpan]:
         """From what the files say.

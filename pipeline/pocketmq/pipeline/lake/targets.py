@@ -118,7 +118,7 @@ class FilesTarget:
                 )
             if names:
                 raise CallerError(
-                    f"{self.folder}: it has other things than such an export; choose a folder of "
+                    f"{self.folder}: it holds other files than such an export; choose a folder of "
                     "its own"
                 )
         if any(map(_BATCH.fullmatch, names)):
@@ -155,7 +155,7 @@ class FilesTarget:
                 for newest in earlier[-1:]:
                     if not folder.exists(f"{newest}/{COMPLETE}"):  # Spark has noted that it is
                         raise CallerError(
-                            f"{self.folder}: {newest} is not complete, which has the rows so far; "
+                            f"{self.folder}: {newest}, which has the rows so far, is not complete; "
                             "export into another folder"
                         )
                     before = spark.read.parquet(f"{self.folder}/{newest}")

@@ -261,7 +261,7 @@ def check_message(
         )
     if queue is not None and queue.topic != message.topic:
         raise IllegalMessageError(
-            f"the chosen queue is {queue}, another topic's", topic=message.topic
+            f"the chosen queue {queue} belongs to another topic", topic=message.topic
         )
 
 

@@ -75,7 +75,7 @@ class ToolsDoor(Dispatcher):
             # Not any number of requests may wait for brokers.
             if self._asked[peer] >= MOST_OF_ONE or self._asked.total() >= MOST_ASKED:
                 raise BadRequestError(
-                    f"{self._asked.total()} requests wait for the brokers' word on their users, "
+                    f"{self._asked.total()} requests wait until brokers confirm their users, "
                     f"{self._asked[peer]} of them yours",
                     code=ResponseCode.SYSTEM_BUSY,
                 )

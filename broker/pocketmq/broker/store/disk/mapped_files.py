@@ -100,7 +100,9 @@ class MappedFiles:
             if self.files and start != self.files[-1].end:
                 missing = self.next_path()
                 raise StoreFileError(
-                    missing, "the file is missing; the row breaks", advice="restore it from a copy"
+                    missing,
+                    "the file is missing in the sequence",
+                    advice="restore it from a copy",
                 )
             file = MappedFile(self.disk, path, start, self.file_size, self._mappings)
             # Treat files as full at first (S-3); recovery then finds the true end.

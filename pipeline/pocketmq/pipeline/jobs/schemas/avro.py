@@ -112,7 +112,7 @@ class AvroSchema:
 
     def _type(self, index: int | None) -> Any:
         if index is not None and not 0 <= index < len(self._types):
-            raise BadBodyError(f"it is type {index} of its union, which has none there")
+            raise BadBodyError(f"it names type {index} of its union, which does not exist")
         return self._types[index or 0]
 
 
