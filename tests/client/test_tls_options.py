@@ -94,7 +94,7 @@ def test_a_member_secret_is_used_as_it_is_told(tmp_path: Path, by: str) -> None:
         (
             {"member_secret_file": CA, "network": MemoryNetwork()},
             {},
-            "member_secret_file: .* says already",
+            "member_secret_file: .* decides how it connects",
         ),
         ({"member_secret_file": "/is/not"}, {}, "/is/not cannot be read"),
         ({}, {"POCKETMQ_MEMBER_SECRET_FILE": "/is/not"}, "environment POCKETMQ_MEMBER_SECRET_FILE"),

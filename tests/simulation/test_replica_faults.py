@@ -19,7 +19,7 @@ IN_CI = {
     "F-1: acknowledged without any slave",
     "F-10: a cut is not synced",
     "F-27: controllers decide by more than the command",
-    "a send without copies is told success",
+    "a send without copies gets success",
 }
 """A fault of the log, one of the disk, one of controllers and one of acknowledgements."""
 
