@@ -149,7 +149,7 @@ RocketMQ 5, connect to a proxy: PocketMQ's own ([grpc.md](grpc.md)), or RocketMQ
 | Java: `org.apache.rocketmq:rocketmq-client` | remoting | yes, 4.2.0 to 5.5.0: [below](#rocketmqs-java-clients) |
 | Go: `github.com/apache/rocketmq-client-go/v2` | remoting | yes: [recipes/go](../recipes/README.md) |
 | Python: `pocketmq.client` | remoting | yes; with RocketMQ's own broker too (`encoding="json"` or `"rocketmq"`) |
-| C++: `rocketmq-client-cpp`, and Python's `rocketmq-client-python`, which calls it | remoting | not tried; PocketMQ reads what it writes differently from Java ([protocol.md](protocol.md#where-readers-are-lenient)) |
+| C++: `rocketmq-client-cpp`, and Python's `rocketmq-client-python`, which calls it | remoting | not tried; PocketMQ reads its header, which differs from Java's ([protocol.md](protocol.md#where-readers-are-lenient)) |
 | all of `apache/rocketmq-clients`: Java's `rocketmq-client-java`, Python's `rocketmq-python-client`, Go, C++, C#, Rust, Node.js | gRPC | 5 of 7, Java 5.2.0, Python 5.1.2, Go 5.1.4, Node.js 1.0.8 and Rust 5.0.0, work through PocketMQ's proxy ([14 features](grpc-sdks.md#what-each-sdk-does)), and tests run them with every change, Rust at night; C# and C++ were not tried with it. All of them work through RocketMQ's proxy 5.3.3 ([recipes/rocketmq-proxy](../recipes/rocketmq-proxy/README.md)). The ports of nameservers and brokers pass them on to a proxy; without one their error says what to install |
 
 Any of them may use TLS ([security.md](security.md)). Brokers can check users and rules as ACL 2.0 of RocketMQ 5.3 does, and in profile 4.9 accounts as ACL 1.0 does.

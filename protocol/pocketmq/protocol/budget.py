@@ -264,7 +264,7 @@ class Budget:
     grpc_command_bytes: int = option(
         256 * 1024,
         unit="bytes",
-        help="A command on Telemetry: a client's settings are kept.",
+        help="A command on Telemetry, such as a client's settings, which the proxy keeps.",
         within=(1, inf),
         roles=PROXY,
     )

@@ -171,7 +171,9 @@ class Cluster:
         """
         path = self.control.roles.member_secret_file
         if path is None:
-            raise WrongClusterError("no member proves anything here: members_must_prove=True")
+            raise WrongClusterError(
+                "this cluster has no member secret; start it with members_must_prove=True"
+            )
         return path
 
     @property

@@ -124,7 +124,7 @@ class PopChecks:
             raise RequestRefusedError(
                 ResponseCode.MESSAGE_ILLEGAL,
                 f"queueId[{queue_id}] is illegal, topic:[{topic}] has "
-                f"{counted(config.read_queue_nums, 'read queue')}; name the message's own",
+                f"{counted(config.read_queue_nums, 'read queue')}; name the message's own queue",
             )
 
     def offset(self, topic: str, queue_id: int, offset: int, *, end_passes: bool) -> None:

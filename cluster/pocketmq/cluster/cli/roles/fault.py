@@ -31,7 +31,7 @@ from pocketmq.runtime.errors import CallerError
 
 ADD_HELP = """Add a fault rule.
 
-What happens: fail (answer with a code), delay, drop (the answer), lose (the request, as a
+What happens: fail (answer with a code), delay, drop (the answer), lose (the request or
 notification), duplicate, reset (the connection), slow-fsync, disk-full, disk-error.
 
 \b
