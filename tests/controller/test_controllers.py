@@ -22,6 +22,7 @@ from pocketmq.protocol.headers.controller import (
     GetControllerConfigRequestHeader,
     GetControllerMetaDataRequestHeader,
     GetMetaDataResponseHeader,
+    GetNextBrokerIdRequestHeader,
     GetSyncStateDataRequestHeader,
     RaftMessageRequestHeader,
     RegisterBrokerToControllerResponseHeader,
@@ -109,6 +110,15 @@ async def test_the_number_of_a_set_that_nobody_is_in_is_told() -> None:
     async with controllers() as rig:  # Java writes an int that is 0
         reply = await (await rig.broker()).register()
         assert bytes(reply.body_view) == b'{"syncStateSet":[],"syncStateSetEpoch":0}'
+
+
+async def test_the_next_id_of_a_name_is_told_without_its_cluster() -> None:
+    async with controllers() as rig:  # D-20
+        broker = await rig.broker()
+        reply = await broker.ask(GetNextBrokerIdRequestHeader(broker_name=broker.name))
+        assert (reply.code, dict(reply.fields)) == (
+            ResponseCode.SUCCESS, {"brokerName": broker.name, "nextBrokerId": "2"},
+        )  # fmt: skip
 
 
 async def test_a_killed_master_is_replaced_at_once_and_all_are_told() -> None:

@@ -189,7 +189,7 @@ class GetNextBrokerIdRequestHeader(Header, kw_only=True):
     CODE: ClassVar[int] = RequestCode.CONTROLLER_GET_NEXT_BROKER_ID
     RESPONSE = GetNextBrokerIdResponseHeader
 
-    cluster_name: str
+    cluster_name: str | None = None
     broker_name: str
 
 
