@@ -7,7 +7,8 @@ number; its address is a name that nobody resolves.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
+from contextlib import contextmanager
 
 from parity.drawing import Draw
 from parity.steps import CLOSE, Step
@@ -35,6 +36,7 @@ class ControllerDraw(Draw):
         # broker under the id of one that lives.
         *(("BROKER_HEARTBEAT", name) for name in (
             "heartbeatTimeoutMills", "epoch", "maxOffset", "electionPriority", "brokerAddr",
+            "brokerId",
         )),
         ("CONTROLLER_REGISTER_BROKER", "brokerAddress"), ("CONTROLLER_REGISTER_BROKER", "brokerId"),
         # Each of these has a sequence in `found.CONTROLLER_STAYS`.
@@ -44,12 +46,22 @@ class ControllerDraw(Draw):
         )),
         ("CONTROLLER_APPLY_BROKER_ID", "appliedBrokerId"), ("CONTROLLER_ELECT_MASTER", "brokerId"),
         ("CLEAN_BROKER_DATA", "isCleanLivingBroker"),
+        # PocketMQ refuses a request without them before it looks for the name.
+        ("CONTROLLER_ALTER_SYNC_STATE_SET", "masterBrokerId"),
+        ("CONTROLLER_ALTER_SYNC_STATE_SET", "masterEpoch"),
     })  # fmt: skip
 
     def __init__(self, seed: int | str, *, rough: bool = False, bends: bool = True) -> None:
         super().__init__(seed, rough=rough, bends=bends)
         self.led: set[str] = set()
         """Names that had a master: only then RocketMQ keeps a name whose replica is cleaned."""
+
+    @contextmanager
+    def straight(self) -> Iterator[None]:
+        """What is added meanwhile is not bent."""
+        bends, self.bends = self.bends, False
+        yield
+        self.bends = bends
 
     def who(self, *among: tuple[str, int]) -> dict[str, object]:
         """A replica, as most headers name it."""
@@ -116,9 +128,8 @@ def elects(draw: ControllerDraw) -> None:
 
 def elects_as(draw: ControllerDraw, who: dict[str, object]) -> None:
     """The same of one of them, which joins before: RocketMQ elects also who is unknown."""
-    bends, draw.bends = draw.bends, False
-    joins_as(draw, who)
-    draw.bends = bends
+    with draw.straight():
+        joins_as(draw, who)
     designated = draw.one("false", "false", "true")
     step = draw.add("CONTROLLER_ELECT_MASTER", **who, designateElect=designated)
     draw.led.add(step.fields["brokerName"])
@@ -147,7 +158,8 @@ def dies(draw: ControllerDraw) -> None:
         "brokerAddr": f"{name}.{number}:10911", "brokerAddress": f"{name}.7:10911",
     }  # fmt: skip
     if draw.chance(0.5):
-        draw.lives(who, heartbeatTimeoutMills=1)
+        with draw.straight():
+            draw.lives(who, heartbeatTimeoutMills=1)
         draw.wait(DEATH_MS)
     # RocketMQ has closed it if the replica was silent.
     draw.steps.append(Step(CLOSE, connection=1))

@@ -404,6 +404,9 @@ CONTROLLER_MENDED: dict[str, list[Step]] = {
     "ids-to-clean-are-read-as-java-does": [
         *joins(), _elects(1), _cleans(" 9"), _cleans("3;;9"), _cleans("9;"), _cleans("a"),
     ],
+    "the-next-id-is-told-without-a-cluster": [
+        Step("CONTROLLER_GET_NEXT_BROKER_ID", {"brokerName": "{b0}"}),
+    ],
     "a-master-that-nobody-saw-die-stays": [
         joins()[0], _elects(1), Step("WAIT", {"ms": "500"}), _INFO,
     ],

@@ -128,6 +128,16 @@ def test_options_that_only_pocketmq_has_are_no_difference() -> None:
     ]  # fmt: skip
 
 
+async def test_a_pause_is_left_out_or_stays_as_it_is() -> None:
+    steps = [Step("WAIT", {"ms": "500"}), ASK]
+
+    async def shows(candidate: list[Step]) -> bool:
+        assert all("ms" in step.fields for step in candidate if step.code == "WAIT")
+        return [step.code for step in candidate] == ["WAIT", ASK.code]
+
+    assert (await shrunk(steps, shows))[0] == steps[0]
+
+
 def test_each_rule_has_a_reason_and_there_are_few() -> None:
     rules = [*RULES, SET_ORDER]
     assert len(rules) <= MOST
