@@ -127,8 +127,13 @@ def elects(draw: ControllerDraw) -> None:
 
 
 def elects_as(draw: ControllerDraw, who: dict[str, object]) -> None:
-    """The same of one of them, which joins before: RocketMQ elects also who is unknown."""
+    """The same of one of them, which joins before: RocketMQ elects also who is unknown.
+
+    Nobody joins a name before its first replica.
+    """
     with draw.straight():
+        if who["brokerId"] != 1:
+            joins_as(draw, draw.who((str(who["brokerName"]), 1)))
         joins_as(draw, who)
     designated = draw.one("false", "false", "true")
     step = draw.add("CONTROLLER_ELECT_MASTER", **who, designateElect=designated)
@@ -164,6 +169,8 @@ def dies(draw: ControllerDraw) -> None:
     # RocketMQ has closed it if the replica was silent.
     draw.steps.append(Step(CLOSE, connection=1))
     draw.wait(DEATH_MS)
+    # Asked until both answer alike: on a loaded machine one of them takes longer.
+    draw.steps.append(Step("CONTROLLER_GET_SYNC_STATE_DATA", body=json.dumps([name])))
     if draw.chance(0.3):
         draw.add("CONTROLLER_REGISTER_BROKER", **who)
 
