@@ -71,7 +71,7 @@ async def test_the_retry_topic_of_a_group_on_an_order_topic_is_ordered_in_5_x(
     async with running_broker(tmp_path, profile) as rig:
         voice = await rig.voice()
         await voice.create_topic("orders")
-        rig.broker.topics.mark_ordered(["orders"], now_ms=0)
+        rig.broker.topics.take_order_table(["orders"], now_ms=0)
         await voice.heartbeat("one", consumers=[consumer()])
         config = rig.broker.topics.get("%RETRY%readers")
         assert config is not None
