@@ -16,7 +16,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from msgspec import inspect
 
-from pocketmq.operation import control, faults
+from pocketmq.operation import control, faults, grpc_ports, membership
 from pocketmq.protocol import bodies, headers
 from pocketmq.protocol.body import BodyStruct
 from pocketmq.protocol.header import Header
@@ -99,8 +99,11 @@ def _declared(base: type[Any], *packages: Any) -> list[type[Any]]:
     return sorted(found, key=lambda cls: cls.__name__)
 
 
-HEADERS: list[type[Header]] = _declared(Header, headers, control, faults)
+HEADERS: list[type[Header]] = _declared(Header, headers, control, faults, grpc_ports, membership)
 """Every declared header, of requests and of responses."""
 
-BODIES: list[type[msgspec.Struct]] = [*_declared(BodyStruct, bodies, faults), MessageQueue]
+BODIES: list[type[msgspec.Struct]] = [
+    *_declared(BodyStruct, bodies, faults, grpc_ports),
+    MessageQueue,
+]
 """Every declared structured body, and the queue that occurs inside many."""
