@@ -365,6 +365,8 @@ def creates(draw: Draw) -> None:
         "message.type=NORMAL",
     )  # fmt: skip
     more = {"attributes": attributes} if draw.chance(0.4) else {}
+    # RocketMQ refuses heartbeats that change the order of such a topic (found.py has one).
+    more = {} if topic.startswith("%RETRY%") else more
     draw.create(topic, draw.one(1, 2, 3), **more)
     draw.add("GET_TOPIC_CONFIG", topic=topic)
 

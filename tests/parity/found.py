@@ -176,6 +176,10 @@ STAYS: dict[str, list[Step]] = {
     "accounts": [
         Step("AUTH_GET_USER", {"username": "{k0}"}), Step("AUTH_LIST_USER"), Step("AUTH_LIST_ACL"),
     ],
+    "a-heartbeat-that-orders-a-topic-with-attributes": [
+        create(order="true"), create("%RETRY%{g0}", attributes="+cleanup.policy=DELETE"),
+        heartbeat(),
+    ],
     "pulled-without-members": [
         create(), pull(),
         Step("QUERY_SUBSCRIPTION_BY_CONSUMER", {"group": "{g0}", "topic": "{t0}"}),
