@@ -199,7 +199,7 @@ def test_the_last_rows_are_kept_where_spark_does_not_say_that_a_folder_is_comple
     assert not (tmp_path / "batch=0").exists()
     assert ds.dataset(tmp_path, format="parquet").count_rows() == 3
     (tmp_path / "batch=1/_complete").unlink()
-    with pytest.raises(CallerError, match="batch=1 is not complete"):
+    with pytest.raises(CallerError, match="batch=1, which has the rows so far, is not complete"):
         target.append(keyed(spark, "d"), 2)
     assert ds.dataset(tmp_path, format="parquet").count_rows() == 3
 

@@ -283,7 +283,7 @@ def trusting(
                 "tls", f"{word!r} is not {exc}", origin=f"environment {TLS_VARIABLE}"
             ) from exc
     elif tls is False and (ca_file or server_name):
-        raise ConfigError("tls", "it is False, but tls_ca_file or tls_server_name needs TLS")
+        raise ConfigError("tls", "it is False, but a CA file or a server name needs TLS")
     if tls is False:
         return False, None
     return True, ca_file or env.get(CA_FILE_VARIABLE) or None  # who names a CA wants its servers
