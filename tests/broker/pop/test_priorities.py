@@ -96,6 +96,11 @@ async def test_brokers_before_5_4_keep_the_property_and_the_queue(
         assert await send(voice, b"m", 3) == 1
         [stored] = await rig.queue("orders", 1)
         assert stored.properties[names.PRIORITY] == "3"
+
+
+async def test_brokers_of_5_3_know_no_topics_of_priorities(tmp_path: Path) -> None:  # V-31
+    async with running_broker(tmp_path, PROFILES[1]) as rig:
+        voice = await rig.voice()
         with pytest.raises(AssertionError, match="cannot be PRIORITY"):
             await voice.create_topic("urgent", **PRIORITIES)
 
