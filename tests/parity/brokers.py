@@ -130,7 +130,7 @@ def both_nameservers(
             # Whether the namespace is there must not depend on what other pairs do meanwhile.
             for each in (ours, address):
                 fields = {"namespace": "ORDER_TOPIC_CONFIG", "key": "all", "value": "broker-a:4"}
-                assert ask(each, PUT_KV_CONFIG, fields, timeout_s=5.0).code == 0
+                assert ask(each, PUT_KV_CONFIG, fields, timeout_s=60.0).code == 0
             yield Sides(Side("PocketMQ", ours, ours), Side("RocketMQ", address, address))
     finally:
         theirs.stop()

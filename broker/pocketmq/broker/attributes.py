@@ -8,6 +8,7 @@ from typing import Final
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.scalars import MESSAGE_TYPE
+from pocketmq.runtime.profile.broker import BrokerProfile
 
 PRIORITY: Final = "PRIORITY"
 """The value of `message.type` whose queues are priorities (V-1)."""
@@ -19,8 +20,8 @@ class AttributeRules:
     """Which attributes there are, and what each may be.
 
     Args:
-        values: name to the texts that it may be. None: there are no attributes, and those of a
-            request are passed over, as in 4.9.
+        values: name to the texts that it may be. None, as in 4.9: there are no attributes, and a
+            request's are ignored.
         fixed: names of those that can only be given to what is made.
     """
 
@@ -78,16 +79,17 @@ class AttributeRules:
         return RequestRefusedError(ResponseCode.SYSTEM_ERROR, remark)
 
 
-ATTRIBUTES_OF_4_9 = AttributeRules(None)
-"""Of topics and of groups (E-62, E-65)."""
+_IGNORED = AttributeRules(None)
 
 
-def topic_attributes(*, priorities: bool) -> AttributeRules:
-    """What topics may have: the values that this broker carries out."""
+def topic_attributes(profile: BrokerProfile) -> AttributeRules:
+    """What topics may have: the values that this broker carries out (E-62)."""
+    if not profile.attributes_are_read:
+        return _IGNORED
     types: tuple[str, ...] = ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED")
     return AttributeRules(
         {
-            MESSAGE_TYPE: (*types, PRIORITY) if priorities else types,
+            MESSAGE_TYPE: (*types, PRIORITY) if profile.message_priorities else types,
             "queue.type": ("SimpleCQ",),
             "cleanup.policy": ("DELETE",),
         },
@@ -95,6 +97,8 @@ def topic_attributes(*, priorities: bool) -> AttributeRules:
     )
 
 
-def group_attributes(*, priorities: bool) -> AttributeRules:
-    """What groups may have."""
-    return AttributeRules({PRIORITY_FACTOR: range(101)} if priorities else {})
+def group_attributes(profile: BrokerProfile) -> AttributeRules:
+    """What groups may have (E-65)."""
+    if not profile.attributes_are_read:
+        return _IGNORED
+    return AttributeRules({PRIORITY_FACTOR: range(101)} if profile.message_priorities else {})

@@ -161,7 +161,7 @@ class ClientConfig:
             )
         given["encoding"] = ENCODINGS[encoding]
         if "api_timeout_ms" not in given and (word := env.get(API_TIMEOUT_VARIABLE, "").strip()):
-            given["api_timeout_ms"] = _milliseconds(word, "api_timeout_ms", API_TIMEOUT_VARIABLE)
+            given["api_timeout_ms"] = _api_timeout_ms(word)
         given["credentials"] = credentials_of(options.get("credentials"), env)
         given["network"] = network_of(
             env,
@@ -194,14 +194,16 @@ class ClientConfig:
         return replace(self, instance_name=name, client_ip=self.client_ip or await local_ip(self))
 
 
-def _milliseconds(word: str, option: str, variable: str) -> int:
+def _api_timeout_ms(word: str) -> int:
     try:
         number = int(word)
     except ValueError:
         number = 0
     if number <= 0:
         raise ConfigError(
-            option, f"{word!r} is not a number above 0", origin=f"environment {variable}"
+            "api_timeout_ms",
+            f"{word!r} is not a number above 0",
+            origin=f"environment {API_TIMEOUT_VARIABLE}",
         )
     return number
 

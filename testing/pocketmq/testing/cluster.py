@@ -172,7 +172,7 @@ class Cluster:
         path = self.control.roles.member_secret_file
         if path is None:
             raise WrongClusterError(
-                "no member secret is there; start it with members_must_prove=True"
+                "there is no member secret: start the cluster with members_must_prove=True"
             )
         return path
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pocketmq.broker.attributes import ATTRIBUTES_OF_4_9, group_attributes
+from pocketmq.broker.attributes import group_attributes
 from pocketmq.broker.core import BrokerCore, defer
 from pocketmq.broker.filters.assembly import Filters
 from pocketmq.broker.groups.client_processor import ClientProcessor
@@ -100,9 +100,7 @@ def assemble_groups(
                 saved,
                 signals.group_deleted,
                 clock,
-                group_attributes(priorities=profile.message_priorities)
-                if profile.attributes_are_read
-                else ATTRIBUTES_OF_4_9,
+                group_attributes(profile),
                 budget=core.budget,
                 invalid_parameter_code=profile.invalid_parameter_code,
                 are_names_checked=profile.created_groups_are_checked,

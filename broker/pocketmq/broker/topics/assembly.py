@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pocketmq.broker.attributes import ATTRIBUTES_OF_4_9, topic_attributes
+from pocketmq.broker.attributes import topic_attributes
 from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.subject import Subject
 from pocketmq.broker.tables.saved_tables import SavedTable
@@ -80,9 +80,7 @@ def assemble_topics(core: BrokerCore) -> Topics:
                 announcements,
                 signals.topic_deleted,
                 core.clock,
-                topic_attributes(priorities=core.profile.broker.message_priorities)
-                if core.profile.broker.attributes_are_read
-                else ATTRIBUTES_OF_4_9,
+                topic_attributes(core.profile.broker),
                 budget=core.budget,
                 invalid_parameter_code=core.profile.broker.invalid_parameter_code,
                 max_retry_topic_chars=core.profile.broker.retry_topic_max_chars,

@@ -45,7 +45,7 @@ class TlsOptions:
     )
     tls_config_file: Path = option(
         Path("/etc/rocketmq/tls.properties"),
-        help=("Properties file with the keys below; its values override values given elsewhere."),
+        help="Properties file with the keys below; its values override values given elsewhere.",
         rule="Y-3",
         rocketmq_name="tls.config.file",
     )
@@ -122,7 +122,7 @@ class TlsOptions:
     )
     tls_client_trust_cert_path: Path | None = option(
         None,
-        help=("CA certificates (PEM) for the certificates of servers; by default the system's."),
+        help="CA certificates (PEM) for the certificates of servers; by default the system's.",
         rule="Y-4",
         rocketmq_name="tls.client.trustCertPath",
     )

@@ -23,7 +23,7 @@ class BrokerProfile:
     stored_retry_topic_max_bytes: int
     """Longest `%RETRY%` topic that the store takes; of all others 127 bytes (S-10)."""
     attributes_are_read: bool
-    """Topics and groups have attributes; in 4.9 those of a request are passed over (E-62, E-65)."""
+    """Topics and groups have attributes; 4.9 ignores attributes in a request (E-62, E-65)."""
     fields_of_5x: bool
     """Answers with topics, groups and progress have the fields that came with 5.x: `attributes`,
     `stateVersion`, `pullOffset`, ... (E-60, E-62, E-65)."""
