@@ -180,7 +180,7 @@ _OTHERWISE = """\
 
 | RocketMQ | PocketMQ | rule |
 |---|---|---|
-| a half message with a delay level or a timer is delayed as a half message: it is acknowledged, and its transaction never finds it | it is a half message as any other, and the delay counts from the commit | X-11 |
+| a half message with a delay level or a timer is delayed at once, while it is still a half message. The send is acknowledged, but the transaction never finds the message | the message is a normal half message; its delay begins at the commit | X-11 |
 | QUERY_MESSAGE (12) answers with all messages whose key or tag has the hash of the one asked for; clients leave out the others | the broker compares the key or tag too | S-48 |
 | in 5.3 a message that comes again in a V1 retry topic wakes no pop that waits | it wakes those of its group, in every profile | K-133 |
 | with `tls.ciphers` (5.5) each suite of TLS 1.3 can be chosen | these are spoken all or not at all: OpenSSL's choice among them cannot be changed from Python | Y-5 |
