@@ -93,7 +93,7 @@ def test_a_broker_is_reached_where_it_is_advertised(
         ({"tls": "yes"}, "option 'tls': 'yes' is not one of true, false"),
         ({"assign": '{"T":{"a":[0]}}'}, "option 'topic': cannot be given together with assign"),
         ({"topic": "T", "subscribe": "U"}, "contradicts"),
-        ({"advertise": "a:1"}, "option 'advertise': 'a:1' is not written as told=reached"),
+        ({"advertise": "a:1"}, "option 'advertise': 'a:1' is not written as registered=reachable"),
         ({"advertise": "a:1=b"}, "option 'advertise': 'a:1=b' has a port on one side only"),
         ({"advertise": "::1=b:2"}, "option 'advertise': '::1=b:2' has a port on one side only"),
         ({"startingOffsets": "earliset"}, "neither earliest, latest.*did you mean 'earliest'"),

@@ -20,49 +20,61 @@ NAME: Final = "pocketmq-store"
 
 OPTIONS: Final = (
     Option(
-        "path", "Store directories, separated by commas; or pass them to `load()`.", "", ("paths",)
+        "path",
+        "Store directories, separated by commas. You can also pass them to `load()`.",
+        "",
+        ("paths",),
     ),
     Option(
         "storageOptions",
-        "For a path such as `s3://bucket/broker-a`: what fsspec's file system takes, as JSON.",
+        "Options of fsspec's file system as JSON, for paths such as `s3://bucket/broker-a`.",
     ),
-    Option("table", "`messages`, `consumequeue`, `index` or `offsets`.", "messages"),
-    Option("topic", "Topics to read, separated by commas; by default all.", "", ("topics",)),
+    Option("table", "What to read: `messages`, `consumequeue`, `index` or `offsets`.", "messages"),
+    Option("topic", "Topics to read, separated by commas. The default is all.", "", ("topics",)),
     Option("tags", "Tags to read, as in a subscription: `TagA || TagB`.", "", ("subExpression",)),
     Option(
         "mode",
-        "`FAILFAST` stops at a broken record with its file and position; `PERMISSIVE` skips and "
-        "counts broken records.",
+        "`FAILFAST` stops at a broken record and names its file and position. `PERMISSIVE` skips "
+        "and counts broken records.",
         "FAILFAST",
     ),
-    Option("columns", "Columns to make, separated by commas; others take no time."),
-    Option("includeProperties", "Whether column `properties` is there.", "true"),
-    Option("brokerName", "Value of column `brokerName` for each path; by default the path."),
-    Option("verifyCrc", "Whether to check bodies' CRCs; a wrong one is a broken record.", "false"),
-    Option("maxBodyBytes", "Maximum size of a compressed body once decompressed.", "4194304"),
+    Option("columns", "The columns to read, separated by commas. Fewer columns take less time."),
+    Option("includeProperties", "Whether to read the column `properties`.", "true"),
+    Option(
+        "brokerName", "Value of the column `brokerName` for each path. The default is the path."
+    ),
+    Option(
+        "verifyCrc",
+        "Whether to check the CRC of each body. A record with a wrong CRC is broken.",
+        "false",
+    ),
+    Option("maxBodyBytes", "Maximum size of a body after decompression.", "4194304"),
     Option(
         "scan",
-        "`consumequeue`: what consumers see; `commitlog`: read the log, for a store without "
-        "queues; `auto`: the log where there are no queues.",
+        "`consumequeue` reads the messages that consumers see. `commitlog` reads the whole log. "
+        "`auto` reads the log only if the store has no queues.",
         "auto",
     ),
     Option("minPartitions", "Minimum number of tasks.", "1"),
-    Option("partitionBytes", "Bytes of the log per task.", "134217728"),
-    Option("startingOffsets", "Streams: `earliest` or `latest`.", "earliest"),
+    Option("partitionBytes", "How many bytes of the log one task reads.", "134217728"),
+    Option("startingOffsets", "Streams: where to begin, `earliest` or `latest`.", "earliest"),
     Option(
         "streamBy",
-        "Streams: `files` reads files of the log as they close; `queues` reads each queue up to "
-        "its last message.",
+        "Streams: `files` reads each file of the log when it is full. `queues` reads each queue up "
+        "to its last message.",
         "files",
     ),
-    Option("maxFilesPerTrigger", "Streams by files: maximum files of the log in a batch."),
-    Option("maxOffsetsPerTrigger", "Streams by queues: maximum messages of a batch."),
+    Option("maxFilesPerTrigger", "Streams with `streamBy=files`: maximum files of a batch."),
+    Option("maxOffsetsPerTrigger", "Streams with `streamBy=queues`: maximum messages of a batch."),
     Option(
         "failOnDataLoss",
-        "Streams: whether to stop when files or offsets are gone.",
+        "Streams: whether to stop when files or messages were deleted before they were read.",
         "true",
     ),
-    Option("indexSlots", "Hash slots of an index file, if not a quarter of its entries."),
+    Option(
+        "indexSlots",
+        "Number of hash slots of an index file. The default is a quarter of its entries.",
+    ),
 )
 
 TABLES: Final = {

@@ -26,46 +26,51 @@ GROUP_PREFIX: Final = "spark-pocketmq"
 COMMON: Final = (
     Option(
         "nameServer",
-        "Name servers as `host:port;host:port`; by default the ones in the driver's "
+        "Name servers as `host:port;host:port`. The default is the driver's "
         "`NAMESRV_ADDR`, or else `127.0.0.1:9876`.",
         "",
         ("namesrvAddr", "nameServers", "kafka.bootstrap.servers"),
     ),
-    Option("encoding", "`msgpack`; `json` or `rocketmq` for a real RocketMQ.", "msgpack"),
-    Option("timeoutMs", "How long to wait for an answer.", "10000", ("pullTimeoutMs",)),
+    Option(
+        "encoding",
+        "How headers are written: `msgpack`, or `json` or `rocketmq` for a real RocketMQ.",
+        "msgpack",
+    ),
+    Option("timeoutMs", "How long a request waits for its answer.", "10000", ("pullTimeoutMs",)),
     Option(
         "retries",
-        "How often a request that was not answered is repeated; streams wait as long "
-        "for a broker or for all name servers to come back.",
+        "How often an unanswered request is repeated. A stream waits in the same way for a broker "
+        "or for the name servers to come back.",
         "5",
         ("fetchOffset.numRetries",),
     ),
     Option(
         "retryIntervalMs",
-        "Wait before the first repetition; each next wait is longer by the same time.",
+        "Wait before the first repetition. Each following wait is longer by the same time.",
         "500",
         ("fetchOffset.retryIntervalMs",),
     ),
     Option(
         "advertise",
-        "Addresses at which driver and executors reach brokers, if the registered ones "
-        "do not work there: `told=reached,...`, hosts or hosts with ports.",
+        "Other addresses of brokers, if driver and executors cannot use the registered ones: "
+        "`registered=reachable,...`. Both sides are hosts, or hosts with ports.",
     ),
     Option(
         "tls",
-        "Whether connections speak TLS. By default the driver's `POCKETMQ_TLS` "
-        "decides; with `tlsCaFile` or `tlsServerName` it is `true`.",
+        "Whether connections use TLS. The default is the driver's `POCKETMQ_TLS`, or `true` if "
+        "`tlsCaFile` or `tlsServerName` is set.",
     ),
     Option(
         "tlsCaFile",
-        "PEM file of the CA of the servers' certificates, on driver and executors; by "
-        "default the driver's `POCKETMQ_TLS_CA_FILE`. Without one any server is taken.",
+        "PEM file of the CA that signed the servers' certificates, on driver and executors. The "
+        "default is the driver's `POCKETMQ_TLS_CA_FILE`. Without a CA, certificates are not "
+        "checked.",
     ),
-    Option("tlsServerName", "Name that servers' certificates must be for."),
+    Option("tlsServerName", "The name that servers' certificates must have."),
     Option(
         "memberSecretFile",
-        "File with the secret of a cluster whose members must prove who they are, on driver and "
-        "executors; by default the driver's `POCKETMQ_MEMBER_SECRET_FILE`.",
+        "File with the cluster's secret, on driver and executors. You need it if members must "
+        "prove who they are. The default is the driver's `POCKETMQ_MEMBER_SECRET_FILE`.",
     ),
 )
 
@@ -73,9 +78,8 @@ WHAT: Final = (
     Option("topic", "Topics to read, separated by commas.", "", ("subscribe",)),
     Option(
         "subscribePattern",
-        "A regular expression that whole topic names match. Topics of the cluster "
-        "itself (half and delayed messages, traces, replies) are read only if the "
-        "expression has their name; retries and dead letters only if it has `%RETRY%` "
+        "Regular expression that matches whole topic names. It matches a system topic only if it "
+        "contains the topic's name, and retry or dead letter topics only if it contains `%RETRY%` "
         "or `%DLQ%`.",
     ),
     Option("assign", f"Queues to read, as `{offsets.ASSIGN_EXAMPLE}`."),
@@ -87,73 +91,106 @@ READ: Final = (
     *WHAT,
     Option(
         "startingOffsets",
-        "`earliest`, `latest`, `group:NAME` (a group's consumer offsets), or "
-        f"`{offsets.EXAMPLE}`; -2 is the earliest, -1 the end. Batches begin with the earliest, "
-        "streams with the latest.",
+        "Where to begin: `earliest`, `latest`, `group:NAME` (a group's consumer offsets), or "
+        f"`{offsets.EXAMPLE}`, where -2 is the earliest offset and -1 the end. The default is "
+        "`earliest` for batches and `latest` for streams.",
     ),
-    Option("endingOffsets", "The same for a batch's end, without `earliest`.", "latest"),
+    Option(
+        "endingOffsets",
+        "Where a batch ends: the values of `startingOffsets`, without `earliest`.",
+        "latest",
+    ),
     Option("startingTimestamp", "Begin with the first message stored at this epoch ms or later."),
     Option("endingTimestamp", "End before the first message stored at this epoch ms or later."),
-    Option("startingOffsetsByTimestamp", "The same by queue, in the shape of `startingOffsets`."),
-    Option("endingOffsetsByTimestamp", "The same by queue, in the shape of `endingOffsets`."),
+    Option(
+        "startingOffsetsByTimestamp",
+        "A starting timestamp for each queue, as JSON like in `startingOffsets`.",
+    ),
+    Option(
+        "endingOffsetsByTimestamp",
+        "An ending timestamp for each queue, as JSON like in `endingOffsets`.",
+    ),
     Option(
         "startingOffsetsByTimestampStrategy",
-        "`error` or `latest`: what to do if no message is stored at that time or later.",
+        "What to do if no message is stored at the starting timestamp or later: end with an "
+        "`error`, or begin at the `latest` offset.",
         "error",
     ),
-    Option("failOnDataLoss", "Whether to fail when offsets are not stored any more.", "true"),
-    Option("minPartitions", "Minimum number of tasks; queues are split for it.", "1"),
-    Option("maxRecordsPerPartition", "Maximum messages of a task; queues are split for it."),
+    Option(
+        "failOnDataLoss",
+        "Whether to stop when messages were deleted before they were read.",
+        "true",
+    ),
+    Option("minPartitions", "Minimum number of tasks. Queues are split if necessary.", "1"),
+    Option("maxRecordsPerPartition", "Maximum messages of a task. Queues are split if necessary."),
     Option(
         "minRecordsPerPartition",
-        "Streams: queues share a task until it has about so many messages, as most of a small "
-        "batch's time goes into starting tasks; 1 for a task for each queue.",
+        "Streams: queues share a task until it has about this many messages, because starting a "
+        "task takes time. 1 gives each queue its own task.",
         "1000",
     ),
     Option("tags", "Tags to read, as in a subscription: `TagA || TagB`.", "", ("subExpression",)),
     Option(
         "sql",
-        "An SQL92 expression on properties, as in a subscription: `a > 5 AND b = 'x'`. Brokers "
-        "filter by it, if they have `enablePropertyFilter`; not together with `tags`.",
+        "SQL92 expression on properties, as in a subscription: `a > 5 AND b = 'x'`. Brokers need "
+        "`enablePropertyFilter` for it. Not together with `tags`.",
     ),
-    Option("columns", "Columns to make, separated by commas; others take no time."),
-    Option("includeProperties", "Whether column `properties` is there.", "true"),
-    Option("kafkaCompatible", "Whether columns are those of the Kafka connector.", "false"),
-    Option("includeHeaders", "Whether `kafkaCompatible` has column `headers`.", "false"),
-    Option("mode", "`FAILFAST`, or `PERMISSIVE` to skip and count broken bodies.", "FAILFAST"),
-    Option("maxBodyBytes", "Maximum size of a compressed body once decompressed.", "4194304"),
+    Option("columns", "The columns to read, separated by commas. Fewer columns take less time."),
+    Option("includeProperties", "Whether to read the column `properties`.", "true"),
+    Option("kafkaCompatible", "Whether to name columns as the Kafka connector does.", "false"),
+    Option("includeHeaders", "Whether `kafkaCompatible` also reads the column `headers`.", "false"),
+    Option(
+        "mode",
+        "`FAILFAST` stops at a broken body. `PERMISSIVE` skips and counts broken bodies.",
+        "FAILFAST",
+    ),
+    Option("maxBodyBytes", "Maximum size of a body after decompression.", "4194304"),
     Option("dedupe", "Whether to drop messages that the sink sent a second time.", "false"),
     Option(
         "dedupeWindow",
-        "Streams: messages before a batch that are read again to recognise repeats.",
+        "Streams: how many messages before a batch are read again to recognise repeats.",
         "10000",
     ),
-    Option("groupId", "Group to pull as, without joining it.", "", ("group", "kafka.group.id")),
-    Option("groupIdPrefix", "The same, with a generated suffix.", "", ()),
-    Option("commitGroup", "Streams: group under which progress is committed to the brokers."),
+    Option(
+        "groupId",
+        "Group name in pull requests. The read does not join the group.",
+        "",
+        ("group", "kafka.group.id"),
+    ),
+    Option("groupIdPrefix", "Prefix of a generated `groupId`.", "", ()),
+    Option("commitGroup", "Streams: the group for which progress is committed to the brokers."),
     Option("maxOffsetsPerTrigger", "Streams: maximum messages of a batch.", "", ("maxRows",)),
-    Option("minOffsetsPerTrigger", "Streams: wait for this many messages.", "", ("minRows",)),
+    Option(
+        "minOffsetsPerTrigger",
+        "Streams: a batch waits until there are this many messages.",
+        "",
+        ("minRows",),
+    ),
     Option("maxTriggerDelay", "Streams: longest wait for `minOffsetsPerTrigger`.", "15m"),
-    Option("pullBatchSize", "Maximum messages of one request.", "256"),
+    Option("pullBatchSize", "Maximum messages of one pull request.", "256"),
     Option("maxRecordsPerBatch", "Maximum rows of an Arrow record batch.", "16384"),
 )
 
 WRITE: Final = (
     *COMMON,
-    Option("topic", "Topic to send to; without it, the row's column `topic`."),
-    Option("tagColumn", "Column with the tag.", "tags"),
-    Option("keyColumns", "Columns with keys, separated by commas.", "keys"),
+    Option("topic", "Topic to send to. The default is the row's column `topic`."),
+    Option("tagColumn", "The column with the message's tag.", "tags"),
+    Option("keyColumns", "The columns with the message's keys, separated by commas.", "keys"),
     Option("batchRows", "Maximum messages of one send.", "256", ("batchSize",)),
     Option("batchBytes", "Maximum bytes of one send.", "1048576"),
-    Option("inFlight", "Sends of a task that may be unanswered at a time.", "8"),
-    Option("producerGroup", "Group to send as.", GROUP_PREFIX, ("groupId", "group")),
+    Option("inFlight", "How many sends of a task may wait for their answers at a time.", "8"),
+    Option("producerGroup", "Producer group of the sends.", GROUP_PREFIX, ("groupId", "group")),
     Option(
         "badRowsPath",
         "Folder of a Parquet table for rows that cannot be sent (no body, too large, unknown "
-        "topic); without it and `badRowsTopic` the first of them ends the job.",
+        "topic). Without `badRowsPath` and `badRowsTopic`, the first such row ends the job.",
     ),
-    Option("badRowsTopic", "Topic for them instead: a JSON message each."),
-    Option("waitStoreOk", "Whether an answer waits for what the flush mode guarantees.", "true"),
+    Option("badRowsTopic", "Topic for rows that cannot be sent, one JSON message for each."),
+    Option(
+        "waitStoreOk",
+        "Whether a send waits until the broker has stored the message as the flush mode says.",
+        "true",
+    ),
 )
 
 
@@ -187,7 +224,7 @@ def access_of(options: Options, *, is_patient: bool = False) -> Access:
     for pair in options.words("advertise"):
         told, sign, reached = pair.partition("=")
         if not told.strip() or not sign or not reached.strip():
-            raise options.error("advertise", f"{pair!r} is not written as told=reached")
+            raise options.error("advertise", f"{pair!r} is not written as registered=reachable")
         # A host alone keeps the broker's own port, so neither side may have one.
         if has_port(told.strip()) != has_port(reached.strip()):
             raise options.error("advertise", f"{pair!r} has a port on one side only")
