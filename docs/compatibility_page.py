@@ -66,8 +66,8 @@ def compatibility_page() -> str:
         [
             "# Compatibility",
             "",
-            "Which RocketMQ clients work with PocketMQ, and what of RocketMQ is not built.",
-            "A Java client needs only the address:",
+            "This page lists the RocketMQ clients that work with PocketMQ, and the parts of",
+            "RocketMQ that PocketMQ does not have. A Java client needs only the address:",
             "",
             "```java",
             'DefaultMQProducer producer = new DefaultMQProducer("shop");',
@@ -80,8 +80,8 @@ def compatibility_page() -> str:
             "## Requests",
             "",
             f"PocketMQ answers {yes} of {len(rows)} request codes of RocketMQ 4.9 to 5.3.",
-            "[generated/requests.md](generated/requests.md) lists each of them;",
-            "[generated/profiles.md](generated/profiles.md), what else the profiles differ in.",
+            "[generated/requests.md](generated/requests.md) lists all of them.",
+            "[generated/profiles.md](generated/profiles.md) lists how the profiles differ.",
             "",
             *_NOT_BUILT,
             "",
@@ -141,37 +141,55 @@ def _requests() -> tuple[list[str], int]:
 _CLIENTS = """\
 ## Which clients
 
-RocketMQ has two families of clients. Remoting clients ask a nameserver and connect to brokers: they work with PocketMQ as they are. gRPC clients, which came with
-RocketMQ 5, connect to a proxy: PocketMQ's own ([grpc.md](grpc.md)), or RocketMQ's in front of PocketMQ.
+RocketMQ has two families of clients:
 
-| client | protocol | with PocketMQ |
-|---|---|---|
-| Java: `org.apache.rocketmq:rocketmq-client` | remoting | yes, 4.2.0 to 5.5.0: [below](#rocketmqs-java-clients) |
-| Go: `github.com/apache/rocketmq-client-go/v2` | remoting | yes: [recipes/go](../recipes/README.md) |
-| Python: `pocketmq.client` | remoting | yes; with RocketMQ's own broker too (`encoding="json"` or `"rocketmq"`) |
-| C++: `rocketmq-client-cpp`, and Python's `rocketmq-client-python`, which calls it | remoting | not tried; PocketMQ reads its header, which differs from Java's ([protocol.md](protocol.md#where-readers-are-lenient)) |
-| all of `apache/rocketmq-clients`: Java's `rocketmq-client-java`, Python's `rocketmq-python-client`, Go, C++, C#, Rust, Node.js | gRPC | 5 of 7, Java 5.2.0, Python 5.1.2, Go 5.1.4, Node.js 1.0.8 and Rust 5.0.0, work through PocketMQ's proxy ([14 features](grpc-sdks.md#what-each-sdk-does)), and tests run them with every change, Rust at night; C# and C++ were not tried with it. All of them work through RocketMQ's proxy 5.3.3 ([recipes/rocketmq-proxy](../recipes/rocketmq-proxy/README.md)). The ports of nameservers and brokers pass them on to a proxy; without one their error says what to install |
+- Remoting clients ask a nameserver, and connect to brokers. They work with PocketMQ unchanged.
+- gRPC clients came with RocketMQ 5, and connect to a proxy. The proxy may be [PocketMQ's](grpc.md), or RocketMQ's with PocketMQ's brokers.
 
-Any of them may use TLS ([security.md](security.md)). Brokers can check users and rules as ACL 2.0 of RocketMQ 5.3 does, and in profile 4.9 accounts as ACL 1.0 does.
-Where [members must prove](members.md) who they are, RocketMQ's remoting clients need `strangersReadRoutes=true` at the nameservers.
+| remoting client | with PocketMQ |
+|---|---|
+| Java: `org.apache.rocketmq:rocketmq-client` | Versions 4.2.0 to 5.5.0 work: [below](#rocketmqs-java-clients) |
+| Go: `github.com/apache/rocketmq-client-go/v2` | It works: [recipes/go](../recipes/README.md) |
+| Python: `pocketmq.client` | It works, and with RocketMQ's broker too (`encoding="json"` or `"rocketmq"`) |
+| C++: `rocketmq-client-cpp`, and Python's `rocketmq-client-python`, which calls it | They were not tried. PocketMQ reads the header that they send ([protocol.md](protocol.md#where-readers-are-lenient)) |
+
+The gRPC clients are those of `apache/rocketmq-clients`. All seven work through RocketMQ's proxy 5.3.3 ([recipes/rocketmq-proxy](../recipes/rocketmq-proxy/README.md)). With PocketMQ's proxy, each was tried with [14 features](grpc-sdks.md#what-each-sdk-does):
+
+| gRPC client | with PocketMQ's proxy |
+|---|---|
+| Java: `rocketmq-client-java` 5.2.0 | It works |
+| Python: `rocketmq-python-client` 5.1.2 | It works |
+| Go 5.1.4, Node.js 1.0.8 | They work |
+| Rust 5.0.0 | It works. Its tests run only at night |
+| C#, C++ | They were not tried |
+
+A gRPC client may also connect to the port of a nameserver or broker, which passes it on to a proxy. If there is no proxy, the client's error says what to install.
+
+All clients may use TLS ([security.md](security.md)). Brokers can check users and rules, as ACL 2.0 of RocketMQ 5.3 does. In profile 4.9 they can check accounts, as ACL 1.0 does.
+If [members must prove](members.md) who they are, RocketMQ's remoting clients need `strangersReadRoutes=true` at the nameservers.
 
 """.splitlines()  # noqa: E501
 
 _NOT_BUILT = """\
 ## What of RocketMQ 5 is not built
 
-| what | its codes and settings | what a client sees |
+| feature | codes and settings | what a client sees |
 |---|---|---|
-| static topics (5.0) | UPDATE_AND_CREATE_STATIC_TOPIC (513), `topicQueueMapping.json` | 513: REQUEST_CODE_NOT_SUPPORTED (3). No route has a mapping |
-| `queue.type` = `BatchCQ` (5.0) | attribute of a topic, set by 17; consume queues of 46 bytes an entry | 17 is refused and names `SimpleCQ`, the one value. Batches are stored message by message |
-| `cleanup.policy` = `COMPACTION` (5.0) | attribute of a topic | 17 is refused and names `DELETE` |
-| lite topics (5.5) | POP_LITE_MESSAGE (200070), LITE_SUBSCRIPTION_CTL (200071), ACK_LITE_MESSAGE (200072), NOTIFY_UNSUBSCRIBE_LITE (200073), 200074 to 200079 of tools, `message.type` = `LITE`, `__LITE_TOPIC` | REQUEST_CODE_NOT_SUPPORTED (3); 17 refuses the type. RocketMQ's remoting client of 5.5.0 has no consumer for them |
-| check points in RocksDB (5.3.2) | `popConsumerKVServiceEnable` | POP_ROLLBACK (200056): SUCCESS (0), there are none to move |
-| timers in RocksDB (5.5) | SWITCH_TIMER_ENGINE (5001), `timerRocksDBEnable`, field `E_T` of 5001: `R` or `F` | REQUEST_CODE_NOT_SUPPORTED (3): the timer wheel is the one engine |
-| latencies in 315 | `TOPIC_PUT_LATENCY`, `GROUP_GET_LATENCY` | SYSTEM_ERROR (1): no such item |
+| static topics (5.0) | UPDATE_AND_CREATE_STATIC_TOPIC (513), `topicQueueMapping.json` | The request gets REQUEST_CODE_NOT_SUPPORTED (3). No route has a mapping |
+| batches in the consume queue (5.0) | topic attribute `queue.type` = `BatchCQ` | UPDATE_AND_CREATE_TOPIC (17) with this value is refused. The error names `SimpleCQ`, the only value. Batches are stored message by message |
+| compaction (5.0) | topic attribute `cleanup.policy` = `COMPACTION` | UPDATE_AND_CREATE_TOPIC (17) with this value is refused. The error names `DELETE` |
+| lite topics (5.5) | requests 200070 to 200079, such as POP_LITE_MESSAGE (200070); `message.type` = `LITE` | The requests get REQUEST_CODE_NOT_SUPPORTED (3). UPDATE_AND_CREATE_TOPIC (17) refuses the type |
+| check points of pops in RocksDB (5.3.2) | `popConsumerKVServiceEnable` | POP_ROLLBACK (200056) gets SUCCESS (0), and has nothing to move |
+| timers in RocksDB (5.5) | SWITCH_TIMER_ENGINE (5001), `timerRocksDBEnable` | The request gets REQUEST_CODE_NOT_SUPPORTED (3). Timers are always in the timer wheel |
+| latencies in VIEW_BROKER_STATS_DATA (315) | `TOPIC_PUT_LATENCY`, `GROUP_GET_LATENCY` | The request gets SYSTEM_ERROR (1): the item does not exist |
 
-Profile 5.5 has these features of 5.4 and 5.5: priority messages, `suspend` of CHANGE_MESSAGE_INVISIBLETIME (200053), expressions in
-NOTIFICATION (200054), committed messages without REAL_TOPIC, the index by tag (`indexType` = `T` of QUERY_MESSAGE (12)).
+Profile 5.5 has these features of RocketMQ 5.4 and 5.5:
+
+- priority messages
+- `suspend` of CHANGE_MESSAGE_INVISIBLETIME (200053)
+- filter expressions in NOTIFICATION (200054)
+- committed transaction messages without the property REAL_TOPIC
+- the index by tag (`indexType` = `T` of QUERY_MESSAGE (12))
 """.splitlines()  # noqa: E501
 
 
@@ -180,11 +198,11 @@ _OTHERWISE = """\
 
 | RocketMQ | PocketMQ | rule |
 |---|---|---|
-| a half message with a delay level or a timer is delayed at once, while it is still a half message. The send is acknowledged, but the transaction never finds the message | the message is a normal half message; its delay begins at the commit | X-11 |
-| QUERY_MESSAGE (12) answers with all messages whose key or tag has the hash of the one asked for; clients leave out the others | the broker compares the key or tag too | S-48 |
-| in 5.3 a message that comes again in a V1 retry topic wakes no pop that waits | it wakes those of its group, in every profile | K-133 |
-| with `tls.ciphers` (5.5) each suite of TLS 1.3 can be chosen | these are spoken all or not at all: OpenSSL's choice among them cannot be changed from Python | Y-5 |
-| a broker's replicas and its controllers | some decisions of its own, each with its reason: [the list](rules/replication.md#what-pocketmq-does-otherwise) | W-1 |
+| A half message with a delay level or a timer is delayed at once. The send is acknowledged, but the transaction never finds the message | The message is a normal half message. Its delay begins at the commit | X-11 |
+| QUERY_MESSAGE (12) finds messages by the hash of the key or tag. Clients drop those with another key | The broker also compares the key or tag itself | S-48 |
+| In 5.3, a message that comes again in a V1 retry topic does not wake waiting pops | In every profile, the message wakes the waiting pops of its group | K-133 |
+| With `tls.ciphers` (5.5), you can choose single cipher suites of TLS 1.3 | TLS 1.3 has all its cipher suites or is off. Python cannot choose single suites | Y-5 |
+| Replicas and controllers decide in RocketMQ's way | Some decisions differ, each for a reason: [the list](rules/replication.md#what-pocketmq-does-otherwise) | W-1 |
 
 """.splitlines()  # noqa: E501
 
@@ -197,10 +215,10 @@ def _java_clients() -> list[str]:
     return [
         "## RocketMQ's Java clients",
         "",
-        f"Program: `tests/interop/java_versions/Rows.java`. Date: {run['date']}. `ok` is with",
-        "PocketMQ's broker.",
-        f"`absent`: this version has no such call. CI runs {' and '.join(run['in_ci'])};",
-        "`tests/interop/test_java_versions.py` says how to run the others.",
+        "`ok` means that the feature worked with PocketMQ's broker. `absent` means that this",
+        "version of the client does not have it. `tests/interop/java_versions/Rows.java` tried the",
+        f"features on {run['date']}. CI runs {' and '.join(run['in_ci'])}. How to run the others:",
+        "`tests/interop/test_java_versions.py`.",
         f"{run['newest']}",
         "",
         f"| feature | {' | '.join(versions)} |",
