@@ -153,7 +153,7 @@ RocketMQ has two families of clients:
 | Python: `pocketmq.client` | It works, and with RocketMQ's broker too (`encoding="json"` or `"rocketmq"`) |
 | C++: `rocketmq-client-cpp`, and Python's `rocketmq-client-python`, which calls it | They were not tried. PocketMQ reads the header that they send ([protocol.md](protocol.md#where-readers-are-lenient)) |
 
-The gRPC clients are those of `apache/rocketmq-clients`. All seven work through RocketMQ's proxy 5.3.3 ([recipes/rocketmq-proxy](../recipes/rocketmq-proxy/README.md)). With PocketMQ's proxy, each was tried with [14 features](grpc-sdks.md#what-each-sdk-does):
+The gRPC clients are those of `apache/rocketmq-clients`. All seven work through RocketMQ's proxy 5.3.3 ([recipes/rocketmq-proxy](../recipes/rocketmq-proxy/README.md)). With PocketMQ's proxy, [14 features](grpc-sdks.md#what-each-sdk-does) were tested:
 
 | gRPC client | with PocketMQ's proxy |
 |---|---|
