@@ -78,9 +78,9 @@ WHAT: Final = (
     Option("topic", "Topics to read, separated by commas.", "", ("subscribe",)),
     Option(
         "subscribePattern",
-        "Regular expression that matches whole topic names. It matches a system topic only if it "
-        "contains the topic's name, and retry or dead letter topics only if it contains `%RETRY%` "
-        "or `%DLQ%`.",
+        "Regular expression that matches whole topic names. It must contain the name of a system "
+        "topic to match this topic. It must contain `%RETRY%` or `%DLQ%` to match retry or dead "
+        "letter topics.",
     ),
     Option("assign", f"Queues to read, as `{offsets.ASSIGN_EXAMPLE}`."),
 )
