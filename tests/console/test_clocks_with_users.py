@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
 from pocketmq.client.config import ACCESS_KEY_VARIABLE, SECRET_KEY_VARIABLE
+from pocketmq.operation.access.options import SUPER_USERS_VARIABLE
 from pocketmq.testing import Cluster, start_cluster
-from support.console import Console
+from support.console import Console, until
 
 
 @pytest.fixture(scope="module")
@@ -89,3 +95,66 @@ def test_other_commands_of_a_normal_user_do_without_the_clusters_time(
     said = console("consume", "orders", "--group", "g", "--clock", "manual").error
     assert "User:shop" in said
     assert f"set {ACCESS_KEY_VARIABLE}" in said
+
+
+@contextmanager
+def consuming(cluster: Cluster, *, told: dict[str, str]) -> Iterator[str]:
+    """`pocketmq consume --clock manual` of the super user, and its name at the nameservers."""
+    command = [sys.executable, "-m", "pocketmq.cluster.cli.main", "consume", "orders"]
+    keys = {ACCESS_KEY_VARIABLE: "admin", SECRET_KEY_VARIABLE: "other"}
+    env = os.environ | keys | {"NAMESRV_ADDR": cluster.nameservers}
+    if told:
+        env[SUPER_USERS_VARIABLE] = json.dumps(told)
+    with subprocess.Popen(
+        [*command, "--group", "manual", "--clock", "manual"], stdout=subprocess.DEVNULL, env=env
+    ) as process:
+        try:
+            yield f"consume-{process.pid}"
+        finally:
+            process.terminate()
+            process.wait(timeout=100)
+
+
+@pytest.mark.cluster
+def test_a_consumer_on_manual_time_moves_for_the_super_user_that_it_is_told(
+    secured: Cluster, console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NAMESRV_ADDR", secured.nameservers)
+    monkeypatch.setenv(ACCESS_KEY_VARIABLE, "admin")
+    monkeypatch.setenv(SECRET_KEY_VARIABLE, "other")
+    secured.sync.create_topic("orders")
+    with consuming(secured, told={"admin": "other"}) as name:
+        until(lambda: name in times(console), "the consumer's clock is known")
+        before = times(console)
+
+        monkeypatch.setenv(ACCESS_KEY_VARIABLE, "shop")
+        monkeypatch.setenv(SECRET_KEY_VARIABLE, "secret")
+        refused = {row[0]: row[-1] for row in console("clock", "show").rows}
+        assert "User:shop" in refused[name]
+        console("clock", "advance", "5")
+        monkeypatch.setenv(ACCESS_KEY_VARIABLE, "admin")
+        monkeypatch.setenv(SECRET_KEY_VARIABLE, "other")
+        assert times(console) == before
+
+        moved = console("clock", "advance", "5", "-o", "json")
+        assert (moved.status, moved.err) == (0, "")
+        assert name in moved.json["moved"]
+        assert times(console) == {each: at_ms + 5_000 for each, at_ms in before.items()}
+
+
+@pytest.mark.cluster
+def test_a_consumer_that_is_told_no_super_user_stands_still_and_says_why(
+    secured: Cluster, console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NAMESRV_ADDR", secured.nameservers)
+    monkeypatch.setenv(ACCESS_KEY_VARIABLE, "admin")
+    monkeypatch.setenv(SECRET_KEY_VARIABLE, "other")
+    secured.sync.create_topic("orders")
+    with consuming(secured, told={}) as name:
+        until(lambda: name in console("clock", "show").out, "the consumer's port is known")
+        moved = console("clock", "advance", "5", "-o", "json")
+        assert moved.status == 0
+        assert name not in moved.json["moved"]
+        [line] = moved.err.splitlines()
+        assert line.startswith(f"left out: {name} (")
+        assert f"set {SUPER_USERS_VARIABLE}=" in line

@@ -6,6 +6,7 @@ owner gets messages again that are already in the file.
 
 from pocketmq.runtime.process import RoleContext, report, run_role  # isort: skip
 
+import os
 import random
 import sys
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from pocketmq.client import (
     PushConsumer,
 )
 from pocketmq.client.consumer.settings import PushOptions
-from pocketmq.cluster.control_port import control_port
+from pocketmq.cluster.control_port import client_port_door, control_port
 from pocketmq.cluster.demo.modes import MAX_RECONSUME_TIMES, POP_INVISIBLE_MS, WITH_IDS
 from pocketmq.cluster.demo.record_file import RecordWriter
 from pocketmq.cluster.demo.workers import (
@@ -135,6 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Consume until asked to stop; returns the exit status."""
     try:
         role_options, options = load_options(ConsumerOptions, "Consumes flights.", arguments)
+        door = client_port_door(os.environ)
     except PocketMQError as exc:
         return report(exc, "consumer")
 
@@ -158,7 +160,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             else:
                 consumer.listen_batch(records.consume, orderly=options.mode == "orderly")
             async with control_port(
-                options.name, role.clock, records.status, events=events
+                options.name, role.clock, records.status, door=door, events=events
             ) as port:
                 # Ready before the consumer starts, as the director measures from the event below.
                 role.ready(port=port)

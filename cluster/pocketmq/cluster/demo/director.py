@@ -18,7 +18,7 @@ from pocketmq.client.config import ClientOptions
 from pocketmq.cluster.demo import data
 from pocketmq.cluster.demo.allocation import AllocationLog, QueueName
 from pocketmq.cluster.demo.display import Display
-from pocketmq.cluster.demo.locks import Locks
+from pocketmq.cluster.demo.locks import NO_KEYS, Locks
 from pocketmq.cluster.demo.master_kill import MasterKill, all_in_sync, kill_master
 from pocketmq.cluster.demo.meter import Meter, Usage
 from pocketmq.cluster.demo.modes import MAX_RECONSUME_TIMES
@@ -120,7 +120,7 @@ class Director:
             env=None if locks is None else locks.access.environment,
             credentials=None if locks is None else locks.access.steering,
         )
-        self._client_env = {} if locks is None else locks.environment(spec)
+        self._client_env = NO_KEYS if locks is None else locks.environment(spec)
         self._failure: ProcessDiedError | None = None
         self._workers: dict[str, Worker] = {}
         self._records: dict[str, RecordReader] = {}

@@ -5,6 +5,8 @@ roles              the certificate and the secret of the cluster
 producers and      a user that may send to the topic and consume it, and nothing else; they
 consumers, Spark   trust the cluster's certificate, and know no secret of its members
 the director       the cluster's super user, and a member
+
+Without it nobody signs: keys in the shell of whoever starts the demo are for another cluster.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from pocketmq.client.config import (
     ACCESS_KEY_VARIABLE,
@@ -24,12 +27,21 @@ from pocketmq.cluster.demo.workers import TOPIC
 from pocketmq.cluster.spec import ClusterSpec
 from pocketmq.cluster.steering.access import ClusterAccess
 from pocketmq.cluster.supervisor import Supervisor
+from pocketmq.operation.access.options import SUPER_USERS_VARIABLE
 
 USER = "flights"
 
 RULES = ((USER, f"Topic:{TOPIC}", "Pub,Sub,Get"), (USER, "Group:*", "Sub"))
 """What producers and consumers need; retries and dead letters go to topics of the group. Spark asks
 for bounds of queues and for settings of the topic: Get."""
+
+NO_KEYS: Final[Mapping[str, str]] = {
+    ACCESS_KEY_VARIABLE: "",
+    SECRET_KEY_VARIABLE: "",
+    SUPER_USERS_VARIABLE: "",
+}
+"""Of producers, consumers and Spark where there are no users: a worker with keys would refuse to
+tell the director its events."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,14 @@ when a send is repeated; many lanes keep many sends in flight.
 from pocketmq.runtime.process import RoleContext, report, run_role  # isort: skip
 
 import asyncio
+import os
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
 
 from pocketmq.client import Producer
 from pocketmq.client.producer.send_result import SendStatus
-from pocketmq.cluster.control_port import control_port
+from pocketmq.cluster.control_port import client_port_door, control_port
 from pocketmq.cluster.demo.data import Flight, find_csv, flights
 from pocketmq.cluster.demo.workers import (
     PRODUCER_GROUP,
@@ -131,6 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Send, report and wait until asked to stop; returns the exit status."""
     try:
         role_options, options = load_options(ProducerOptions, "Sends flights.", arguments)
+        door = client_port_door(os.environ)
         # Checked before the process reports READY: without flights it has nothing to do.
         path = find_csv()
     except PocketMQError as exc:
@@ -150,7 +152,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         async with (
             control_port(
-                options.name, role.clock, lambda: {"sent": str(sender.sent)}, events=events
+                options.name,
+                role.clock,
+                lambda: {"sent": str(sender.sent)},
+                door=door,
+                events=events,
             ) as port,
             producer,
         ):

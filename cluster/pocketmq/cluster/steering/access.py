@@ -12,6 +12,7 @@ from typing import Final, Self
 import msgspec
 
 from pocketmq.cluster.folder import MADE_FILE, USER_FILE
+from pocketmq.operation.access.options import SUPER_USERS_VARIABLE
 from pocketmq.protocol.bodies.access import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
 from pocketmq.protocol.body import decode_body
 from pocketmq.protocol.headers.access import (
@@ -193,7 +194,10 @@ class ClusterAccess:
             "BROKER": self.broker_options,
             "PROXY": self.proxy_options,
         }
-        return {
+        user = self.steering
+        # Client processes have no options of a role.
+        of_clients = json.dumps({**self.super_users, user.access_key: user.secret_key})
+        return {SUPER_USERS_VARIABLE: of_clients} | {
             f"POCKETMQ_{role}_{name.upper()}": str(value).lower() if value is True else str(value)
             for role, options in of_roles.items()
             for name, value in options.items()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -12,6 +12,9 @@ from pocketmq.operation.access.users import User, UserType
 from pocketmq.protocol.signing import Credentials
 from pocketmq.runtime.configuration.options import option
 from pocketmq.runtime.errors import ConfigError
+
+SUPER_USERS_VARIABLE: Final = "POCKETMQ_SUPER_USERS"
+"""Of client processes with a port of their own: who may move their clock, as in `super_users`."""
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -80,11 +83,11 @@ class OwnRequestOptions(InitialUserOptions):
         Raises:
             ConfigError: an option cannot be read.
         """
-        found = _read_texts("superUsers", self.super_users)
+        found = super_users_of("superUsers", self.super_users)
         if self.initial_user is not None:
             name, password = self.initial_user
-            found[name] = password
-        return {name: User(name, password, UserType.SUPER) for name, password in found.items()}
+            found[name] = User(name, password, UserType.SUPER)
+        return found
 
     @property
     def own_credentials(self) -> Credentials | None:
@@ -126,8 +129,16 @@ def read_json(name: str, text: str, cls: type[T]) -> T | None:
     return found
 
 
-def _read_texts(name: str, text: str) -> dict[str, str]:
-    """An object of JSON whose names and values are texts, none of them empty."""
+def super_users_of(name: str, text: str) -> dict[str, User]:
+    """Super users by name: a JSON object of names and passwords; none if it is empty.
+
+    Args:
+        name: Of the option or variable, for errors.
+        text: Its value, of which no part is shown.
+
+    Raises:
+        ConfigError: it is no such JSON, or has an empty text.
+    """
     if not text.strip():
         return {}
     try:
@@ -135,5 +146,5 @@ def _read_texts(name: str, text: str) -> dict[str, str]:
     except msgspec.MsgspecError:
         found = {"": ""}
     if not all(each for item in found.items() for each in item):
-        raise ConfigError(name, "this is no JSON object of names and passwords")
-    return found
+        raise ConfigError(name, 'this is no JSON object {"name":"password"}')
+    return {each: User(each, password, UserType.SUPER) for each, password in found.items()}

@@ -1,8 +1,8 @@
 """Requests of PocketMQ's own (clock, faults, status): where users are on, they are a super user's.
 
 They can do more than any of RocketMQ's. Brokers and proxies know users; nameservers and controllers
-have no accounts, as in RocketMQ, and know the super users that their options name
-(docs/security.md).
+have no accounts, as in RocketMQ, and know the super users that their options name; client processes
+with a port of their own know those that a variable names (docs/security.md).
 """
 
 from __future__ import annotations
@@ -60,14 +60,16 @@ def require_super(request: Command, user: User) -> None:
 
 
 class OwnRequestsDoor:
-    """The guard of a role without accounts: RocketMQ's requests pass, as RocketMQ has it.
+    """The guard of a process without accounts: RocketMQ's requests pass, as RocketMQ has it.
 
     Args:
         users: By name.
+        advice: What who is refused reads where there are no users, and nobody gets in.
     """
 
-    def __init__(self, users: Mapping[str, User]) -> None:
+    def __init__(self, users: Mapping[str, User], advice: str = "") -> None:
         self._users = users
+        self._advice = advice
         self._denials = Denials()
 
     def check(self, peer: Addressed, request: Command) -> None:
@@ -80,6 +82,8 @@ class OwnRequestsDoor:
         if request.code not in OWN_CODES or request.code in OPEN_CODES:
             return
         try:
+            if not self._users:
+                raise AccessDeniedError(f"nobody may steer this process: {self._advice}")
             name = named_by(request)
             user = admitted(name, self._users.get(name))
             check_signature(request, user)

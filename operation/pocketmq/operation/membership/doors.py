@@ -144,7 +144,7 @@ def guarded(
     budget: BudgetSource,
     knows: Knows = everything,
 ) -> Dispatcher:
-    """The dispatcher of a nameserver or controller.
+    """The dispatcher of a nameserver, of a controller, or of a client's own port.
 
     Args:
         members: None: everybody is taken for one.

@@ -26,7 +26,7 @@ from pocketmq.cluster.cli.common.strategy import strategy_named
 from pocketmq.cluster.cli.messages import tail, transfer
 from pocketmq.cluster.cli.messages.route_watch import watch_route
 from pocketmq.cluster.cli.roles.clock import cluster_time_ms
-from pocketmq.cluster.control_port import control_port
+from pocketmq.cluster.control_port import client_port_door, control_port
 from pocketmq.cluster.durations import LEVELS, parse_duration_ms
 from pocketmq.protocol.allocation.by_name import STRATEGIES
 from pocketmq.runtime.errors import CallerError
@@ -63,7 +63,8 @@ Examples:
   pocketmq consume orders --strategy circle
   pocketmq consume orders --strategy mymodule:MyStrategy
   pocketmq consume orders --clock manual
-      its time moves with `pocketmq clock advance`
+      its time moves with `pocketmq clock advance`; with users, for the super users of
+      POCKETMQ_SUPER_USERS='{"name":"password"}'
 """
 
 SEND_GROUP = "pocketmq-send"
@@ -227,6 +228,7 @@ def consume(
     first = ConsumeFromWhere.FIRST_OFFSET if start == "first" else ConsumeFromWhere.LAST_OFFSET
     # Several may run at once, each with its own control port to announce.
     name = f"consume-{os.getpid()}"
+    door = client_port_door(os.environ)
     tell_message = tail.printer(format_text, output)
 
     async def main(role: RoleContext) -> None:
@@ -248,7 +250,7 @@ def consume(
         status = {"role": "consumer", "group": group, "topic": topic}
         # The port comes before the consumer, so that its first timers follow the cluster's clock.
         async with (
-            control_port(name, role.clock, lambda: status, announce_to=where),
+            control_port(name, role.clock, lambda: status, door=door, announce_to=where),
             consumer,
         ):
 
