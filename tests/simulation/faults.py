@@ -181,7 +181,8 @@ def table(data: Path = DATA) -> str:
     """The faults as docs/simulated-faults.md shows them."""
     rows = []
     for fault in read_faults(data):
-        words = fault.violation.replace(".*", "...").replace("|", " or ")
+        parts = fault.violation.replace(".*", "...").split("|")
+        words = " or ".join(f"`{each}`" for each in parts)
         folder, name = fault.file.split("/", 1)[0], fault.file.rsplit("/", 1)[1]
         rows.append(f"| {fault.name} | {folder}: `{name}` | {fault.caught_by} | {words} |")
     return "\n".join(rows)

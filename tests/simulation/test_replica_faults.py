@@ -16,10 +16,10 @@ FAULTS = read_faults(REPLICA_DATA)
 SEEDS = {fault.seed for fault in FAULTS if not fault.schedule}
 
 IN_CI = {
-    "F-1: acknowledged without any slave",
-    "F-10: a cut is not synced",
-    "F-27: controllers decide by more than the command",
-    "a send without copies gets success",
+    "a master acknowledges a message that no slave has (F-1)",
+    "a replica truncates its log without a sync (F-10)",
+    "controllers do not decide by the command alone (F-27)",
+    "a master answers a send with success although no slave has the message",
 }
 """A fault of the log, one of the disk, one of controllers and one of acknowledgements."""
 
