@@ -93,7 +93,7 @@ def _placed(layout: Layout) -> Iterator[tuple[str, Field]]:
 
 
 def _table(layout: Layout) -> Iterator[str]:
-    yield "| at | field | type | is |"
+    yield "| at | field | type | meaning |"
     yield "|---|---|---|---|"
     for at, field in _placed(layout):
         if field.meaning:

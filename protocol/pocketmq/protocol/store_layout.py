@@ -23,23 +23,23 @@ MAGIC_BLANK: Final = -875286124
 
 RECORD: Final = Layout(
     Field("TOTALSIZE", "i", "bytes of the whole record"),
-    Field("MAGICCODE", "i", "which layout: V1 `0xDAA320A7`, V2 `0xDAA320AB`; or a blank"),
+    Field("MAGICCODE", "i", "the layout: V1 is `0xDAA320A7`, V2 is `0xDAA320AB`"),
     Field("BODYCRC", "i", "CRC32 of the stored body, without its top bit"),
     Field("QUEUEID", "i", "queue of the topic"),
-    Field("FLAG", "i", "the application's own"),
-    Field("QUEUEOFFSET", "q", "number of the message in its queue"),
+    Field("FLAG", "i", "a number that the application chooses"),
+    Field("QUEUEOFFSET", "q", "queue offset of the message"),
     Field("PHYSICALOFFSET", "q", "log offset of this record's first byte"),
-    Field("SYSFLAG", "i", "bits: compressed, transaction, IPv6 hosts"),
-    Field("BORNTIMESTAMP", "q", "ms, the producer's clock"),
-    Field("BORNHOST", f"{HOST_V4_BYTES}s", "the producer: address, and port as i32"),
-    Field("STORETIMESTAMP", "q", "ms, the broker's clock"),
-    Field("STOREHOST", f"{HOST_V4_BYTES}s", "the broker: address, and port as i32"),
-    Field("RECONSUMETIMES", "i", "how often it was given back for a retry"),
-    Field("PREPAREDTRANSACTIONOFFSET", "q", "log offset of the half message it ends"),
+    Field("SYSFLAG", "i", "flags: body compressed, kind of transaction, IPv6 hosts"),
+    Field("BORNTIMESTAMP", "q", "time of the send by the producer's clock, ms"),
+    Field("BORNHOST", f"{HOST_V4_BYTES}s", "producer's address, then its port as i32"),
+    Field("STORETIMESTAMP", "q", "time of the store by the broker's clock, ms"),
+    Field("STOREHOST", f"{HOST_V4_BYTES}s", "broker's address, then its port as i32"),
+    Field("RECONSUMETIMES", "i", "number of retries before this delivery"),
+    Field("PREPAREDTRANSACTIONOFFSET", "q", "log offset of its half message, if any"),
     Field("body length", "i", ""),
-    Field("BODY", "", "as the producer sent it, perhaps compressed"),
-    Field("topic length", "B", "u16 in V2"),
-    Field("TOPIC", "", "UTF-8"),
+    Field("BODY", "", "body as the producer sent it, perhaps compressed"),
+    Field("topic length", "B", "length of the topic; u16 in V2"),
+    Field("TOPIC", "", "topic in UTF-8"),
     Field("properties length", "H", ""),
     Field("PROPERTIES", "", "`name 0x01 value 0x02 ...`: tag, keys, unique key, delay level"),
 )
@@ -90,7 +90,7 @@ def store_time_ms(record: bytes | bytearray | memoryview) -> int:
 QUEUE_ENTRY: Final = Layout(
     Field("physical offset", "q", "log offset of the message's record"),
     Field("size", "i", "bytes of the record"),
-    Field("tags code", "q", "Java's hash of the tag; of a delayed message when it is due, in ms"),
+    Field("tags code", "q", "Java's hash of the tag; delayed messages: due time, ms"),
 )
 """One entry of a consume queue: 20 bytes (S-30)."""
 FILLER_SIZE: Final = 0x7FFFFFFF
@@ -101,15 +101,15 @@ INDEX_HEADER: Final = Layout(
     Field("endTimestamp", "q", "store time of the last message, ms"),
     Field("beginPhyOffset", "q", "log offset of the first message"),
     Field("endPhyOffset", "q", "log offset of the last message"),
-    Field("hashSlotCount", "i", "slots that are used"),
-    Field("indexCount", "i", "number of the entry to be written next"),
+    Field("hashSlotCount", "i", "number of used slots"),
+    Field("indexCount", "i", "number of the next new entry"),
 )
 INDEX_SLOT: Final = Layout(
     Field("newest", "i", "number of the newest entry in this slot; 0 for none")
 )
 INDEX_ENTRY: Final = Layout(
-    Field("key hash", "i", "Java's hash of `topic#key`, made positive"),
+    Field("key hash", "i", "absolute value of Java's hash of `topic#key`"),
     Field("physical offset", "q", "log offset of the message's record"),
-    Field("seconds", "i", "store time, counted from beginTimestamp"),
+    Field("seconds", "i", "store time in seconds after beginTimestamp"),
     Field("older", "i", "number of the next older entry in the same slot; 0 for none"),
 )

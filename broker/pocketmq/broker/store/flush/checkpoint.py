@@ -21,18 +21,18 @@ from pocketmq.protocol.layout import Field, Layout
 
 SIZE = 4096
 CHECKPOINT = Layout(
-    Field("physicMsgTimestamp", "q", "store time of the last message flushed to the log, ms"),
-    Field("logicsMsgTimestamp", "q", "... whose queue entry is flushed"),
-    Field("indexMsgTimestamp", "q", "... whose index file is flushed"),
-    Field("masterFlushedOffset", "q", "used by replication"),
-    Field("confirmPhyOffset", "q", "replication: all in-sync replicas have the log below it"),
-    Field("logicsPhysicalOffset", "q", "5.5 and later; 0: it recovers by the times above"),
-    Field("durable entries", "q", "PocketMQ's: queue entries below the durable offset"),
-    Field("boot id", "16s", "PocketMQ's: of the machine's run, so that a power cut shows"),
-    Field("durable offset", "q", "PocketMQ's: log, queues and index below it are flushed"),
+    Field("physicMsgTimestamp", "q", "time of the last message with a flushed record, ms"),
+    Field("logicsMsgTimestamp", "q", "time of the last message with a flushed queue entry, ms"),
+    Field("indexMsgTimestamp", "q", "time of the last message with a flushed index entry, ms"),
+    Field("masterFlushedOffset", "q", "log offset up to which the master has flushed"),
+    Field("confirmPhyOffset", "q", "log offset up to which all in-sync replicas have the log"),
+    Field("logicsPhysicalOffset", "q", "5.5: start of recovery; 0: it uses the times above"),
+    Field("durable entries", "q", "PocketMQ: number of queue entries below the durable offset"),
+    Field("boot id", "16s", "PocketMQ: id of the machine's boot; another id means a restart"),
+    Field("durable offset", "q", "PocketMQ: log, queues and index are flushed up to here"),
 )
 """The first 80 of the file's 4096 bytes; `CHECKPOINT_CRC` follows."""
-CHECKPOINT_CRC = Layout(Field("CRC", "I", "PocketMQ's: CRC32 of the 80 bytes before it"))
+CHECKPOINT_CRC = Layout(Field("CRC", "I", "PocketMQ: CRC32 of the 80 bytes before"))
 _FIELDS = CHECKPOINT.struct
 _CRC = CHECKPOINT_CRC.struct
 _OURS_AT = 40
