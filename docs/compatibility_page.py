@@ -153,7 +153,7 @@ RocketMQ has two families of clients:
 | Python: `pocketmq.client` | It works, and with RocketMQ's broker too (`encoding="json"` or `"rocketmq"`) |
 | C++: `rocketmq-client-cpp`, and Python's `rocketmq-client-python`, which calls it | They were not tried. PocketMQ reads the header that they send ([protocol.md](protocol.md#where-readers-are-lenient)) |
 
-The gRPC clients are those of `apache/rocketmq-clients`. All seven work through RocketMQ's proxy 5.3.3 ([recipes/rocketmq-proxy](../recipes/rocketmq-proxy/README.md)). With PocketMQ's proxy, [14 features](grpc-sdks.md#what-each-sdk-does) were tested:
+The seven gRPC clients come from `apache/rocketmq-clients`. They work through RocketMQ's proxy 5.3.3 ([recipes/rocketmq-proxy](../recipes/rocketmq-proxy/README.md)). With PocketMQ's proxy, [14 features](grpc-sdks.md#what-each-sdk-does) were tested:
 
 | gRPC client | with PocketMQ's proxy |
 |---|---|
@@ -199,7 +199,7 @@ _OTHERWISE = """\
 | RocketMQ | PocketMQ | rule |
 |---|---|---|
 | A half message with a delay level or a timer is delayed at once. The send is acknowledged, but the transaction never finds the message | The message is a normal half message. Its delay begins at the commit | X-11 |
-| QUERY_MESSAGE (12) finds messages by the hash of the key or tag. Clients drop those with another key | The broker also compares the key or tag itself | S-48 |
+| QUERY_MESSAGE (12) finds messages by the hash of the key or tag. Clients drop messages with another key | The broker also compares the key or tag itself | S-48 |
 | In 5.3, a message that comes again in a V1 retry topic does not wake waiting pops | In every profile, the message wakes the waiting pops of its group | K-133 |
 | With `tls.ciphers` (5.5), you can choose single cipher suites of TLS 1.3 | TLS 1.3 has all its cipher suites or is off. Python cannot choose single suites | Y-5 |
 | Replicas and controllers decide in RocketMQ's way | Some decisions differ, each for a reason: [the list](rules/replication.md#what-pocketmq-does-otherwise) | W-1 |
@@ -217,8 +217,8 @@ def _java_clients() -> list[str]:
         "",
         "`ok` means that the feature worked with PocketMQ's broker. `absent` means that this",
         "version of the client does not have it. `tests/interop/java_versions/Rows.java` tried the",
-        f"features on {run['date']}. CI runs {' and '.join(run['in_ci'])}. How to run the others:",
-        "`tests/interop/test_java_versions.py`.",
+        f"features on {run['date']}. CI runs {' and '.join(run['in_ci'])}.",
+        "`tests/interop/test_java_versions.py` says how to run other versions.",
         f"{run['newest']}",
         "",
         f"| feature | {' | '.join(versions)} |",
