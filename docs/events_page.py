@@ -23,10 +23,10 @@ def events_page() -> str:
         "# Events",
         "",
         "Made by `make docs` from the declarations in `operation/events/`; do not edit.",
-        "[events.md](../events.md) says who tells them, and how they are recorded.",
-        "What has its default value is left out of the JSON.",
+        "[events.md](../events.md) explains who reports events, and how they are recorded.",
+        "The JSON leaves out fields that have their default value.",
         "",
-        "Every event has, after `event`, its name:",
+        "Every event has the field `event`, its name, and these fields:",
         "",
         *_table(Event),
     ]
