@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -15,6 +15,7 @@ from pocketmq.client.config import ACCESS_KEY_VARIABLE, SECRET_KEY_VARIABLE
 from pocketmq.cluster.control_port import client_port_door, control_port
 from pocketmq.cluster.local import local_cluster
 from pocketmq.cluster.spec import ProcessSpec
+from pocketmq.cluster.steering.processes import RoleProcesses
 from pocketmq.operation.access.options import SUPER_USERS_VARIABLE
 from pocketmq.operation.control.processor import event_log
 from pocketmq.operation.control.requests import (
@@ -71,7 +72,9 @@ async def answers(port: int, who: Credentials | None, to_ms: int) -> list[Comman
 
 
 @asynccontextmanager
-async def client_port(env: dict[str, str]) -> AsyncIterator[tuple[int, ManualClock]]:
+async def client_port(
+    env: dict[str, str], announce_to: Sequence[str] = ()
+) -> AsyncIterator[tuple[int, ManualClock]]:
     """The port of a client that has this environment."""
     clock = ManualClock(START_MS)
     async with control_port(
@@ -79,6 +82,7 @@ async def client_port(env: dict[str, str]) -> AsyncIterator[tuple[int, ManualClo
         clock,
         lambda: {"group": "billing"},
         door=client_port_door(env),
+        announce_to=announce_to,
         events=event_log("consumer-1", clock, always=True),
     ) as port:
         yield port, clock
@@ -151,3 +155,20 @@ async def test_a_cluster_with_users_tells_its_super_users_to_clients_that_it_sta
         shown = " ".join(psutil.Process(client.pid).cmdline()) + client.log_tail(1_000)
         for secret in (key, ADMIN.secret_key, SHOP.secret_key):
             assert secret not in shown
+
+
+@pytest.mark.cluster
+@pytest.mark.timeout(600)
+async def test_the_control_address_moves_clients_that_are_told_the_clusters_own_user(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "users.toml").write_text(FILE)
+    async with local_cluster(
+        users=tmp_path / "users.toml", clock="manual", data=tmp_path / "data"
+    ) as cluster:
+        own = json.loads((tmp_path / "data" / "super-user.json").read_text())
+        told = SIGNING | {SUPER_USERS_VARIABLE: json.dumps({own["accessKey"]: own["secretKey"]})}
+        for env, moves in ((told, True), (SIGNING | TOLD, False)):
+            async with client_port(env, cluster.nameserver_addresses):
+                members = await RoleProcesses(cluster).clock_members()
+            assert ("consumer-1" in {each.name for each in members}) == moves

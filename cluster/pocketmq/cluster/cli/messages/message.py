@@ -63,8 +63,8 @@ Examples:
   pocketmq consume orders --strategy circle
   pocketmq consume orders --strategy mymodule:MyStrategy
   pocketmq consume orders --clock manual
-      its time moves with `pocketmq clock advance`; with users, for the super users of
-      POCKETMQ_SUPER_USERS='{"name":"password"}'
+      its time moves with `pocketmq clock advance`; where users are on, by
+      those whom POCKETMQ_SUPER_USERS='{"name":"password"}' names
 """
 
 SEND_GROUP = "pocketmq-send"
