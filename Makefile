@@ -11,7 +11,7 @@ NIGHTLY := $(VENV)/nightly
 MODULES := runtime protocol operation nameserver controller broker client proxy pipeline cluster testing simulation
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system-tools demo lint test rewritten-tests quick check mutants bench bench-spark docs lock nightly release clean
+.PHONY: help setup system-tools demo lint test rewritten-tests quick check mutants compat bench bench-spark docs lock nightly release clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -77,6 +77,9 @@ quick: ## check, then the pure and in-memory tests, under 3 minutes
 	@$(MAKE) --no-print-directory -j 2 check rewritten-tests
 	PYTHONDONTWRITEBYTECODE= HYPOTHESIS_PROFILE=quick $(PYTEST) -n $(JOBS) --dist loadgroup \
 		--loops one -m "not cluster and not java and not browser and not slow"
+
+compat: setup ## what users run: Spring, ali-ons, Java, Go; COMPAT_ARGS='--only spring'
+	$(BIN)/python scripts/compat.py $(COMPAT_ARGS)
 
 mutants: setup ## break a line for each behaviour; its tests must notice: 5 to 15 minutes
 	$(BIN)/python tests/mutants/run.py --jobs $(JOBS)

@@ -86,6 +86,7 @@ def compatibility_page() -> str:
             *_NOT_BUILT,
             "",
             *_OTHERWISE,
+            *_suites(),
             *_java_clients(),
         ]
     )
@@ -149,6 +150,7 @@ RocketMQ has two families of clients:
 | remoting client | with PocketMQ |
 |---|---|
 | Java: `org.apache.rocketmq:rocketmq-client` | Versions 4.2.0 to 5.5.0 work: [below](#rocketmqs-java-clients) |
+| Spring Boot: `org.apache.rocketmq:rocketmq-spring-boot-starter` | It works: [below](#suites-of-others) |
 | Go: `github.com/apache/rocketmq-client-go/v2` | It works: [recipes/go](../recipes/README.md) |
 | Python: `pocketmq.client` | It works, and with RocketMQ's broker too (`encoding="json"` or `"rocketmq"`) |
 | C++: `rocketmq-client-cpp`, and Python's `rocketmq-client-python`, which calls it | They were not tried. PocketMQ reads the header that they send ([protocol.md](protocol.md#where-readers-are-lenient)) |
@@ -205,6 +207,30 @@ _OTHERWISE = """\
 | Replicas and controllers decide in RocketMQ's way | Some decisions differ, each for a reason: [the list](rules/replication.md#what-pocketmq-does-otherwise) | W-1 |
 
 """.splitlines()  # noqa: E501
+
+
+def _suites() -> list[str]:
+    """What programs with other libraries did (`docs/compat_suites.toml`)."""
+    known = tomllib.loads(Path(__file__).with_name("compat_suites.toml").read_text("utf-8"))
+    lines = [
+        "## Suites of others",
+        "",
+        "`make compat` runs our own programs with libraries of RocketMQ's users (`tests/compat`).",
+        "A row is one thing that a program does, such as a delayed send. It passes if the message",
+        "comes, and not early. `scripts/compat.py --broker 5.3.3` uses RocketMQ's own broker.",
+        "",
+        "| suite | version | date | rows that pass | rows that fail |",
+        "|---|---|---|---|---|",
+    ]
+    for versions in known.values():
+        for version, facts in versions.items():
+            failed = "; ".join(f"`{row}`: {why}" for row, why in facts.get("failed", {}).items())
+            passed = facts["passed"]
+            lines.append(
+                f"| {facts['title']} | {version} | {facts['date']} "
+                f"| {len(passed)}: {', '.join(passed)} | {failed or 'none'} |"
+            )
+    return [*lines, ""]
 
 
 def _java_clients() -> list[str]:

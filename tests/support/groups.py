@@ -17,6 +17,7 @@ LONG_S = 4.0
 
 STARTS_PROCESSES = (
     "tests/cluster/",
+    "tests/compat/",
     "tests/distribution/",
     "tests/interop/",
     "tests/parity/",

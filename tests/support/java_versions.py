@@ -1,4 +1,4 @@
-"""Programs that run with any version of RocketMQ's Java client, as `java_versions/Rows.java`.
+"""Programs that run with any version of a Java client, as `java_versions/Rows.java`.
 
     POCKETMQ_JAVA_CLIENTS=4.2.0,4.5.2 pytest tests/interop/test_java_versions.py
 
@@ -64,16 +64,18 @@ def run_version(
     main: str,
     *args: str,
     source: Path = SOURCE,
+    beside: tuple[Path, ...] = (),
     properties: Mapping[str, str] | None = None,
     timeout_s: float = 600.0,
 ) -> JavaRun:
-    """Run a main class with one version of RocketMQ on the class path.
+    """Run a main class with one version of a client on the class path.
 
     Args:
-        version: Of RocketMQ.
-        main: The class of `source`, or one of RocketMQ's.
+        version: `tested.version` of the `pom.xml` beside `source`, which says whose it is.
+        main: The class of `source`, or one of the client's.
         args: Of the program.
-        source: Compiled with that version; the `pom.xml` beside it says what is on the class path.
+        source: Compiled with that version.
+        beside: More sources, compiled with it.
         properties: System properties, beside `user.home`.
         timeout_s: Real seconds after which the program is killed.
 
@@ -94,7 +96,7 @@ def run_version(
                 "--add-opens=java.base/java.nio=ALL-UNNAMED",  # the netty of clients up to 4.8
                 "--add-opens=java.base/jdk.internal.misc=ALL-UNNAMED",
                 *(f"-D{name}={value}" for name, value in settings.items()),
-                "-cp", _class_path(version, source), main, *args,
+                "-cp", _class_path(version, (source, *beside)), main, *args,
             ],
             stdin=guard, capture_output=True, text=True, timeout=timeout_s,
         )  # fmt: skip
@@ -108,19 +110,22 @@ def run_version(
     return JavaRun(done.returncode, done.stdout, done.stderr)
 
 
-def _class_path(version: str, source: Path) -> str:
-    folder = source.parent / "target" / version
+def _class_path(version: str, sources: tuple[Path, ...]) -> str:
+    project = sources[0].parent
+    folder = project / "target" / version
     folder.mkdir(parents=True, exist_ok=True)
-    file, compiled = folder / "classpath", folder / f"{source.stem}.class"
+    file, compiled = folder / "classpath", folder / f"{sources[0].stem}.compiled"
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # one Maven at a time, also across pytest's processes
         if not file.exists():
             goal = ["dependency:build-classpath", f"-Dmdep.outputFile={folder / 'resolved'}"]
-            _run(["mvn", "-B", "-q", f"-Drocketmq.version={version}", *goal], source.parent)
+            _run(["mvn", "-B", "-q", f"-Dtested.version={version}", *goal], project)
             (folder / "resolved").rename(file)
         path = os.pathsep.join([str(folder), file.read_text().strip()])
-        if not compiled.exists() or compiled.stat().st_mtime < source.stat().st_mtime:
-            _run(["javac", "-nowarn", "-cp", path, "-d", str(folder), str(source)], source.parent)
+        newest = max(source.stat().st_mtime for source in sources)
+        if not compiled.exists() or compiled.stat().st_mtime < newest:
+            _run(["javac", "-nowarn", "-cp", path, "-d", str(folder), *map(str, sources)], project)
+            compiled.touch()
     return path
 
 

@@ -1,0 +1,198 @@
+"""Programs of RocketMQ's users' libraries, each with the rows that it prints.
+
+A program prints `ROW name ok`, `ROW name absent` (this version has no such call), or
+`ROW name failed why`. It talks to a cluster as a user's program does, and knows only the address.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from compat.ledger import OK
+from pocketmq.client import Admin
+from support.cluster import running
+from support.eventually import PATIENCE_MS
+from support.java import JavaRun
+from support.java_versions import ROWS, run_rows, run_version
+from support.real_rocketmq import free_port, real_rocketmq
+
+HERE = Path(__file__).parent
+SHARED = (HERE / "shared" / "Flows.java",)
+
+OPTIONS = (
+    "--transaction-time-out-ms", "1000", "--transaction-check-interval-ms", "1500",
+    "--enable-property-filter", "--default-message-request-mode", "POP",
+    "--revive-queue-num", "1", "--recall-message-enable",
+)  # fmt: skip
+"""Of our brokers: checks come soon, and what is off by default is on."""
+
+SETTINGS = {
+    "transactionTimeOut": 1000, "transactionCheckInterval": 1500, "transactionOpBatchInterval": 300,
+    "enablePropertyFilter": "true", "defaultMessageRequestMode": "POP", "timerWheelEnable": "true",
+    "recallMessageEnable": "true",
+}  # fmt: skip
+"""The same for RocketMQ's own."""
+
+OURS = "ours"
+BROKERS = (OURS, "5.3.3")
+"""Whose broker is asked."""
+
+SOON = {"rocketmq.client.rebalance.waitInterval": "1000"}
+"""Retry topics are found in a second, not in 20."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a program said.
+
+    Attributes:
+        rows: Row -> `ok`, `absent`, or `failed` and why.
+        story: The ends of what it and the brokers printed.
+    """
+
+    rows: dict[str, str]
+    story: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """A library that RocketMQ's users have, and a program with it.
+
+    Attributes:
+        name: For `--only`.
+        title: What the library is called, in Markdown.
+        versions: Those that are run; the first one in CI's sample.
+        tools: Commands that it needs.
+        rows: What the program does.
+        topics: Made before it starts, 4 queues each.
+        run: Runs one version against nameservers (`host:port`) with an empty folder.
+    """
+
+    name: str
+    title: str
+    versions: tuple[str, ...]
+    tools: tuple[str, ...]
+    rows: tuple[str, ...]
+    topics: tuple[str, ...]
+    run: Callable[[str, str, Path], Told]
+
+    def missing(self) -> str | None:
+        """Why it cannot run here."""
+        for tool in self.tools:
+            if shutil.which(tool) is None:
+                return f"{tool} is not installed (`make setup` as root brings Java, Maven and Go)"
+        return None
+
+
+async def told_by(suite: Suite, version: str, folder: Path, *, brokers: str = OURS) -> Told:
+    """Start a cluster and run one version of a suite against it.
+
+    Args:
+        suite: Which one.
+        version: Of its library.
+        folder: Empty, for stores, logs and the program's home.
+        brokers: One of `BROKERS`.
+
+    Raises:
+        JavaError: it cannot be built, or does not end.
+    """
+    home, data = (_made(folder / name) for name in ("home", "cluster"))
+    async with _cluster(data, brokers) as (nameservers, story):
+        async with Admin(
+            nameservers=nameservers, api_timeout_ms=PATIENCE_MS, encoding="json"
+        ) as admin:  # which both kinds of broker understand
+            for topic in suite.topics:
+                await admin.create_topic(topic)
+        told = await asyncio.to_thread(suite.run, version, nameservers, home)
+        return Told(told.rows, f"{told.story}\n{story()}")
+
+
+@asynccontextmanager
+async def _cluster(folder: Path, brokers: str) -> AsyncIterator[tuple[str, Callable[[], str]]]:
+    if brokers == OURS:
+        port = free_port((-2, 0))  # clients up to 4.4 use the broker's VIP port, two below its own
+        async with running(folder, *OPTIONS, "--port", str(port)) as cluster:
+            yield cluster.nameservers, cluster.story
+    else:
+        started = real_rocketmq(folder / "store", settings=SETTINGS)
+        real = await asyncio.to_thread(started.__enter__)
+        try:
+            yield real.namesrv_addr, lambda: ""
+        finally:
+            await asyncio.to_thread(started.__exit__, None, None, None)
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
+
+
+def _of(run: JavaRun) -> Told:
+    rows = {name: " ".join(outcome) for name, *outcome in run.lines("ROW")}
+    return Told(rows, f"{run.stdout[-8000:]}\n{run.stderr[-8000:]}")
+
+
+# -- the suites ---------------------------------------------------------------------------------
+
+
+def _spring(version: str, nameservers: str, home: Path) -> Told:
+    return _of(
+        run_version(
+            version,
+            "shop.Shop",
+            f"--rocketmq.name-server={nameservers}",
+            source=HERE / "spring" / "Shop.java",
+            beside=SHARED,
+            properties={"user.home": str(home)} | SOON,
+        )
+    )
+
+
+def _java(version: str, nameservers: str, _home: Path) -> Told:
+    return _of(run_rows(version, nameservers))
+
+
+JAVA = ("java", "javac", "mvn")
+
+SUITES = (
+    Suite(
+        "spring",
+        "`rocketmq-spring-boot-starter` (Spring Boot 2.7)",
+        ("2.3.5",),
+        JAVA,
+        (
+            "start", "send", "async", "one-way", "batch", "headers", "tags", "sql", "delay",
+            "timer", "orderly", "broadcast", "retry", "dead-letter", "transaction", "request",
+            "request-async", "pull", "close",
+        ),
+        (
+            "SpringOrders", "SpringLater", "SpringSteps", "SpringPrices", "SpringRefused",
+            "SpringAgain", "SpringPaid", "SpringQuestions", "SpringPull",
+        ),
+        _spring,
+    ),
+    Suite(
+        "java",
+        "`rocketmq-client`",
+        ("4.9.8", "4.2.0", "4.5.2", "5.3.3", "5.5.0"),
+        JAVA,
+        ROWS,
+        (),
+        _java,
+    ),
+)  # fmt: skip
+
+
+def suite_named(name: str) -> Suite:
+    """A suite by its name."""
+    return next(suite for suite in SUITES if suite.name == name)
+
+
+def passes(told: Told) -> list[str]:
+    """Rows that are fine."""
+    return [row for row, said in told.rows.items() if said == OK]

@@ -1,0 +1,27 @@
+"""A sample of `make compat`: one version of each suite, beside the ledger."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from compat import ledger
+from compat.suites import suite_named, told_by
+
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.timeout(1300),  # a first run downloads the libraries
+]
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("name", ["spring"])
+async def test_a_program_with_a_library_of_rocketmqs_users_does_what_the_ledger_says(
+    name: str, tmp_path: Path
+) -> None:
+    suite = suite_named(name)
+    version = suite.versions[0]
+    told = await told_by(suite, version, tmp_path)
+    known = ledger.read()[name][version]
+    assert ledger.objections(suite.rows, told.rows, known) == [], told.story
